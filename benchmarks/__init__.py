@@ -1,0 +1,1 @@
+"""Measures machines, and measures foretrace against its peers."""

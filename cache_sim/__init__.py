@@ -1,0 +1,1 @@
+"""From an address stream to hit rates, address ranges and reuse distances."""

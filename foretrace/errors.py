@@ -1,0 +1,61 @@
+"""The errors a user can cause, each with the exit code the command line ends with.
+
+Exit codes: 2 is click's (wrong usage); the others are listed on the classes. A traced program's own exit code passes
+through `foretrace trace` unchanged, so ours are kept out of the way of the common ones.
+"""
+
+from __future__ import annotations
+
+
+class ForetraceError(Exception):
+    """A problem that has one clear line: what is wrong, where, and what to do about it."""
+
+    exit_code = 70
+
+
+class ProgramError(ForetraceError):
+    """The program to trace is missing, not executable, not an ELF, or for another architecture."""
+
+    exit_code = 71
+
+
+class EngineError(ForetraceError):
+    """The tracing engine is missing or unfit (no QEMU, no plugin support, no NumPy where it is needed)."""
+
+    exit_code = 72
+
+
+class SignatureError(ForetraceError):
+    """A signature file is empty, truncated, foreign, or of a version this release cannot read."""
+
+    exit_code = 73
+
+
+class ProfileError(ForetraceError):
+    """A machine profile is unknown, or its file has a wrong key, unit or value."""
+
+    exit_code = 74
+
+
+class OutputError(ForetraceError):
+    """An output file exists already, cannot be written, or the disk is full."""
+
+    exit_code = 75
+
+
+class HierarchyError(ForetraceError):
+    """A cache hierarchy cannot be built: a field has a value no cache can have."""
+
+    exit_code = 76
+
+
+class CalibrationError(ForetraceError):
+    """This machine cannot be measured, or the measurement was interrupted."""
+
+    exit_code = 77
+
+
+class PredictionError(ForetraceError):
+    """A prediction was asked for that the signature and the profile together cannot give."""
+
+    exit_code = 78

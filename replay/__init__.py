@@ -1,0 +1,1 @@
+"""The model: a signature on a machine profile gives a prediction."""

@@ -1,0 +1,67 @@
+"""Builds the C cores: two extensions of ours, and two shared objects that are loaded by other programs.
+
+Everything else is declared in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import os
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+WARNINGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
+
+
+class SharedObject(Extension):
+    """A shared object without Python in it, loaded by another program (QEMU) and not imported."""
+
+
+class BuildNative(build_ext):
+    """build_ext that also makes plain shared objects, under their own name and without PyInit."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """Keep `name.so` for what QEMU loads; Python's own suffix for the rest."""
+        if isinstance(self._named(fullname), SharedObject):
+            return os.path.join(*fullname.split(".")) + ".so"  # noqa: PTH118 - setuptools works on str paths
+        return super().get_ext_filename(fullname)
+
+    def get_export_symbols(self, ext: Extension) -> list[str]:
+        """No PyInit in what QEMU loads."""
+        return [] if isinstance(ext, SharedObject) else super().get_export_symbols(ext)
+
+    def _named(self, fullname: str) -> Extension | None:
+        last = fullname.rpartition(".")[2]
+        return next((e for e in self.extensions if e.name.rpartition(".")[2] == last), None)
+
+
+setup(
+    cmdclass={"build_ext": BuildNative},
+    ext_modules=[
+        Extension(
+            "foretrace.cache_sim._core",
+            sources=["cache_sim/_core.c", "cache_sim/cache.c", "cache_sim/reuse.c"],
+            depends=["cache_sim/cache.h", "cache_sim/access.h", "cache_sim/reuse.h"],
+            extra_compile_args=WARNINGS,
+        ),
+        Extension(
+            "foretrace.tracer._reader",
+            sources=["tracer/_reader.c", "tracer/reader.c"],
+            depends=["tracer/stream.h", "tracer/reader.h", "cache_sim/access.h"],
+            include_dirs=["."],
+            extra_compile_args=WARNINGS,
+        ),
+        Extension(
+            "foretrace.tracer._pyagent",
+            sources=["tracer/_pyagent.c", "tracer/pyagent_numpy.c", "tracer/writer.c"],
+            depends=["tracer/stream.h", "tracer/writer.h", "tracer/pyagent.h"],
+            extra_compile_args=WARNINGS,
+        ),
+        SharedObject(
+            "foretrace.tracer.qemu_plugin",
+            sources=["tracer/qemu_plugin.c", "tracer/writer.c"],
+            depends=["tracer/stream.h", "tracer/writer.h", "tracer/qemu_api.h"],
+            extra_compile_args=WARNINGS,
+        ),
+    ],
+)

@@ -1,0 +1,297 @@
+"""The application signature: what a program did, as typed records. It knows of no machine.
+
+Ids are dense and count from 0: `blocks[i].block_id == i`, and likewise for operations and loops. `signature_file` keeps
+these records on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.cache_sim.hierarchy import Hierarchy
+
+
+class OperationKind(StrEnum):
+    """What an instruction computes, as far as its cost depends on it."""
+
+    INT_ALU = "int_alu"
+    INT_MUL = "int_mul"
+    INT_DIV = "int_div"
+    FP_ADD = "fp_add"
+    FP_MUL = "fp_mul"
+    FP_FMA = "fp_fma"
+    FP_DIV = "fp_div"
+    FP_SQRT = "fp_sqrt"
+    FP_OTHER = "fp_other"  # compare, convert, min/max, bitwise on floating-point registers: no flop
+    VECTOR_INT = "vector_int"
+    MOVE = "move"  # between registers, loads and stores included
+    BRANCH = "branch"
+    CALL = "call"
+    RETURN = "return"
+    OTHER = "other"
+    UNKNOWN = "unknown"  # could not be decoded
+    BYTECODE = "bytecode"  # an instruction of the Python interpreter
+
+
+FLOPS_PER_LANE = {
+    OperationKind.FP_ADD: 1,
+    OperationKind.FP_MUL: 1,
+    OperationKind.FP_FMA: 2,
+    OperationKind.FP_DIV: 1,
+    OperationKind.FP_SQRT: 1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OperationCount:
+    """So many instructions of one kind in one execution of a block; `lanes` elements of `element_bits` each."""
+
+    kind: OperationKind
+    element_bits: int
+    lanes: int
+    count: int
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of these instructions together."""
+        return FLOPS_PER_LANE.get(self.kind, 0) * self.lanes * self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A basic block: it runs from its first instruction to its last whenever it is entered.
+
+    `offset` is the address within `module` (its link-time virtual address; for Python the bytecode offset). `file` and
+    `line` are empty and 0 where the program does not tell. `loop_id` is the innermost loop, or None.
+    """
+
+    block_id: int
+    module: str
+    offset: int
+    function: str
+    file: str
+    line: int
+    loop_id: int | None
+    executions: int
+    instructions: int
+    operations: tuple[OperationCount, ...]
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of one execution."""
+        return sum(operation.flops for operation in self.operations)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryOperation:
+    """One instruction's load or store (or one operand of an array operation), over the whole run.
+
+    `first` and `last_exclusive` bound the bytes touched. Each access but the first is classed by its distance from the
+    one before: `repeated` (same address), `unit_stride` (the next element), `strided` (the same distance again, another
+    than those), `irregular`. The four sum to `executions` - 1 (or 0). `size_bytes` is the largest access's.
+
+    `index_operation` is the load that its address is computed from (in the same loop), None if there is none;
+    `self_dependent` says that its address depends on a value it loaded itself before (pointer chasing).
+    `array_operation` names the array operation, for Python ("numpy.add"), and is empty for instructions.
+    """
+
+    operation_id: int
+    block_id: int
+    offset: int
+    file: str
+    line: int
+    is_store: bool
+    size_bytes: int
+    executions: int
+    total_bytes: int
+    first: int
+    last_exclusive: int
+    repeated: int
+    unit_stride: int
+    strided: int
+    irregular: int
+    index_operation: int | None = None
+    self_dependent: bool = False
+    array_operation: str = ""
+
+    @property
+    def range_bytes(self) -> int:
+        """Length of the address range."""
+        return self.last_exclusive - self.first
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A natural loop of one function (or a Python array operation's own loop: `kind` "array").
+
+    `entries` counts the times it was entered from outside, `iterations` the executions of its header. `order` is its
+    rank in the order in which loops first ran.
+    """
+
+    loop_id: int
+    parent_id: int | None
+    header_block_id: int
+    module: str
+    function: str
+    file: str
+    line: int
+    depth: int
+    entries: int
+    iterations: int
+    order: int
+    kind: str = "code"
+
+
+class IdiomKind(StrEnum):
+    """Idioms of paper 002, section 2, that the trace itself shows."""
+
+    GATHER = "gather"
+    SCATTER = "scatter"
+
+
+@dataclass(frozen=True, slots=True)
+class Idiom:
+    """A gather (B[i] = A[index[i]]) or scatter (A[index[i]] = B[i]) in a loop.
+
+    `operations` are the indirect accesses to one array A (several if the compiler unrolled the loop), `index_operations`
+    the loads their addresses come from.
+    """
+
+    idiom_id: int
+    loop_id: int
+    kind: IdiomKind
+    file: str
+    line: int
+    operations: tuple[int, ...]
+    index_operations: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRange:
+    """Bytes [first, last_exclusive)."""
+
+    first: int
+    last_exclusive: int
+
+    @property
+    def range_bytes(self) -> int:
+        """Length."""
+        return self.last_exclusive - self.first
+
+
+def merge_ranges(ranges: Iterable[AddressRange]) -> tuple[AddressRange, ...]:
+    """The fewest ranges that cover the given ones: sorted by first address, overlapping or touching ones merged.
+
+    Paper 002, section 3.2.2.
+    """
+    merged: list[AddressRange] = []
+    for new in sorted(ranges, key=lambda r: r.first):
+        if merged and new.first <= merged[-1].last_exclusive:
+            if new.last_exclusive > merged[-1].last_exclusive:
+                merged[-1] = AddressRange(merged[-1].first, new.last_exclusive)
+        else:
+            merged.append(new)
+    return tuple(merged)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SimulatedHierarchy:
+    """A hierarchy simulated while the program ran.
+
+    `misses`: uint64 [operations, levels], the accesses of each operation that missed the level. An access that spans two
+    lines is one access, and misses where either line does.
+    """
+
+    hierarchy: Hierarchy
+    misses: npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReuseHistograms:
+    """Reuse distances (distinct lines touched since the line's last access), sampled by line (SHARDS, FAST'15).
+
+    `operation`, `bin`, `count`: one row for each non-empty bin of an operation, counts of *sampled* accesses.
+    `bin_edges`: float64 [bins], the lower edge of each bin, in lines, scaled up by 1/`sampling_rate`; bin b holds
+    distances in [bin_edges[b], bin_edges[b+1]). The last bin (edge inf) holds first touches.
+    """
+
+    line_bytes: int
+    sampling_rate: float
+    sampled_lines: int
+    bin_edges: npt.NDArray[np.float64]
+    operation: npt.NDArray[np.uint32]
+    bin: npt.NDArray[np.uint16]
+    count: npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """How a signature was obtained. `complete` is False when the run was cut short, with the reason beside it."""
+
+    command: tuple[str, ...]
+    engine: str
+    guest: str
+    foretrace_version: str
+    host: str
+    started: str
+    wall_s: float
+    exit_code: int | None
+    signal: int | None
+    complete: bool
+    incomplete_reason: str = ""
+    decoded_share: float = 1.0
+    unseen_calls: int = 0
+    untraced_children: int = 0
+    untraced_threads: int = 0
+    threads: int = 1
+    libraries: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over a whole run, as `foretrace info` prints them."""
+
+    instructions: int
+    loads: int
+    stores: int
+    load_bytes: int
+    store_bytes: int
+    flops: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Signature:
+    """What a program did.
+
+    `edges`: uint64 [edges, 3], source block, destination block, count, in the order executed at run time (calls and
+    returns included). `reuse` is None when the run took no samples.
+    """
+
+    provenance: Provenance
+    blocks: Sequence[Block]
+    operations: Sequence[MemoryOperation]
+    loops: Sequence[Loop]
+    idioms: Sequence[Idiom]
+    edges: npt.NDArray[np.uint64]
+    hierarchies: Sequence[SimulatedHierarchy]
+    reuse: ReuseHistograms | None
+
+    @property
+    def totals(self) -> Totals:
+        """Sums over all blocks and operations."""
+        loads = [op for op in self.operations if not op.is_store]
+        stores = [op for op in self.operations if op.is_store]
+        return Totals(
+            instructions=sum(block.executions * block.instructions for block in self.blocks),
+            loads=sum(op.executions for op in loads),
+            stores=sum(op.executions for op in stores),
+            load_bytes=sum(op.total_bytes for op in loads),
+            store_bytes=sum(op.total_bytes for op in stores),
+            flops=sum(block.executions * block.flops for block in self.blocks),
+        )

@@ -1,0 +1,169 @@
+/* The address stream: layout of the memory shared by a traced program (the writer) and foretrace (the reader).
+ *
+ * This header is the layout's one authority. tracer/stream.py mirrors it and a test compares the two.
+ *
+ *   +--------+---------+-------+-----------+------------------+------------------------------+
+ *   | header | cursors | queues| chunks ...| (page aligned)   | side table (append only)     |
+ *   +--------+---------+-------+-----------+------------------+------------------------------+
+ *
+ * Chunks carry the stream, 64-bit words (below). A chunk belongs to one writer thread while it is filled, to the reader
+ * from when it is published until it is released. Two single-reader queues of chunk numbers connect the sides:
+ * `ready` (writer -> reader) and `free` (reader -> writer). Writer threads take turns at the queues under a lock of
+ * their own; the reader never takes a lock. A writer that finds no free chunk waits on the futex `free_head`, a reader
+ * that finds none ready waits on `ready_head`.
+ *
+ * Invariants
+ *  - A cursor says at any moment how far its thread's chunk is filled, so that what a killed program had written but
+ *    not published can still be read.
+ *  - What a stream word refers to (a block, an operation) is in the side table, and side_used_bytes covers it, before
+ *    the chunk with that word is published or the program can die with it in a cursor's chunk.
+ *  - Nothing is dropped: a full ring makes the writer wait. Only when the reader is dead does the writer go on alone.
+ */
+#ifndef FORETRACE_STREAM_H
+#define FORETRACE_STREAM_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define FT_STREAM_MAGIC UINT64_C(0x314d415254535446) /* "FTSTRAM1" in a little-endian file */
+#define FT_STREAM_VERSION 1u
+
+#define FT_CHUNK_WORDS 8192u
+#define FT_MAX_CURSORS 1024u
+#define FT_SHARED_CHUNKS 48u /* in the free queue at the start; each writer thread adds the one reserved for it */
+#define FT_MAX_CHUNKS (FT_SHARED_CHUNKS + FT_MAX_CURSORS)
+#define FT_QUEUE_SLOTS 2048u /* a power of two above FT_MAX_CHUNKS: the queues cannot overflow */
+
+/* Where a writer thread stands. The three positions are addresses in the writer's own memory; the reader uses nothing
+ * but their differences, and only once the program is dead. */
+struct ft_cursor {
+    uint64_t *next; /* where the next word goes */
+    uint64_t *end;
+    uint64_t *begin;
+    uint32_t chunk;
+    _Atomic uint32_t in_use;
+    uint64_t padding[4]; /* one cache line each */
+};
+
+struct ft_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t header_bytes; /* sizeof(struct ft_header): a cheap check that both sides agree */
+    uint64_t total_bytes;
+    uint64_t cursors_offset;
+    uint64_t chunks_offset;
+    uint64_t side_offset;
+    uint64_t side_capacity_bytes;
+    uint32_t reader_pid; /* set by the reader before the program starts */
+    uint32_t padding0;
+
+    /* Written by the writer, read by the reader at any time. */
+    _Atomic uint32_t attached;         /* the engine found this memory and understood it */
+    _Atomic uint32_t finished;         /* the program came to an orderly end and published all it had */
+    _Atomic uint32_t forks;            /* child processes that went on untraced */
+    _Atomic uint32_t side_full;        /* the side table was too small: later blocks are not in the stream */
+    _Atomic uint32_t threads;          /* writer threads seen */
+    _Atomic uint32_t threads_untraced; /* threads beyond FT_MAX_CURSORS */
+    _Atomic uint64_t side_used_bytes;
+    uint64_t guest_base; /* host address minus guest address (0 when the program runs natively) */
+    _Atomic uint64_t unseen_calls; /* array operations that ran without their addresses being known */
+
+    /* Queues of chunk numbers. head and tail only grow; slot = index % FT_QUEUE_SLOTS. The 32-bit halves are futexes. */
+    _Alignas(64) _Atomic uint32_t ready_head; /* advanced by writers */
+    _Alignas(64) _Atomic uint32_t ready_tail; /* advanced by the reader */
+    _Alignas(64) _Atomic uint32_t free_head;  /* advanced by the reader */
+    _Alignas(64) _Atomic uint32_t free_tail;  /* advanced by writers */
+    _Alignas(64) _Atomic uint32_t reader_waits;
+    _Atomic uint32_t writer_waits;
+
+    _Alignas(64) struct ft_ready { uint32_t chunk, words, cursor, padding; } ready[FT_QUEUE_SLOTS];
+    uint32_t free[FT_QUEUE_SLOTS];
+};
+
+/* ---- stream words -------------------------------------------------------------------------------------------------
+ *
+ *   bits 63..51 tag   50..48 log2(size in bytes)   47..0 address
+ *
+ *   tag 0                 block: the low 32 bits are a block id (ids count from 1, so no word is 0)
+ *   tag 1 .. FT_TAG_MAX   access by the current block's operation number tag-1. In a binary's block operation
+ *                         2*i is instruction i's load, 2*i+1 its store.
+ *   tag FT_TAG_BULK       a record of several words: bits 50..32 its length in words, this word included; bits 31..0 an
+ *                         operation id from the side table (FT_SIDE_OPERATION). It never crosses a chunk's end.
+ */
+#define FT_TAG_SHIFT 51
+#define FT_SIZE_SHIFT 48
+#define FT_ADDRESS_MASK ((UINT64_C(1) << FT_SIZE_SHIFT) - 1)
+#define FT_TAG_BULK 0x1fffu
+#define FT_TAG_MAX 0x1ffeu
+#define FT_MAX_BULK_WORDS 4096u
+
+/* A bulk record: n operands are walked in lockstep over a (row-major) iteration space, and at each point every operand
+ * is accessed once, in order. The words after the first:
+ *
+ *   word 1        bits 7..0 number of operands (1 .. FT_MAX_OPERANDS), bits 15..8 number of dimensions (1 .. FT_MAX_DIMS),
+ *                 bits 31..16 number of index payload words
+ *   words         the extent of each dimension, outermost first (each at least 1)
+ *   per operand   base address of its first element, then one byte stride per dimension (two's complement);
+ *                 for an indexed operand: base address of element 0, then (in place of the strides) the byte scale in
+ *                 the first stride word and 0 in the others
+ *   words         index payload: one 64-bit index per point of the iteration space; all indexed operands use it
+ *
+ * Access size, kind and whether an operand is indexed are static, in the side table. An operand that belongs to an outer
+ * loop (the row pointer of a CSR product) is a record of its own. The reader checks every length before use.
+ */
+#define FT_MAX_OPERANDS 8u
+#define FT_MAX_DIMS 8u
+
+/* ---- side table ---------------------------------------------------------------------------------------------------
+ * Entries follow each other, each a multiple of 8 bytes long, in the order in which they were first needed.
+ */
+enum ft_side_kind {
+    FT_SIDE_BLOCK = 1,    /* struct ft_side_block, n_instructions length bytes, then the instruction bytes */
+    FT_SIDE_MAPS = 2,     /* a copy of /proc/self/maps as text, made when executable mappings had changed */
+    FT_SIDE_PYBLOCK = 3,  /* struct ft_side_pyblock, then file name and qualified name (UTF-8, not terminated) */
+    FT_SIDE_OPERATION = 4 /* struct ft_side_operation, then its name (UTF-8, not terminated) */
+};
+
+struct ft_side_entry {
+    uint32_t kind;
+    uint32_t bytes; /* of the whole entry, this header and padding included */
+};
+
+struct ft_side_block {
+    struct ft_side_entry entry;
+    uint32_t block_id;
+    uint32_t n_instructions;
+    uint64_t address;
+};
+
+struct ft_side_pyblock {
+    struct ft_side_entry entry;
+    uint32_t block_id;
+    uint32_t code_id; /* the code object: blocks of one function share it */
+    uint32_t line;
+    uint32_t first_line; /* of the function */
+    uint32_t offset_bytes; /* into the function's bytecode */
+    uint32_t n_instructions; /* bytecode instructions from here to where the next line starts */
+    uint32_t file_bytes;
+    uint32_t name_bytes;
+};
+
+struct ft_operand {
+    uint16_t size_bytes;
+    uint8_t is_store;
+    uint8_t is_indexed; /* its address comes from the index payload: a gather (load) or scatter (store) */
+    uint32_t padding;
+};
+
+struct ft_side_operation {
+    struct ft_side_entry entry;
+    uint32_t operation_id; /* ids count from 1 */
+    uint32_t block_id;     /* the block that ran it */
+    uint32_t n_operands;
+    uint32_t name_bytes;
+    uint32_t flops_per_point; /* floating-point operations at each point of the iteration space */
+    uint32_t int_ops_per_point;
+    struct ft_operand operands[FT_MAX_OPERANDS];
+};
+
+#endif

@@ -1,0 +1,56 @@
+/* The writing side of the address stream: what the QEMU plugin and the Python agent share. See stream.h.
+ *
+ * Each thread of the traced program has a cursor, which lies in the shared memory so that its words can be read even
+ * when the program is killed. A thread that is not traced (the reader died, this is a forked child, or there are more
+ * threads than cursors) has a private cursor over scratch memory instead: the fast path never has to ask.
+ */
+#ifndef FORETRACE_WRITER_H
+#define FORETRACE_WRITER_H
+
+#include "stream.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Maps the shared memory behind `fd`, checks it, closes `fd`. False, with nothing mapped, if it is not a stream. */
+bool ft_writer_attach(int fd);
+
+struct ft_header *ft_writer_header(void);
+
+/* The cursor of a new thread, with room for at least FT_MAX_BULK_WORDS. Never NULL while attached, but for ENOMEM. */
+struct ft_cursor *ft_writer_open(void);
+
+/* Publishes what the thread wrote and gives its cursor an empty chunk, waiting for one if need be. */
+void ft_writer_flush(struct ft_cursor *cursor);
+
+/* Publishes what the thread wrote and gives up its cursor, which is not to be used again. */
+void ft_writer_close(struct ft_cursor *cursor);
+
+/* Publishes what every thread wrote and says that the program came to its end. No other thread may be writing. */
+void ft_writer_finish(void);
+
+/* Appends an entry to the side table, under the writer's lock: `fill` writes it (into zeroed memory) and may number it
+ * from `*counter`, which is advanced only if the entry fits. Returns the number, counted from 1, or 0 if the table is
+ * full. `counter` may be NULL. */
+uint32_t ft_writer_append(size_t bytes, uint32_t *counter,
+                          void (*fill)(void *entry, uint32_t number, void *context), void *context);
+
+/* Appends one word. */
+static inline void ft_write(struct ft_cursor *cursor, uint64_t word)
+{
+    uint64_t *next = cursor->next;
+    *next++ = word;
+    cursor->next = next;
+    if (__builtin_expect(next == cursor->end, 0))
+        ft_writer_flush(cursor);
+}
+
+/* Makes room for `words` (at most FT_MAX_BULK_WORDS) that must not be split, to be written through cursor->next.
+ * At least one word stays free, so the chunk need not be checked for its end again. */
+static inline void ft_write_begin(struct ft_cursor *cursor, size_t words)
+{
+    if ((size_t)(cursor->end - cursor->next) <= words)
+        ft_writer_flush(cursor);
+}
+
+#endif
