@@ -1,0 +1,78 @@
+"""What the stream reader hands over when a program has ended: counts per translated block and per operation, not yet
+related to functions, loops or lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class RawBlock:
+    """A block of machine code as the engine translated it.
+
+    It starts at guest address `address` and holds the instructions whose lengths are `lengths` and whose bytes are
+    `code`. An engine may translate the same instruction into several blocks (a jump into the middle of one starts
+    another that shares its tail), so these are not yet basic blocks.
+    """
+
+    block_id: int
+    address: int
+    lengths: tuple[int, ...]
+    code: bytes
+    executions: int
+
+
+@dataclass(frozen=True, slots=True)
+class RawPythonBlock:
+    """A run of bytecode that belongs to one line, from `offset_bytes` of its function's code."""
+
+    block_id: int
+    code_id: int
+    file: str
+    function: str
+    line: int
+    first_line: int
+    offset_bytes: int
+    instructions: int
+    executions: int
+
+
+@dataclass(frozen=True, slots=True)
+class RawArrayOperation:
+    """An array operation of a Python program. Its operands are the operations `first_operand` and up."""
+
+    array_operation_id: int
+    block_id: int
+    name: str
+    flops_per_point: int
+    int_ops_per_point: int
+    operand_sizes: tuple[int, ...]
+    operand_is_store: tuple[bool, ...]
+    operand_is_indexed: tuple[bool, ...]
+    executions: int
+    points: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RawTrace:
+    """All that the stream told. Operation ids are the simulator's: dense, in order of first use.
+
+    Per operation: `operation_block` uint32 [operations] is its block id; `operation_slot` uint32 [operations] is
+    2 x instruction + is_store for machine code, and for an array operation its operand number.
+    `operation_array` uint32 [operations] is the array operation id, 0 for none.
+    `edges` uint64 [edges, 3]: source block id, destination block id, count.
+    `maps` are copies of the program's memory map as text, `guest_base` the host address of guest address 0.
+    """
+
+    blocks: tuple[RawBlock, ...]
+    python_blocks: tuple[RawPythonBlock, ...]
+    array_operations: tuple[RawArrayOperation, ...]
+    operation_block: npt.NDArray[np.uint32]
+    operation_slot: npt.NDArray[np.uint32]
+    operation_array: npt.NDArray[np.uint32]
+    edges: npt.NDArray[np.uint64]
+    maps: tuple[str, ...]
+    guest_base: int
