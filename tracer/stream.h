@@ -42,7 +42,9 @@ struct ft_cursor {
     uint64_t *begin;
     uint32_t chunk;
     _Atomic uint32_t in_use;
-    uint64_t padding[4]; /* one cache line each */
+    uint32_t used_before; /* its reserved chunk is in circulation already */
+    uint32_t sequence; /* counts the chunks it had: tells a published chunk from the one in hand */
+    uint64_t padding[3]; /* one cache line each */
 };
 
 struct ft_header {
@@ -54,8 +56,10 @@ struct ft_header {
     uint64_t chunks_offset;
     uint64_t side_offset;
     uint64_t side_capacity_bytes;
-    uint32_t reader_pid; /* set by the reader before the program starts */
+    _Atomic uint32_t reader_pid; /* set by the reader before the program starts; 0 once it stops reading */
     uint32_t padding0;
+    uint64_t mmap_call;     /* numbers of the two system calls that can map code, in the traced program's system */
+    uint64_t mprotect_call;
 
     /* Written by the writer, read by the reader at any time. */
     _Atomic uint32_t attached;         /* the engine found this memory and understood it */
@@ -76,7 +80,7 @@ struct ft_header {
     _Alignas(64) _Atomic uint32_t reader_waits;
     _Atomic uint32_t writer_waits;
 
-    _Alignas(64) struct ft_ready { uint32_t chunk, words, cursor, padding; } ready[FT_QUEUE_SLOTS];
+    _Alignas(64) struct ft_ready { uint32_t chunk, words, cursor, sequence; } ready[FT_QUEUE_SLOTS];
     uint32_t free[FT_QUEUE_SLOTS];
 };
 

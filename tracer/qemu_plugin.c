@@ -1,0 +1,300 @@
+/* The tracing engine for binaries: a TCG plugin that QEMU user mode loads.
+ *
+ * Each translated block is described once in the side table; when it runs it writes one word, and each of its memory
+ * accesses one more (stream.h). A block that QEMU translates again (it flushes its cache of translations when that is
+ * full) keeps its id: `table`, open addressing over the blocks' addresses and bytes, finds it.
+ *
+ * Invariants: `cursors[i]` is set from vcpu i's start to its end; `table` is only touched under `lock`; a block and its
+ * operations stay where they are for good, since translated code holds their addresses.
+ */
+#define _GNU_SOURCE
+#include "qemu_api.h"
+#include "writer.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define MAX_VCPUS 65536u
+#define MAX_INSTRUCTIONS 4000u /* QEMU ends a block at 512; two tags each must fit below FT_TAG_MAX */
+#define MAX_CODE_BYTES 65536u
+#define MAX_MAPS_BYTES (4u << 20)
+
+EXPORT extern int qemu_plugin_version;
+EXPORT int qemu_plugin_version = FT_QEMU_PLUGIN_VERSION;
+
+struct operation {
+    uint64_t tag; /* all of the stream word but the address */
+    qemu_plugin_meminfo_t info; /* what the size in `tag` was taken from */
+    uint32_t number;
+};
+
+struct block {
+    uint32_t id;
+    uint32_t n_instructions;
+    uint64_t address;
+    uint64_t hash;
+    uint32_t code_bytes;
+    unsigned char *code; /* length bytes of the instructions, then the instructions */
+    struct operation operations[]; /* load and store of each instruction */
+};
+
+/* What is known of a block while it is being translated. */
+struct translation {
+    uint64_t address;
+    uint64_t hash;
+    uint32_t n_instructions;
+    uint32_t code_bytes;
+    unsigned char code[MAX_INSTRUCTIONS + MAX_CODE_BYTES];
+};
+
+static struct ft_cursor *cursors[MAX_VCPUS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct block **table;
+static size_t table_slots, table_used;
+static uint32_t n_blocks;
+static atomic_bool maps_changed = true;
+
+/* ---- running ---------------------------------------------------------------------------------------------------- */
+
+static void block_runs(unsigned int vcpu, void *block_id)
+{
+    ft_write(cursors[vcpu], (uintptr_t)block_id);
+}
+
+static __attribute__((noinline)) void learn_size(struct operation *operation, qemu_plugin_meminfo_t info)
+{
+    uint64_t shift = qemu_plugin_mem_size_shift(info) & 7;
+    operation->tag = (uint64_t)(operation->number + 1) << FT_TAG_SHIFT | shift << FT_SIZE_SHIFT;
+    operation->info = info;
+}
+
+static void memory_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *context)
+{
+    struct operation *operation = context;
+    if (__builtin_expect(operation->info != info, 0))
+        learn_size(operation, info);
+    ft_write(cursors[vcpu], operation->tag | (address & FT_ADDRESS_MASK));
+}
+
+/* ---- translating ------------------------------------------------------------------------------------------------ */
+
+static uint64_t hash_bytes(uint64_t hash, const unsigned char *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++) /* FNV-1a */
+        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* False if the block is of a form no engine should hand us. */
+static bool read_translation(struct translation *t, struct qemu_plugin_tb *tb)
+{
+    size_t n = qemu_plugin_tb_n_insns(tb);
+    if (n == 0 || n > MAX_INSTRUCTIONS)
+        return false;
+    t->address = qemu_plugin_tb_vaddr(tb);
+    t->n_instructions = (uint32_t)n;
+    t->code_bytes = (uint32_t)n;
+    for (size_t i = 0; i < n; i++) {
+        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
+        size_t length = qemu_plugin_insn_size(instruction);
+        const void *bytes = qemu_plugin_insn_haddr(instruction);
+        if (!bytes || length > 255 || t->code_bytes + length > sizeof t->code)
+            return false;
+        if (i == 0)
+            ft_writer_header()->guest_base = (uintptr_t)bytes - t->address;
+        t->code[i] = (unsigned char)length;
+        memcpy(t->code + t->code_bytes, bytes, length);
+        t->code_bytes += (uint32_t)length;
+    }
+    t->hash = hash_bytes(UINT64_C(0xcbf29ce484222325) ^ t->address, t->code, t->code_bytes);
+    return true;
+}
+
+static void fill_block_entry(void *entry, uint32_t number, void *context)
+{
+    struct ft_side_block *side = entry;
+    const struct translation *t = context;
+    side->entry.kind = FT_SIDE_BLOCK;
+    side->block_id = number;
+    side->n_instructions = t->n_instructions;
+    side->address = t->address;
+    memcpy(side + 1, t->code, t->code_bytes);
+}
+
+static bool same_block(const struct block *block, const struct translation *t)
+{
+    return block->hash == t->hash && block->address == t->address && block->code_bytes == t->code_bytes &&
+           memcmp(block->code, t->code, t->code_bytes) == 0;
+}
+
+static size_t slot_of(const struct translation *t)
+{
+    size_t slot = t->hash & (table_slots - 1);
+    while (table[slot] && !same_block(table[slot], t))
+        slot = (slot + 1) & (table_slots - 1);
+    return slot;
+}
+
+static bool grow_table(void)
+{
+    size_t slots = table_slots ? 2 * table_slots : 1u << 14;
+    struct block **old = table, **bigger = calloc(slots, sizeof *bigger);
+    if (!bigger)
+        return false;
+    for (size_t i = 0; i < table_slots; i++)
+        if (old[i]) {
+            size_t slot = old[i]->hash & (slots - 1);
+            while (bigger[slot])
+                slot = (slot + 1) & (slots - 1);
+            bigger[slot] = old[i];
+        }
+    free(old);
+    table = bigger;
+    table_slots = slots;
+    return true;
+}
+
+static struct block *new_block(const struct translation *t)
+{
+    size_t operations_bytes = 2 * t->n_instructions * sizeof(struct operation);
+    struct block *block = calloc(1, sizeof *block + operations_bytes + t->code_bytes);
+    if (!block)
+        return NULL;
+    block->id = ft_writer_append(sizeof(struct ft_side_block) + t->code_bytes, &n_blocks, fill_block_entry, (void *)t);
+    if (block->id == 0) {
+        free(block);
+        return NULL;
+    }
+    block->n_instructions = t->n_instructions;
+    block->address = t->address;
+    block->hash = t->hash;
+    block->code_bytes = t->code_bytes;
+    block->code = (unsigned char *)block + sizeof *block + operations_bytes;
+    memcpy(block->code, t->code, t->code_bytes);
+    for (uint32_t i = 0; i < 2 * t->n_instructions; i++) {
+        block->operations[i].number = i;
+        block->operations[i].info = UINT32_MAX;
+    }
+    return block;
+}
+
+/* NULL when there is no room to describe it. */
+static struct block *find_or_add(const struct translation *t)
+{
+    if (2 * (table_used + 1) > table_slots && !grow_table())
+        return NULL;
+    size_t slot = slot_of(t);
+    if (!table[slot] && (table[slot] = new_block(t)))
+        table_used++;
+    return table[slot];
+}
+
+struct text {
+    char *bytes;
+    size_t length;
+};
+
+static void fill_maps_entry(void *entry, uint32_t number, void *context)
+{
+    struct ft_side_entry *side = entry;
+    const struct text *text = context;
+    (void)number;
+    side->kind = FT_SIDE_MAPS;
+    memcpy(side + 1, text->bytes, text->length);
+}
+
+/* Copies the memory map into the side table. It is read raw; the reader makes sense of it. */
+static void record_maps(void)
+{
+    struct text text = {mmap(NULL, MAX_MAPS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 0};
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (text.bytes != MAP_FAILED && fd >= 0) {
+        ssize_t got;
+        while (text.length < MAX_MAPS_BYTES &&
+               (got = read(fd, text.bytes + text.length, MAX_MAPS_BYTES - text.length)) > 0)
+            text.length += (size_t)got;
+        ft_writer_append(sizeof(struct ft_side_entry) + text.length, NULL, fill_maps_entry, &text);
+    }
+    if (fd >= 0)
+        close(fd);
+    if (text.bytes != MAP_FAILED)
+        munmap(text.bytes, MAX_MAPS_BYTES);
+}
+
+static void instrument(struct qemu_plugin_tb *tb, struct block *block)
+{
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, block_runs, QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)block->id);
+    for (uint32_t i = 0; i < block->n_instructions; i++) {
+        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
+        qemu_plugin_register_vcpu_mem_cb(instruction, memory_accessed, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R,
+                                         &block->operations[2 * i]);
+        qemu_plugin_register_vcpu_mem_cb(instruction, memory_accessed, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
+                                         &block->operations[2 * i + 1]);
+    }
+}
+
+static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+    static struct translation translation; /* under the lock: too large for a thread's stack */
+    (void)id;
+    pthread_mutex_lock(&lock);
+    if (read_translation(&translation, tb)) {
+        if (atomic_exchange(&maps_changed, false))
+            record_maps();
+        struct block *block = find_or_add(&translation);
+        if (block)
+            instrument(tb, block);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- threads, system calls, start and end ----------------------------------------------------------------------- */
+
+static void vcpu_starts(qemu_plugin_id_t id, unsigned int vcpu)
+{
+    (void)id;
+    if (vcpu >= MAX_VCPUS || !(cursors[vcpu] = ft_writer_open()))
+        abort(); /* out of memory: there is nowhere for its words to go */
+}
+
+static void vcpu_ends(qemu_plugin_id_t id, unsigned int vcpu)
+{
+    (void)id;
+    ft_writer_close(cursors[vcpu]);
+}
+
+static void system_call(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, uint64_t a1, uint64_t a2, uint64_t a3,
+                        uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
+{
+    (void)id, (void)vcpu, (void)a1, (void)a2, (void)a4, (void)a5, (void)a6, (void)a7, (void)a8;
+    const struct ft_header *header = ft_writer_header();
+    if (((uint64_t)number == header->mmap_call || (uint64_t)number == header->mprotect_call) && (a3 & PROT_EXEC))
+        atomic_store(&maps_changed, true);
+}
+
+static void program_ends(qemu_plugin_id_t id, void *context)
+{
+    (void)id, (void)context;
+    ft_writer_finish();
+}
+
+EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
+
+EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
+{
+    if (info->system_emulation || argc != 1 || strncmp(argv[0], "fd=", 3) != 0)
+        return -1;
+    if (!ft_writer_attach(atoi(argv[0] + 3)))
+        return -1;
+    qemu_plugin_register_vcpu_init_cb(id, vcpu_starts);
+    qemu_plugin_register_vcpu_exit_cb(id, vcpu_ends);
+    qemu_plugin_register_vcpu_tb_trans_cb(id, block_translated);
+    qemu_plugin_register_vcpu_syscall_cb(id, system_call);
+    qemu_plugin_register_atexit_cb(id, program_ends, NULL);
+    return 0;
+}

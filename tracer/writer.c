@@ -1,0 +1,251 @@
+/* The writing side of the address stream. See writer.h and stream.h.
+ *
+ * State of the process: where the shared memory lies, a lock for the queues and the side table, and whether this
+ * process goes on alone, without a reader. Once alone, always alone: cursors then wrap around in the chunk they have.
+ *
+ * A forked child maps private memory over the shared one, at the same address, and restores the cursors in it: every
+ * pointer into it stays good, and nothing the child writes reaches the reader.
+ */
+#define _GNU_SOURCE
+#include "writer.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WAIT_NS 50000000L
+#define NO_CHUNK UINT32_MAX
+
+static struct ft_header *header;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool alone;
+
+static struct ft_header header_at_fork;
+static struct ft_cursor cursors_at_fork[FT_MAX_CURSORS];
+
+static struct ft_cursor *cursor_table(void)
+{
+    return (struct ft_cursor *)((unsigned char *)header + header->cursors_offset);
+}
+
+static uint64_t *chunk_memory(uint32_t chunk)
+{
+    return (uint64_t *)((unsigned char *)header + header->chunks_offset) + (size_t)chunk * FT_CHUNK_WORDS;
+}
+
+static void fork_prepare(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void fork_parent(void)
+{
+    atomic_fetch_add(&header->forks, 1);
+    pthread_mutex_unlock(&lock);
+}
+
+static void fork_child(void)
+{
+    size_t total_bytes = header->total_bytes;
+    memcpy(&header_at_fork, header, sizeof header_at_fork);
+    memcpy(cursors_at_fork, cursor_table(), sizeof cursors_at_fork);
+    if (mmap(header, total_bytes, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        abort(); /* going on would write into the parent's trace */
+    memcpy(header, &header_at_fork, sizeof header_at_fork);
+    memcpy(cursor_table(), cursors_at_fork, sizeof cursors_at_fork);
+    atomic_store(&alone, true);
+    pthread_mutex_unlock(&lock);
+}
+
+static bool plausible(const struct ft_header *h, uint64_t file_bytes)
+{
+    return h->magic == FT_STREAM_MAGIC && h->version == FT_STREAM_VERSION && h->header_bytes == sizeof *h &&
+           h->total_bytes == file_bytes && h->side_offset < file_bytes &&
+           h->side_capacity_bytes == file_bytes - h->side_offset;
+}
+
+bool ft_writer_attach(int fd)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0 || (uint64_t)status.st_size < sizeof(struct ft_header))
+        return false;
+    void *memory = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        return false;
+    if (!plausible(memory, (uint64_t)status.st_size) || pthread_atfork(fork_prepare, fork_parent, fork_child) != 0) {
+        munmap(memory, (size_t)status.st_size);
+        return false;
+    }
+    close(fd);
+    header = memory;
+    atomic_store(&header->attached, 1);
+    return true;
+}
+
+struct ft_header *ft_writer_header(void)
+{
+    return header;
+}
+
+static void futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
+{
+    syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
+}
+
+/* Both with the lock held. */
+static void publish(struct ft_cursor *cursor)
+{
+    uint32_t words = (uint32_t)(cursor->next - cursor->begin);
+    uint32_t head = atomic_load(&header->ready_head);
+    header->ready[head % FT_QUEUE_SLOTS] =
+        (struct ft_ready){cursor->chunk, words, (uint32_t)(cursor - cursor_table()), cursor->sequence};
+    atomic_store(&header->ready_head, head + 1);
+    if (atomic_load(&header->reader_waits))
+        futex(&header->ready_head, FUTEX_WAKE, 1, NULL);
+}
+
+static uint32_t take_free_chunk(void)
+{
+    const struct timespec timeout = {0, WAIT_NS};
+    for (;;) {
+        uint32_t tail = atomic_load(&header->free_tail);
+        uint32_t head = atomic_load(&header->free_head);
+        if (head != tail) {
+            uint32_t chunk = header->free[tail % FT_QUEUE_SLOTS];
+            atomic_store(&header->free_tail, tail + 1);
+            return chunk;
+        }
+        if (getppid() != (pid_t)atomic_load(&header->reader_pid))
+            return NO_CHUNK;
+        atomic_store(&header->writer_waits, 1);
+        futex(&header->free_head, FUTEX_WAIT, head, &timeout);
+        atomic_store(&header->writer_waits, 0);
+    }
+}
+
+static void use_chunk(struct ft_cursor *cursor, uint32_t chunk)
+{
+    cursor->chunk = chunk;
+    cursor->begin = chunk_memory(chunk);
+    cursor->next = cursor->begin;
+    cursor->end = cursor->begin + FT_CHUNK_WORDS;
+    atomic_signal_fence(memory_order_seq_cst);
+    cursor->sequence++; /* last: a program killed before this has nothing in the new chunk */
+}
+
+static struct ft_cursor *scratch_cursor(void)
+{
+    struct ft_cursor *cursor = calloc(1, sizeof *cursor + FT_CHUNK_WORDS * sizeof(uint64_t));
+    if (!cursor)
+        return NULL;
+    cursor->chunk = NO_CHUNK;
+    cursor->begin = (uint64_t *)(cursor + 1);
+    cursor->next = cursor->begin;
+    cursor->end = cursor->begin + FT_CHUNK_WORDS;
+    return cursor;
+}
+
+/* A cursor of the table with a chunk, or NULL if all are in use. With the lock held. */
+static struct ft_cursor *claim_cursor(void)
+{
+    struct ft_cursor *table = cursor_table();
+    for (uint32_t i = 0; i < FT_MAX_CURSORS; i++) {
+        struct ft_cursor *cursor = table + i;
+        if (atomic_load(&cursor->in_use))
+            continue;
+        uint32_t chunk = cursor->used_before ? take_free_chunk() : FT_SHARED_CHUNKS + i;
+        if (chunk == NO_CHUNK)
+            return NULL;
+        cursor->used_before = 1;
+        use_chunk(cursor, chunk);
+        atomic_store(&cursor->in_use, 1);
+        return cursor;
+    }
+    return NULL;
+}
+
+struct ft_cursor *ft_writer_open(void)
+{
+    struct ft_cursor *cursor = NULL;
+    pthread_mutex_lock(&lock);
+    if (!atomic_load(&alone))
+        cursor = claim_cursor();
+    atomic_fetch_add(cursor ? &header->threads : &header->threads_untraced, 1);
+    pthread_mutex_unlock(&lock);
+    return cursor ? cursor : scratch_cursor();
+}
+
+void ft_writer_flush(struct ft_cursor *cursor)
+{
+    if (cursor->chunk == NO_CHUNK || atomic_load(&alone)) {
+        cursor->next = cursor->begin;
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    publish(cursor);
+    uint32_t chunk = take_free_chunk();
+    if (chunk == NO_CHUNK)
+        atomic_store(&alone, true);
+    else
+        use_chunk(cursor, chunk);
+    pthread_mutex_unlock(&lock);
+}
+
+void ft_writer_close(struct ft_cursor *cursor)
+{
+    if (cursor->chunk == NO_CHUNK) {
+        free(cursor);
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    if (!atomic_load(&alone)) {
+        publish(cursor);
+        atomic_store(&cursor->in_use, 0);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void ft_writer_finish(void)
+{
+    struct ft_cursor *table = cursor_table();
+    pthread_mutex_lock(&lock);
+    if (!atomic_load(&alone)) {
+        for (uint32_t i = 0; i < FT_MAX_CURSORS; i++)
+            if (atomic_load(&table[i].in_use)) {
+                publish(table + i);
+                atomic_store(&table[i].in_use, 0);
+            }
+        atomic_store(&alone, true); /* whatever still runs goes on untraced */
+        atomic_store(&header->finished, 1);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+uint32_t ft_writer_append(size_t bytes, uint32_t *counter,
+                          void (*fill)(void *entry, uint32_t number, void *context), void *context)
+{
+    uint32_t number = 0;
+    bytes = (bytes + 7) & ~(size_t)7;
+    pthread_mutex_lock(&lock);
+    uint64_t used = atomic_load(&header->side_used_bytes);
+    if (bytes > UINT32_MAX || bytes > header->side_capacity_bytes - used) {
+        atomic_store(&header->side_full, 1);
+    } else {
+        unsigned char *entry = (unsigned char *)header + header->side_offset + used;
+        number = counter ? *counter + 1 : 1;
+        fill(entry, number, context);
+        ((struct ft_side_entry *)entry)->bytes = (uint32_t)bytes;
+        if (counter)
+            *counter = number;
+        atomic_store(&header->side_used_bytes, used + bytes);
+    }
+    pthread_mutex_unlock(&lock);
+    return number;
+}
