@@ -121,18 +121,36 @@ class CurvePiece(Struct, frozen=True, forbid_unknown_fields=True):
     slope_bytes_per_s_per_byte: float
     source: str
 
+    def covers(self, range_bytes: int) -> bool:
+        """Whether the piece tells the bandwidth at this address range."""
+        return self.from_bytes <= range_bytes and (self.to_bytes is None or range_bytes < self.to_bytes)
+
+    def bandwidth_bytes_per_s(self, range_bytes: int) -> float:
+        """Bandwidth at an address range that the piece covers."""
+        return self.intercept_bytes_per_s + self.slope_bytes_per_s_per_byte * range_bytes
+
 
 class GatherScatterCurve(Struct, frozen=True, forbid_unknown_fields=True):
-    """Gather/scatter bandwidth as a function of the address range (paper 002, equations 2 to 4).
+    """Gather/scatter bandwidth as a function of the address range (Carrington et al., ICS'11, equations 2 to 4).
 
     `operations`: "gather", "scatter". Below `minimum_range_bytes` an accelerator is not used; None: it is used wherever
-    it is faster.
+    it is faster. Bandwidth counts the bytes gathered or scattered, not those of the index or of the dense array; the
+    pieces are in ascending order and adjoin.
     """
 
     operations: tuple[str, ...]
     pieces: tuple[CurvePiece, ...]
     source: str
     minimum_range_bytes: int | None = None
+
+    def piece_at(self, range_bytes: int) -> CurvePiece | None:
+        """The piece that covers an address range, or None where nobody published or measured one."""
+        return next((piece for piece in self.pieces if piece.covers(range_bytes)), None)
+
+    def bandwidth_bytes_per_s(self, range_bytes: int) -> float | None:
+        """Bandwidth at an address range, or None outside of all pieces."""
+        piece = self.piece_at(range_bytes)
+        return None if piece is None else piece.bandwidth_bytes_per_s(range_bytes)
 
 
 class Link(Struct, frozen=True, forbid_unknown_fields=True):
@@ -144,6 +162,10 @@ class Link(Struct, frozen=True, forbid_unknown_fields=True):
     to_device_bytes_per_s: float | None = None
     from_device_bytes_per_s: float | None = None
     transfer_latency_s: float | None = None
+
+
+SCHEMA = "foretrace.profile/1"
+"""Version 1 is the first; a reader refuses what it does not know."""
 
 
 class Profile(Struct, frozen=True, forbid_unknown_fields=True):

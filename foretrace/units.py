@@ -1,0 +1,62 @@
+"""How quantities are shown to people. Sizes use powers of 1024 (KiB), rates and frequencies powers of 1000 (GB/s)."""
+
+from __future__ import annotations
+
+import math
+
+
+def _scaled(value: float, base: int, units: tuple[str, ...], digits: int = 3) -> str:
+    """`value` with the unit that leaves 1 to `base` of it, rounded to significant digits."""
+    power = 0
+    while power < len(units) - 1 and float(f"{abs(value):.{digits}g}") >= base:
+        value /= base
+        power += 1
+    return f"{_rounded(value, digits)} {units[power]}"
+
+
+def _rounded(value: float, digits: int) -> str:
+    """`value` with so many significant digits, whole digits always kept, no exponent and no trailing zeros."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def format_bytes(size_bytes: float) -> str:
+    """A size: `format_bytes(196608)` is "192 KiB"."""
+    return _scaled(size_bytes, 1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"), digits=4)
+
+
+def format_bytes_per_s(rate: float) -> str:
+    """A bandwidth: `format_bytes_per_s(48e9)` is "48 GB/s"."""
+    return _scaled(rate, 1000, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s"))
+
+
+def format_hz(frequency: float) -> str:
+    """A frequency: `format_hz(2.1e9)` is "2.1 GHz"."""
+    return _scaled(frequency, 1000, ("Hz", "kHz", "MHz", "GHz"))
+
+
+def format_count(count: float) -> str:
+    """A number of things: `format_count(12_345_678)` is "12.3 M"."""
+    return _scaled(count, 1000, ("", "k", "M", "G", "T")).rstrip()
+
+
+def format_seconds(seconds: float) -> str:
+    """A time: "85 ns", "3.2 ms", "12.5 s", "2 min 5 s", "3 h 12 min"."""
+    if seconds < 0:
+        return "-" + format_seconds(-seconds)
+    if seconds == 0:
+        return "0 s"
+    if not math.isfinite(seconds):
+        return f"{seconds:g} s"
+    if seconds < 0.9995:
+        return _scaled(seconds * 1e12, 1000, ("ps", "ns", "µs", "ms"))
+    if seconds < 119.5:
+        return f"{_rounded(seconds, 3)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 120:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min"
