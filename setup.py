@@ -57,11 +57,15 @@ setup(
             depends=["tracer/stream.h", "tracer/writer.h", "tracer/pyagent.h"],
             extra_compile_args=WARNINGS,
         ),
-        SharedObject(
-            "foretrace.tracer.qemu_plugin",
-            sources=["tracer/qemu_plugin.c", "tracer/writer.c"],
-            depends=["tracer/stream.h", "tracer/writer.h", "tracer/qemu_api.h"],
-            extra_compile_args=WARNINGS,
+        *(
+            SharedObject(
+                f"foretrace.tracer.qemu_plugin_{api}",
+                sources=["tracer/qemu_plugin.c", "tracer/writer.c"],
+                depends=["tracer/stream.h", "tracer/writer.h", "tracer/qemu_api.h"],
+                define_macros=[("FT_QEMU_PLUGIN_VERSION", str(api))],
+                extra_compile_args=WARNINGS,
+            )
+            for api in (1, 2)
         ),
     ],
 )

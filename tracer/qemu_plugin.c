@@ -13,9 +13,11 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -27,10 +29,12 @@
 EXPORT extern int qemu_plugin_version;
 EXPORT int qemu_plugin_version = FT_QEMU_PLUGIN_VERSION;
 
-struct operation {
-    uint64_t tag; /* all of the stream word but the address */
-    qemu_plugin_meminfo_t info; /* what the size in `tag` was taken from */
-    uint32_t number;
+/* An instruction's load [0] and store [1]. QEMU's own choice between the two callbacks is not used: up to 7.2 a callback
+ * for loads is called for stores and one for stores for both. */
+struct operations {
+    uint64_t tag[2]; /* all of the stream word but the address */
+    qemu_plugin_meminfo_t info[2]; /* what `tag` was made for */
+    uint32_t instruction;
 };
 
 struct block {
@@ -40,7 +44,7 @@ struct block {
     uint64_t hash;
     uint32_t code_bytes;
     unsigned char *code; /* length bytes of the instructions, then the instructions */
-    struct operation operations[]; /* load and store of each instruction */
+    struct operations operations[]; /* of each instruction */
 };
 
 /* What is known of a block while it is being translated. */
@@ -66,19 +70,27 @@ static void block_runs(unsigned int vcpu, void *block_id)
     ft_write(cursors[vcpu], (uintptr_t)block_id);
 }
 
-static __attribute__((noinline)) void learn_size(struct operation *operation, qemu_plugin_meminfo_t info)
+static __attribute__((noinline)) uint64_t learn_tag(struct operations *operations, qemu_plugin_meminfo_t info)
 {
     uint64_t shift = qemu_plugin_mem_size_shift(info) & 7;
-    operation->tag = (uint64_t)(operation->number + 1) << FT_TAG_SHIFT | shift << FT_SIZE_SHIFT;
-    operation->info = info;
+    int store = qemu_plugin_mem_is_store(info);
+    uint64_t number = 2 * operations->instruction + (uint64_t)store;
+    operations->tag[store] = (number + 1) << FT_TAG_SHIFT | shift << FT_SIZE_SHIFT;
+    operations->info[store] = info;
+    return operations->tag[store];
 }
 
 static void memory_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *context)
 {
-    struct operation *operation = context;
-    if (__builtin_expect(operation->info != info, 0))
-        learn_size(operation, info);
-    ft_write(cursors[vcpu], operation->tag | (address & FT_ADDRESS_MASK));
+    struct operations *operations = context;
+    uint64_t tag;
+    if (__builtin_expect(info == operations->info[0], 1))
+        tag = operations->tag[0];
+    else if (__builtin_expect(info == operations->info[1], 1))
+        tag = operations->tag[1];
+    else
+        tag = learn_tag(operations, info);
+    ft_write(cursors[vcpu], tag | (address & FT_ADDRESS_MASK));
 }
 
 /* ---- translating ------------------------------------------------------------------------------------------------ */
@@ -161,7 +173,7 @@ static bool grow_table(void)
 
 static struct block *new_block(const struct translation *t)
 {
-    size_t operations_bytes = 2 * t->n_instructions * sizeof(struct operation);
+    size_t operations_bytes = t->n_instructions * sizeof(struct operations);
     struct block *block = calloc(1, sizeof *block + operations_bytes + t->code_bytes);
     if (!block)
         return NULL;
@@ -176,10 +188,8 @@ static struct block *new_block(const struct translation *t)
     block->code_bytes = t->code_bytes;
     block->code = (unsigned char *)block + sizeof *block + operations_bytes;
     memcpy(block->code, t->code, t->code_bytes);
-    for (uint32_t i = 0; i < 2 * t->n_instructions; i++) {
-        block->operations[i].number = i;
-        block->operations[i].info = UINT32_MAX;
-    }
+    for (uint32_t i = 0; i < t->n_instructions; i++)
+        block->operations[i] = (struct operations){{0, 0}, {UINT32_MAX, UINT32_MAX}, i};
     return block;
 }
 
@@ -231,10 +241,8 @@ static void instrument(struct qemu_plugin_tb *tb, struct block *block)
     qemu_plugin_register_vcpu_tb_exec_cb(tb, block_runs, QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)block->id);
     for (uint32_t i = 0; i < block->n_instructions; i++) {
         struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
-        qemu_plugin_register_vcpu_mem_cb(instruction, memory_accessed, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R,
-                                         &block->operations[2 * i]);
-        qemu_plugin_register_vcpu_mem_cb(instruction, memory_accessed, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
-                                         &block->operations[2 * i + 1]);
+        qemu_plugin_register_vcpu_mem_cb(instruction, memory_accessed, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
+                                         &block->operations[i]);
     }
 }
 
@@ -283,6 +291,38 @@ static void program_ends(qemu_plugin_id_t id, void *context)
     ft_writer_finish();
 }
 
+/* QEMU's own messages ("uncaught target signal ...") would appear among the program's: they go to the header. */
+static ssize_t keep_message(void *cookie, const char *bytes, size_t length)
+{
+    struct ft_header *header = ft_writer_header();
+    uint32_t used = atomic_load(&header->message_bytes);
+    size_t room = used < sizeof header->message ? sizeof header->message - used : 0;
+    size_t kept = length < room ? length : room;
+    (void)cookie;
+    memcpy(header->message + sizeof header->message - room, bytes, kept);
+    atomic_store(&header->message_bytes, used + (uint32_t)kept);
+    return (ssize_t)length;
+}
+
+static void redirect_messages(void)
+{
+    FILE *kept = fopencookie(NULL, "w", (cookie_io_functions_t){.write = keep_message});
+    if (kept) {
+        setvbuf(kept, NULL, _IONBF, 0);
+        stderr = kept;
+    }
+}
+
+/* QEMU writes core files of its own making, under names of its own, into the working directory. */
+static void forbid_core_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_CORE, &limit) == 0) {
+        limit.rlim_cur = 0;
+        setrlimit(RLIMIT_CORE, &limit);
+    }
+}
+
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
 
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
@@ -291,6 +331,8 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
         return -1;
     if (!ft_writer_attach(atoi(argv[0] + 3)))
         return -1;
+    redirect_messages();
+    forbid_core_files();
     qemu_plugin_register_vcpu_init_cb(id, vcpu_starts);
     qemu_plugin_register_vcpu_exit_cb(id, vcpu_ends);
     qemu_plugin_register_vcpu_tb_trans_cb(id, block_translated);

@@ -69,6 +69,8 @@ struct ft_header {
     _Atomic uint32_t threads;          /* writer threads seen */
     _Atomic uint32_t threads_untraced; /* threads beyond FT_MAX_CURSORS */
     _Atomic uint64_t side_used_bytes;
+    _Atomic uint32_t message_bytes;
+    char message[1020];  /* the beginning of what the engine itself had to say on its standard error */
     uint64_t guest_base; /* host address minus guest address (0 when the program runs natively) */
     _Atomic uint64_t unseen_calls; /* array operations that ran without their addresses being known */
 

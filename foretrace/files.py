@@ -1,0 +1,56 @@
+"""Writing files so that they are either whole or not there."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from foretrace.errors import OutputError
+
+
+def check_output(path: Path, *, force: bool) -> None:
+    """Refuse an output path early, before long work is done for it.
+
+    Raises:
+        OutputError: the file exists and `force` is False, or it could not be created.
+    """
+    if path.is_dir():
+        raise OutputError(f"{path}: is a directory; name a file")
+    if path.exists() and not force:
+        raise OutputError(f"{path}: exists already; choose another name, or overwrite it with --force")
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: there is no directory {path.parent}")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise OutputError(f"{path}: the directory {path.parent} cannot be written")
+
+
+def write_atomically(path: Path, data: bytes, *, force: bool) -> None:
+    """Write a file that nobody ever sees half-written. Without `force` an existing file stays as it is.
+
+    Raises:
+        OutputError: it exists and `force` is False, the disk is full, or the path cannot be written.
+    """
+    check_output(path, force=force)
+    temporary = None
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)  # noqa: PTH101 - a str from mkstemp
+        if force:
+            os.replace(temporary, path)  # noqa: PTH105
+            temporary = None
+        else:
+            os.link(temporary, path)  # fails, atomically, if the file has come into being meanwhile
+    except FileExistsError as error:
+        raise OutputError(f"{path}: exists already; choose another name, or overwrite it with --force") from error
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)

@@ -1,0 +1,261 @@
+/* Python's face of the stream reader. See reader.h. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "reader.h"
+
+typedef struct {
+    PyObject_HEAD
+    Py_buffer memory;
+    PyObject *sink; /* the capsule: keeps the simulator alive */
+    struct ft_reader *reader;
+} StreamReader;
+
+static int stream_reader_init(StreamReader *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"memory", "sink", NULL};
+    PyObject *capsule;
+    Py_buffer memory;
+    if (self->reader) {
+        PyErr_SetString(PyExc_RuntimeError, "StreamReader is already initialised");
+        return -1;
+    }
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "w*O", names, &memory, &capsule))
+        return -1;
+    const struct ft_sink *sink = PyCapsule_GetPointer(capsule, FT_SINK_CAPSULE);
+    if (!sink || !ft_stream_format(memory.buf, (uint64_t)memory.len)) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "memory is too small for a stream");
+        PyBuffer_Release(&memory);
+        return -1;
+    }
+    self->memory = memory;
+    self->sink = Py_NewRef(capsule);
+    self->reader = ft_reader_new(memory.buf, (uint64_t)memory.len, *sink);
+    if (!self->reader) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+static void stream_reader_dealloc(StreamReader *self)
+{
+    ft_reader_free(self->reader);
+    if (self->memory.obj)
+        PyBuffer_Release(&self->memory);
+    Py_XDECREF(self->sink);
+    PyTypeObject *type = Py_TYPE(self);
+    type->tp_free((PyObject *)self);
+    Py_DECREF(type);
+}
+
+static PyObject *outcome(StreamReader *self, enum ft_read_status status)
+{
+    if (status == FT_READ_MEMORY)
+        return PyErr_NoMemory();
+    if (status == FT_READ_CORRUPT) {
+        PyErr_SetString(PyExc_ValueError, self->reader->corrupt);
+        return NULL;
+    }
+    return PyLong_FromLong(status);
+}
+
+static PyObject *stream_reader_run(StreamReader *self, PyObject *args)
+{
+    unsigned int max_chunks, timeout_ms;
+    enum ft_read_status status;
+    if (!PyArg_ParseTuple(args, "II", &max_chunks, &timeout_ms))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = ft_reader_run(self->reader, max_chunks, timeout_ms);
+    Py_END_ALLOW_THREADS
+    return outcome(self, status);
+}
+
+static PyObject *stream_reader_salvage(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    enum ft_read_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = ft_reader_salvage(self->reader);
+    Py_END_ALLOW_THREADS
+    return outcome(self, status);
+}
+
+static PyObject *stream_reader_asked(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    if (self->reader->asked_operation >= self->reader->n_operations) {
+        PyErr_SetString(PyExc_RuntimeError, "no width was asked for");
+        return NULL;
+    }
+    const struct ft_operation *operation = &self->reader->operations[self->reader->asked_operation];
+    return Py_BuildValue("II", operation->block_id, operation->slot);
+}
+
+static PyObject *stream_reader_set_width(StreamReader *self, PyObject *width)
+{
+    unsigned long bytes = PyLong_AsUnsignedLong(width);
+    if (PyErr_Occurred())
+        return NULL;
+    if (self->reader->asked_operation >= self->reader->n_operations || bytes > UINT16_MAX) {
+        PyErr_SetString(PyExc_ValueError, "no width was asked for, or it is too large");
+        return NULL;
+    }
+    ft_reader_set_width(self->reader, (uint32_t)bytes);
+    Py_RETURN_NONE;
+}
+
+/* uint64 [blocks]: executions of the blocks with ids 1, 2, ... */
+static PyObject *stream_reader_block_executions(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    const struct ft_reader *reader = self->reader;
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)reader->n_blocks * 8);
+    if (bytes)
+        for (uint32_t i = 0; i < reader->n_blocks; i++)
+            ((uint64_t *)PyBytes_AS_STRING(bytes))[i] = reader->blocks[i + 1].executions;
+    return bytes;
+}
+
+/* uint32 [operations, 3]: block id, slot, array operation id */
+static PyObject *stream_reader_operations(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    const struct ft_reader *reader = self->reader;
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)reader->n_operations * 12);
+    if (bytes)
+        for (uint32_t i = 0; i < reader->n_operations; i++) {
+            uint32_t *row = (uint32_t *)PyBytes_AS_STRING(bytes) + 3 * (size_t)i;
+            row[0] = reader->operations[i].block_id;
+            row[1] = reader->operations[i].slot;
+            row[2] = reader->operations[i].array_id;
+        }
+    return bytes;
+}
+
+/* uint64 [arrays, 3]: first operation, executions, points of the array operations with ids 1, 2, ... */
+static PyObject *stream_reader_arrays(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    const struct ft_reader *reader = self->reader;
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)reader->n_arrays * 24);
+    if (bytes)
+        for (uint32_t i = 0; i < reader->n_arrays; i++) {
+            uint64_t *row = (uint64_t *)PyBytes_AS_STRING(bytes) + 3 * (size_t)i;
+            row[0] = reader->arrays[i + 1].first_operation;
+            row[1] = reader->arrays[i + 1].executions;
+            row[2] = reader->arrays[i + 1].points;
+        }
+    return bytes;
+}
+
+/* uint64 [edges, 3] */
+static PyObject *stream_reader_edges(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    uint64_t n = ft_reader_edges(self->reader, NULL);
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)n * 24);
+    if (bytes)
+        ft_reader_edges(self->reader, (uint64_t *)PyBytes_AS_STRING(bytes));
+    return bytes;
+}
+
+/* The header's figures as a dict. */
+static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    struct ft_header *h = self->reader->header;
+    uint32_t message_bytes = atomic_load(&h->message_bytes);
+    if (message_bytes > sizeof h->message)
+        message_bytes = sizeof h->message;
+    return Py_BuildValue("{sOsOsIsIsIsIsKsKsKsKsKsKsy#}",
+                         "attached", atomic_load(&h->attached) ? Py_True : Py_False,
+                         "finished", atomic_load(&h->finished) ? Py_True : Py_False,
+                         "forks", atomic_load(&h->forks), "side_full", atomic_load(&h->side_full),
+                         "threads", atomic_load(&h->threads), "threads_untraced", atomic_load(&h->threads_untraced),
+                         "side_offset", (unsigned long long)h->side_offset,
+                         "side_bytes", (unsigned long long)self->reader->side_read_bytes,
+                         "guest_base", (unsigned long long)h->guest_base,
+                         "unseen_calls", (unsigned long long)atomic_load(&h->unseen_calls),
+                         "words", (unsigned long long)self->reader->words,
+                         "accesses", (unsigned long long)(self->reader->accesses + self->reader->batch_length),
+                         "message", h->message, (Py_ssize_t)message_bytes);
+}
+
+/* Says who reads, and which system calls map code; to be called before the program starts. */
+static PyObject *stream_reader_expect(StreamReader *self, PyObject *args)
+{
+    unsigned long long mmap_call, mprotect_call;
+    unsigned int pid;
+    if (!PyArg_ParseTuple(args, "IKK", &pid, &mmap_call, &mprotect_call))
+        return NULL;
+    self->reader->header->mmap_call = mmap_call;
+    self->reader->header->mprotect_call = mprotect_call;
+    atomic_store(&self->reader->header->reader_pid, pid);
+    Py_RETURN_NONE;
+}
+
+/* Stops reading: the program goes on untraced. */
+static PyObject *stream_reader_detach(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    atomic_store(&self->reader->header->reader_pid, 0);
+    Py_RETURN_NONE;
+}
+
+/* The layout as this compiler sees it, for the test that compares it with tracer/stream.py. */
+static PyObject *layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return Py_BuildValue("{snsnsnsnsnsnsI}", "side_entry", sizeof(struct ft_side_entry), "side_block",
+                         sizeof(struct ft_side_block), "side_pyblock", sizeof(struct ft_side_pyblock),
+                         "side_operation", sizeof(struct ft_side_operation), "cursor", sizeof(struct ft_cursor),
+                         "operand", sizeof(struct ft_operand), "version", FT_STREAM_VERSION);
+}
+
+static PyMethodDef stream_reader_methods[] = {
+    {"expect", (PyCFunction)stream_reader_expect, METH_VARARGS, "expect(pid, mmap_call, mprotect_call)"},
+    {"run", (PyCFunction)stream_reader_run, METH_VARARGS, "run(max_chunks, timeout_ms) -> status"},
+    {"salvage", (PyCFunction)stream_reader_salvage, METH_NOARGS, "salvage() -> status"},
+    {"asked", (PyCFunction)stream_reader_asked, METH_NOARGS, "asked() -> (block id, slot)"},
+    {"set_width", (PyCFunction)stream_reader_set_width, METH_O, "set_width(bytes)"},
+    {"block_executions", (PyCFunction)stream_reader_block_executions, METH_NOARGS, "uint64 [blocks]"},
+    {"operations", (PyCFunction)stream_reader_operations, METH_NOARGS, "uint32 [operations, 3]"},
+    {"arrays", (PyCFunction)stream_reader_arrays, METH_NOARGS, "uint64 [arrays, 3]"},
+    {"edges", (PyCFunction)stream_reader_edges, METH_NOARGS, "uint64 [edges, 3]"},
+    {"header", (PyCFunction)stream_reader_header, METH_NOARGS, "the header's figures"},
+    {"detach", (PyCFunction)stream_reader_detach, METH_NOARGS, "stop reading"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot stream_reader_slots[] = {
+    {Py_tp_doc, "Reads an address stream and feeds a simulator."},
+    {Py_tp_init, stream_reader_init},
+    {Py_tp_dealloc, stream_reader_dealloc},
+    {Py_tp_methods, stream_reader_methods},
+    {0, NULL},
+};
+
+static PyType_Spec stream_reader_spec = {
+    .name = "foretrace.tracer._reader.StreamReader",
+    .basicsize = sizeof(StreamReader),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = stream_reader_slots,
+};
+
+static PyMethodDef module_methods[] = {
+    {"layout", layout, METH_NOARGS, "sizes of the structures in stream.h"},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, .m_name = "foretrace.tracer._reader", .m_size = -1, .m_methods = module_methods,
+};
+
+PyMODINIT_FUNC PyInit__reader(void)
+{
+    PyObject *m = PyModule_Create(&module);
+    PyObject *type = m ? PyType_FromSpec(&stream_reader_spec) : NULL;
+    if (!type || PyModule_AddObjectRef(m, "StreamReader", type) < 0 ||
+        PyModule_AddIntConstant(m, "IDLE", FT_READ_IDLE) < 0 || PyModule_AddIntConstant(m, "MORE", FT_READ_MORE) < 0 ||
+        PyModule_AddIntConstant(m, "WIDTH", FT_READ_WIDTH) < 0) {
+        Py_XDECREF(type);
+        Py_XDECREF(m);
+        return NULL;
+    }
+    Py_DECREF(type);
+    return m;
+}

@@ -1,0 +1,601 @@
+/* The reading side of the address stream. See reader.h. */
+#define _GNU_SOURCE
+#include "reader.h"
+
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FIRST_CHUNK_ALIGN UINT64_C(4096)
+#define MAX_BLOCKS (1u << 26)
+#define MAX_POINTS (UINT64_C(1) << 48)
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* ---- set-up ----------------------------------------------------------------------------------------------------- */
+
+bool ft_stream_format(void *memory, uint64_t memory_bytes)
+{
+    struct ft_header *h = memory;
+    const uint64_t cursors = (sizeof *h + 63) & ~UINT64_C(63);
+    const uint64_t chunks =
+        (cursors + FT_MAX_CURSORS * sizeof(struct ft_cursor) + FIRST_CHUNK_ALIGN - 1) & ~(FIRST_CHUNK_ALIGN - 1);
+    const uint64_t side = chunks + (uint64_t)FT_MAX_CHUNKS * FT_CHUNK_WORDS * sizeof(uint64_t);
+    if (memory_bytes <= side)
+        return false;
+    h->magic = FT_STREAM_MAGIC;
+    h->version = FT_STREAM_VERSION;
+    h->header_bytes = sizeof *h;
+    h->total_bytes = memory_bytes;
+    h->cursors_offset = cursors;
+    h->chunks_offset = chunks;
+    h->side_offset = side;
+    h->side_capacity_bytes = memory_bytes - side;
+    for (uint32_t i = 0; i < FT_SHARED_CHUNKS; i++)
+        h->free[i] = i;
+    atomic_store(&h->free_head, FT_SHARED_CHUNKS);
+    return true;
+}
+
+struct ft_reader *ft_reader_new(void *memory, uint64_t memory_bytes, struct ft_sink sink)
+{
+    struct ft_reader *reader = calloc(1, sizeof *reader);
+    if (!reader)
+        return NULL;
+    reader->header = memory;
+    reader->memory_bytes = memory_bytes;
+    reader->sink = sink;
+    return reader;
+}
+
+void ft_reader_free(struct ft_reader *reader)
+{
+    if (!reader)
+        return;
+    for (uint32_t i = 0; i <= reader->n_blocks && reader->blocks; i++)
+        free(reader->blocks[i].operation);
+    free(reader->blocks);
+    free(reader->operations);
+    free(reader->arrays);
+    free(reader->edges);
+    free(reader);
+}
+
+static enum ft_read_status corrupt(struct ft_reader *reader, const char *what)
+{
+    reader->corrupt = what;
+    return FT_READ_CORRUPT;
+}
+
+/* Makes room for entry `index` in an array of zeroed elements. */
+static bool reserve(void **array, uint32_t *capacity, uint32_t index, size_t element_bytes)
+{
+    if (index < *capacity)
+        return true;
+    uint32_t bigger = *capacity ? *capacity : 1024;
+    while (bigger <= index)
+        bigger *= 2;
+    unsigned char *grown = realloc(*array, bigger * element_bytes);
+    if (!grown)
+        return false;
+    memset(grown + *capacity * element_bytes, 0, (bigger - *capacity) * element_bytes);
+    *array = grown;
+    *capacity = bigger;
+    return true;
+}
+
+/* ---- side table ------------------------------------------------------------------------------------------------- */
+
+static enum ft_read_status add_block(struct ft_reader *reader, uint32_t id, uint64_t n_slots)
+{
+    if (id != reader->n_blocks + 1 || id >= MAX_BLOCKS || n_slots > FT_TAG_MAX)
+        return corrupt(reader, "a block is numbered out of order");
+    if (!reserve((void **)&reader->blocks, &reader->blocks_capacity, id, sizeof *reader->blocks))
+        return FT_READ_MEMORY;
+    reader->n_blocks = id;
+    reader->blocks[id].n_slots = (uint32_t)n_slots;
+    return FT_READ_IDLE;
+}
+
+static enum ft_read_status add_operation(struct ft_reader *reader, uint32_t block_id, uint32_t slot, uint32_t array_id,
+                                         uint32_t *operation)
+{
+    uint32_t id = reader->n_operations;
+    if (id == FT_NO_OPERATION - 1)
+        return FT_READ_MEMORY;
+    if (!reserve((void **)&reader->operations, &reader->operations_capacity, id, sizeof *reader->operations))
+        return FT_READ_MEMORY;
+    reader->operations[id] = (struct ft_operation){block_id, slot, array_id, 0};
+    reader->n_operations = id + 1;
+    *operation = id;
+    return FT_READ_IDLE;
+}
+
+static enum ft_read_status add_array(struct ft_reader *reader, const struct ft_side_operation *facts)
+{
+    uint32_t id = facts->operation_id;
+    if (id != reader->n_arrays + 1 || facts->n_operands == 0 || facts->n_operands > FT_MAX_OPERANDS ||
+        facts->block_id > reader->n_blocks)
+        return corrupt(reader, "an array operation is described wrongly");
+    for (uint32_t i = 0; i < facts->n_operands; i++)
+        if (facts->operands[i].size_bytes == 0)
+            return corrupt(reader, "an array operand has no size");
+    if (!reserve((void **)&reader->arrays, &reader->arrays_capacity, id, sizeof *reader->arrays))
+        return FT_READ_MEMORY;
+    struct ft_array *array = &reader->arrays[id];
+    array->facts = *facts;
+    for (uint32_t i = 0; i < facts->n_operands; i++) {
+        uint32_t operation;
+        enum ft_read_status status = add_operation(reader, facts->block_id, i, id, &operation);
+        if (status != FT_READ_IDLE)
+            return status;
+        if (i == 0)
+            array->first_operation = operation;
+    }
+    reader->n_arrays = id;
+    return FT_READ_IDLE;
+}
+
+static enum ft_read_status read_side_entry(struct ft_reader *reader, const unsigned char *entry, uint32_t bytes)
+{
+    uint32_t kind = ((const struct ft_side_entry *)entry)->kind;
+    if (kind == FT_SIDE_BLOCK && bytes >= sizeof(struct ft_side_block)) {
+        const struct ft_side_block *block = (const struct ft_side_block *)entry;
+        return add_block(reader, block->block_id, UINT64_C(2) * block->n_instructions);
+    }
+    if (kind == FT_SIDE_PYBLOCK && bytes >= sizeof(struct ft_side_pyblock))
+        return add_block(reader, ((const struct ft_side_pyblock *)entry)->block_id, 0);
+    if (kind == FT_SIDE_OPERATION && bytes >= sizeof(struct ft_side_operation))
+        return add_array(reader, (const struct ft_side_operation *)entry);
+    return kind == FT_SIDE_MAPS ? FT_READ_IDLE : corrupt(reader, "the side table has an unknown entry");
+}
+
+/* Takes in all side table entries that are complete. */
+static enum ft_read_status read_side_table(struct ft_reader *reader)
+{
+    const struct ft_header *h = reader->header;
+    uint64_t used = atomic_load(&h->side_used_bytes);
+    const uint64_t offset = h->side_offset;
+    if (offset > reader->memory_bytes || used > reader->memory_bytes - offset)
+        return corrupt(reader, "the side table ends outside the memory");
+    const unsigned char *side = (const unsigned char *)h + offset;
+    while (reader->side_read_bytes < used) {
+        const unsigned char *entry = side + reader->side_read_bytes;
+        uint64_t left = used - reader->side_read_bytes;
+        uint32_t bytes = left >= sizeof(struct ft_side_entry) ? ((const struct ft_side_entry *)entry)->bytes : 0;
+        if (bytes < sizeof(struct ft_side_entry) || bytes % 8 || bytes > left)
+            return corrupt(reader, "a side table entry has an impossible length");
+        enum ft_read_status status = read_side_entry(reader, entry, bytes);
+        if (status != FT_READ_IDLE)
+            return status;
+        reader->side_read_bytes += bytes;
+    }
+    return FT_READ_IDLE;
+}
+
+/* ---- edges ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t edge_slot(const struct ft_edge *edges, uint64_t capacity, uint64_t key)
+{
+    uint64_t slot = (key * UINT64_C(0x9e3779b97f4a7c15)) >> 20 & (capacity - 1);
+    while (edges[slot].key && edges[slot].key != key)
+        slot = (slot + 1) & (capacity - 1);
+    return slot;
+}
+
+static bool grow_edges(struct ft_reader *reader)
+{
+    uint64_t capacity = reader->edges_capacity ? 2 * reader->edges_capacity : 4096;
+    struct ft_edge *edges = calloc(capacity, sizeof *edges);
+    if (!edges)
+        return false;
+    for (uint64_t i = 0; i < reader->edges_capacity; i++)
+        if (reader->edges[i].key)
+            edges[edge_slot(edges, capacity, reader->edges[i].key)] = reader->edges[i];
+    free(reader->edges);
+    reader->edges = edges;
+    reader->edges_capacity = capacity;
+    return true;
+}
+
+static bool count_rare_edge(struct ft_reader *reader, uint32_t from, uint32_t to)
+{
+    if (2 * (reader->n_edges + 1) > reader->edges_capacity && !grow_edges(reader))
+        return false;
+    uint64_t key = (uint64_t)from << 32 | to;
+    struct ft_edge *edge = &reader->edges[edge_slot(reader->edges, reader->edges_capacity, key)];
+    if (!edge->key) {
+        edge->key = key;
+        reader->n_edges++;
+    }
+    edge->count++;
+    return true;
+}
+
+static inline bool count_edge(struct ft_reader *reader, uint32_t from, uint32_t to)
+{
+    struct ft_block *block = &reader->blocks[from];
+    for (int i = 0; i < 2; i++) {
+        if (LIKELY(block->successor[i] == to)) {
+            block->successor_count[i]++;
+            return true;
+        }
+        if (!block->successor[i]) {
+            block->successor[i] = to;
+            block->successor_count[i] = 1;
+            return true;
+        }
+    }
+    return count_rare_edge(reader, from, to);
+}
+
+uint64_t ft_reader_edges(const struct ft_reader *reader, uint64_t *out)
+{
+    uint64_t n = 0;
+    for (uint32_t id = 1; id <= reader->n_blocks; id++)
+        for (int i = 0; i < 2; i++)
+            if (reader->blocks[id].successor[i]) {
+                if (out) {
+                    out[3 * n] = id;
+                    out[3 * n + 1] = reader->blocks[id].successor[i];
+                    out[3 * n + 2] = reader->blocks[id].successor_count[i];
+                }
+                n++;
+            }
+    for (uint64_t i = 0; i < reader->edges_capacity; i++)
+        if (reader->edges[i].key) {
+            if (out) {
+                out[3 * n] = reader->edges[i].key >> 32;
+                out[3 * n + 1] = reader->edges[i].key & UINT32_MAX;
+                out[3 * n + 2] = reader->edges[i].count;
+            }
+            n++;
+        }
+    return n;
+}
+
+/* ---- accesses --------------------------------------------------------------------------------------------------- */
+
+static bool feed_batch(struct ft_reader *reader)
+{
+    uint32_t length = reader->batch_length;
+    reader->batch_length = 0;
+    reader->accesses += length;
+    return length == 0 || reader->sink.feed(reader->sink.simulator, reader->batch, length) == 0;
+}
+
+/* False when memory ran out. */
+static inline bool emit(struct ft_reader *reader, uint64_t address, uint32_t operation, uint32_t size, bool store)
+{
+    if (UNLIKELY(reader->batch_length == FT_BATCH) && !feed_batch(reader))
+        return false;
+    reader->batch[reader->batch_length++] =
+        (struct ft_access){address, operation, (uint16_t)size, store ? FT_ACCESS_STORE : 0};
+    return true;
+}
+
+static enum ft_read_status first_access(struct ft_reader *reader, struct ft_block *block, uint32_t block_id,
+                                        uint32_t slot, uint32_t *operation)
+{
+    if (slot >= block->n_slots)
+        return corrupt(reader, "an access belongs to no instruction of its block");
+    if (!block->operation) {
+        block->operation = malloc(block->n_slots * sizeof *block->operation);
+        if (!block->operation)
+            return FT_READ_MEMORY;
+        memset(block->operation, 0xff, block->n_slots * sizeof *block->operation);
+    }
+    *operation = block->operation[slot];
+    if (*operation != FT_NO_OPERATION)
+        return FT_READ_IDLE;
+    enum ft_read_status status = add_operation(reader, block_id, slot, 0, operation);
+    if (status == FT_READ_IDLE)
+        block->operation[slot] = *operation;
+    return status;
+}
+
+/* ---- array operations ------------------------------------------------------------------------------------------- */
+
+struct bulk_operand {
+    uint64_t base;
+    int64_t stride[FT_MAX_DIMS];
+    uint32_t operation;
+    uint16_t size_bytes;
+    bool store, indexed;
+};
+
+struct bulk {
+    uint32_t n_operands, n_dims;
+    uint64_t extent[FT_MAX_DIMS];
+    struct bulk_operand operand[FT_MAX_OPERANDS];
+    const uint64_t *index;
+    uint64_t points;
+};
+
+/* Takes a record of `length` words apart. False if it does not add up. */
+static bool parse_bulk(const struct ft_reader *reader, const uint64_t *words, uint32_t length,
+                       const struct ft_array *array, struct bulk *bulk)
+{
+    if (length < 2)
+        return false;
+    uint32_t n = words[1] & 0xff, dims = words[1] >> 8 & 0xff, payload = words[1] >> 16 & 0xffff;
+    if (n != array->facts.n_operands || dims == 0 || dims > FT_MAX_DIMS ||
+        UINT64_C(2) + dims + (uint64_t)n * (1 + dims) + payload != length)
+        return false;
+    bulk->n_operands = n;
+    bulk->n_dims = dims;
+    bulk->points = 1;
+    const uint64_t *p = words + 2;
+    for (uint32_t d = 0; d < dims; d++) {
+        bulk->extent[d] = *p++;
+        if (bulk->extent[d] == 0 || bulk->extent[d] > MAX_POINTS / bulk->points)
+            return false;
+        bulk->points *= bulk->extent[d];
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        struct bulk_operand *operand = &bulk->operand[i];
+        const struct ft_operand *facts = &array->facts.operands[i];
+        *operand = (struct bulk_operand){.base = *p++, .operation = array->first_operation + i,
+                                         .size_bytes = facts->size_bytes, .store = facts->is_store,
+                                         .indexed = facts->is_indexed};
+        for (uint32_t d = 0; d < dims; d++)
+            operand->stride[d] = (int64_t)*p++;
+        if (operand->indexed && payload != bulk->points)
+            return false;
+    }
+    bulk->index = p;
+    (void)reader;
+    return true;
+}
+
+static enum ft_read_status walk_bulk(struct ft_reader *reader, const struct bulk *bulk)
+{
+    uint64_t at[FT_MAX_DIMS] = {0}, offset[FT_MAX_OPERANDS] = {0};
+    const uint32_t inner = bulk->n_dims - 1;
+    for (uint64_t point = 0; point < bulk->points; point++) {
+        for (uint32_t i = 0; i < bulk->n_operands; i++) {
+            const struct bulk_operand *operand = &bulk->operand[i];
+            uint64_t address = operand->indexed ? operand->base + bulk->index[point] * (uint64_t)operand->stride[0]
+                                                : operand->base + offset[i];
+            if (!emit(reader, address & FT_ADDRESS_MASK, operand->operation, operand->size_bytes, operand->store))
+                return FT_READ_MEMORY;
+            offset[i] += (uint64_t)operand->stride[inner];
+        }
+        if (++at[inner] < bulk->extent[inner])
+            continue;
+        for (uint32_t d = inner; at[d] == bulk->extent[d] && d > 0; d--) {
+            at[d] = 0;
+            at[d - 1]++;
+            for (uint32_t i = 0; i < bulk->n_operands; i++)
+                offset[i] += (uint64_t)bulk->operand[i].stride[d - 1] -
+                             bulk->extent[d] * (uint64_t)bulk->operand[i].stride[d];
+        }
+    }
+    return FT_READ_IDLE;
+}
+
+static enum ft_read_status read_bulk(struct ft_reader *reader, const uint64_t *words, uint32_t left, uint32_t *length)
+{
+    uint32_t id = (uint32_t)words[0];
+    *length = words[0] >> 32 & 0x7ffff;
+    if (*length > left)
+        return corrupt(reader, "an array record crosses the end of its chunk");
+    if (id > reader->n_arrays) {
+        enum ft_read_status status = read_side_table(reader);
+        if (status != FT_READ_IDLE)
+            return status;
+    }
+    struct bulk bulk;
+    if (id == 0 || id > reader->n_arrays || !parse_bulk(reader, words, *length, &reader->arrays[id], &bulk))
+        return corrupt(reader, "an array record does not add up");
+    reader->arrays[id].executions++;
+    reader->arrays[id].points += bulk.points;
+    return walk_bulk(reader, &bulk);
+}
+
+/* ---- words ------------------------------------------------------------------------------------------------------ */
+
+/* Enters a block. */
+static enum ft_read_status read_block(struct ft_reader *reader, struct ft_reader_cursor *cursor, uint64_t word)
+{
+    uint32_t id = (uint32_t)word;
+    if (UNLIKELY(id > reader->n_blocks)) {
+        enum ft_read_status status = read_side_table(reader);
+        if (status != FT_READ_IDLE)
+            return status;
+    }
+    if (UNLIKELY(id == 0 || id > reader->n_blocks))
+        return corrupt(reader, "a block runs that was never described");
+    if (LIKELY(cursor->block_id) && UNLIKELY(!count_edge(reader, cursor->block_id, id)))
+        return FT_READ_MEMORY;
+    cursor->block_id = id;
+    reader->blocks[id].executions++;
+    if (UNLIKELY(reader->batch_length > FT_BATCH / 2) && !feed_batch(reader))
+        return FT_READ_MEMORY;
+    return FT_READ_IDLE;
+}
+
+/* A further access by the operation of the last one, right behind it. The engine reports wide accesses in parts: those
+ * of one access are joined again, as far as the instruction's width goes. Returns true if it was joined. */
+static bool join(struct ft_reader *reader, uint64_t address, uint32_t size, uint32_t operation, bool *ask)
+{
+    struct ft_access *last = reader->batch_length ? &reader->batch[reader->batch_length - 1] : NULL;
+    if (!last || last->op != operation || last->address + last->size_bytes != address)
+        return false;
+    uint32_t width = reader->operations[operation].width_bytes;
+    if (width == 0) {
+        *ask = true;
+        return false;
+    }
+    if (last->size_bytes + size > width)
+        return false;
+    last->size_bytes = (uint16_t)(last->size_bytes + size);
+    return true;
+}
+
+/* Reads the chunk in hand from where it stopped. */
+static enum ft_read_status read_words(struct ft_reader *reader)
+{
+    const struct ft_ready chunk = reader->chunk;
+    const uint64_t *words = (const uint64_t *)((const unsigned char *)reader->header + reader->header->chunks_offset) +
+                            (size_t)chunk.chunk * FT_CHUNK_WORDS;
+    struct ft_reader_cursor *cursor = &reader->cursors[chunk.cursor];
+    uint32_t position = reader->position;
+    uint32_t last_tag = cursor->last_tag;
+    enum ft_read_status status = FT_READ_IDLE;
+
+    while (position < chunk.words) {
+        uint64_t word = words[position];
+        uint32_t tag = (uint32_t)(word >> FT_TAG_SHIFT);
+        uint32_t length = 1;
+        if (tag == 0) {
+            status = read_block(reader, cursor, word);
+        } else if (UNLIKELY(tag == FT_TAG_BULK)) {
+            status = read_bulk(reader, words + position, chunk.words - position, &length);
+        } else {
+            uint32_t size = 1u << (word >> FT_SIZE_SHIFT & 7), operation = FT_NO_OPERATION;
+            uint64_t address = word & FT_ADDRESS_MASK;
+            struct ft_block *block = &reader->blocks[cursor->block_id];
+            if (UNLIKELY(cursor->block_id == 0)) {
+                status = corrupt(reader, "an access comes before any block");
+                break;
+            }
+            if (LIKELY(block->operation && tag - 1 < block->n_slots))
+                operation = block->operation[tag - 1];
+            if (UNLIKELY(operation == FT_NO_OPERATION))
+                status = first_access(reader, block, cursor->block_id, tag - 1, &operation);
+            bool ask = false;
+            if (UNLIKELY(tag == last_tag) && status == FT_READ_IDLE &&
+                join(reader, address, size, operation, &ask)) {
+                position++;
+                continue;
+            }
+            if (UNLIKELY(ask)) {
+                reader->asked_operation = operation;
+                status = FT_READ_WIDTH;
+                break;
+            }
+            if (status == FT_READ_IDLE && UNLIKELY(!emit(reader, address, operation, size, (tag - 1) & 1)))
+                status = FT_READ_MEMORY;
+        }
+        if (UNLIKELY(status != FT_READ_IDLE))
+            break;
+        last_tag = tag;
+        position += length;
+    }
+    cursor->last_tag = last_tag;
+    reader->words += position - reader->position;
+    reader->position = position;
+    return status;
+}
+
+/* ---- chunks ----------------------------------------------------------------------------------------------------- */
+
+static void futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
+{
+    syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
+}
+
+static enum ft_read_status take_chunk(struct ft_reader *reader, struct ft_ready chunk)
+{
+    if (chunk.chunk >= FT_MAX_CHUNKS || chunk.words > FT_CHUNK_WORDS || chunk.cursor >= FT_MAX_CURSORS)
+        return corrupt(reader, "a chunk's number or length is impossible");
+    reader->chunk = chunk;
+    reader->position = 0;
+    reader->in_chunk = true;
+    reader->cursors[chunk.cursor].sequence = chunk.sequence;
+    return FT_READ_IDLE;
+}
+
+static void release_chunk(struct ft_reader *reader)
+{
+    struct ft_header *h = reader->header;
+    uint32_t head = atomic_load(&h->free_head);
+    h->free[head % FT_QUEUE_SLOTS] = reader->chunk.chunk;
+    atomic_store(&h->free_head, head + 1);
+    if (atomic_load(&h->writer_waits))
+        futex(&h->free_head, FUTEX_WAKE, 1, NULL);
+    reader->in_chunk = false;
+}
+
+/* Waits for a chunk. FT_READ_MORE: there is one, `reader->chunk`. */
+static enum ft_read_status next_chunk(struct ft_reader *reader, uint32_t timeout_ms)
+{
+    struct ft_header *h = reader->header;
+    const struct timespec timeout = {timeout_ms / 1000, (long)(timeout_ms % 1000) * 1000000L};
+    uint32_t tail = atomic_load(&h->ready_tail);
+    uint32_t head = atomic_load(&h->ready_head);
+    if (head == tail && timeout_ms) {
+        atomic_store(&h->reader_waits, 1);
+        futex(&h->ready_head, FUTEX_WAIT, head, &timeout);
+        atomic_store(&h->reader_waits, 0);
+        head = atomic_load(&h->ready_head);
+    }
+    if (head == tail)
+        return FT_READ_IDLE;
+    if (head - tail > FT_QUEUE_SLOTS)
+        return corrupt(reader, "the queue of chunks is longer than it can be");
+    struct ft_ready chunk = h->ready[tail % FT_QUEUE_SLOTS];
+    atomic_store(&h->ready_tail, tail + 1);
+    enum ft_read_status status = take_chunk(reader, chunk);
+    return status == FT_READ_IDLE ? FT_READ_MORE : status;
+}
+
+enum ft_read_status ft_reader_run(struct ft_reader *reader, uint32_t max_chunks, uint32_t timeout_ms)
+{
+    for (uint32_t n = 0; n < max_chunks; n++) {
+        if (!reader->in_chunk) {
+            enum ft_read_status status = next_chunk(reader, n == 0 ? timeout_ms : 0);
+            if (status != FT_READ_MORE)
+                return status;
+        }
+        enum ft_read_status status = read_words(reader);
+        if (status != FT_READ_IDLE)
+            return status;
+        release_chunk(reader);
+    }
+    return FT_READ_MORE;
+}
+
+void ft_reader_set_width(struct ft_reader *reader, uint32_t width_bytes)
+{
+    /* A width below one part says that the parts are accesses of their own. */
+    reader->operations[reader->asked_operation].width_bytes = width_bytes ? width_bytes : 1;
+}
+
+/* What cursor `i` had written but not published. */
+static enum ft_read_status salvage_cursor(struct ft_reader *reader, uint32_t i)
+{
+    const struct ft_header *h = reader->header;
+    const struct ft_cursor *cursor = (const struct ft_cursor *)((const unsigned char *)h + h->cursors_offset) + i;
+    uint64_t bytes = (uint64_t)(uintptr_t)cursor->next - (uint64_t)(uintptr_t)cursor->begin;
+    if (!atomic_load(&cursor->in_use) || cursor->sequence == reader->cursors[i].sequence)
+        return FT_READ_IDLE;
+    if (bytes % sizeof(uint64_t) || bytes / sizeof(uint64_t) > FT_CHUNK_WORDS)
+        return corrupt(reader, "a cursor stands outside its chunk");
+    return take_chunk(reader, (struct ft_ready){cursor->chunk, (uint32_t)(bytes / sizeof(uint64_t)), i,
+                                                cursor->sequence});
+}
+
+enum ft_read_status ft_reader_salvage(struct ft_reader *reader)
+{
+    enum ft_read_status status;
+    while ((status = ft_reader_run(reader, UINT32_MAX, 0)) == FT_READ_MORE)
+        ;
+    for (uint32_t i = 0; i < FT_MAX_CURSORS && status == FT_READ_IDLE; i++) {
+        status = salvage_cursor(reader, i);
+        if (status == FT_READ_IDLE && reader->in_chunk) {
+            status = read_words(reader);
+            reader->in_chunk = status == FT_READ_WIDTH;
+        }
+    }
+    if (status == FT_READ_IDLE)
+        status = read_side_table(reader);
+    if (status == FT_READ_IDLE && !feed_batch(reader))
+        status = FT_READ_MEMORY;
+    return status;
+}

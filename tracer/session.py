@@ -1,0 +1,266 @@
+"""Runs a program under an engine as a child process, and reads its stream while it runs.
+
+The child is left alone: it has our standard streams, its own signals, and one shared memory that its engine has mapped
+and closed before the program's first instruction. If it dies, what it wrote is still read; if we die, it goes on.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.simulator import Simulator
+from foretrace.errors import EngineError, ProgramError
+
+from . import _reader
+from .raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace
+from .stream import MEMORY_BYTES, BlockEntry, PythonBlockEntry, SideTable, StreamError
+
+FORWARDED_SIGNALS = frozenset(
+    {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
+)
+_SI_KERNEL = 0x80  # siginfo code of a signal that the terminal sent: the child has had it too (Linux, asm/siginfo.h)
+_CHUNKS_PER_TURN = 128
+_WAIT_MS = 10
+
+
+class Engine(Protocol):
+    """What makes a program write a stream."""
+
+    name: str
+    guest: str
+    mmap_call: int
+    mprotect_call: int
+
+    def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:
+        """Path of the executable to start, its argument vector and environment."""
+        ...
+
+    def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
+        """Size of an instruction's memory access, 0 if it is unknown or the instruction makes several."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the program ended: by `exit_code` or by `signal_number`, the other being None."""
+
+    exit_code: int | None
+    signal_number: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recording:
+    """What came of a run. `problem` says why the stream is not whole, and is empty if it is."""
+
+    raw: RawTrace
+    simulator: Simulator
+    ending: Ending
+    wall_s: float
+    problem: str
+    untraced_children: int
+    untraced_threads: int
+    threads: int
+    unseen_calls: int
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a run has come, for whoever shows it."""
+
+    accesses: int = 0
+    blocks: int = 0
+
+
+class Session:
+    """One traced run of one program."""
+
+    def __init__(self, engine: Engine, hierarchies: Sequence[Hierarchy]) -> None:
+        """Set up the shared memory and the simulator.
+
+        Raises:
+            EngineError: the system has no room for the shared memory.
+        """
+        self._engine = engine
+        self._simulator = Simulator(hierarchies)
+        try:
+            self._fd = os.memfd_create("foretrace-stream", 0)
+            os.ftruncate(self._fd, MEMORY_BYTES)
+            self._memory = mmap.mmap(self._fd, MEMORY_BYTES)
+        except OSError as error:
+            raise EngineError(f"cannot set up {MEMORY_BYTES >> 20} MiB of shared memory: {error.strerror}") from error
+        self._reader = _reader.StreamReader(self._memory, self._simulator.sink)
+        self._reader.expect(os.getpid(), engine.mmap_call, engine.mprotect_call)
+        self._side = SideTable()
+        self._problem = ""
+
+    def run(self, on_progress: Callable[[Progress], None] = lambda progress: None) -> Recording:
+        """Run the program to its end.
+
+        Signals sent to us while it runs are passed on to it.
+
+        Raises:
+            ProgramError, EngineError: it could not be started or traced at all.
+        """
+        started = time.monotonic()
+        old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED_SIGNALS)
+        try:
+            pid = self._start(old_mask)
+            ending = self._follow(pid, on_progress)
+            wall_s = time.monotonic() - started
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
+        self._read(self._reader.salvage)
+        return self._recording(ending, wall_s)
+
+    def _start(self, mask: set[signal.Signals | int]) -> int:
+        path, argv, environment = self._engine.command(self._fd)
+        os.set_inheritable(self._fd, True)
+        try:
+            # Python ignores SIGPIPE and SIGXFSZ; a program of its own expects their defaults.
+            return os.posix_spawn(
+                path, argv, environment, setsigmask=mask, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ]
+            )
+        except OSError as error:
+            raise ProgramError(f"cannot run {path}: {error.strerror}") from error
+        finally:
+            os.close(self._fd)
+
+    def _follow(self, pid: int, on_progress: Callable[[Progress], None]) -> Ending:
+        """Read until the child is dead."""
+        progress = Progress()
+        while True:
+            idle = self._read(lambda: self._reader.run(_CHUNKS_PER_TURN, 0 if self._problem else _WAIT_MS))
+            if self._problem:
+                time.sleep(_WAIT_MS / 1000)
+            _forward_signals(pid)
+            if idle:
+                ended, status = os.waitpid(pid, os.WNOHANG)
+                if ended:
+                    code = os.waitstatus_to_exitcode(status)
+                    return Ending(code, None) if code >= 0 else Ending(None, -code)
+            header = self._reader.header()
+            progress.accesses, progress.blocks = header["accesses"], header["words"] - header["accesses"]
+            on_progress(progress)
+
+    def _read(self, step: Callable[[], int]) -> bool:
+        """Take one step of reading; True when nothing more is ready. A failure ends the reading, not the program."""
+        if self._problem:
+            return True
+        try:
+            while (status := step()) == _reader.WIDTH:
+                self._answer_width()
+        except MemoryError:
+            self._fail("foretrace ran out of memory")
+        except ValueError as error:
+            self._fail(f"the trace stream is damaged: {error}")
+        else:
+            return bool(status == _reader.IDLE)
+        return True
+
+    def _fail(self, why: str) -> None:
+        self._problem = why
+        self._reader.detach()
+
+    def _answer_width(self) -> None:
+        block_id, slot = self._reader.asked()
+        entry = self._side_table().blocks[block_id - 1]
+        width = 0
+        if isinstance(entry, BlockEntry) and slot // 2 < len(entry.lengths):
+            begin = sum(entry.lengths[: slot // 2])
+            code = entry.code[begin : begin + entry.lengths[slot // 2]]
+            width = self._engine.access_bytes(code, entry.address + begin, bool(slot % 2))
+        self._reader.set_width(width)
+
+    def _side_table(self) -> SideTable:
+        header = self._reader.header()
+        begin = header["side_offset"]
+        with memoryview(self._memory) as view, view[begin : begin + header["side_bytes"]] as table:
+            self._side.extend(table)
+        return self._side
+
+    def _recording(self, ending: Ending, wall_s: float) -> Recording:
+        header = self._reader.header()
+        if not header["attached"]:
+            raise EngineError(
+                f"{self._engine.name} did not load foretrace's tracing plugin; reinstall foretrace for this machine"
+            )
+        problem = self._problem
+        if not problem and header["side_full"]:
+            problem = "the program's code outgrew the trace's table of blocks"
+        if not problem and ending.signal_number is not None:
+            problem = f"the program was killed by {signal_name(ending.signal_number)}"
+        elif not problem and not header["finished"]:
+            problem = "the program ended without the engine's knowledge (it may have replaced itself by another)"
+        return Recording(
+            raw=self._raw_trace(),
+            simulator=self._simulator,
+            ending=ending,
+            wall_s=wall_s,
+            problem=problem,
+            untraced_children=header["forks"],
+            untraced_threads=header["threads_untraced"],
+            threads=header["threads"],
+            unseen_calls=header["unseen_calls"],
+        )
+
+    def _raw_trace(self) -> RawTrace:
+        table = self._side_table()
+        executions = np.frombuffer(self._reader.block_executions(), np.uint64).tolist()
+        operations = np.frombuffer(self._reader.operations(), np.uint32).reshape(-1, 3)
+        arrays = np.frombuffer(self._reader.arrays(), np.uint64).reshape(-1, 3).tolist()
+        if len(executions) > len(table.blocks) or len(arrays) > len(table.operations):
+            raise StreamError("the trace stream's side table changed after it was read")
+        blocks, python_blocks = [], []
+        for block_id, (entry, count) in enumerate(zip(table.blocks, executions, strict=False), 1):
+            if isinstance(entry, PythonBlockEntry):
+                python_blocks.append(
+                    RawPythonBlock(
+                        block_id, entry.code_id, entry.file, entry.name, entry.line, entry.first_line,
+                        entry.offset_bytes, entry.instructions, count,
+                    )
+                )  # fmt: skip
+            else:
+                blocks.append(RawBlock(block_id, entry.address, entry.lengths, entry.code, count))
+        array_operations = tuple(
+            RawArrayOperation(
+                number, entry.block_id, entry.name, entry.flops_per_point, entry.int_ops_per_point,
+                tuple(o.size_bytes for o in entry.operands), tuple(o.is_store for o in entry.operands),
+                tuple(o.is_indexed for o in entry.operands), counts[1], counts[2],
+            )
+            for number, (entry, counts) in enumerate(zip(table.operations, arrays, strict=False), 1)
+        )  # fmt: skip
+        return RawTrace(
+            blocks=tuple(blocks),
+            python_blocks=tuple(python_blocks),
+            array_operations=array_operations,
+            operation_block=operations[:, 0].copy(),
+            operation_slot=operations[:, 1].copy(),
+            operation_array=operations[:, 2].copy(),
+            edges=np.frombuffer(self._reader.edges(), np.uint64).reshape(-1, 3).copy(),
+            maps=tuple(table.maps),
+            guest_base=self._reader.header()["guest_base"],
+        )
+
+
+def _forward_signals(pid: int) -> None:
+    """Pass on what was sent to us, unless the terminal sent it to the child as well."""
+    while (info := signal.sigtimedwait(FORWARDED_SIGNALS, 0)) is not None:
+        if info.si_code != _SI_KERNEL:
+            os.kill(pid, info.si_signo)
+
+
+def signal_name(number: int) -> str:
+    """`SIGINT` for 2; `signal 70` for a number without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,146 @@
+"""The address stream's side table, as Python reads it. The layout's authority is stream.h; a test compares the two.
+
+Its bytes come from the memory of a program that may have gone wrong: what does not fit raises StreamError.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from foretrace.errors import ForetraceError
+
+MEMORY_BYTES = 1 << 30
+"""Of the shared memory. Pages never touched cost nothing; nearly all of it is room for the side table."""
+
+SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION = 1, 2, 3, 4
+MAX_OPERANDS = 8
+
+ENTRY = struct.Struct("<II")
+BLOCK = struct.Struct("<IIIIQ")
+PYBLOCK = struct.Struct("<IIIIIIIIII")
+OPERATION = struct.Struct("<IIIIIIII")
+OPERAND = struct.Struct("<HBBI")
+OPERATION_BYTES = OPERATION.size + MAX_OPERANDS * OPERAND.size
+
+
+class StreamError(ForetraceError):
+    """A stream that cannot be right: the traced program overwrote it, or the two sides differ in version."""
+
+    exit_code = 79
+
+
+@dataclass(frozen=True, slots=True)
+class BlockEntry:
+    """A block of machine code: see struct ft_side_block."""
+
+    address: int
+    lengths: tuple[int, ...]
+    code: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PythonBlockEntry:
+    """A block of bytecode: see struct ft_side_pyblock."""
+
+    code_id: int
+    line: int
+    first_line: int
+    offset_bytes: int
+    instructions: int
+    file: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperandEntry:
+    """One operand of an array operation: see struct ft_operand."""
+
+    size_bytes: int
+    is_store: bool
+    is_indexed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperationEntry:
+    """An array operation: see struct ft_side_operation."""
+
+    block_id: int
+    name: str
+    flops_per_point: int
+    int_ops_per_point: int
+    operands: tuple[OperandEntry, ...]
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")
+
+
+def _block(entry: bytes) -> BlockEntry:
+    _, _, _, count, address = BLOCK.unpack_from(entry)
+    lengths = tuple(entry[BLOCK.size : BLOCK.size + count])
+    code = entry[BLOCK.size + count : BLOCK.size + count + sum(lengths)]
+    if len(lengths) != count or len(code) != sum(lengths):
+        raise StreamError("the trace stream describes a block longer than its entry; the program may have damaged it")
+    return BlockEntry(address, lengths, code)
+
+
+def _python_block(entry: bytes) -> PythonBlockEntry:
+    _, _, _, code_id, line, first_line, offset, instructions, file_bytes, name_bytes = PYBLOCK.unpack_from(entry)
+    file_end = PYBLOCK.size + file_bytes
+    return PythonBlockEntry(
+        code_id,
+        line,
+        first_line,
+        offset,
+        instructions,
+        _text(entry[PYBLOCK.size : file_end]),
+        _text(entry[file_end : file_end + name_bytes]),
+    )
+
+
+def _operation(entry: bytes) -> OperationEntry:
+    _, _, _, block_id, n_operands, name_bytes, flops, int_ops = OPERATION.unpack_from(entry)
+    operands = tuple(
+        OperandEntry(size, bool(store), bool(indexed))
+        for size, store, indexed, _ in OPERAND.iter_unpack(entry[OPERATION.size : OPERATION_BYTES])
+    )
+    name = _text(entry[OPERATION_BYTES : OPERATION_BYTES + name_bytes])
+    return OperationEntry(block_id, name, flops, int_ops, operands[:n_operands])
+
+
+class SideTable:
+    """The entries read so far. Block and operation ids are positions in `blocks` and `operations`, counted from 1."""
+
+    def __init__(self) -> None:
+        """Nothing read yet."""
+        self.blocks: list[BlockEntry | PythonBlockEntry] = []
+        self.operations: list[OperationEntry] = []
+        self.maps: list[str] = []
+        self._position = 0
+
+    def extend(self, table: memoryview) -> None:
+        """Read what the table has gained since the last call.
+
+        Raises:
+            StreamError: it is damaged.
+        """
+        while self._position < len(table):
+            kind, length = ENTRY.unpack_from(table, self._position)
+            if length < ENTRY.size or self._position + length > len(table):
+                raise StreamError(f"the trace stream's side table is damaged at byte {self._position}")
+            try:
+                self._add(kind, bytes(table[self._position : self._position + length]))
+            except struct.error as error:
+                raise StreamError(f"the trace stream's side table is damaged at byte {self._position}") from error
+            self._position += length
+
+    def _add(self, kind: int, entry: bytes) -> None:
+        if kind == SIDE_BLOCK:
+            self.blocks.append(_block(entry))
+        elif kind == SIDE_PYBLOCK:
+            self.blocks.append(_python_block(entry))
+        elif kind == SIDE_OPERATION:
+            self.operations.append(_operation(entry))
+        elif kind == SIDE_MAPS:
+            self.maps.append(_text(entry[ENTRY.size :].rstrip(b"\0")))
