@@ -1,0 +1,223 @@
+"""What a profile must satisfy beyond its types: figures positive and with a source, nothing physically impossible."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+import re
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+from msgspec import Struct
+
+from foretrace.cache_sim.hierarchy import Level
+from foretrace.errors import HierarchyError, ProfileError
+
+from .profile import SCHEMA, CacheLevel, CurvePiece, GatherScatterCurve, MachineKind, Profile
+
+OPERATIONS = ("gather", "scatter")
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_DATES = {4: "%Y", 7: "%Y-%m", 10: "%Y-%m-%d"}
+_MAY_BE_ZERO = {"launch_s", "transfer_latency_s", "noise", "from_bytes", "intercept_bytes_per_s"}
+_ANY_SIGN = {"intercept_bytes_per_s", "slope_bytes_per_s_per_byte"}
+_MAX_INT = 1 << 63
+
+
+def check(profile: Profile) -> None:
+    """Refuse a profile that no machine can have, or whose figures lack a source.
+
+    Raises:
+        ProfileError: names the field, its value, and what to do.
+    """
+    if profile.schema != SCHEMA:
+        raise ProfileError(f"schema is {profile.schema!r}, this release reads {SCHEMA!r}")
+    if not _NAME.fullmatch(profile.name):
+        raise ProfileError(
+            f"name is {profile.name!r}, must be 1 to 64 lower-case letters, digits, '.', '_' or '-', "
+            "starting with a letter or digit"
+        )
+    _check_text("title", profile.title)
+    _check_date("date", profile.date)
+    for key, source in profile.sources.items():
+        _check_text(f"sources.{key}.citation", source.citation)
+        _check_date(f"sources.{key}.date", source.date)
+    if profile.core:
+        _check_figures("core", profile.core, profile)
+    if profile.memory:
+        _check_figures("memory", profile.memory, profile)
+    _check_caches(profile)
+    _check_points(profile)
+    _check_curves(profile)
+    _check_link(profile)
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """What the writer of an unknown word probably meant, as the end of a sentence."""
+    close = get_close_matches(word, list(known), n=1, cutoff=0.5) or [k for k in known if word and k.startswith(word)]
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _check_text(where: str, text: str) -> None:
+    if not text.strip():
+        raise ProfileError(f"{where} is empty, must say something")
+
+
+def _check_date(where: str, text: str) -> None:
+    try:
+        datetime.datetime.strptime(text, _DATES[len(text)])
+    except (KeyError, ValueError):
+        raise ProfileError(f"{where} is {text!r}, must be a date: YYYY, YYYY-MM or YYYY-MM-DD") from None
+
+
+def _check_number(where: str, field: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return
+    if not math.isfinite(value):
+        raise ProfileError(f"{where}: {field} is {value}, must be finite")
+    if isinstance(value, int) and value >= _MAX_INT:
+        raise ProfileError(f"{where}: {field} is {value}, must be below 2^63")
+    if field in _ANY_SIGN:
+        return
+    if value < 0 or (value == 0 and field not in _MAY_BE_ZERO):
+        raise ProfileError(
+            f"{where}: {field} is {value}, must be {'at least 0' if field in _MAY_BE_ZERO else 'positive'}"
+        )
+
+
+def _check_numbers(where: str, record: Struct) -> None:
+    for field in record.__struct_fields__:
+        _check_number(where, field, getattr(record, field))
+
+
+def _check_source(where: str, key: str, profile: Profile) -> None:
+    if key not in profile.sources:
+        raise ProfileError(
+            f"{where}: source {key!r} is not in [sources]: add [sources.{key}]{suggestion(key, profile.sources)}"
+        )
+
+
+def _check_figures(where: str, record: Struct, profile: Profile) -> None:
+    """Every figure of a record with a `source` table is a number a machine can have, and has a known source."""
+    _check_numbers(where, record)
+    sources: dict[str, str] = getattr(record, "source")  # noqa: B009 - the records share the field, not a base class
+    figures = [f for f in record.__struct_fields__ if f not in ("name", "source") and getattr(record, f) is not None]
+    for field in figures:
+        if field not in sources:
+            raise ProfileError(
+                f'{where}: {field} has no source: write source = {{ {field} = "..." }}, a key of [sources]'
+            )
+        _check_source(f"{where}: {field}", sources[field], profile)
+    for field in sources:
+        if field not in figures:
+            raise ProfileError(f"{where}: source names {field!r}, which is not given here{suggestion(field, figures)}")
+
+
+def _check_caches(profile: Profile) -> None:
+    inner: CacheLevel | None = None
+    for number, cache in enumerate(profile.caches, 1):
+        where = f"caches entry {number} ({cache.name})"
+        _check_text(f"caches entry {number}: name", cache.name)
+        _check_figures(where, cache, profile)
+        if any(cache.name == other.name for other in profile.caches[: number - 1]):
+            raise ProfileError(f"{where}: name is that of an earlier level, must be unique")
+        if inner is not None:
+            _check_grows(where, "size_bytes", cache.size_bytes, inner.name, inner.size_bytes)
+            _check_grows(where, "line_bytes", cache.line_bytes, inner.name, inner.line_bytes)
+            _check_grows(where, "latency_s", cache.latency_s, inner.name, inner.latency_s)
+        try:
+            Level(cache.name, cache.size_bytes, cache.ways or 1, cache.line_bytes or 1)
+        except HierarchyError as error:
+            raise ProfileError(f"{where}: {error}") from None
+        inner = cache
+    if inner is not None and profile.memory is not None:
+        _check_grows("memory", "latency_s", profile.memory.latency_s, inner.name, inner.latency_s)
+
+
+def _check_grows(where: str, field: str, outer: float | None, inner_name: str, inner: float | None) -> None:
+    if outer is not None and inner is not None and outer < inner:
+        raise ProfileError(
+            f"{where}: {field} is {outer}, must be at least that of {inner_name}, {inner} (nearest level first)"
+        )
+
+
+def _check_points(profile: Profile) -> None:
+    seen: set[object] = set()
+    for number, point in enumerate(profile.bandwidth, 1):
+        where = f"bandwidth entry {number}"
+        _check_numbers(where, point)
+        _check_source(where, point.source, profile)
+        if point.access_bytes > point.working_set_bytes:
+            raise ProfileError(f"{where}: access_bytes is {point.access_bytes}, more than its working set")
+        _check_new(where, (point.working_set_bytes, point.pattern.value, point.access_bytes), seen)
+    for number, latency in enumerate(profile.latency, 1):
+        where = f"latency entry {number}"
+        _check_numbers(where, latency)
+        _check_source(where, latency.source, profile)
+        _check_new(where, latency.working_set_bytes, seen)
+
+
+def _check_new(where: str, key: object, seen: set[object]) -> None:
+    if key in seen:
+        raise ProfileError(f"{where}: a second point for {key}, must be one")
+    seen.add(key)
+
+
+def _check_curves(profile: Profile) -> None:
+    known: set[str] = set()
+    for number, curve in enumerate(profile.gather_scatter, 1):
+        where = f"gather_scatter entry {number}"
+        _check_numbers(where, curve)
+        _check_source(where, curve.source, profile)
+        if not curve.operations:
+            raise ProfileError(f"{where}: operations is empty, must name one of {', '.join(OPERATIONS)}")
+        for operation in curve.operations:
+            if operation not in OPERATIONS:
+                raise ProfileError(
+                    f"{where}: operations has {operation!r}, must be one of {', '.join(OPERATIONS)}"
+                    f"{suggestion(operation, OPERATIONS)}"
+                )
+            if operation in known:
+                raise ProfileError(f"{where}: a second curve for {operation}, must be one")
+            known.add(operation)
+        _check_pieces(where, curve, profile)
+
+
+def _check_pieces(where: str, curve: GatherScatterCurve, profile: Profile) -> None:
+    if not curve.pieces:
+        raise ProfileError(f"{where}: pieces is empty, must have at least one")
+    for number, piece in enumerate(curve.pieces, 1):
+        here = f"{where}, piece {number}"
+        _check_numbers(here, piece)
+        _check_source(here, piece.source, profile)
+        if piece.to_bytes is not None and piece.to_bytes <= piece.from_bytes:
+            raise ProfileError(f"{here}: to_bytes is {piece.to_bytes}, must be above from_bytes, {piece.from_bytes}")
+        for range_bytes in _extremes(piece):
+            if piece.bandwidth_bytes_per_s(range_bytes) <= 0:
+                raise ProfileError(f"{here}: its bandwidth is not positive at a range of {range_bytes} bytes")
+        if piece.to_bytes is None and piece.slope_bytes_per_s_per_byte < 0:
+            raise ProfileError(f"{here}: it has no to_bytes, so slope_bytes_per_s_per_byte must not be negative")
+    _check_adjoining(where, curve.pieces)
+
+
+def _extremes(piece: CurvePiece) -> tuple[int, ...]:
+    return (piece.from_bytes,) if piece.to_bytes is None else (piece.from_bytes, piece.to_bytes - 1)
+
+
+def _check_adjoining(where: str, pieces: Sequence[CurvePiece]) -> None:
+    for number, (before, after) in enumerate(itertools.pairwise(pieces), 2):
+        if before.to_bytes != after.from_bytes:
+            end = "no end" if before.to_bytes is None else f"its end at {before.to_bytes}"
+            raise ProfileError(
+                f"{where}, piece {number}: from_bytes is {after.from_bytes}, but piece {number - 1} has {end}: "
+                "pieces must adjoin, in ascending order"
+            )
+
+
+def _check_link(profile: Profile) -> None:
+    if profile.kind is MachineKind.ACCELERATOR and profile.link is None:
+        raise ProfileError("an accelerator needs [link]: how it reaches the host's memory, at least shared_memory")
+    if profile.kind is MachineKind.HOST and profile.link is not None:
+        raise ProfileError('a host has no [link]: remove it, or set kind = "accelerator"')
+    if profile.link is not None:
+        _check_figures("link", profile.link, profile)

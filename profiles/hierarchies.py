@@ -1,0 +1,54 @@
+"""The cache hierarchy of a machine, for the simulator; with what had to be assumed where nobody published a figure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from foretrace.cache_sim.hierarchy import Hierarchy, Level
+
+from .profile import CacheLevel, Profile
+
+DEFAULT_LINE_BYTES = 64
+DEFAULT_WAYS = 16
+"""Beyond 8 ways, more make little difference (Hill and Smith, IEEE Trans. Computers 38(12), 1989)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineHierarchy:
+    """What to simulate for a machine: None where its profile names no cache. `assumptions` are sentences for people."""
+
+    hierarchy: Hierarchy | None
+    assumptions: tuple[str, ...]
+
+
+def hierarchy_of(profile: Profile) -> MachineHierarchy:
+    """The hierarchy one core of a machine sees.
+
+    Raises:
+        HierarchyError: the profile was not checked, and no cache can have its figures.
+    """
+    if not profile.caches:
+        return MachineHierarchy(None, ())
+    levels: list[Level] = []
+    assumptions: list[str] = []
+    line_bytes = next((c.line_bytes for c in profile.caches if c.line_bytes), DEFAULT_LINE_BYTES)
+    for cache in profile.caches:
+        if cache.line_bytes is None:
+            assumptions.append(f"{profile.name}: {cache.name} line size is not published, {line_bytes} bytes assumed")
+        else:
+            line_bytes = cache.line_bytes
+        ways = cache.ways
+        if ways is None:
+            ways = _plausible_ways(cache, line_bytes)
+            assumptions.append(f"{profile.name}: {cache.name} associativity is not published, {ways} ways assumed")
+        if cache.shared_by_cores is not None and cache.shared_by_cores > 1:
+            assumptions.append(
+                f"{profile.name}: {cache.name} is shared by {cache.shared_by_cores} cores, here one has all of it"
+            )
+        levels.append(Level(cache.name, cache.size_bytes, ways, line_bytes))
+    return MachineHierarchy(Hierarchy(profile.name, tuple(levels)), tuple(assumptions))
+
+
+def _plausible_ways(cache: CacheLevel, line_bytes: int) -> int:
+    """The most ways, up to the default, that divide the cache into whole sets."""
+    return next((w for w in range(DEFAULT_WAYS, 0, -1) if cache.size_bytes % (w * line_bytes) == 0), 1)

@@ -1,0 +1,51 @@
+"""The machine profiles that come with foretrace, and finding one by name or by path."""
+
+from __future__ import annotations
+
+import functools
+import os
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from foretrace.errors import ProfileError
+
+from .checks import suggestion
+from .profile import Profile
+from .profile_file import parse_profile, read_profile
+
+
+def names() -> tuple[str, ...]:
+    """Names of the machines that come with foretrace, sorted."""
+    files = (entry.name for entry in _machines().iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in files if name.endswith(".toml")))
+
+
+def find(name_or_path: str) -> Profile:
+    """A machine that comes with foretrace, by name; or the profile in a TOML file, by path.
+
+    Raises:
+        ProfileError: there is none of that name, or the file is not a profile.
+    """
+    if name_or_path in names():
+        return _shipped(name_or_path)
+    path = Path(name_or_path)
+    if os.sep in name_or_path or path.suffix == ".toml" or path.is_file():
+        return read_profile(path)
+    raise ProfileError(
+        f"{name_or_path!r} is neither a known machine nor a file{suggestion(name_or_path, names())} "
+        "(`foretrace machines` lists them)"
+    )
+
+
+def _machines() -> Traversable:
+    return resources.files(__package__) / "machines"
+
+
+@functools.cache
+def _shipped(name: str) -> Profile:
+    file = f"{name}.toml"
+    try:
+        return parse_profile((_machines() / file).read_bytes())
+    except ProfileError as error:
+        raise ProfileError(f"{file}: {error}") from None

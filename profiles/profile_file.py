@@ -1,0 +1,174 @@
+"""Machine profiles on disk: TOML, one file a machine. docs/machine-profiles.md describes the format.
+
+Versions of the format:
+    foretrace.profile/1: the first.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomli_w
+from msgspec import inspect
+
+from foretrace.errors import ProfileError
+from foretrace.files import write_atomically
+
+from .checks import check, suggestion
+from .profile import Profile
+
+MAX_FILE_BYTES = 4 << 20
+
+
+def read_profile(path: str | os.PathLike[str]) -> Profile:
+    """Read and check a profile.
+
+    Raises:
+        ProfileError: the file cannot be read, or is not a profile; says where and what to do.
+    """
+    path = Path(path)
+    try:
+        return parse_profile(_read_bytes(path))
+    except ProfileError as error:
+        raise ProfileError(f"{path}: {error}") from None
+
+
+def parse_profile(content: bytes) -> Profile:
+    """Read and check a profile from the bytes of its file.
+
+    Raises:
+        ProfileError: they are not a profile.
+    """
+    try:
+        data = tomllib.loads(content.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ProfileError(f"byte {error.start} is not UTF-8: a profile is a text file in TOML") from None
+    except RecursionError:
+        raise ProfileError("is not a profile: its values are nested too deeply") from None
+    except ValueError as error:
+        raise ProfileError(f"is not TOML: {_one_line(error)}") from None
+    _check_shape(data, inspect.type_info(Profile), "")
+    try:
+        profile = msgspec.convert(data, Profile, strict=True)
+    except msgspec.ValidationError as error:
+        raise ProfileError(_one_line(error)) from None
+    check(profile)
+    return profile
+
+
+def format_profile(profile: Profile) -> str:
+    """A profile as the text of its file.
+
+    Raises:
+        ProfileError: no machine can have this profile.
+    """
+    check(profile)
+    return tomli_w.dumps(_without_empty(msgspec.to_builtins(profile)), multiline_strings=False)
+
+
+def write_profile(profile: Profile, path: str | os.PathLike[str], *, force: bool = False) -> None:
+    """Write a profile: whole or not at all. An existing file is replaced only with `force`.
+
+    Raises:
+        ProfileError: no machine can have this profile.
+        OutputError: the file exists, or cannot be written.
+    """
+    write_atomically(Path(path), format_profile(profile).encode("utf-8"), force=force)
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ProfileError("is not a file; a profile is a TOML file")
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ProfileError(f"cannot be read: {error.strerror or error}") from None
+    except ValueError:  # a NUL in the name
+        raise ProfileError("cannot be read: its name has a NUL character") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise ProfileError(f"is larger than {MAX_FILE_BYTES >> 20} MiB: that is not a profile")
+    return content
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _without_empty(value: Any) -> Any:
+    """TOML has no null: a figure that is not known is left out."""
+    if isinstance(value, dict):
+        return {k: _without_empty(v) for k, v in value.items() if v is not None and v != ()}
+    if isinstance(value, tuple):
+        return [_without_empty(v) for v in value]
+    return value
+
+
+def _check_shape(value: object, kind: inspect.Type, where: str) -> None:
+    """Refuse unknown and missing keys and values of the wrong type, in the words of the file's author."""
+    if isinstance(kind, inspect.UnionType):
+        kind = next(t for t in kind.types if not isinstance(t, inspect.NoneType))
+    if isinstance(kind, inspect.StructType):
+        _check_table(value, kind, where)
+    elif isinstance(kind, inspect.DictType):
+        for key, item in _expect(value, dict, where, "a table").items():
+            if not key:
+                raise ProfileError(f"{where}: has an empty key")
+            _check_shape(item, kind.value_type, f"{where}.{key}")
+    elif isinstance(kind, inspect.VarTupleType):
+        for number, item in enumerate(_expect(value, list, where, "a list"), 1):
+            _check_shape(item, kind.item_type, f"{where} entry {number}")
+    elif isinstance(kind, inspect.EnumType):
+        choices = [member.value for member in kind.cls]
+        if value not in choices:
+            raise ProfileError(f"{where} is {_shown(value)}, must be one of {', '.join(map(repr, choices))}")
+    elif isinstance(kind, inspect.BoolType):
+        _expect(value, bool, where, "true or false")
+    elif isinstance(kind, inspect.IntType):
+        _expect(value, int, where, "a whole number")
+    elif isinstance(kind, inspect.FloatType):
+        _expect(value, (int, float), where, "a number")
+    else:
+        _expect(value, str, where, "text in quotes")
+
+
+def _check_table(value: object, kind: inspect.StructType, where: str) -> None:
+    table = _expect(value, dict, where, "a table")
+    fields = {field.encode_name: field for field in kind.fields}
+    place = f"{where}: " if where else ""
+    prefix = "" if not where else f"{where}, " if " entry " in where else f"{where}."
+    for key in table:
+        if key not in fields:
+            raise ProfileError(f"{place}unknown key {key!r}{suggestion(key, fields)}")
+    for name, field in fields.items():
+        if name in table:
+            _check_shape(table[name], field.type, prefix + name)
+        elif field.required:
+            raise ProfileError(f"{place}required key {name!r} is missing")
+
+
+def _expect(value: Any, types: type | tuple[type, ...], where: str, wanted: str) -> Any:
+    if not isinstance(value, types) or (isinstance(value, bool) and types is not bool):
+        raise ProfileError(f"{where} is {_shown(value)}, must be {wanted}")
+    return value
+
+
+def _shown(value: object) -> str:
+    """A value from the file, short enough for a message."""
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, str):
+        return repr(value if len(value) <= 60 else value[:57] + "...")
+    if isinstance(value, bool):
+        return str(value).lower()
+    try:
+        return str(value)
+    except ValueError:  # an integer too long to print
+        return "a huge number"
