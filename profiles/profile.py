@@ -116,10 +116,10 @@ class CurvePiece(Struct, frozen=True, forbid_unknown_fields=True):
     """Bandwidth over address range, for from_bytes <= range < to_bytes (None: no end): intercept + slope x range."""
 
     from_bytes: int
-    to_bytes: int | None
     intercept_bytes_per_s: float
     slope_bytes_per_s_per_byte: float
     source: str
+    to_bytes: int | None = None
 
     def covers(self, range_bytes: int) -> bool:
         """Whether the piece tells the bandwidth at this address range."""
