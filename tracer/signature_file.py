@@ -1,0 +1,369 @@
+"""Signatures on disk: an SQLite database that any tool can query.
+
+Version history (PRAGMA user_version):
+    1  first version.
+
+A record type has a table; its fields are the columns, in their order. What is nested in a record has a table of its own.
+`block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
+
+A signature may come from anyone: it is opened read-only, its schema must be ours to the letter (no views or triggers),
+and every value is checked against its record's types.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+import numpy as np
+
+from foretrace.cache_sim.hierarchy import Hierarchy, Level
+from foretrace.errors import HierarchyError, SignatureError
+from foretrace.files import write_atomically
+
+from .signature import (
+    AddressRange,
+    Block,
+    Idiom,
+    Loop,
+    MemoryOperation,
+    Provenance,
+    ReuseHistograms,
+    Signature,
+    SimulatedHierarchy,
+    merge_ranges,
+)
+
+APPLICATION_ID = 0x46545253  # "FTRS", in the database header where file(1) finds it
+VERSION = 1
+MAX_FILE_BYTES = 8 << 30
+_SQLITE_MAGIC = b"SQLite format 3\0"
+
+_SCHEMA = {
+    "provenance": "CREATE TABLE provenance (record TEXT NOT NULL)",
+    "blocks": (
+        "CREATE TABLE blocks (block_id INTEGER PRIMARY KEY, module TEXT NOT NULL, offset INTEGER NOT NULL, "
+        "function TEXT NOT NULL, file TEXT NOT NULL, line INTEGER NOT NULL, loop_id INTEGER, "
+        "executions INTEGER NOT NULL, instructions INTEGER NOT NULL)"
+    ),
+    "block_operations": (
+        "CREATE TABLE block_operations (block_id INTEGER NOT NULL, kind TEXT NOT NULL, element_bits INTEGER NOT NULL, "
+        "lanes INTEGER NOT NULL, count INTEGER NOT NULL)"
+    ),
+    "block_ranges": (
+        "CREATE TABLE block_ranges (block_id INTEGER NOT NULL, first INTEGER NOT NULL, "
+        "last_exclusive INTEGER NOT NULL)"
+    ),
+    "memory_operations": (
+        "CREATE TABLE memory_operations (operation_id INTEGER PRIMARY KEY, block_id INTEGER NOT NULL, "
+        "offset INTEGER NOT NULL, file TEXT NOT NULL, line INTEGER NOT NULL, is_store INTEGER NOT NULL, "
+        "size_bytes INTEGER NOT NULL, executions INTEGER NOT NULL, total_bytes INTEGER NOT NULL, "
+        "first INTEGER NOT NULL, last_exclusive INTEGER NOT NULL, repeated INTEGER NOT NULL, "
+        "unit_stride INTEGER NOT NULL, strided INTEGER NOT NULL, irregular INTEGER NOT NULL, "
+        "index_operation INTEGER, self_dependent INTEGER NOT NULL, array_operation TEXT NOT NULL)"
+    ),
+    "loops": (
+        "CREATE TABLE loops (loop_id INTEGER PRIMARY KEY, parent_id INTEGER, header_block_id INTEGER NOT NULL, "
+        "module TEXT NOT NULL, function TEXT NOT NULL, file TEXT NOT NULL, line INTEGER NOT NULL, "
+        "depth INTEGER NOT NULL, entries INTEGER NOT NULL, iterations INTEGER NOT NULL, "
+        '"order" INTEGER NOT NULL, kind TEXT NOT NULL)'
+    ),
+    "idioms": (
+        "CREATE TABLE idioms (idiom_id INTEGER PRIMARY KEY, loop_id INTEGER NOT NULL, kind TEXT NOT NULL, "
+        "file TEXT NOT NULL, line INTEGER NOT NULL)"
+    ),
+    "idiom_operations": (
+        "CREATE TABLE idiom_operations (idiom_id INTEGER NOT NULL, operation_id INTEGER NOT NULL, "
+        "is_index INTEGER NOT NULL)"
+    ),
+    "edges": (
+        "CREATE TABLE edges (source_block_id INTEGER NOT NULL, destination_block_id INTEGER NOT NULL, "
+        "count INTEGER NOT NULL)"
+    ),
+    "levels": (
+        "CREATE TABLE levels (hierarchy_id INTEGER NOT NULL, hierarchy TEXT NOT NULL, level INTEGER NOT NULL, "
+        "name TEXT NOT NULL, size_bytes INTEGER NOT NULL, ways INTEGER NOT NULL, line_bytes INTEGER NOT NULL)"
+    ),
+    "misses": (
+        "CREATE TABLE misses (operation_id INTEGER NOT NULL, hierarchy_id INTEGER NOT NULL, level INTEGER NOT NULL, "
+        "misses INTEGER NOT NULL)"
+    ),
+    "reuse": (
+        "CREATE TABLE reuse (line_bytes INTEGER NOT NULL, sampling_rate REAL NOT NULL, sampled_lines INTEGER NOT NULL)"
+    ),
+    "reuse_bins": "CREATE TABLE reuse_bins (bin INTEGER PRIMARY KEY, lower_edge_lines REAL NOT NULL)",
+    "reuse_counts": (
+        "CREATE TABLE reuse_counts (operation_id INTEGER NOT NULL, bin INTEGER NOT NULL, "
+        "sampled_accesses INTEGER NOT NULL)"
+    ),
+}
+
+Record = TypeVar("Record", Block, MemoryOperation, Loop)
+
+
+# ---- writing --------------------------------------------------------------------------------------------------------
+
+
+def write_signature(signature: Signature, path: Path, *, force: bool = False) -> None:
+    """Write a signature as one file, atomically.
+
+    Raises:
+        OutputError: the file exists (and `force` is False), the disk is full, or the path cannot be written.
+    """
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        database.execute(f"PRAGMA user_version = {VERSION}")
+        for statement in _SCHEMA.values():
+            database.execute(statement)
+        _fill(database, signature)
+        database.commit()
+        data = database.serialize()
+    write_atomically(path, data, force=force)
+
+
+def _fill(database: sqlite3.Connection, signature: Signature) -> None:
+    def insert(table: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        width = database.execute(f"SELECT count(*) FROM pragma_table_info('{table}')").fetchone()[0]
+        database.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * width)})", rows)
+
+    insert("provenance", [(msgspec.json.encode(signature.provenance).decode(),)])
+    insert("blocks", (_row(block, skip="operations") for block in signature.blocks))
+    insert("memory_operations", (_row(operation) for operation in signature.operations))
+    insert("loops", (_row(loop) for loop in signature.loops))
+    insert("block_operations", _block_operation_rows(signature))
+    insert("block_ranges", _block_range_rows(signature))
+    insert("idioms", ((i.idiom_id, i.loop_id, str(i.kind), i.file, i.line) for i in signature.idioms))
+    insert("idiom_operations", _idiom_operation_rows(signature))
+    insert("edges", signature.edges.tolist())
+    insert("levels", _level_rows(signature))
+    insert("misses", _miss_rows(signature))
+    if signature.reuse is not None:
+        reuse = signature.reuse
+        insert("reuse", [(reuse.line_bytes, reuse.sampling_rate, reuse.sampled_lines)])
+        insert("reuse_bins", enumerate(reuse.bin_edges.tolist()))
+        insert("reuse_counts", zip(reuse.operation.tolist(), reuse.bin.tolist(), reuse.count.tolist(), strict=True))
+
+
+def _row(record: Any, skip: str = "") -> tuple[Any, ...]:
+    """A record's fields; addresses above 2^63 wrap to negative, as SQLite's integers are signed."""
+    values = (getattr(record, field.name) for field in dataclasses.fields(record) if field.name != skip)
+    return tuple(value - (1 << 64) if isinstance(value, int) and value >= 1 << 63 else value for value in values)
+
+
+def _block_operation_rows(signature: Signature) -> Iterator[tuple[Any, ...]]:
+    for block in signature.blocks:
+        for operation in block.operations:
+            yield block.block_id, str(operation.kind), operation.element_bits, operation.lanes, operation.count
+
+
+def _block_range_rows(signature: Signature) -> Iterator[tuple[int, int, int]]:
+    ranges = defaultdict(list)
+    for operation in signature.operations:
+        ranges[operation.block_id].append(AddressRange(operation.first, operation.last_exclusive))
+    for block_id, block_ranges in ranges.items():
+        for merged in merge_ranges(block_ranges):
+            yield block_id, merged.first, merged.last_exclusive
+
+
+def _idiom_operation_rows(signature: Signature) -> Iterator[tuple[int, int, bool]]:
+    for idiom in signature.idioms:
+        for operation in idiom.operations:
+            yield idiom.idiom_id, operation, False
+        for operation in idiom.index_operations:
+            yield idiom.idiom_id, operation, True
+
+
+def _level_rows(signature: Signature) -> Iterator[tuple[Any, ...]]:
+    for number, simulated in enumerate(signature.hierarchies):
+        for level_number, level in enumerate(simulated.hierarchy.levels):
+            name = simulated.hierarchy.name
+            yield number, name, level_number, level.name, level.size_bytes, level.ways, level.line_bytes
+
+
+def _miss_rows(signature: Signature) -> Iterator[tuple[int, int, int, int]]:
+    for number, simulated in enumerate(signature.hierarchies):
+        operations, levels = np.nonzero(simulated.misses)
+        counts = simulated.misses[operations, levels]
+        for operation, level, count in zip(operations.tolist(), levels.tolist(), counts.tolist(), strict=True):
+            yield operation, number, level, count
+
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+def read_signature(path: Path) -> Signature:
+    """Read a signature.
+
+    Raises:
+        SignatureError: the file is missing, empty, truncated, not a signature, of an unknown version, or damaged.
+    """
+    _check_header(path)
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)) as database:
+            database.execute("PRAGMA trusted_schema = OFF")
+            database.execute("PRAGMA query_only = ON")
+            _check_schema(database, path)
+            return _read(database)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise SignatureError(f"{path}: is damaged or truncated ({error}); trace the program again") from error
+    except (msgspec.ValidationError, msgspec.DecodeError, HierarchyError, ValueError, OverflowError, TypeError) as error:
+        raise SignatureError(f"{path}: holds an impossible value ({error}); trace the program again") from error
+
+
+def _check_header(path: Path) -> None:
+    try:
+        size_bytes = path.stat().st_size
+        with path.open("rb") as file:
+            header = file.read(100)
+    except OSError as error:
+        raise SignatureError(f"{path}: cannot be read: {error.strerror}") from error
+    if size_bytes == 0:
+        raise SignatureError(f"{path}: is empty; trace the program again")
+    if size_bytes > MAX_FILE_BYTES:
+        raise SignatureError(f"{path}: is {size_bytes} bytes long, more than a signature can be")
+    if header[:16] != _SQLITE_MAGIC or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise SignatureError(f"{path}: is not a foretrace signature; make one with foretrace trace -o {path} -- PROGRAM")
+    version = int.from_bytes(header[60:64], "big")
+    if version != VERSION:
+        raise SignatureError(f"{path}: is a signature of version {version}; this release reads version {VERSION}")
+
+
+def _check_schema(database: sqlite3.Connection, path: Path) -> None:
+    rows = database.execute("SELECT name, sql FROM sqlite_master WHERE type <> 'index' OR sql IS NOT NULL").fetchall()
+    if dict(rows) != _SCHEMA:
+        raise SignatureError(f"{path}: its tables are not those of a signature of version {VERSION}")
+
+
+def _read(database: sqlite3.Connection) -> Signature:
+    rows = database.execute("SELECT record FROM provenance").fetchall()
+    if len(rows) != 1:
+        raise ValueError("it has no provenance")
+    provenance = msgspec.json.decode(rows[0][0], type=Provenance, strict=True)
+    mixes = defaultdict(list)
+    for block_id, kind, bits, lanes, count in database.execute("SELECT * FROM block_operations"):
+        mixes[block_id].append({"kind": kind, "element_bits": bits, "lanes": lanes, "count": count})
+    blocks = _records(database, "blocks", Block, mixes)
+    operations = _records(database, "memory_operations", MemoryOperation)
+    loops = _records(database, "loops", Loop)
+    signature = Signature(
+        provenance=provenance,
+        blocks=blocks,
+        operations=operations,
+        loops=loops,
+        idioms=_read_idioms(database),
+        edges=np.array(database.execute("SELECT * FROM edges").fetchall(), np.uint64).reshape(-1, 3),
+        hierarchies=_read_hierarchies(database, len(operations)),
+        reuse=_read_reuse(database, len(operations)),
+    )
+    _check_references(signature)
+    return signature
+
+
+def _records(
+    database: sqlite3.Connection, table: str, kind: type[Record], mixes: dict[int, list[Any]] | None = None
+) -> tuple[Record, ...]:
+    cursor = database.execute(f"SELECT * FROM {table} ORDER BY 1")
+    names = [column[0] for column in cursor.description]
+    flags = {f.name for f in dataclasses.fields(kind) if f.type == "bool"}
+    records = []
+    for row in cursor:
+        values = dict(zip(names, row, strict=True))
+        for name in flags:
+            values[name] = bool(values[name])
+        if mixes is not None:
+            values["operations"] = mixes.get(row[0], [])
+        if values.get("offset", 0) < 0:
+            values["offset"] += 1 << 64
+        if row[0] != len(records):
+            raise ValueError(f"the ids in {table} are not 0, 1, 2, ...")
+        if any(isinstance(v, int) and v < 0 for v in values.values()):
+            raise ValueError(f"a count in {table} is negative")
+        records.append(msgspec.convert(values, type=kind, strict=True))
+    return tuple(records)
+
+
+def _read_idioms(database: sqlite3.Connection) -> tuple[Idiom, ...]:
+    members: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for idiom_id, operation_id, is_index in database.execute("SELECT * FROM idiom_operations"):
+        members[idiom_id, is_index].append(operation_id)
+    idioms = []
+    for idiom_id, loop_id, kind, file, line in database.execute("SELECT * FROM idioms ORDER BY 1"):
+        values = {
+            "idiom_id": idiom_id, "loop_id": loop_id, "kind": kind, "file": file, "line": line,
+            "operations": members[idiom_id, 0], "index_operations": members[idiom_id, 1],
+        }  # fmt: skip
+        idioms.append(msgspec.convert(values, type=Idiom, strict=True))
+    return tuple(idioms)
+
+
+def _read_hierarchies(database: sqlite3.Connection, num_operations: int) -> tuple[SimulatedHierarchy, ...]:
+    levels: dict[int, list[Level]] = defaultdict(list)
+    names: dict[int, str] = {}
+    for number, hierarchy, _, name, size, ways, line in database.execute(
+        "SELECT * FROM levels ORDER BY hierarchy_id, level"
+    ):
+        levels[number].append(Level(name, size, ways, line))
+        names[number] = hierarchy
+    misses = {number: np.zeros((num_operations, len(levels[number])), np.uint64) for number in levels}
+    for operation, number, level, count in database.execute("SELECT * FROM misses"):
+        if not (0 <= operation < num_operations and number in misses and 0 <= level < len(levels[number])):
+            raise ValueError("misses are given for an operation or level that does not exist")
+        misses[number][operation, level] = count
+    return tuple(
+        SimulatedHierarchy(Hierarchy(names[number], tuple(levels[number])), misses[number]) for number in sorted(levels)
+    )
+
+
+def _read_reuse(database: sqlite3.Connection, num_operations: int) -> ReuseHistograms | None:
+    head = database.execute("SELECT * FROM reuse").fetchall()
+    if not head:
+        return None
+    line_bytes, rate, sampled_lines = head[0]
+    if line_bytes <= 0 or not 0 < rate <= 1 or not math.isfinite(rate) or sampled_lines < 0:
+        raise ValueError("its reuse histograms have an impossible sampling rate or line size")
+    edges = np.array([row[1] for row in database.execute("SELECT * FROM reuse_bins ORDER BY bin")], np.float64)
+    counts = np.array(database.execute("SELECT * FROM reuse_counts").fetchall(), np.int64).reshape(-1, 3)
+    if np.any(counts < 0) or np.any(counts[:, 0] >= num_operations) or np.any(counts[:, 1] >= len(edges)):
+        raise ValueError("a reuse count belongs to no operation or bin")
+    if np.any(np.isnan(edges)) or np.any(np.diff(edges) <= 0):
+        raise ValueError("the bins of its reuse histograms are not in order")
+    return ReuseHistograms(
+        line_bytes=line_bytes,
+        sampling_rate=rate,
+        sampled_lines=sampled_lines,
+        bin_edges=edges,
+        operation=counts[:, 0].astype(np.uint32),
+        bin=counts[:, 1].astype(np.uint16),
+        count=counts[:, 2].astype(np.uint64),
+    )
+
+
+def _check_references(signature: Signature) -> None:
+    """Refuse ids that point nowhere, so that nobody who reads a signature has to look."""
+    blocks, operations, loops = len(signature.blocks), len(signature.operations), len(signature.loops)
+    good = (
+        all(block.loop_id is None or block.loop_id < loops for block in signature.blocks)
+        and all(op.block_id < blocks and op.first <= op.last_exclusive for op in signature.operations)
+        and all(op.index_operation is None or op.index_operation < operations for op in signature.operations)
+        and all(loop.header_block_id < blocks for loop in signature.loops)
+        and all(
+            loop.parent_id is None
+            or (loop.parent_id < loops and signature.loops[loop.parent_id].depth < loop.depth)
+            for loop in signature.loops
+        )
+        and all(
+            0 <= idiom.loop_id < loops and all(0 <= i < operations for i in (*idiom.operations, *idiom.index_operations))
+            for idiom in signature.idioms
+        )
+        and bool(np.all(signature.edges[:, :2] < blocks))
+    )
+    if not good:
+        raise ValueError("a block, operation or loop it refers to does not exist")
