@@ -1,0 +1,109 @@
+"""The command line: `foretrace VERB`. Errors become exit codes here and nowhere else."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from typing import NoReturn
+
+import click
+
+from foretrace import __version__
+from foretrace.errors import ForetraceError
+
+VERBS = {
+    "trace": "run a program and record its signature",
+    "info": "show what a signature holds",
+    "predict": "run time of a signature's program on other machines",
+    "triage": "which gather/scatter loops are worth porting to an accelerator",
+    "machines": "list, explain and check machine profiles",
+    "calibrate": "measure this machine and write its profile",
+    "validate": "reference figures beside foretrace's own",
+}
+_PIPE_EXIT_CODE = 128 + signal.SIGPIPE
+
+
+class _Verbs(click.Group):
+    """Imports a verb's module only when that verb runs: `foretrace --help` needs none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command = importlib.import_module(f"foretrace.commands.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            import difflib
+
+            near = difflib.get_close_matches(args[0], VERBS, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; the verbs are {', '.join(VERBS)}"
+            raise click.UsageError(f"there is no verb {args[0]!r}{hint}", ctx) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.command(
+    cls=_Verbs,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Example: foretrace trace -o gzip.sig -- gzip -k file && foretrace predict gzip.sig --all",
+)
+@click.version_option(__version__, message="foretrace %(version)s")
+def group() -> None:
+    """Trace a program once, predict it on any machine, know what to port."""
+
+
+def main() -> NoReturn:
+    """Entry point of the `foretrace` command."""
+    try:
+        code = group.main(prog_name="foretrace", standalone_mode=False)
+    except ForetraceError as error:
+        code = _complain(str(error), error.exit_code)
+    except click.UsageError as error:
+        error.show()
+        code = error.exit_code
+    except click.ClickException as error:
+        code = _complain(error.format_message(), error.exit_code)
+    except BrokenPipeError:
+        # Whoever read our output has gone: nothing to complain about, and nothing left to flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = _PIPE_EXIT_CODE
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else "standard output: "
+        code = _complain(f"{where}{error.strerror or error}", 75)
+    except (KeyboardInterrupt, click.Abort):
+        die_by_signal(signal.SIGINT)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(message: str, code: int) -> int:
+    from foretrace.terminal import plain
+
+    print(f"foretrace: error: {plain(message)}", file=sys.stderr)
+    return code
+
+
+def die_by_signal(number: int) -> NoReturn:
+    """End as if `number` had killed us, so that whoever started us sees what happened. No core file is left."""
+    import resource
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)  # for a signal whose default is not to end a process
