@@ -1,0 +1,81 @@
+# foretrace: everything that is done in a checkout. `make help` lists it.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.SUFFIXES:
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/pytest
+
+# The package is installed as links into this checkout: a changed Python file needs nothing. A changed C file, a changed
+# pyproject.toml, and a file that was added or removed (they change the stamp's name) make it install again.
+FOLDERS := foretrace foretrace/commands tracer cache_sim replay profiles profiles/machines benchmarks benchmarks/programs
+FILES := $(sort $(wildcard $(foreach folder,$(FOLDERS),$(folder)/*.py $(folder)/*.c $(folder)/*.h $(folder)/*.toml)))
+NATIVE := $(filter %.c %.h,$(filter-out benchmarks/programs/%,$(FILES)))
+INSTALLED := $(VENV)/installed-$(shell echo $(CURDIR) $(FILES) | cksum | cut -d' ' -f1)
+
+.PHONY: help demo test dev bench validate lint format sanitize wheel clean system
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
+
+demo: $(INSTALLED) ## set up what is missing, then trace three programs, predict them on every machine, say what to port
+	@$(BIN)/python -P -m foretrace.benchmarks.demo
+
+test: $(INSTALLED) ## set up what is missing, then run the tests (ARGS="-k cache" for some of them)
+	@$(PYTEST) $(ARGS)
+
+dev: $(INSTALLED) ## set up what is missing: a virtual environment in .venv that editors and type checkers can follow
+	@echo "Ready: $(BIN)/foretrace, $(BIN)/python, $(PYTEST)"
+
+bench: $(INSTALLED) ## measure speed and exactness against cachegrind (ARGS=--quick for small programs)
+	@$(BIN)/python -P -m foretrace.benchmarks.peers $(ARGS)
+
+validate: $(INSTALLED) ## compare with the published tables, and with run times measured here
+	@$(BIN)/foretrace validate $(ARGS)
+
+# Run from elsewhere: here mypy would take the folder foretrace/ for the whole package.
+lint: $(INSTALLED) ## check style and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	cd $(VENV) && bin/mypy --config-file ../pyproject.toml
+
+format: $(INSTALLED) ## lay out the Python sources
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+SANITIZED := build/sanitized
+SANITIZE := -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined
+sanitize: $(INSTALLED) ## run the tests of the C cores under AddressSanitizer and UBSan
+	CFLAGS="$(SANITIZE)" LDFLAGS="-fsanitize=address,undefined" $(BIN)/python setup.py -q build --build-lib $(SANITIZED) --build-temp $(SANITIZED)-objects
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
+		PYTHONPATH=$(SANITIZED) $(PYTEST) $(or $(ARGS),$(wildcard tests/test_cache_sim_*.py tests/test_reader_*.py tests/test_stream_*.py))
+
+wheel: $(INSTALLED) ## build a wheel in dist/
+	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+clean: ## remove what was built, the demo's and the benchmark's files and the virtual environment
+	rm -rf $(VENV) build dist demo results *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find $(FOLDERS) tests -name '__pycache__' -prune -exec rm -rf {} + -o -name '*.so' -exec rm -f {} +
+
+# ---- set-up ----------------------------------------------------------------------------------------------------------
+
+test dev bench sanitize: PROGRAMS := valgrind
+
+# Finds what the machine lacks and installs it; quiet where nothing is missing.
+system:
+	@.ci/setup_system.sh $(PROGRAMS)
+
+$(INSTALLED): pyproject.toml setup.py foretrace/__init__.py $(NATIVE) | system
+	@set -e; \
+	if ! $(BIN)/python -c '' 2>/dev/null; then \
+		python="$$(.ci/setup_system.sh --print-python)"; \
+		echo "==> Making a virtual environment in $(VENV) with $$python"; \
+		"$$python" -m venv --clear $(VENV); \
+	fi; \
+	echo "==> Installing foretrace and the Python packages it needs into $(VENV)"; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=77'; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
+		--config-settings editable_mode=strict --editable '.[dev]'; \
+	rm -f $(VENV)/installed-*; touch $@

@@ -1,0 +1,206 @@
+"""Compares foretrace with its peers in one run: what tracing costs, and whether the simulated misses agree.
+
+For each program the tools take turns, so that a change in the machine's load hits them alike; medians are reported. A
+peer that is not installed is left out, and the report says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from foretrace.errors import ForetraceError
+
+from . import programs, tools
+
+Wrap = Callable[[Sequence[str], Path], list[str]]
+"""Makes the command under a tool from the command and a path that the tool may write to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """Something that runs a program. `needs` is the executable without which it cannot."""
+
+    name: str
+    needs: str | None
+    wrap: Wrap
+
+
+TOOLS = (
+    Tool("native", None, lambda command, _: list(command)),
+    Tool("qemu", "qemu-x86_64", lambda command, _: ["qemu-x86_64", *command]),
+    Tool("cachegrind", "valgrind", tools.cachegrind_command),
+    Tool("foretrace", "qemu-x86_64", tools.trace_command),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One program under all tools; each cost is a median. Misses are None for a tool that is not installed."""
+
+    program: str
+    command: tuple[str, ...]
+    costs: dict[str, tools.Cost]
+    cachegrind_misses: tools.CacheMisses | None
+    foretrace_misses: tools.CacheMisses | None
+
+    def ratio(self, tool: str, reference: str, clock: str = "cpu_s") -> float | None:
+        """How many times the cost of `reference` a tool has, by wall clock or CPU time."""
+        if tool not in self.costs or reference not in self.costs:
+            return None
+        return float(getattr(self.costs[tool], clock) / getattr(self.costs[reference], clock))
+
+    def difference(self, level: str) -> float | None:
+        """Our misses in `level` ("d1" or "ll") relative to cachegrind's, minus 1."""
+        if self.cachegrind_misses is None or self.foretrace_misses is None:
+            return None
+        reference = getattr(self.cachegrind_misses, level)
+        return float(getattr(self.foretrace_misses, level) / reference - 1) if reference else None
+
+
+def compare(workload: programs.Workload, directory: Path, repetitions: int, available: Sequence[Tool]) -> Comparison:
+    """Run a workload under each tool, `repetitions` times in turn."""
+    names = {tool.name for tool in available}
+    outputs = {tool.name: directory / f"{workload.name.split()[0]}.{tool.name}" for tool in available}
+    runs: dict[str, list[tools.Cost]] = {tool.name: [] for tool in available}
+    for _ in range(repetitions):
+        for tool in available:
+            runs[tool.name].append(tools.measure(tool.wrap(workload.command, outputs[tool.name])))
+    costs = {
+        name: tools.Cost(statistics.median(c.wall_s for c in taken), statistics.median(c.cpu_s for c in taken))
+        for name, taken in runs.items()
+    }
+    cachegrind_misses = foretrace_misses = None
+    if "cachegrind" in names:
+        with outputs["cachegrind"].open() as lines:
+            cachegrind_misses = tools.read_cachegrind(lines)
+    if "foretrace" in names:
+        foretrace_misses = tools.simulated_misses(outputs["foretrace"])
+    return Comparison(workload.name, workload.command, costs, cachegrind_misses, foretrace_misses)
+
+
+def as_json(comparisons: Sequence[Comparison], missing: Sequence[str], repetitions: int) -> dict[str, Any]:
+    """The whole report, as a program reads it."""
+    return {
+        "schema": "foretrace.bench/1",
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "machine": {"cpus": os.cpu_count(), "system": platform.platform(), "python": platform.python_version()},
+        "hierarchy": tools.HIERARCHY,
+        "repetitions": repetitions,
+        "not_installed": list(missing),
+        "programs": [
+            asdict(comparison)
+            | {
+                "cpu_ratio_to_cachegrind": comparison.ratio("foretrace", "cachegrind"),
+                "wall_ratio_to_cachegrind": comparison.ratio("foretrace", "cachegrind", "wall_s"),
+                "cpu_ratio_to_native": comparison.ratio("foretrace", "native"),
+                "wall_ratio_to_native": comparison.ratio("foretrace", "native", "wall_s"),
+                "d1_misses_difference": comparison.difference("d1"),
+                "ll_misses_difference": comparison.difference("ll"),
+            }
+            for comparison in comparisons
+        ],
+    }
+
+
+def _times(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}x"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.4%}"
+
+
+def speed_table(comparisons: Sequence[Comparison], available: Sequence[Tool]) -> Table:
+    """Seconds under each tool, and foretrace's as a multiple of the others'."""
+    table = Table(title="Cost: wall clock / CPU seconds (all processes together), medians", title_justify="left")
+    table.add_column("program")
+    for tool in available:
+        table.add_column(tool.name, justify="right")
+    for header in ("wall: of cachegrind", "of native", "CPU: of cachegrind", "of native"):
+        table.add_column(header, justify="right")
+    for comparison in comparisons:
+        costs = [comparison.costs[tool.name] for tool in available]
+        ratios = [
+            comparison.ratio("foretrace", reference, clock)
+            for clock in ("wall_s", "cpu_s")
+            for reference in ("cachegrind", "native")
+        ]
+        cells = [f"{cost.wall_s:.2f} / {cost.cpu_s:.2f}" for cost in costs]
+        table.add_row(comparison.program, *cells, *map(_times, ratios))
+    return table
+
+
+def misses_table(comparisons: Sequence[Comparison]) -> Table:
+    """Misses of both simulators."""
+    table = Table(title=f"Data misses, {tools.HIERARCHY}", title_justify="left")
+    for header in (
+        "program",
+        "D1 cachegrind",
+        "D1 foretrace",
+        "difference",
+        "LL cachegrind",
+        "LL foretrace",
+        "difference",
+    ):
+        table.add_column(header, justify="left" if header == "program" else "right")
+    for comparison in comparisons:
+        cells = []
+        for level in ("d1", "ll"):
+            for misses in (comparison.cachegrind_misses, comparison.foretrace_misses):
+                cells.append("-" if misses is None else f"{getattr(misses, level):,}")
+            cells.append(_percent(comparison.difference(level)))
+        table.add_row(comparison.program, *cells)
+    return table
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the comparison, print it, and write it as JSON."""
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--quick", action="store_true", help="small programs, one repetition: seconds instead of minutes"
+    )
+    parser.add_argument("--repetitions", type=int, help="of each program under each tool (default 3)")
+    parser.add_argument("--output", type=Path, default=Path("results/bench.json"), help="where the JSON goes")
+    options = parser.parse_args(arguments)
+    repetitions = options.repetitions or (1 if options.quick else 3)
+
+    console = Console()
+    missing = [tool.name for tool in TOOLS if tool.needs and not shutil.which(tool.needs)]
+    available = [tool for tool in TOOLS if tool.name not in missing]
+    for name in missing:
+        console.print(f"Left out: {name} is not installed.", highlight=False)
+    try:
+        with tempfile.TemporaryDirectory(prefix="foretrace-bench-") as name:
+            directory = Path(name)
+            comparisons = []
+            for workload in programs.five_workloads(directory, quick=options.quick):
+                with console.status(f"{workload.name}, {repetitions} x {len(available)} runs"):
+                    comparisons.append(compare(workload, directory, repetitions, available))
+    except ForetraceError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return error.exit_code
+    console.print(speed_table(comparisons, available))
+    console.print(misses_table(comparisons))
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(as_json(comparisons, missing, repetitions), indent=2) + "\n")
+    console.print(f"Written to {options.output}", highlight=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""The programs that the demo, the tests and the comparison with other tools run, and how they are built.
+
+The sources are in `programs/`. The C programs are built with `-O2 -g`, either as a distribution would (a dynamic,
+position-independent executable), or static and at a fixed address, so that every tool sees the same addresses.
+"""
+
+from __future__ import annotations
+
+import enum
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from foretrace.errors import EngineError
+
+SOURCES = Path(__file__).parent / "programs"
+C_PROGRAMS = ("cg", "mergesort", "sgbench", "spmv", "triad", "updates")
+
+
+class Linking(enum.Enum):
+    """How an executable is linked; the value is what the compiler is told."""
+
+    DYNAMIC = ("-fPIE", "-pie")
+    FIXED = ("-static", "-no-pie", "-fno-pie")
+
+
+def build(name: str, directory: Path, linking: Linking = Linking.DYNAMIC) -> Path:
+    """Compile one of `C_PROGRAMS` into `directory`, unless the executable there is newer than its sources.
+
+    Returns:
+        The executable.
+
+    Raises:
+        EngineError: there is no C compiler, or it fails.
+    """
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        raise EngineError("no C compiler (gcc or cc) on PATH: install one, on Debian and Ubuntu with: apt install gcc")
+    source = SOURCES / f"{name}.c"
+    executable = directory / (name if linking is Linking.DYNAMIC else f"{name}-fixed")
+    newest = max(path.stat().st_mtime for path in (source, SOURCES / "program.h"))
+    if executable.exists() and executable.stat().st_mtime > newest:
+        return executable
+    directory.mkdir(parents=True, exist_ok=True)
+    command = [compiler, "-std=c11", "-O2", "-g", "-Wall", *linking.value, "-o", executable, source, "-lm"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise EngineError(f"{source}: the C compiler failed with: {result.stderr.strip()}")
+    return executable
+
+
+def make_text(size_kib: int, directory: Path) -> Path:
+    """Generate prose of `size_kib` KiB in `directory`, unless it is there. Returns the file."""
+    text = directory / f"text-{size_kib}.txt"
+    if not text.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        unfinished = text.with_suffix(".unfinished")
+        with unfinished.open("wb") as output:
+            subprocess.run([sys.executable, SOURCES / "make_text.py", str(size_kib)], stdout=output, check=True)
+        unfinished.rename(text)
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A command to trace. Its standard output is of no interest."""
+
+    name: str
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """Arguments of the five workloads; `text_kib` is the size of gzip's input."""
+
+    spmv: Sequence[int]
+    triad: Sequence[int]
+    updates: Sequence[int]
+    mergesort: Sequence[int]
+    text_kib: int
+
+
+_FULL = _Sizes(
+    spmv=(50_000, 16, 80), triad=(1_000_000, 86), updates=(64, 28_000_000), mergesort=(2_000_000,), text_kib=5500
+)
+_QUICK = _Sizes(spmv=(20_000, 16, 5), triad=(200_000, 8), updates=(64, 200_000), mergesort=(100_000,), text_kib=128)
+
+
+def five_workloads(directory: Path, *, quick: bool = False) -> list[Workload]:
+    """Sparse matrix-vector product, STREAM triad, random updates of 64 MiB, merge sort and `gzip -6`.
+
+    The first four are built at a fixed address. In full size each makes 65 to 350 million memory accesses, quick ones
+    2 to 20 million.
+
+    Raises:
+        EngineError: there is no C compiler, or no gzip.
+    """
+    sizes = _QUICK if quick else _FULL
+    gzip = shutil.which("gzip")
+    if gzip is None:
+        raise EngineError("no gzip on PATH: install it, on Debian and Ubuntu with: apt install gzip")
+    arguments = {name: getattr(sizes, name) for name in ("spmv", "triad", "updates", "mergesort")}
+    workloads = [
+        Workload(name, (str(build(name, directory, Linking.FIXED)), *map(str, numbers)))
+        for name, numbers in arguments.items()
+    ]
+    text = make_text(sizes.text_kib, directory)
+    return [*workloads, Workload("gzip -6", (gzip, "-6", "-c", str(text)))]
