@@ -1,0 +1,88 @@
+"""Which file a guest address was mapped from, and at which link-time address, told from copies of /proc/self/maps.
+
+The maps are those of the engine's process and may hold anything; a line that is not a mapping is skipped and counted.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# proc(5), /proc/pid/maps: address range, permissions, offset, device, inode, path.
+_LINE = re.compile(
+    r"([0-9a-f]{1,16})-([0-9a-f]{1,16}) [r-][w-][x-][ps] ([0-9a-f]{1,16}) [0-9a-f]+:[0-9a-f]+ \d+(?: +(.*))?"
+)
+_ESCAPE = re.compile(r"\\([0-3][0-7]{2})")
+ANONYMOUS = "[anonymous]"
+UNMAPPED = "[unmapped]"
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """Guest addresses [start, end) mapped from `path` at `file_offset`. A path like `[vdso]` is no file."""
+
+    start: int
+    end: int
+    file_offset: int
+    path: str
+
+
+def parse_maps(text: str, guest_base: int) -> tuple[list[Mapping], int]:
+    """Mappings of one copy of /proc/self/maps, in guest addresses, and the number of lines that are none.
+
+    What lies below `guest_base` cannot be the guest's and is left out.
+    """
+    mappings = []
+    damaged = 0
+    for line in text.split("\n"):
+        if not line:
+            continue
+        match = _LINE.fullmatch(line)
+        start, end, offset = (int(match[i], 16) for i in (1, 2, 3)) if match else (0, 0, 0)
+        if not match or start >= end:
+            damaged += 1
+            continue
+        if start >= guest_base:
+            path = _ESCAPE.sub(lambda escape: chr(int(escape[1], 8)), match[4] or "")
+            mappings.append(Mapping(start - guest_base, end - guest_base, offset, path or ANONYMOUS))
+    return mappings, damaged
+
+
+class ModuleMap:
+    """What was mapped where over a whole run: the union of the copies, a later one winning over an earlier."""
+
+    def __init__(self, maps: Sequence[str], guest_base: int) -> None:
+        """`maps` are copies of /proc/self/maps in order of time; guest address + `guest_base` = host address."""
+        self.damaged_lines = 0
+        layers: list[list[Mapping]] = []
+        for text in maps:
+            mappings, damaged = parse_maps(text, guest_base)
+            layers.append(mappings)
+            self.damaged_lines += damaged
+        self._starts, self._owners = _overlay(layers)
+
+    def find(self, address: int) -> Mapping | None:
+        """The mapping that holds a guest address, or None."""
+        position = bisect_right(self._starts, address) - 1
+        return self._owners[position] if position >= 0 else None
+
+    def locate(self, address: int) -> tuple[str, int]:
+        """Path and file offset behind a guest address; for memory without a file its name and the offset in it."""
+        mapping = self.find(address)
+        if mapping is None:
+            return UNMAPPED, address
+        return mapping.path, mapping.file_offset + address - mapping.start
+
+
+def _overlay(layers: Sequence[Sequence[Mapping]]) -> tuple[list[int], list[Mapping | None]]:
+    """Start of each run of addresses with one owner, and its owner."""
+    edges = sorted({edge for layer in layers for mapping in layer for edge in (mapping.start, mapping.end)})
+    position = {edge: index for index, edge in enumerate(edges)}
+    owners: list[Mapping | None] = [None] * len(edges)
+    for layer in layers:
+        for mapping in layer:
+            begin, end = position[mapping.start], position[mapping.end]
+            owners[begin:end] = [mapping] * (end - begin)
+    return edges, owners
