@@ -392,7 +392,7 @@ static enum ft_read_status read_bulk(struct ft_reader *reader, const uint64_t *w
     struct bulk bulk;
     if (id == 0 || id > reader->n_arrays || !parse_bulk(reader, words, *length, &reader->arrays[id], &bulk))
         return corrupt(reader, "an array record does not add up");
-    reader->arrays[id].executions++;
+    reader->arrays[id].executions += !(words[1] & FT_BULK_CONTINUED);
     reader->arrays[id].points += bulk.points;
     return walk_bulk(reader, &bulk);
 }

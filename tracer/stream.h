@@ -107,7 +107,8 @@ struct ft_header {
  * is accessed once, in order. The words after the first:
  *
  *   word 1        bits 7..0 number of operands (1 .. FT_MAX_OPERANDS), bits 15..8 number of dimensions (1 .. FT_MAX_DIMS),
- *                 bits 31..16 number of index payload words
+ *                 bits 31..16 number of index payload words, bit 32 (FT_BULK_CONTINUED) set in all records but the
+ *                 first of one execution of an operation
  *   words         the extent of each dimension, outermost first (each at least 1)
  *   per operand   base address of its first element, then one byte stride per dimension (two's complement);
  *                 for an indexed operand: base address of element 0, then (in place of the strides) the byte scale in
@@ -117,6 +118,7 @@ struct ft_header {
  * Access size, kind and whether an operand is indexed are static, in the side table. An operand that belongs to an outer
  * loop (the row pointer of a CSR product) is a record of its own. The reader checks every length before use.
  */
+#define FT_BULK_CONTINUED (UINT64_C(1) << 32)
 #define FT_MAX_OPERANDS 8u
 #define FT_MAX_DIMS 8u
 
