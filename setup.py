@@ -1,4 +1,4 @@
-"""Builds the C cores: two extensions of ours, and two shared objects that are loaded by other programs.
+"""Builds the C cores: Python extensions, and the plugin that QEMU loads (one for each of its interface versions).
 
 Everything else is declared in pyproject.toml.
 """
@@ -40,8 +40,8 @@ setup(
     ext_modules=[
         Extension(
             "foretrace.cache_sim._core",
-            sources=["cache_sim/_core.c", "cache_sim/cache.c", "cache_sim/reuse.c"],
-            depends=["cache_sim/cache.h", "cache_sim/access.h", "cache_sim/reuse.h"],
+            sources=["cache_sim/_core.c", "cache_sim/cache.c", "cache_sim/reuse.c", "cache_sim/statistics.c"],
+            depends=["cache_sim/cache.h", "cache_sim/access.h", "cache_sim/reuse.h", "cache_sim/statistics.h"],
             extra_compile_args=WARNINGS,
         ),
         Extension(
@@ -55,6 +55,12 @@ setup(
             "foretrace.tracer._pyagent",
             sources=["tracer/_pyagent.c", "tracer/pyagent_numpy.c", "tracer/writer.c"],
             depends=["tracer/stream.h", "tracer/writer.h", "tracer/pyagent.h"],
+            extra_compile_args=WARNINGS,
+        ),
+        Extension(
+            "foretrace.benchmarks._kernels",
+            sources=["benchmarks/_kernels.c", "benchmarks/kernels.c"],
+            depends=["benchmarks/kernels.h"],
             extra_compile_args=WARNINGS,
         ),
         *(

@@ -185,13 +185,13 @@ class AddressRange:
 
 
 def merge_ranges(ranges: Iterable[AddressRange]) -> tuple[AddressRange, ...]:
-    """The fewest ranges that cover the given ones: sorted by first address, overlapping or touching ones merged.
+    """The fewest ranges that cover the given ones: sorted by first address, overlapping ones merged.
 
     Paper 002, section 3.2.2.
     """
     merged: list[AddressRange] = []
     for new in sorted(ranges, key=lambda r: r.first):
-        if merged and new.first <= merged[-1].last_exclusive:
+        if merged and new.first < merged[-1].last_exclusive:
             if new.last_exclusive > merged[-1].last_exclusive:
                 merged[-1] = AddressRange(merged[-1].first, new.last_exclusive)
         else:

@@ -1,0 +1,186 @@
+"""`foretrace info`: show what a signature holds."""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from foretrace.terminal import console, plain, print_json
+from foretrace.tracer.signature import AddressRange, MemoryOperation, Signature, merge_ranges
+from foretrace.tracer.signature_file import read_signature
+from foretrace.units import format_bytes, format_count, format_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSummary:
+    """A loop with what its own blocks (not those of loops inside it) did."""
+
+    module: str
+    function: str
+    file: str
+    line: int
+    depth: int
+    entries: int
+    executions: int
+    instructions: int
+    flops: int
+    loads: int
+    stores: int
+    ranges: tuple[AddressRange, ...]
+    idioms: tuple[str, ...]
+
+
+@click.command(epilog="Example: foretrace info app.sig --json")
+@click.argument("signature", type=click.Path(path_type=Path))
+@click.option("--top", default=12, show_default=True, type=click.IntRange(min=0), help="How many loops to show.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops.")
+def command(signature: Path, top: int, as_json: bool) -> None:
+    """Show what SIGNATURE holds: how it was obtained, totals, hit rates, and the loops with their address ranges."""
+    read = read_signature(signature)
+    if as_json:
+        print_json(document(read))
+    else:
+        _show(read, top)
+
+
+def summarise_loops(signature: Signature) -> list[LoopSummary]:
+    """All loops, those with most executed instructions first."""
+    blocks_of, operations_of, idioms_of = defaultdict(list), defaultdict(list), defaultdict(set)
+    for block in signature.blocks:
+        if block.loop_id is not None:
+            blocks_of[block.loop_id].append(block)
+    for operation in signature.operations:
+        loop_id = signature.blocks[operation.block_id].loop_id
+        if loop_id is not None:
+            operations_of[loop_id].append(operation)
+    for idiom in signature.idioms:
+        idioms_of[idiom.loop_id].add(str(idiom.kind))
+    summaries = []
+    for loop in signature.loops:
+        blocks, operations = blocks_of[loop.loop_id], operations_of[loop.loop_id]
+        summaries.append(
+            LoopSummary(
+                module=loop.module,
+                function=loop.function,
+                file=loop.file,
+                line=loop.line,
+                depth=loop.depth,
+                entries=loop.entries,
+                executions=loop.iterations,
+                instructions=sum(block.executions * block.instructions for block in blocks),
+                flops=sum(block.executions * block.flops for block in blocks),
+                loads=_executions(operations, is_store=False),
+                stores=_executions(operations, is_store=True),
+                ranges=merge_ranges(AddressRange(op.first, op.last_exclusive) for op in operations),
+                idioms=tuple(sorted(idioms_of[loop.loop_id])),
+            )
+        )
+    return sorted(summaries, key=lambda summary: summary.instructions, reverse=True)
+
+
+def _executions(operations: list[MemoryOperation], *, is_store: bool) -> int:
+    return sum(operation.executions for operation in operations if operation.is_store == is_store)
+
+
+def _levels(signature: Signature) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Name and levels of each simulated hierarchy; a level's accesses are the misses of the one before."""
+    all_accesses = sum(operation.executions for operation in signature.operations)
+    for simulated in signature.hierarchies:
+        accesses, levels = all_accesses, []
+        for level, misses in zip(simulated.hierarchy.levels, simulated.misses.sum(axis=0).tolist(), strict=True):
+            levels.append(asdict(level) | {"accesses": accesses, "misses": misses})
+            accesses = misses
+        yield simulated.hierarchy.name, levels
+
+
+def document(signature: Signature) -> dict[str, Any]:
+    """The signature's JSON face."""
+    provenance = asdict(signature.provenance)
+    return {
+        "schema": "foretrace.info/1",
+        "complete": provenance.pop("complete"),
+        "command": list(provenance.pop("command")),
+        "provenance": provenance,
+        "totals": asdict(signature.totals),
+        "blocks": len(signature.blocks),
+        "hierarchies": [{"name": name, "levels": levels} for name, levels in _levels(signature)],
+        "reuse": None
+        if signature.reuse is None
+        else {
+            "line_bytes": signature.reuse.line_bytes,
+            "sampling_rate": signature.reuse.sampling_rate,
+            "sampled_lines": signature.reuse.sampled_lines,
+        },
+        "loops": [
+            asdict(loop) | {"ranges": [asdict(r) | {"bytes": r.range_bytes} for r in loop.ranges]}
+            for loop in summarise_loops(signature)
+        ],
+    }
+
+
+def _show(signature: Signature, top: int) -> None:
+    out, p, totals = console(), signature.provenance, signature.totals
+    out.print(f"command       {plain(shlex.join(p.command))}")
+    out.print(f"traced        {plain(p.started)} on {plain(p.host)} with {plain(p.engine)}, {format_seconds(p.wall_s)}")
+    out.print(f"complete      {'yes' if p.complete else 'no: ' + plain(p.incomplete_reason)}")
+    for note in p.notes:
+        out.print(f"note          {plain(note)}")
+    if p.unseen_calls or p.untraced_children or p.untraced_threads or p.decoded_share < 1:
+        out.print(
+            f"not seen      {p.unseen_calls} array calls, {p.untraced_children} child processes, "
+            f"{p.untraced_threads} threads, {1 - p.decoded_share:.2%} of instructions not decoded"
+        )
+    out.print(f"instructions  {format_count(totals.instructions)} in {len(signature.blocks)} basic blocks")
+    out.print(f"loads         {format_count(totals.loads)}, {format_bytes(totals.load_bytes)}")
+    out.print(f"stores        {format_count(totals.stores)}, {format_bytes(totals.store_bytes)}")
+    out.print(f"flops         {format_count(totals.flops)}")
+    if signature.reuse is not None:
+        reuse = signature.reuse
+        out.print(
+            f"reuse         distances of {format_count(reuse.sampled_lines)} sampled {reuse.line_bytes}-byte lines "
+            f"(1 in {1 / reuse.sampling_rate:.0f}), for caches not simulated"
+        )
+    for name, levels in _levels(signature):
+        table = Table(title=f"caches {plain(name)}", title_justify="left", box=None, padding=(0, 2, 0, 0))
+        for heading in ("level", "size", "ways", "line", "accesses", "misses", "miss rate"):
+            table.add_column(heading, justify="left" if heading == "level" else "right")
+        for v in levels:
+            rate = f"{v['misses'] / v['accesses']:.2%}" if v["accesses"] else "-"
+            table.add_row(
+                plain(v["name"]), format_bytes(v["size_bytes"]), str(v["ways"]), f"{v['line_bytes']} B",
+                format_count(v["accesses"]), format_count(v["misses"]), rate,
+            )  # fmt: skip
+        out.print()
+        out.print(table)
+    _show_loops(signature, top)
+
+
+def _show_loops(signature: Signature, top: int) -> None:
+    summaries = summarise_loops(signature)
+    if not summaries or not top:
+        return
+    table = Table(
+        title=f"loops by instructions, {min(top, len(summaries))} of {len(summaries)}",
+        title_justify="left", box=None, padding=(0, 2, 0, 0),
+    )  # fmt: skip
+    for heading in ("function", "source", "iterations", "instructions", "loads", "stores", "flops", "ranges", "idioms"):
+        table.add_column(heading, justify="left" if heading in ("function", "source", "idioms") else "right")
+    for loop in summaries[:top]:
+        source = f"{Path(loop.file).name}:{loop.line}" if loop.file else Path(loop.module).name
+        largest = max((r.range_bytes for r in loop.ranges), default=0)
+        ranges = f"{len(loop.ranges)}, largest {format_bytes(largest)}" if loop.ranges else "-"
+        table.add_row(
+            plain(loop.function), plain(source), format_count(loop.executions), format_count(loop.instructions),
+            format_count(loop.loads), format_count(loop.stores), format_count(loop.flops), ranges,
+            ", ".join(loop.idioms),
+        )  # fmt: skip
+    out = console()
+    out.print()
+    out.print(table)

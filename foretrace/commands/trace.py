@@ -1,0 +1,101 @@
+"""`foretrace trace`: run a program and record its signature."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
+from foretrace.cli import die_by_signal
+from foretrace.files import check_output
+
+if TYPE_CHECKING:
+    from foretrace.tracer.session import Progress
+
+_PYTHON_SUFFIXES = (".py", ".pyw", ".pyz")
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog="Examples: foretrace trace -o ls.sig -- ls -l; foretrace trace -o app.sig app.py arguments; "
+    "foretrace trace -o tool.sig -m json.tool data.json",
+)
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Signature file to write.")
+@click.option("-m", "module", metavar="MODULE", help="Trace a Python module, as python -m does.")
+@click.option("--machine", "machines", multiple=True, metavar="M", help="Simulate this machine's caches (repeatable).")
+@click.option(
+    "--hierarchy",
+    "hierarchies",
+    multiple=True,
+    metavar="SPEC",
+    help=f"Simulate these caches (repeatable), e.g. {DEFAULT_HIERARCHY.spec}: name=size/ways/line bytes.",
+)
+@click.option("--force", is_flag=True, help="Overwrite the signature file if it exists.")
+@click.argument("program", nargs=-1, type=click.UNPROCESSED)
+def command(
+    output: Path,
+    module: str | None,
+    machines: tuple[str, ...],
+    hierarchies: tuple[str, ...],
+    force: bool,
+    program: tuple[str, ...],
+) -> None:
+    """Run PROGRAM and record its signature: what it did, independent of any machine.
+
+    PROGRAM is a compiled program with its arguments, or a Python script. Its output, exit code and signals are its own.
+    """
+    from foretrace.tracer.signature_file import write_signature
+    from foretrace.tracer.tracing import trace_binary, trace_python
+
+    if module is None and not program:
+        raise click.UsageError("name a program to trace, e.g. foretrace trace -o ls.sig -- ls -l")
+    check_output(output, force=force)
+    simulated = _hierarchies(machines, hierarchies)
+    with _progress() as on_progress:
+        if module is not None:
+            traced = trace_python(module, program, simulated, is_module=True, on_progress=on_progress)
+        elif program[0].endswith(_PYTHON_SUFFIXES):
+            traced = trace_python(program[0], program[1:], simulated, is_module=False, on_progress=on_progress)
+        else:
+            traced = trace_binary(program, simulated, on_progress)
+    write_signature(traced.signature, output, force=force)
+    _say_done(output, traced.signature.provenance.incomplete_reason)
+    if traced.ending.signal_number is not None:
+        die_by_signal(traced.ending.signal_number)
+    sys.exit(traced.ending.exit_code)
+
+
+def _hierarchies(machines: tuple[str, ...], specs: tuple[str, ...]) -> list[Hierarchy]:
+    """The hierarchies asked for, each geometry once; the default if there are none."""
+    from foretrace.profiles.hierarchies import hierarchy_of
+    from foretrace.profiles.library import find
+
+    wanted = [hierarchy for name in machines if (hierarchy := hierarchy_of(find(name)).hierarchy)]
+    wanted += [Hierarchy.parse(spec) for spec in specs]
+    return list({h.levels: h for h in wanted}.values()) or [DEFAULT_HIERARCHY]
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Progress], None]]:
+    """Shows how far the trace is, where that disturbs nobody: the program may be writing to the same terminal."""
+    if not sys.stderr.isatty() or sys.stdout.isatty():
+        yield lambda progress: None
+        return
+    from rich.console import Console
+
+    from foretrace.units import format_count
+
+    with Console(stderr=True).status("tracing") as status:
+        yield lambda progress: status.update(f"tracing: {format_count(progress.accesses)} accesses simulated")
+
+
+def _say_done(output: Path, incomplete_reason: str) -> None:
+    """On a terminal, says what came of it; elsewhere standard error is the program's alone."""
+    if sys.stderr.isatty():
+        how = f" (incomplete: {incomplete_reason})" if incomplete_reason else ""
+        print(f"foretrace: wrote {output}{how}; next: foretrace info {output}", file=sys.stderr)

@@ -1,0 +1,54 @@
+"""What all tests share: skips that count as failures on request, and compiled programs to trace."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+FORBID_SKIPS = bool(os.environ.get("FORETRACE_FORBID_SKIPS"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """With FORETRACE_FORBID_SKIPS set, a skipped test is a failed one: what it needs must be there."""
+    report = yield
+    if FORBID_SKIPS and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which FORETRACE_FORBID_SKIPS forbids: {report.longrepr}"
+    return report
+
+
+@pytest.fixture(scope="session")
+def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """A function that compiles C source text, with flags, and returns the program's path."""
+    directory = tmp_path_factory.mktemp("programs")
+    made: dict[tuple[str, ...], Path] = {}
+
+    def build(source: str, *flags: str) -> Path:
+        key = (source, *flags)
+        if key not in made:
+            path = directory / f"program{len(made)}"
+            path.with_suffix(".c").write_text(source)
+            command = ["gcc", "-std=gnu11", "-g", *flags, "-o", str(path), str(path.with_suffix(".c")), "-lm", "-pthread"]
+            subprocess.run(command, check=True)
+            made[key] = path
+        return made[key]
+
+    return build
+
+
+@pytest.fixture
+def foretrace() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """A function that runs the command line in a process of its own."""
+
+    def run(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "foretrace", *map(str, arguments)]
+        settings: dict[str, object] = {"capture_output": True, "text": True, "timeout": 120, "stdin": subprocess.DEVNULL}
+        return subprocess.run(command, **(settings | options))  # type: ignore[call-overload, no-any-return]
+
+    return run

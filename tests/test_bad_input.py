@@ -1,0 +1,126 @@
+"""What a user can get wrong at the command line: one clear line, an exit code of its own kind, no damage."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+HELLO = "#include <stdio.h>\nint main(void) { puts(\"hello\"); return 0; }"
+
+
+def complaint(result: subprocess.CompletedProcess[str], code: int) -> str:
+    """The one line of a failed command."""
+    assert result.returncode == code, result.stderr
+    assert "Traceback" not in result.stderr
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("foretrace: error: ")
+    return lines[0]
+
+
+def test_missing_program(foretrace: Run, tmp_path: Path) -> None:
+    line = complaint(foretrace("trace", "-o", tmp_path / "x.sig", "--", "./nothing"), 71)
+    assert "./nothing: no such file" in line
+    line = complaint(foretrace("trace", "-o", tmp_path / "x.sig", "--", "no-such-program-anywhere"), 71)
+    assert "PATH" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "not an ELF program"),
+        (b"#!/bin/sh\necho hi\n", "is a script"),
+        (b"MZ\x90\0" + bytes(100), "not an ELF program"),
+        (b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\xb7\x00" + bytes(100), "AArch64"),
+        (b"\x7fELF\x01\x01\x01" + bytes(9) + b"\x02\x00\x03\x00" + bytes(100), "32-bit x86"),
+        (b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x01\x00\x3e\x00" + bytes(100), "not a program"),
+    ],
+)
+def test_not_a_program(content: bytes, words: str, foretrace: Run, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(content)
+    program.chmod(0o755)
+    assert words in complaint(foretrace("trace", "-o", tmp_path / "x.sig", "--", program), 71)
+    program.chmod(0o644)
+    assert "not executable" in complaint(foretrace("trace", "-o", tmp_path / "x.sig", "--", program), 71)
+
+
+def test_no_qemu(foretrace: Run, compile_c: Callable[..., Path], tmp_path: Path) -> None:
+    program = compile_c(HELLO)
+    result = foretrace("trace", "-o", tmp_path / "x.sig", "--", program, env={"PATH": str(tmp_path)})
+    assert "apt install qemu-user" in complaint(result, 72)
+    fake = tmp_path / "qemu-x86_64"
+    fake.write_text("#!/bin/sh\necho usage\n")
+    fake.chmod(0o755)
+    result = foretrace("trace", "-o", tmp_path / "x.sig", "--", program, env={"PATH": str(tmp_path)})
+    assert "without plugins" in complaint(result, 72)
+
+
+def test_output_exists(foretrace: Run, compile_c: Callable[..., Path], tmp_path: Path) -> None:
+    program, output = compile_c(HELLO), tmp_path / "x.sig"
+    output.write_text("precious")
+    result = foretrace("trace", "-o", output, "--", program)
+    assert "--force" in complaint(result, 75)
+    assert result.stdout == ""  # refused before the program ran
+    assert output.read_text() == "precious"
+    assert foretrace("trace", "--force", "-o", output, "--", program).returncode == 0
+    assert output.read_bytes().startswith(b"SQLite")
+    assert "no directory" in complaint(foretrace("trace", "-o", tmp_path / "a" / "b", "--", program), 75)
+    assert "directory" in complaint(foretrace("trace", "-o", tmp_path, "--", program), 75)
+
+
+def test_full_disk(foretrace: Run, compile_c: Callable[..., Path], tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", small], capture_output=True).returncode:
+        pytest.skip("mounting a small file system needs root")
+    try:
+        result = foretrace("trace", "-o", small / "x.sig", "--", compile_c(HELLO))
+        assert "No space left" in complaint(result, 75)
+        assert list(small.iterdir()) == []
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+def test_bad_signatures(foretrace: Run, compile_c: Callable[..., Path], tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.sig", tmp_path / "bad.sig"
+    assert foretrace("trace", "-o", good, "--", compile_c(HELLO)).returncode == 0
+    data = good.read_bytes()
+    assert "No such file" in complaint(foretrace("info", bad), 73)
+    for content, words in [
+        (b"", "is empty"),
+        (b"hello world", "not a foretrace signature"),
+        (data[:2000], "damaged"),
+        (data[: len(data) // 2], "damaged"),
+        (data[:60] + (99).to_bytes(4, "big") + data[64:], "version 99"),
+    ]:
+        bad.write_bytes(content)
+        assert words in complaint(foretrace("info", bad), 73)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("L1=32K/8", "NAME=SIZE/WAYS/LINE"),
+        ("L1=x/8/64", "not a size"),
+        ("L1=32K/0/64", "ways is 0"),
+        ("L1=32K/8/65", "power of two"),
+        ("L1=1000/8/64", "multiple of"),
+        ("L1=32K/8/64,L1=1M/16/64", "same name"),
+    ],
+)
+def test_bad_hierarchies(spec: str, words: str, foretrace: Run, tmp_path: Path) -> None:
+    assert words in complaint(foretrace("trace", "-o", tmp_path / "x.sig", "--hierarchy", spec, "--", "true"), 76)
+
+
+def test_mistyped_verbs_are_guessed(foretrace: Run) -> None:
+    result = foretrace("pradict")
+    assert result.returncode == 2
+    assert "predict" in result.stderr
+    assert "Traceback" not in result.stderr
