@@ -34,7 +34,17 @@ def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         if key not in made:
             path = directory / f"program{len(made)}"
             path.with_suffix(".c").write_text(source)
-            command = ["gcc", "-std=gnu11", "-g", *flags, "-o", str(path), str(path.with_suffix(".c")), "-lm", "-pthread"]
+            command = [
+                "gcc",
+                "-std=gnu11",
+                "-g",
+                *flags,
+                "-o",
+                str(path),
+                str(path.with_suffix(".c")),
+                "-lm",
+                "-pthread",
+            ]
             subprocess.run(command, check=True)
             made[key] = path
         return made[key]
@@ -48,7 +58,12 @@ def foretrace() -> Callable[..., subprocess.CompletedProcess[str]]:
 
     def run(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "foretrace", *map(str, arguments)]
-        settings: dict[str, object] = {"capture_output": True, "text": True, "timeout": 120, "stdin": subprocess.DEVNULL}
+        settings: dict[str, object] = {
+            "capture_output": True,
+            "text": True,
+            "timeout": 120,
+            "stdin": subprocess.DEVNULL,
+        }
         return subprocess.run(command, **(settings | options))  # type: ignore[call-overload, no-any-return]
 
     return run

@@ -10,7 +10,7 @@ import pytest
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
-HELLO = "#include <stdio.h>\nint main(void) { puts(\"hello\"); return 0; }"
+HELLO = '#include <stdio.h>\nint main(void) { puts("hello"); return 0; }'
 
 
 def complaint(result: subprocess.CompletedProcess[str], code: int) -> str:

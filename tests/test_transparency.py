@@ -75,7 +75,11 @@ THREADS = r"""
 #include <pthread.h>
 #include <stdio.h>
 static int data[64][4096];
-static void *work(void *p) { int *d = p; for (int r = 0; r < 50; r++) for (int i = 0; i < 4096; i++) d[i] += i; return 0; }
+static void *work(void *p) {
+    int *d = p;
+    for (int r = 0; r < 50; r++) for (int i = 0; i < 4096; i++) d[i] += i;
+    return 0;
+}
 int main(void) {
     pthread_t t[64];
     for (int i = 0; i < 64; i++) pthread_create(&t[i], 0, work, data[i]);
@@ -126,8 +130,20 @@ def test_death_by_signal(number: int, compile_c: Compile, foretrace: Run, tmp_pa
 
 
 def start(tmp_path: Path, program: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "foretrace", "trace", "-o", str(tmp_path / "w.sig"), "--", str(program), *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    command = [
+        sys.executable,
+        "-m",
+        "foretrace",
+        "trace",
+        "-o",
+        str(tmp_path / "w.sig"),
+        "--",
+        str(program),
+        *arguments,
+    ]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process

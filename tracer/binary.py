@@ -74,8 +74,8 @@ def guest_of(path: Path) -> Guest:
         raise ProgramError(f"{path}: cannot be read: {error.strerror}") from error
     if header[:2] == b"#!":
         raise ProgramError(
-            f"{path}: is a script, not an ELF program; trace its interpreter (foretrace trace -o out.sig -- INTERPRETER "
-            f"{path}), or for Python: foretrace trace -o out.sig {path}"
+            f"{path}: is a script, not an ELF program; trace its interpreter (foretrace trace -o out.sig -- "
+            f"INTERPRETER {path}), or for Python: foretrace trace -o out.sig {path}"
         )
     if len(header) < _ELF_HEADER_BYTES or header[:4] != b"\x7fELF":
         raise ProgramError(f"{path}: is not an ELF program")

@@ -126,9 +126,7 @@ class Session:
         os.set_inheritable(self._fd, True)
         try:
             # Python ignores SIGPIPE and SIGXFSZ; a program of its own expects their defaults.
-            return os.posix_spawn(
-                path, argv, environment, setsigmask=mask, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ]
-            )
+            return os.posix_spawn(path, argv, environment, setsigmask=mask, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ])
         except OSError as error:
             raise ProgramError(f"cannot run {path}: {error.strerror}") from error
         finally:

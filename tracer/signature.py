@@ -158,8 +158,8 @@ class IdiomKind(StrEnum):
 class Idiom:
     """A gather (B[i] = A[index[i]]) or scatter (A[index[i]] = B[i]) in a loop.
 
-    `operations` are the indirect accesses to one array A (several if the compiler unrolled the loop), `index_operations`
-    the loads their addresses come from.
+    `operations` are the indirect accesses to one array A (several if the compiler unrolled the loop),
+    `index_operations` the loads their addresses come from.
     """
 
     idiom_id: int

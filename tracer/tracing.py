@@ -7,30 +7,21 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from foretrace import __version__
 from foretrace.cache_sim.hierarchy import Hierarchy
 
 from . import binary_analysis, python_analysis
+from .analysis import Analysis
 from .binary import QemuEngine
 from .python_program import PythonEngine
-from .session import Ending, Engine, Progress, Recording, Session
-from .signature import Block, Idiom, Loop, MemoryOperation, Provenance, Signature
+from .session import Ending, Progress, Recording, Session
+from .signature import Provenance, Signature
+
+OnProgress = Callable[[Progress], None]
 
 
-class Analysis:
-    """What both analyses return: see `binary_analysis.BinaryAnalysis`."""
-
-    blocks: Sequence[Block]
-    operations: Sequence[MemoryOperation]
-    loops: Sequence[Loop]
-    idioms: Sequence[Idiom]
-    edges: npt.NDArray[np.uint64]
-    operation_map: npt.NDArray[np.int64]
-    decoded_share: float
-    notes: Sequence[str]
+def _ignore(_progress: Progress) -> None:
+    """Show nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +32,75 @@ class Traced:
     ending: Ending
 
 
-def trace_binary(
-    program: Sequence[str],
-    hierarchies: Sequence[Hierarchy],
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-) -> Traced:
-    """Run a compiled program and its arguments, simulating `hierarchies`.
+def trace_binary(program: Sequence[str], hierarchies: Sequence[Hierarchy], on_progress: OnProgress = _ignore) -> Traced:
+    """Run a compiled program (its name, then its arguments), simulating `hierarchies`.
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
     """
-    return _trace(QemuEngine(program), program, hierarchies, on_progress)
+    engine = QemuEngine(program)
+    started = _now()
+    recording = Session(engine, hierarchies).run(on_progress)
+    analysis = binary_analysis.analyse(recording.raw, recording.simulator.statistics(), engine.guest)
+    return _traced(tuple(program), engine.name, engine.guest, started, recording, analysis)
+
+
+def trace_python(
+    target: str,
+    arguments: Sequence[str],
+    hierarchies: Sequence[Hierarchy],
+    *,
+    is_module: bool,
+    on_progress: OnProgress = _ignore,
+) -> Traced:
+    """Run a Python script (or, with `is_module`, a module as `python -m` does), simulating `hierarchies`.
+
+    Raises:
+        ProgramError, EngineError: it cannot be traced.
+    """
+    engine = PythonEngine(target, arguments, is_module=is_module)
+    started = _now()
+    recording = Session(engine, hierarchies).run(on_progress)
+    analysis = python_analysis.analyse(recording.raw, recording.simulator.statistics())
+    command = (*(("-m",) if is_module else ()), target, *arguments)
+    return _traced(command, engine.name, engine.guest, started, recording, analysis)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _traced(
+    command: tuple[str, ...], engine: str, guest: str, started: str, recording: Recording, analysis: Analysis
+) -> Traced:
+    mapping, count = analysis.operation_map, len(analysis.operations)
+    reuse = recording.simulator.reuse()
+    signature = Signature(
+        provenance=Provenance(
+            command=command,
+            engine=engine,
+            guest=guest,
+            foretrace_version=__version__,
+            host=platform.node(),
+            started=started,
+            wall_s=recording.wall_s,
+            exit_code=recording.ending.exit_code,
+            signal=recording.ending.signal_number,
+            complete=not recording.problem,
+            incomplete_reason=recording.problem,
+            decoded_share=analysis.decoded_share,
+            unseen_calls=recording.unseen_calls,
+            untraced_children=recording.untraced_children,
+            untraced_threads=recording.untraced_threads,
+            threads=recording.threads,
+            notes=tuple(analysis.notes),
+        ),
+        blocks=analysis.blocks,
+        operations=analysis.operations,
+        loops=analysis.loops,
+        idioms=analysis.idioms,
+        edges=analysis.edges,
+        hierarchies=[simulated.merged(mapping, count) for simulated in recording.simulator.simulated()],
+        reuse=None if reuse is None else reuse.merged(mapping, count),
+    )
+    return Traced(signature, recording.ending)

@@ -1,0 +1,30 @@
+"""What the analysis of a recording returns, for machine code and Python alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .signature import Block, Idiom, Loop, MemoryOperation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Analysis:
+    """What a program was made of, ready for its `Signature`.
+
+    `operation_map`: int64 [raw operations], the id in `operations` of each operation of the recording.
+    `edges`: uint64 [edges, 3], ids of `blocks`. `decoded_share`: of the executed instructions, those that were decoded.
+    `notes` say what the user should know of the analysis.
+    """
+
+    blocks: Sequence[Block]
+    operations: Sequence[MemoryOperation]
+    loops: Sequence[Loop]
+    idioms: Sequence[Idiom]
+    edges: npt.NDArray[np.uint64]
+    operation_map: npt.NDArray[np.int64]
+    decoded_share: float = 1.0
+    notes: Sequence[str] = ()
