@@ -192,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 with console.status(f"{workload.name}, {repetitions} x {len(available)} runs"):
                     comparisons.append(compare(workload, directory, repetitions, available))
     except ForetraceError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"make bench: error: {error}", file=sys.stderr)
         return error.exit_code
     console.print(speed_table(comparisons, available))
     console.print(misses_table(comparisons))

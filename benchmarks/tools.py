@@ -36,14 +36,21 @@ class Cost:
     cpu_s: float
 
 
-def measure(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Cost:
-    """Run a command to its end, its standard output discarded.
+def measure(
+    command: Sequence[str], environment: Mapping[str, str] | None = None, directory: Path | None = None
+) -> Cost:
+    """Run a command to its end, in `directory` if one is given; its standard output is discarded.
 
     Raises:
         EngineError: it fails; with what it wrote to standard error.
     """
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environment,
+        cwd=directory,
     ) as process:
         start = time.perf_counter()
         assert process.stderr is not None

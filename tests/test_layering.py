@@ -16,13 +16,13 @@ ALLOWED = {
     "replay": {"leaves", "cache_sim", "tracer", "profiles"},
     "face": {"leaves", "cache_sim", "tracer", "profiles", "benchmarks", "replay"},
 }
-LEAVES = {"errors", "files", "units"}
+LEAVES = {"errors", "files", "terminal", "units"}
 FOLDERS = ("cache_sim", "profiles", "tracer", "benchmarks", "replay")
 
 
 def part_of(module):
     """The part that `foretrace.x.y` belongs to."""
-    name = (module.split(".") + [""])[1]
+    name = [*module.split("."), ""][1]
     return name if name in FOLDERS else "leaves" if name in LEAVES else "face"
 
 
