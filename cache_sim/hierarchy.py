@@ -48,7 +48,8 @@ class Level:
                 raise HierarchyError(f"cache level {self.name}: {field} is {value!r}, must be a positive whole number")
         if self.line_bytes & (self.line_bytes - 1) or self.line_bytes > MAX_LINE_BYTES:
             raise HierarchyError(
-                f"cache level {self.name}: line_bytes is {self.line_bytes}, must be a power of two up to {MAX_LINE_BYTES}"
+                f"cache level {self.name}: line_bytes is {self.line_bytes}, "
+                f"must be a power of two up to {MAX_LINE_BYTES}"
             )
         if self.ways > MAX_WAYS:
             raise HierarchyError(f"cache level {self.name}: ways is {self.ways}, at most {MAX_WAYS} can be simulated")

@@ -13,7 +13,8 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.results import ReuseHistograms as ReuseHistograms
+from foretrace.cache_sim.results import SimulatedHierarchy as SimulatedHierarchy
 
 
 class OperationKind(StrEnum):
@@ -197,36 +198,6 @@ def merge_ranges(ranges: Iterable[AddressRange]) -> tuple[AddressRange, ...]:
         else:
             merged.append(new)
     return tuple(merged)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SimulatedHierarchy:
-    """A hierarchy simulated while the program ran.
-
-    `misses`: uint64 [operations, levels], the accesses of each operation that missed the level. An access that spans two
-    lines is one access, and misses where either line does.
-    """
-
-    hierarchy: Hierarchy
-    misses: npt.NDArray[np.uint64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ReuseHistograms:
-    """Reuse distances (distinct lines touched since the line's last access), sampled by line (SHARDS, FAST'15).
-
-    `operation`, `bin`, `count`: one row for each non-empty bin of an operation, counts of *sampled* accesses.
-    `bin_edges`: float64 [bins], the lower edge of each bin, in lines, scaled up by 1/`sampling_rate`; bin b holds
-    distances in [bin_edges[b], bin_edges[b+1]). The last bin (edge inf) holds first touches.
-    """
-
-    line_bytes: int
-    sampling_rate: float
-    sampled_lines: int
-    bin_edges: npt.NDArray[np.float64]
-    operation: npt.NDArray[np.uint32]
-    bin: npt.NDArray[np.uint16]
-    count: npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,375 @@
+/* Python binding of the simulators: one type, Simulator, that feeds each batch to all of them.
+ *
+ * Arrays cross as buffers in and as bytes out, in native byte order; simulator.py gives them names and types. The lock
+ * makes a batch and a query of results exclude each other: batches come without the GIL, from another thread or through
+ * the capsule. It is never held while waiting for the GIL.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "access.h"
+#include "cache.h"
+#include "reuse.h"
+#include "statistics.h"
+
+#include <assert.h>
+#include <stdbool.h>
+
+#define BATCH 1024u
+
+typedef struct {
+    PyObject_HEAD
+    struct ft_sink sink;
+    struct ft_statistics *statistics;
+    struct ft_cache *cache;
+    struct ft_reuse *reuse; /* NULL if no distances are wanted */
+    size_t num_levels;
+    PyThread_type_lock lock;
+    bool failed; /* memory ran out during a batch */
+} Simulator;
+
+static int feed_part(Simulator *self, const struct ft_access *batch, size_t length)
+{
+    if (ft_statistics_feed(self->statistics, batch, length) ||
+        ft_cache_reserve(self->cache, ft_statistics_operations(self->statistics)))
+        return -1;
+    ft_cache_feed(self->cache, batch, length);
+    return self->reuse ? ft_reuse_feed(self->reuse, batch, length) : 0;
+}
+
+/* In parts small enough to stay in the first-level cache for all simulators. Needs no GIL. */
+static int feed(void *simulator, const struct ft_access *batch, size_t length)
+{
+    Simulator *self = simulator;
+    PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    while (length && !self->failed) {
+        size_t part = length < BATCH ? length : BATCH;
+        self->failed = feed_part(self, batch, part) != 0;
+        batch += part;
+        length -= part;
+    }
+    int result = self->failed ? -1 : 0;
+    PyThread_release_lock(self->lock);
+    return result;
+}
+
+/* False, with MemoryError set, if the results are unusable. Otherwise the lock is held. */
+static bool lock_results(Simulator *self)
+{
+    while (!PyThread_acquire_lock(self->lock, NOWAIT_LOCK)) {
+        Py_BEGIN_ALLOW_THREADS
+        PyThread_acquire_lock(self->lock, WAIT_LOCK);
+        PyThread_release_lock(self->lock);
+        Py_END_ALLOW_THREADS
+    }
+    if (!self->failed)
+        return true;
+    PyThread_release_lock(self->lock);
+    PyErr_NoMemory();
+    return false;
+}
+
+/* ---- life --------------------------------------------------------------------------------------------------------- */
+
+static void simulator_dealloc(PyObject *object)
+{
+    Simulator *self = (Simulator *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    ft_statistics_free(self->statistics);
+    ft_cache_free(self->cache);
+    ft_reuse_free(self->reuse);
+    if (self->lock)
+        PyThread_free_lock(self->lock);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static bool read_geometry(PyObject *item, size_t index, struct ft_geometry *geometry)
+{
+    unsigned long long num_sets;
+    unsigned int ways, line_shift;
+    Py_ssize_t parent;
+    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "KIIn", &num_sets, &ways, &line_shift, &parent)) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "a level must be a tuple (num_sets, ways, line_shift, parent)");
+        return false;
+    }
+    bool sane = num_sets && ways && line_shift < 32 && parent >= -1 && parent < (Py_ssize_t)index &&
+                (parent < 0 || line_shift >= geometry[parent - (Py_ssize_t)index].line_shift);
+    if (!sane)
+        PyErr_Format(PyExc_ValueError, "level %zu is not a cache level", index);
+    *geometry = (struct ft_geometry){num_sets, ways, line_shift, parent};
+    return sane;
+}
+
+/* A new array, NULL with an exception set if the list is unfit. */
+static struct ft_geometry *read_levels(PyObject *levels, size_t *num_levels)
+{
+    *num_levels = (size_t)PyList_GET_SIZE(levels);
+    struct ft_geometry *geometry = PyMem_Calloc(*num_levels + 1, sizeof *geometry);
+    size_t *depth = PyMem_Calloc(*num_levels + 1, sizeof *depth);
+    bool good = geometry && depth;
+    if (!good)
+        PyErr_NoMemory();
+    for (size_t i = 0; good && i < *num_levels; i++) {
+        good = read_geometry(PyList_GET_ITEM(levels, (Py_ssize_t)i), i, &geometry[i]);
+        depth[i] = good && geometry[i].parent >= 0 ? depth[geometry[i].parent] + 1 : 1;
+        if (good && depth[i] > FT_MAX_DEPTH) {
+            PyErr_Format(PyExc_ValueError, "more than %u levels in a hierarchy", FT_MAX_DEPTH);
+            good = false;
+        }
+    }
+    PyMem_Free(depth);
+    if (good)
+        return geometry;
+    PyMem_Free(geometry);
+    return NULL;
+}
+
+PyDoc_STRVAR(simulator_doc,
+             "Simulator(levels, reuse_line_shift, reuse_rate_shift)\n--\n\n"
+             "levels: list of (num_sets, ways, line_shift, index of the parent or -1), parents first.\n"
+             "Reuse distances are sampled at a rate of 2**-reuse_rate_shift, or not at all if it is negative.");
+
+static PyObject *simulator_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"levels", "reuse_line_shift", "reuse_rate_shift", NULL};
+    PyObject *levels;
+    int line_shift, rate_shift;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!ii", names, &PyList_Type, &levels, &line_shift, &rate_shift))
+        return NULL;
+    if (line_shift < 0 || line_shift > 31 || rate_shift > (int)FT_REUSE_MAX_RATE_SHIFT)
+        return PyErr_Format(PyExc_ValueError, "reuse_line_shift or reuse_rate_shift is out of range");
+    Simulator *self = (Simulator *)type->tp_alloc(type, 0);
+    if (!self)
+        return NULL;
+    struct ft_geometry *geometry = read_levels(levels, &self->num_levels);
+    if (geometry) {
+        self->sink = (struct ft_sink){self, feed};
+        self->lock = PyThread_allocate_lock();
+        self->statistics = ft_statistics_new();
+        self->cache = ft_cache_new(geometry, self->num_levels);
+        self->reuse = rate_shift < 0 ? NULL : ft_reuse_new((unsigned)line_shift, (unsigned)rate_shift);
+        PyMem_Free(geometry);
+        if (self->lock && self->statistics && self->cache && (self->reuse || rate_shift < 0))
+            return (PyObject *)self;
+        PyErr_NoMemory();
+    }
+    Py_DECREF(self);
+    return NULL;
+}
+
+/* ---- feeding ------------------------------------------------------------------------------------------------------ */
+
+static void release_simulator(PyObject *capsule)
+{
+    Py_XDECREF((PyObject *)PyCapsule_GetContext(capsule));
+}
+
+static PyObject *get_sink(PyObject *object, void *Py_UNUSED(closure))
+{
+    Simulator *self = (Simulator *)object;
+    PyObject *capsule = PyCapsule_New(&self->sink, FT_SINK_CAPSULE, release_simulator);
+    if (capsule)
+        PyCapsule_SetContext(capsule, Py_NewRef(object)); /* cannot fail: the capsule is valid */
+    return capsule;
+}
+
+static bool feed_columns(Simulator *self, const Py_buffer columns[4])
+{
+    const uint64_t *addresses = columns[0].buf;
+    const uint16_t *sizes = columns[1].buf;
+    const uint32_t *operations = columns[2].buf;
+    const uint8_t *stores = columns[3].buf;
+    size_t length = (size_t)columns[0].len / sizeof *addresses;
+    struct ft_access batch[BATCH];
+    for (size_t done = 0, part; done < length; done += part) {
+        part = length - done < BATCH ? length - done : BATCH;
+        for (size_t i = 0; i < part; i++)
+            batch[i] = (struct ft_access){addresses[done + i], operations[done + i], sizes[done + i],
+                                          stores[done + i] ? FT_ACCESS_STORE : 0};
+        if (feed(self, batch, part))
+            return false;
+    }
+    return true;
+}
+
+PyDoc_STRVAR(feed_doc, "feed(addresses, sizes_bytes, operations, stores)\n--\n\n"
+                       "Contiguous uint64, uint16, uint32 and uint8 buffers of one length.");
+
+static PyObject *simulator_feed(PyObject *object, PyObject *args)
+{
+    Simulator *self = (Simulator *)object;
+    static const Py_ssize_t item_bytes[4] = {8, 2, 4, 1};
+    Py_buffer columns[4] = {{0}, {0}, {0}, {0}};
+    if (!PyArg_ParseTuple(args, "y*y*y*y*", &columns[0], &columns[1], &columns[2], &columns[3]))
+        return NULL;
+    bool fed = false, fits = columns[0].len % item_bytes[0] == 0;
+    for (int i = 1; i < 4; i++)
+        fits = fits && columns[i].len == columns[0].len / item_bytes[0] * item_bytes[i];
+    if (!fits) {
+        PyErr_SetString(PyExc_ValueError, "addresses, sizes, operations and stores differ in length");
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        fed = feed_columns(self, columns);
+        Py_END_ALLOW_THREADS
+        if (!fed)
+            PyErr_NoMemory();
+    }
+    for (int i = 0; i < 4; i++)
+        PyBuffer_Release(&columns[i]);
+    return fed ? Py_NewRef(Py_None) : NULL;
+}
+
+/* ---- results ------------------------------------------------------------------------------------------------------ */
+
+static PyObject *get_num_operations(PyObject *object, void *Py_UNUSED(closure))
+{
+    Simulator *self = (Simulator *)object;
+    if (!lock_results(self))
+        return NULL;
+    size_t number = ft_statistics_operations(self->statistics);
+    PyThread_release_lock(self->lock);
+    return PyLong_FromSize_t(number);
+}
+
+PyDoc_STRVAR(statistics_doc, "statistics()\n--\n\n"
+                             "uint64 [operations, 9]: executions, total_bytes, size_bytes, first, last_exclusive, "
+                             "repeated, unit_stride, strided, irregular.");
+
+static PyObject *simulator_statistics(PyObject *object, PyObject *Py_UNUSED(args))
+{
+    static_assert(sizeof(struct ft_operation) == 9 * sizeof(uint64_t), "simulator.py reads 9 columns");
+    Simulator *self = (Simulator *)object;
+    if (!lock_results(self))
+        return NULL;
+    size_t number = ft_statistics_operations(self->statistics);
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(number * sizeof(struct ft_operation)));
+    for (size_t op = 0; bytes && op < number; op++) {
+        struct ft_operation total = ft_statistics_of(self->statistics, op);
+        memcpy(PyBytes_AS_STRING(bytes) + op * sizeof total, &total, sizeof total);
+    }
+    PyThread_release_lock(self->lock);
+    return bytes;
+}
+
+PyDoc_STRVAR(misses_doc, "misses(level)\n--\n\nuint64 [operations].");
+
+static PyObject *simulator_misses(PyObject *object, PyObject *argument)
+{
+    Simulator *self = (Simulator *)object;
+    size_t level = PyLong_AsSize_t(argument);
+    if (level == (size_t)-1 && PyErr_Occurred())
+        return NULL;
+    if (level >= self->num_levels)
+        return PyErr_Format(PyExc_IndexError, "no level %zu", level);
+    if (!lock_results(self))
+        return NULL;
+    size_t number = ft_statistics_operations(self->statistics);
+    PyObject *bytes = PyBytes_FromStringAndSize((const char *)ft_cache_misses(self->cache, level),
+                                                (Py_ssize_t)(number * sizeof(uint64_t)));
+    PyThread_release_lock(self->lock);
+    return bytes;
+}
+
+static PyObject *reuse_counts(const struct ft_reuse *reuse)
+{
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(ft_reuse_num_counts(reuse) *
+                                                                  sizeof(struct ft_reuse_count)));
+    if (!bytes)
+        return NULL;
+    struct ft_reuse_count count;
+    char *next = PyBytes_AS_STRING(bytes);
+    for (size_t position = 0; ft_reuse_next(reuse, &position, &count); next += sizeof count)
+        memcpy(next, &count, sizeof count);
+    return bytes;
+}
+
+PyDoc_STRVAR(reuse_doc, "reuse()\n--\n\n"
+                        "(rate_shift, sampled_lines, counts) or None; counts are records of uint32 operation, uint32 bin,\n"
+                        "uint64 accesses, in no order.");
+
+static PyObject *simulator_reuse(PyObject *object, PyObject *Py_UNUSED(args))
+{
+    Simulator *self = (Simulator *)object;
+    if (!self->reuse)
+        Py_RETURN_NONE;
+    if (!lock_results(self))
+        return NULL;
+    unsigned rate_shift = ft_reuse_rate_shift(self->reuse);
+    size_t sampled_lines = ft_reuse_sampled_lines(self->reuse);
+    PyObject *counts = reuse_counts(self->reuse);
+    PyThread_release_lock(self->lock);
+    return counts ? Py_BuildValue("InN", rate_shift, (Py_ssize_t)sampled_lines, counts) : NULL;
+}
+
+PyDoc_STRVAR(bin_edges_doc, "reuse_bin_edges()\n--\n\nLower edge of each bin in lines, inf for first touches.");
+
+static PyObject *reuse_bin_edges(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
+{
+    PyObject *edges = PyTuple_New(FT_REUSE_BINS);
+    for (unsigned bin = 0; edges && bin < FT_REUSE_BINS; bin++) {
+        PyObject *edge = PyFloat_FromDouble(bin == FT_REUSE_FIRST_TOUCH ? Py_HUGE_VAL : (double)ft_reuse_bin_edge(bin));
+        if (edge)
+            PyTuple_SET_ITEM(edges, (Py_ssize_t)bin, edge);
+        else
+            Py_CLEAR(edges);
+    }
+    return edges;
+}
+
+/* ---- module ------------------------------------------------------------------------------------------------------- */
+
+static PyMethodDef simulator_methods[] = {
+    {"feed", simulator_feed, METH_VARARGS, feed_doc},
+    {"statistics", simulator_statistics, METH_NOARGS, statistics_doc},
+    {"misses", simulator_misses, METH_O, misses_doc},
+    {"reuse", simulator_reuse, METH_NOARGS, reuse_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef simulator_getset[] = {
+    {"sink", get_sink, NULL, "A new capsule with the simulator's struct ft_sink; it keeps the simulator alive.", NULL},
+    {"num_operations", get_num_operations, NULL, "One more than the largest operation fed.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot simulator_slots[] = {
+    {Py_tp_doc, (void *)simulator_doc}, {Py_tp_new, simulator_new},       {Py_tp_dealloc, simulator_dealloc},
+    {Py_tp_methods, simulator_methods}, {Py_tp_getset, simulator_getset}, {0, NULL},
+};
+
+static PyType_Spec simulator_spec = {
+    .name = "foretrace.cache_sim._core.Simulator",
+    .basicsize = sizeof(Simulator),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = simulator_slots,
+};
+
+static int module_exec(PyObject *module)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, &simulator_spec, NULL);
+    int failed = !type || PyModule_AddType(module, (PyTypeObject *)type) < 0;
+    Py_XDECREF(type);
+    return failed ? -1 : 0;
+}
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
+
+static PyMethodDef module_methods[] = {
+    {"reuse_bin_edges", reuse_bin_edges, METH_NOARGS, bin_edges_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module_def = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "foretrace.cache_sim._core",
+    .m_doc = "The cache simulators in C.",
+    .m_methods = module_methods,
+    .m_slots = module_slots,
+};
+
+PyMODINIT_FUNC PyInit__core(void)
+{
+    return PyModuleDef_Init(&module_def);
+}

@@ -1,0 +1,33 @@
+/* Exact LRU simulation of cache levels: which accesses miss where. See cache.c for how. */
+#ifndef FORETRACE_CACHE_H
+#define FORETRACE_CACHE_H
+
+#include "access.h"
+
+#define FT_MAX_DEPTH 8u
+
+/* One level. Levels form a forest: `parent` is the index of the level whose misses come here (smaller than the level's
+ * own), or -1 for a level that sees every access. A parent's lines are no larger than its children's. */
+struct ft_geometry {
+    uint64_t num_sets; /* any number from 1 */
+    uint32_t ways;     /* from 1 */
+    uint32_t line_shift;
+    int64_t parent;
+};
+
+struct ft_cache;
+
+/* NULL when memory ran out (a very large cache may be more than this machine can hold). */
+struct ft_cache *ft_cache_new(const struct ft_geometry *levels, size_t num_levels);
+void ft_cache_free(struct ft_cache *cache);
+
+/* Makes room for operations 0 .. num_operations-1. Returns 0, or -1 when memory ran out (nothing changed then). */
+int ft_cache_reserve(struct ft_cache *cache, size_t num_operations);
+
+/* Every `op` in the batch must have room. */
+void ft_cache_feed(struct ft_cache *cache, const struct ft_access *batch, size_t length);
+
+/* Misses of each operation with room at one level; accesses of a child level are its parent's misses. */
+const uint64_t *ft_cache_misses(const struct ft_cache *cache, size_t level);
+
+#endif

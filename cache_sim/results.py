@@ -1,0 +1,150 @@
+"""What a simulation found out, as records of arrays: one row for each memory operation.
+
+A tracer may find that several operations are one (an engine translates an instruction more than once). Each record has
+`merged` for that: `mapping[old id]` is the new id, several old ids may have the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .hierarchy import Hierarchy
+
+Counts = npt.NDArray[np.uint64]
+
+
+def _checked(mapping: npt.ArrayLike, num_before: int, num_after: int) -> npt.NDArray[np.intp]:
+    indices = np.asarray(mapping, dtype=np.intp)
+    if indices.shape != (num_before,):
+        raise ValueError(f"mapping has shape {indices.shape}, must have one entry for each of {num_before} operations")
+    if num_before and not 0 <= indices.min() <= indices.max() < num_after:
+        raise ValueError(f"mapping has operation ids outside 0 to {num_after - 1}")
+    return indices
+
+
+def _summed(values: Counts, indices: npt.NDArray[np.intp], num_after: int) -> Counts:
+    total = np.zeros((num_after, *values.shape[1:]), dtype=np.uint64)
+    np.add.at(total, indices, values)
+    return total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperationStatistics:
+    """Totals of each operation, uint64 [operations]; all 0 for an operation that did nothing.
+
+    `first` and `last_exclusive` bound the bytes touched; `size_bytes` is the largest access. Each access but the first
+    is classed by where it lies, seen from the one before: `repeated` (same address), `unit_stride` (adjacent, upwards
+    or downwards), `strided` (the same distance again, another than those), `irregular`. The four sum to
+    `executions` - 1.
+    """
+
+    executions: Counts
+    total_bytes: Counts
+    size_bytes: Counts
+    first: Counts
+    last_exclusive: Counts
+    repeated: Counts
+    unit_stride: Counts
+    strided: Counts
+    irregular: Counts
+
+    @property
+    def num_operations(self) -> int:
+        """Number of rows."""
+        return len(self.executions)
+
+    def merged(self, mapping: npt.ArrayLike, num_operations: int) -> OperationStatistics:
+        """The totals of `num_operations` operations that these are parts of.
+
+        Where parts are joined, nobody knows the distance from the last access of one to the first of the next: these
+        accesses are classed `irregular`.
+        """
+        indices = _checked(mapping, self.num_operations, num_operations)
+        used = self.executions > 0
+        first = np.full(num_operations, np.iinfo(np.uint64).max)
+        np.minimum.at(first, indices[used], self.first[used])
+        last_exclusive = np.zeros(num_operations, dtype=np.uint64)
+        np.maximum.at(last_exclusive, indices, self.last_exclusive)
+        size_bytes = np.zeros(num_operations, dtype=np.uint64)
+        np.maximum.at(size_bytes, indices, self.size_bytes)
+        executions = _summed(self.executions, indices, num_operations)
+        joints = _summed(used.astype(np.uint64), indices, num_operations) - (executions > 0)
+        return OperationStatistics(
+            executions=executions,
+            total_bytes=_summed(self.total_bytes, indices, num_operations),
+            size_bytes=size_bytes,
+            first=np.where(executions > 0, first, np.uint64(0)),
+            last_exclusive=last_exclusive,
+            repeated=_summed(self.repeated, indices, num_operations),
+            unit_stride=_summed(self.unit_stride, indices, num_operations),
+            strided=_summed(self.strided, indices, num_operations),
+            irregular=_summed(self.irregular, indices, num_operations) + joints,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SimulatedHierarchy:
+    """A hierarchy simulated while the program ran.
+
+    `misses`: uint64 [operations, levels], the accesses of each operation that missed the level. An access that spans
+    two lines is one access, and misses where either line does.
+    """
+
+    hierarchy: Hierarchy
+    misses: Counts
+
+    def merged(self, mapping: npt.ArrayLike, num_operations: int) -> SimulatedHierarchy:
+        """The misses of `num_operations` operations that these are parts of."""
+        indices = _checked(mapping, len(self.misses), num_operations)
+        return SimulatedHierarchy(self.hierarchy, _summed(self.misses, indices, num_operations))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReuseHistograms:
+    """Reuse distances (distinct lines touched since the line's last access), sampled by line (SHARDS, FAST'15).
+
+    `operation`, `bin`, `count`: one row for each non-empty bin of an operation, sorted. `count` is the number of
+    accesses that the sampled ones stand for: each counts as 1 / (sampling rate at that moment), so that counts of one
+    operation sum, up to the sampling error, to its executions. The rate starts at 1 and falls; `sampling_rate` is the
+    last, `sampled_lines` the number of lines tracked then.
+    `bin_edges`: float64 [bins], the lower edge of each bin, in lines; bin b holds distances in [bin_edges[b],
+    bin_edges[b+1]). The last bin (edge inf) holds first touches. An access that spans lines touches them all, in
+    ascending order, and has the distance of the last.
+    """
+
+    line_bytes: int
+    sampling_rate: float
+    sampled_lines: int
+    bin_edges: npt.NDArray[np.float64]
+    operation: npt.NDArray[np.uint32]
+    bin: npt.NDArray[np.uint16]
+    count: Counts
+
+    def dense(self, num_operations: int) -> Counts:
+        """The histograms as one array: uint64 [operations, bins]."""
+        table = np.zeros((num_operations, len(self.bin_edges)), dtype=np.uint64)
+        table[self.operation, self.bin] = self.count
+        return table
+
+    def merged(self, mapping: npt.ArrayLike, num_operations: int) -> ReuseHistograms:
+        """The histograms of `num_operations` operations that these are parts of.
+
+        `mapping` must cover the largest operation that has a row.
+        """
+        indices = _checked(mapping, np.size(np.asarray(mapping)), num_operations)
+        if len(self.operation) and self.operation.max() >= len(indices):
+            raise ValueError(f"mapping has {len(indices)} entries, operation {self.operation.max()} has a histogram")
+        num_bins = len(self.bin_edges)
+        rows, row_of = np.unique(indices[self.operation] * num_bins + self.bin, return_inverse=True)
+        return ReuseHistograms(
+            line_bytes=self.line_bytes,
+            sampling_rate=self.sampling_rate,
+            sampled_lines=self.sampled_lines,
+            bin_edges=self.bin_edges,
+            operation=(rows // num_bins).astype(np.uint32),
+            bin=(rows % num_bins).astype(np.uint16),
+            count=_summed(self.count, row_of, len(rows)),
+        )

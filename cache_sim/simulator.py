@@ -1,0 +1,181 @@
+"""The simulator: an address stream goes in, totals, misses and reuse distances of each memory operation come out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.errors import ForetraceError, HierarchyError
+
+from . import _core
+from .hierarchy import Hierarchy
+from .results import OperationStatistics, ReuseHistograms, SimulatedHierarchy
+
+DEFAULT_REUSE_RATE = 1 / 16
+"""At this rate sampling costs about half as much as the rest of a simulation, and a working set of 32 KB (512 lines)
+still has some 32 sampled lines."""
+
+_MAX_RATE_SHIFT = 32
+_REUSE_COUNT = np.dtype([("operation", np.uint32), ("bin", np.uint32), ("count", np.uint64)])
+
+
+class Simulator:
+    """Simulates any number of cache hierarchies, and samples reuse distances, in one pass over an address stream.
+
+    Hierarchies that begin with the same levels share the simulation of these. Producers in C feed it through `sink`.
+    Results can be asked for at any time; they cover what was fed until then.
+
+    Args:
+        hierarchies: what to simulate.
+        reuse_line_bytes: line size of the reuse distances, a power of two.
+        reuse_rate: share of the lines that are sampled in the long run: 1, 1/2, 1/4, ... The first million accesses are
+            all looked at. A footprint of more than 65536 / `reuse_rate` lines lowers the rate. None: no distances.
+
+    Raises:
+        ForetraceError: `reuse_line_bytes` or `reuse_rate` is out of range, or memory cannot hold the simulated caches.
+    """
+
+    def __init__(
+        self,
+        hierarchies: Sequence[Hierarchy],
+        *,
+        reuse_line_bytes: int = 64,
+        reuse_rate: float | None = DEFAULT_REUSE_RATE,
+    ) -> None:
+        """Allocate the simulated caches."""
+        self._hierarchies = tuple(hierarchies)
+        self._reuse_line_bytes = reuse_line_bytes
+        levels, self._level_indices = _tree(self._hierarchies)
+        if reuse_line_bytes not in (1 << shift for shift in range(17)):
+            raise ForetraceError(f"reuse_line_bytes is {reuse_line_bytes!r}, must be a power of two up to 65536")
+        line_shift, rate_shift = _line_shift(reuse_line_bytes), _rate_shift(reuse_rate)
+        try:
+            self._core = _core.Simulator(levels, line_shift, rate_shift)
+        except MemoryError:
+            wanted = "; ".join(hierarchy.spec for hierarchy in self._hierarchies)
+            raise HierarchyError(f"memory cannot hold the state of the simulated caches {wanted}") from None
+
+    @property
+    def sink(self) -> object:
+        """A capsule with the `struct ft_sink` of access.h, for producers in C. It keeps the simulator alive."""
+        return self._core.sink
+
+    def feed(
+        self,
+        addresses: npt.ArrayLike,
+        sizes_bytes: npt.ArrayLike,
+        operations: npt.ArrayLike,
+        stores: npt.ArrayLike = False,
+    ) -> None:
+        """Simulate accesses, in order.
+
+        Args:
+            addresses: [n] of the first bytes.
+            sizes_bytes: [n] or one for all, 1 to 65535.
+            operations: [n] or one for all, ids of the memory operations, dense from 0.
+            stores: [n] or one for all, True for stores.
+
+        Raises:
+            ForetraceError: a value is out of range, or memory ran out.
+        """
+        rows = np.atleast_1d(_column("addresses", addresses, np.uint64, 0))
+        columns = (
+            _column("sizes_bytes", sizes_bytes, np.uint16, 1),
+            _column("operations", operations, np.uint32, 0),
+            np.asarray(stores, dtype=np.uint8),
+        )
+        for name, column in zip(("sizes_bytes", "operations", "stores"), columns, strict=True):
+            if column.shape not in ((), rows.shape):
+                raise ForetraceError(
+                    f"{name} has shape {column.shape}, must be one value or like addresses {rows.shape}"
+                )
+        if len(rows) and np.any(rows > np.uint64(np.iinfo(np.uint64).max) - columns[0]):
+            raise ForetraceError("addresses: an access reaches beyond the end of a 64-bit address space")
+        try:
+            self._core.feed(rows, *(np.ascontiguousarray(np.broadcast_to(c, rows.shape)) for c in columns))
+        except MemoryError:
+            raise ForetraceError(f"memory ran out after {self.num_operations} memory operations") from None
+
+    @property
+    def num_operations(self) -> int:
+        """One more than the largest operation id fed."""
+        return self._core.num_operations
+
+    def statistics(self) -> OperationStatistics:
+        """Totals of each operation."""
+        table = np.frombuffer(self._core.statistics(), dtype=np.uint64).reshape(-1, 9)
+        return OperationStatistics(*(np.ascontiguousarray(column) for column in table.T))
+
+    def simulated(self) -> tuple[SimulatedHierarchy, ...]:
+        """Misses of each operation, for each hierarchy in the order given."""
+        misses = [np.frombuffer(self._core.misses(i), dtype=np.uint64) for i in range(self._num_levels)]
+        return tuple(
+            SimulatedHierarchy(hierarchy, np.stack([misses[i] for i in indices], axis=1))
+            for hierarchy, indices in zip(self._hierarchies, self._level_indices, strict=True)
+        )
+
+    def reuse(self) -> ReuseHistograms | None:
+        """Reuse distances of each operation; None if they were not asked for."""
+        result = self._core.reuse()
+        if result is None:
+            return None
+        rate_shift, sampled_lines, data = result
+        counts = np.sort(np.frombuffer(data, dtype=_REUSE_COUNT), order=("operation", "bin"))
+        return ReuseHistograms(
+            line_bytes=self._reuse_line_bytes,
+            sampling_rate=2.0**-rate_shift,
+            sampled_lines=sampled_lines,
+            bin_edges=np.array(_core.reuse_bin_edges()),
+            operation=np.ascontiguousarray(counts["operation"]),
+            bin=counts["bin"].astype(np.uint16),
+            count=np.ascontiguousarray(counts["count"]),
+        )
+
+    @property
+    def _num_levels(self) -> int:
+        return 1 + max((i for indices in self._level_indices for i in indices), default=-1)
+
+
+def _tree(hierarchies: Sequence[Hierarchy]) -> tuple[list[tuple[int, int, int, int]], list[list[int]]]:
+    """The levels as (num_sets, ways, line_shift, parent), shared prefixes once; and each hierarchy's level indices."""
+    levels: list[tuple[int, int, int, int]] = []
+    index_of: dict[tuple[int, int, int, int], int] = {}
+    paths = []
+    for hierarchy in hierarchies:
+        path: list[int] = []
+        for level in hierarchy.levels:
+            node = (level.num_sets, level.ways, _line_shift(level.line_bytes), path[-1] if path else -1)
+            if node not in index_of:
+                index_of[node] = len(levels)
+                levels.append(node)
+            path.append(index_of[node])
+        paths.append(path)
+    return levels, paths
+
+
+def _line_shift(line_bytes: int) -> int:
+    return line_bytes.bit_length() - 1
+
+
+def _rate_shift(rate: float | None) -> int:
+    """-1 for no sampling."""
+    if rate is None:
+        return -1
+    for shift in range(_MAX_RATE_SHIFT + 1):
+        if rate == 2.0**-shift:
+            return shift
+    raise ForetraceError(f"reuse_rate is {rate!r}, must be None, 1, 1/2, 1/4, ... down to 2**-{_MAX_RATE_SHIFT}")
+
+
+def _column(name: str, values: npt.ArrayLike, dtype: type[np.unsignedinteger[Any]], lowest: int) -> npt.NDArray[Any]:
+    """The values as a contiguous array of a type that may be narrower, once it is certain that they fit."""
+    given = np.asarray(values)
+    highest = int(np.iinfo(dtype).max)
+    if given.ndim > 1 or (given.dtype.kind not in "ui" and given.size):
+        raise ForetraceError(f"{name} has shape {given.shape} and type {given.dtype}, must be whole numbers in one row")
+    if given.size and not lowest <= int(given.min()) <= int(given.max()) <= highest:
+        raise ForetraceError(f"{name} has values from {given.min()} to {given.max()}, must be {lowest} to {highest}")
+    return np.ascontiguousarray(given, dtype=dtype).reshape(given.shape)

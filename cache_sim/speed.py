@@ -1,0 +1,57 @@
+"""How fast the simulator is on this machine, fed from memory: `python -m foretrace.cache_sim.speed`."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import numpy.typing as npt
+
+from .hierarchy import DEFAULT_HIERARCHY
+from .simulator import DEFAULT_REUSE_RATE, Simulator
+
+_ACCESSES = 1 << 24
+_REPEATS = 3
+
+
+def _streams(num_accesses: int) -> dict[str, tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]]:
+    """Addresses and operations of 8-byte accesses."""
+    position = np.arange(num_accesses, dtype=np.uint64)
+    operation = (position % np.uint64(4)).astype(np.uint32)
+    random = np.random.default_rng(0)
+    return {
+        "one array of 16 KB": (position % np.uint64(2048) * np.uint64(8), operation * np.uint32(0)),
+        "four arrays of 32 MB": (
+            (position // np.uint64(4) % np.uint64(1 << 22) + operation * np.uint64(1 << 23)) * np.uint64(8),
+            operation,
+        ),
+        "random in 16 KB": (random.integers(0, 2048, num_accesses, dtype=np.uint64) * np.uint64(8), operation),
+        "random in 64 MB": (random.integers(0, 1 << 23, num_accesses, dtype=np.uint64) * np.uint64(8), operation),
+    }
+
+
+def accesses_per_s(
+    addresses: npt.NDArray[np.uint64], operations: npt.NDArray[np.uint32], reuse_rate: float | None
+) -> float:
+    """Best of a few runs with the default hierarchy of two levels, in steady state."""
+    sizes = np.full(len(addresses), 8, dtype=np.uint16)
+    simulator = Simulator([DEFAULT_HIERARCHY], reuse_rate=reuse_rate)
+    simulator.feed(addresses, sizes, operations)
+    best_s = float("inf")
+    for _ in range(_REPEATS):
+        start = time.perf_counter()
+        simulator.feed(addresses, sizes, operations)
+        best_s = min(best_s, time.perf_counter() - start)
+    return len(addresses) / best_s
+
+
+def main() -> None:
+    """Print a table."""
+    print(f"{'M accesses/s':24}  reuse sampled at {DEFAULT_REUSE_RATE}   not sampled")
+    for name, stream in _streams(_ACCESSES).items():
+        sampled, unsampled = (accesses_per_s(*stream, rate) / 1e6 for rate in (DEFAULT_REUSE_RATE, None))
+        print(f"{name:24}  {sampled:22.0f}   {unsampled:11.0f}")
+
+
+if __name__ == "__main__":
+    main()

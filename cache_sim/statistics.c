@@ -1,0 +1,189 @@
+/* Per operation, one `running` record of 64 bytes (a cache line) that every access updates, and one `spilled` record.
+ *
+ * Pattern counters in `running` are 32 bits wide, to fit. They are added to `spilled` before they can overflow: at the
+ * latest when SPILL_AFTER accesses have been fed since the last time.
+ *
+ * Invariants: an operation that was fed has largest_bytes > 0; executions are 1 more than its patterns together.
+ */
+#include "statistics.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+#define SPILL_AFTER (UINT32_MAX - 1)
+#define MIN_CAPACITY 1024u
+
+struct running {
+    uint64_t last_address;
+    uint64_t last_delta;
+    uint64_t first;
+    uint64_t last_exclusive;
+    uint64_t other_bytes; /* what total_bytes has beyond executions * last_bytes, modulo 2^64 */
+    uint32_t largest_bytes;
+    uint32_t last_bytes;
+    uint32_t patterns[FT_NUM_PATTERNS];
+};
+
+struct spilled {
+    uint64_t patterns[FT_NUM_PATTERNS];
+};
+
+struct ft_statistics {
+    struct running *running;
+    struct spilled *spilled;
+    size_t num_operations, capacity;
+    uint64_t until_spill;
+};
+
+struct ft_statistics *ft_statistics_new(void)
+{
+    struct ft_statistics *statistics = calloc(1, sizeof *statistics);
+    if (statistics)
+        statistics->until_spill = SPILL_AFTER;
+    return statistics;
+}
+
+void ft_statistics_free(struct ft_statistics *statistics)
+{
+    if (!statistics)
+        return;
+    free(statistics->running);
+    free(statistics->spilled);
+    free(statistics);
+}
+
+/* Replaces *array by a larger one whose added part is zero. */
+static int grow(void **array, size_t old_count, size_t new_count, size_t bytes)
+{
+    void *grown = new_count > SIZE_MAX / bytes ? NULL : aligned_alloc(64, (new_count * bytes + 63) / 64 * 64);
+    if (!grown)
+        return -1;
+    if (*array)
+        memcpy(grown, *array, old_count * bytes);
+    memset((char *)grown + old_count * bytes, 0, (new_count - old_count) * bytes);
+    free(*array);
+    *array = grown;
+    return 0;
+}
+
+static int make_room(struct ft_statistics *statistics, size_t num_operations)
+{
+    size_t old = statistics->capacity, capacity = old * 2 > MIN_CAPACITY ? old * 2 : MIN_CAPACITY;
+    if (capacity < num_operations)
+        capacity = num_operations;
+    void *running = statistics->running, *spilled = statistics->spilled;
+    int failed = grow(&running, old, capacity, sizeof(struct running));
+    statistics->running = running;
+    failed = failed || grow(&spilled, old, capacity, sizeof(struct spilled));
+    statistics->spilled = spilled;
+    if (failed)
+        return -1;
+    statistics->capacity = capacity;
+    return 0;
+}
+
+static void spill(struct ft_statistics *statistics)
+{
+    for (size_t op = 0; op < statistics->num_operations; op++)
+        for (unsigned pattern = 0; pattern < FT_NUM_PATTERNS; pattern++) {
+            statistics->spilled[op].patterns[pattern] += statistics->running[op].patterns[pattern];
+            statistics->running[op].patterns[pattern] = 0;
+        }
+    statistics->until_spill = SPILL_AFTER;
+}
+
+static uint64_t executions_of(const struct ft_statistics *statistics, size_t op)
+{
+    uint64_t executions = statistics->running[op].largest_bytes > 0;
+    for (unsigned pattern = 0; pattern < FT_NUM_PATTERNS; pattern++)
+        executions += statistics->running[op].patterns[pattern] + statistics->spilled[op].patterns[pattern];
+    return executions;
+}
+
+static void begin(struct running *op, const struct ft_access *access)
+{
+    op->first = op->last_address = access->address;
+    op->last_exclusive = access->address + access->size_bytes;
+    op->largest_bytes = op->last_bytes = access->size_bytes;
+}
+
+static void change_size(struct ft_statistics *statistics, struct running *op, const struct ft_access *access)
+{
+    op->other_bytes += executions_of(statistics, access->op) * ((uint64_t)op->last_bytes - access->size_bytes);
+    op->last_bytes = access->size_bytes;
+    if (access->size_bytes > op->largest_bytes)
+        op->largest_bytes = access->size_bytes;
+}
+
+/* What seldom changes is written only when it does: stores are what limits this loop. */
+static inline void count(struct ft_statistics *statistics, struct running *op, const struct ft_access *access)
+{
+    uint64_t address = access->address, end = address + access->size_bytes, delta = address - op->last_address;
+    bool is_next = (delta == op->last_bytes) | (end == op->last_address);
+    unsigned pattern = is_next ? FT_UNIT_STRIDE : FT_IRREGULAR - (delta == op->last_delta);
+    if (UNLIKELY(access->size_bytes != op->last_bytes)) {
+        if (!op->largest_bytes) {
+            begin(op, access);
+            return;
+        }
+        change_size(statistics, op, access);
+    }
+    op->patterns[delta ? pattern : FT_REPEATED]++;
+    op->last_address = address;
+    if (delta != op->last_delta)
+        op->last_delta = delta;
+    if (address < op->first)
+        op->first = address;
+    if (end > op->last_exclusive)
+        op->last_exclusive = end;
+}
+
+static int feed_part(struct ft_statistics *statistics, const struct ft_access *batch, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        size_t number = batch[i].op;
+        if (UNLIKELY(number >= statistics->num_operations)) {
+            if (number >= statistics->capacity && make_room(statistics, number + 1))
+                return -1;
+            statistics->num_operations = number + 1;
+        }
+        count(statistics, &statistics->running[number], &batch[i]);
+    }
+    return 0;
+}
+
+int ft_statistics_feed(struct ft_statistics *statistics, const struct ft_access *batch, size_t length)
+{
+    while (length) {
+        if (!statistics->until_spill)
+            spill(statistics);
+        size_t part = length < statistics->until_spill ? length : (size_t)statistics->until_spill;
+        if (feed_part(statistics, batch, part))
+            return -1;
+        statistics->until_spill -= part;
+        batch += part;
+        length -= part;
+    }
+    return 0;
+}
+
+size_t ft_statistics_operations(const struct ft_statistics *statistics)
+{
+    return statistics->num_operations;
+}
+
+struct ft_operation ft_statistics_of(const struct ft_statistics *statistics, size_t op)
+{
+    const struct running *running = &statistics->running[op];
+    struct ft_operation total = {.executions = executions_of(statistics, op),
+                                 .size_bytes = running->largest_bytes,
+                                 .first = running->first,
+                                 .last_exclusive = running->last_exclusive};
+    total.total_bytes = total.executions * running->last_bytes + running->other_bytes;
+    for (unsigned pattern = 0; pattern < FT_NUM_PATTERNS; pattern++)
+        total.patterns[pattern] = running->patterns[pattern] + statistics->spilled[op].patterns[pattern];
+    return total;
+}
