@@ -49,6 +49,7 @@ def test_every_native_part_is_there(wheel):
     declared = re.findall(r'"foretrace\.\w+\.(\w+)"', (ROOT / "setup.py").read_text())
     assert declared
     assert built >= set(declared)
+    assert any(name.startswith("qemu_plugin") for name in built)
 
 
 def make(*arguments):
