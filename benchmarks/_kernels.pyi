@@ -1,4 +1,7 @@
-from typing_extensions import Buffer
+import mmap
+from typing import Any
+
+import numpy.typing as npt
 
 COMPILER: str
 LINE_BYTES: int
@@ -7,10 +10,10 @@ def run(
     kernel: str,
     *,
     repeats: int = 1,
-    data: Buffer | None = None,
-    index: Buffer | None = None,
-    dense: Buffer | None = None,
+    data: mmap.mmap | None = None,
+    index: npt.NDArray[Any] | None = None,
+    dense: npt.NDArray[Any] | None = None,
     state: int = 0,
 ) -> tuple[float, int, int]: ...
-def link_chain(data: Buffer, order: Buffer) -> None: ...
+def link_chain(data: mmap.mmap, order: npt.NDArray[Any]) -> None: ...
 def available() -> list[str]: ...

@@ -1,0 +1,109 @@
+"""Repeated timing on machines that are not quiet: samples of everything in turns, until the shortest times settle.
+
+A burst of noise then costs each measurement a sample, and no measurement all of its samples.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+SETTLED_SAMPLES = 4
+SETTLED_SPREAD = 0.02
+"""A measurement whose shortest samples lie this close together is not repeated further."""
+
+Progress = Callable[[float], None]
+
+
+@dataclass(slots=True)
+class Measurement:
+    """Time of one operation. `run(repeats)` does the work and returns seconds and the number of operations it did.
+
+    A `reference`, which others are divided by, is sampled as long as any of them: the clock may rise meanwhile.
+    """
+
+    name: str
+    run: Callable[[int], tuple[float, int]]
+    reference: bool = False
+    repeats: int = 1
+    samples_s: list[float] = field(default_factory=list)
+
+    @property
+    def best_s(self) -> float:
+        """The shortest time: what the machine can do when nothing disturbs it."""
+        return min(self.samples_s)
+
+    @property
+    def noise(self) -> float:
+        """How far the median lies above the shortest time, relative to it."""
+        return statistics.median(self.samples_s) / self.best_s - 1
+
+    @property
+    def settled(self) -> bool:
+        """Whether the shortest time was reached again and again, so that more samples would not find a shorter one."""
+        shortest = sorted(self.samples_s)[:SETTLED_SAMPLES]
+        return len(shortest) == SETTLED_SAMPLES and shortest[-1] <= shortest[0] * (1 + SETTLED_SPREAD)
+
+    def tune(self, sample_s: float) -> None:
+        """Choose `repeats` so that a sample lasts about `sample_s`. Warms up as well."""
+        while True:
+            seconds, _ = self.run(self.repeats)
+            if seconds >= sample_s / 2 or self.repeats >= 1 << 40:
+                return
+            self.repeats = max(self.repeats + 1, int(self.repeats * min(sample_s / max(seconds, 1e-9), 16)))
+
+    def sample(self) -> None:
+        """Take one more sample."""
+        seconds, operations = self.run(self.repeats)
+        self.samples_s.append(seconds / operations)
+
+
+def measure(
+    measurements: Sequence[Measurement],
+    *,
+    sample_s: float,
+    rounds: int,
+    budget_s: float,
+    progress: Progress | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Sample all measurements in `rounds` turns, then those that have not settled, until they have or time is up.
+
+    Args:
+        measurements: what to measure; the samples end up in them.
+        sample_s: time that a sample should last.
+        rounds: samples that each measurement gets, whatever the time.
+        budget_s: time to spend altogether, more only if `rounds` take more.
+        progress: is told the done part, from 0 to 1.
+        clock: seconds, for tests.
+    """
+    start = clock()
+    steps = len(measurements) * (rounds + 1)
+    done = 0
+
+    def advance() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(min(1.0, max(done / steps if steps else 1.0, 0.0)) * 0.7)
+
+    for measurement in measurements:
+        measurement.tune(sample_s)
+        advance()
+    for _ in range(rounds):
+        for measurement in measurements:
+            measurement.sample()
+            advance()
+    sampled = clock()
+    while clock() - start < budget_s:
+        if all(m.settled for m in measurements):
+            break
+        for measurement in measurements:
+            if measurement.reference or not measurement.settled:
+                measurement.sample()
+        if progress is not None:
+            progress(0.7 + 0.3 * min(1.0, (clock() - sampled) / max(budget_s - (sampled - start), 1e-9)))
+    if progress is not None:
+        progress(1.0)
