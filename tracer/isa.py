@@ -51,10 +51,10 @@ class DataFlow:
 
     The instruction loads from the addresses `loads` and stores to `stores`. Every register in `writes`, and every
     store, receives one result, computed from the registers `reads` and the values loaded. `sum` gives that result
-    where it is a sum of registers, `copies` says that it is the loaded value itself. Each register in `steps` moves on
-    from its own old value alone. `stack_bytes` is added to the stack pointer. An indirect jump or call takes its
-    destination from the registers `target`, or from memory if `loads_target`. `is_gather` marks a vector gather or
-    scatter instruction.
+    where it is a sum of registers, `copies` says that it is the loaded value itself, `varies` that it depends on more
+    than registers and loads, such as flags. Each register in `steps` moves on from its own old value alone.
+    `stack_bytes` is added to the stack pointer. An indirect jump or call takes its destination from the registers
+    `target`, or from memory if `loads_target`. `is_gather` marks a vector gather or scatter instruction.
     """
 
     loads: tuple[AddressSum, ...] = ()
@@ -64,6 +64,7 @@ class DataFlow:
     sum: AddressSum | None = None
     copies: bool = False
     steps: tuple[str, ...] = ()
+    varies: bool = False
     stack_bytes: int = 0
     target: tuple[str, ...] = ()
     loads_target: bool = False

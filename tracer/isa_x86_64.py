@@ -237,6 +237,9 @@ _PLAIN_MOVE = _words(
     " vmovdqa vmovdqu movnti movntdq movntps movntpd lddqu vlddqu"
 )
 _KEEPS_OLD = re.compile(r"cmov\w+|movhp[sd]|movlp[sd]|mov[hl][lh]ps|pinsr[bwdq]|insertps|mov(ss|sd)")
+_VARIES = re.compile(
+    r"set\w+|cmov\w+|adc|sbb|rc[lr]|adcx|adox|fcmov\w+|lahf|cmpxchg\w*|rdtscp?|cpuid|xgetbv|syscall|in|rdrand|rdseed"
+)
 _NO_ACCESS = re.compile(r"nop|prefetch\w*|lea|clflush(opt)?|clwb|cldemote")
 
 
@@ -328,6 +331,7 @@ class X8664:
             writes=writes,
             sum=total,
             copies=copies,
+            varies=_VARIES.fullmatch(mnemonic) is not None or not (reads or memory or total),
             target=reads if mnemonic == "jmp" else (),
             loads_target=mnemonic == "jmp",
             is_gather=bool(_GATHER.match(mnemonic)),

@@ -1,0 +1,110 @@
+"""Natural loops of a traced binary, from the control flow that was executed.
+
+Loops are nested strongly connected components: a component's header is its entry, and without the header its remaining
+components are the loops inside. Where control flow is reducible these are its natural loops, those with one header
+merged; of an irreducible loop the entry most used is taken for the header (Havlak, "Nesting of Reducible and
+Irreducible Loops", TOPLAS 19(4), 1997).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+
+from .basic_blocks import BasicBlocks
+from .isa import Flow
+
+
+@dataclass(frozen=True, slots=True)
+class NaturalLoop:
+    """A loop. `blocks` holds those of inner loops too; `parent` is the position of the loop around it.
+
+    `entries` counts the times it was entered from outside, `iterations` the executions of its header.
+    """
+
+    header: int
+    blocks: frozenset[int]
+    parent: int | None
+    depth: int
+    entries: int
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopForest:
+    """All loops, in the order in which they first ran. `innermost` int64 [blocks] is each block's loop, or -1.
+
+    `flow`: source, destination and count of the steps within functions.
+    """
+
+    loops: Sequence[NaturalLoop]
+    innermost: npt.NDArray[np.int64]
+    flow: Sequence[tuple[int, int, int]]
+
+
+def find_loops(blocks: BasicBlocks, function_of: Sequence[int]) -> LoopForest:
+    """Find the loops; `function_of` numbers the function of each block."""
+    flow = flow_within_functions(blocks, function_of)
+    executions = blocks.executions.tolist()
+    found: list[NaturalLoop] = []
+    work: list[tuple[Sequence[tuple[int, int, int]], int | None]] = [(flow, None)]
+    while work:
+        edges, parent = work.pop()
+        graph = nx.DiGraph()
+        graph.add_weighted_edges_from(edges)
+        for component in nx.strongly_connected_components(graph):
+            if len(component) == 1 and not graph.has_edge(*component, *component):
+                continue
+            inside = [edge for edge in graph.edges(component, data="weight") if edge[1] in component]
+            entering = {block: executions[block] for block in component}
+            for _, target, count in inside:
+                entering[target] -= count
+            header = min(component, key=lambda block: (-entering[block], block))
+            work.append(([edge for edge in inside if header not in edge[:2]], len(found)))
+            depth = 1 if parent is None else found[parent].depth + 1
+            entries = max(1, sum(count for count in entering.values() if count > 0))
+            found.append(NaturalLoop(header, frozenset(component), parent, depth, entries, executions[header]))
+    return _ordered(found, flow, blocks.num_blocks)
+
+
+def _ordered(found: Sequence[NaturalLoop], flow: Sequence[tuple[int, int, int]], num_blocks: int) -> LoopForest:
+    order = sorted(range(len(found)), key=lambda number: (found[number].header, found[number].depth))
+    new = {old: position for position, old in enumerate(order)}
+    loops = []
+    innermost = np.full(num_blocks, -1, np.int64)
+    depth = np.zeros(num_blocks, np.int64)
+    for position, old in enumerate(order):
+        loop = found[old]
+        parent = None if loop.parent is None else new[loop.parent]
+        loops.append(NaturalLoop(loop.header, loop.blocks, parent, loop.depth, loop.entries, loop.iterations))
+        members = np.fromiter(loop.blocks, np.int64)
+        members = members[depth[members] < loop.depth]
+        innermost[members] = position
+        depth[members] = loop.depth
+    return LoopForest(loops, innermost, flow)
+
+
+def flow_within_functions(blocks: BasicBlocks, function_of: Sequence[int]) -> list[tuple[int, int, int]]:
+    """The executed steps that stay in one function, a call stepping to where it returns to.
+
+    Left out are steps into a called function, jumps to other functions (tail calls) and what signals do.
+    """
+    calls = {blocks.end(block): block for block in range(blocks.num_blocks) if blocks.flow(block) is Flow.CALL}
+    steps: dict[tuple[int, int], int] = {}
+    for source, target, count in blocks.edges.tolist():
+        flow = blocks.flow(source)
+        if flow is Flow.RETURN:
+            caller = calls.get(blocks.start(target))
+            if caller is None:
+                continue
+            source = caller
+        elif blocks.end(source) != blocks.start(target) or flow is Flow.CALL:
+            is_jump = flow in (Flow.BRANCH, Flow.JUMP, Flow.INDIRECT_JUMP)
+            if not is_jump or function_of[source] != function_of[target]:
+                continue
+        steps[source, target] = steps.get((source, target), 0) + count
+    return [(source, target, count) for (source, target), count in steps.items()]
