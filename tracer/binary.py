@@ -15,6 +15,9 @@ from foretrace.errors import EngineError, ProgramError
 from . import isa
 
 _ELF_HEADER_BYTES = 20
+_CPU = {"x86_64": "max,erms=off,fsrm=off"}
+"""The fullest processor that QEMU emulates; but for the flags that make the C library copy memory by `rep movsb`, which
+QEMU runs, and would report, byte by byte."""
 _ELFCLASS64, _ELFDATA2LSB = 2, 1
 _ET_EXEC, _ET_DYN = 2, 3
 
@@ -127,9 +130,9 @@ class QemuEngine:
         self._isa = isa.load(guest.name)
 
     def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:
-        """See `session.Engine`. The processor is the fullest that this QEMU emulates."""
+        """See `session.Engine`."""
         plugin = str(self._plugin).replace(",", ",,")
-        argv = [self._qemu, "-cpu", "max", "-plugin", f"file={plugin},fd={stream_fd}", "-0", self._program[0]]
+        argv = [self._qemu, "-cpu", _CPU[self.guest], "-plugin", f"file={plugin},fd={stream_fd}", "-0", self._program[0]]
         return self._qemu, [*argv, str(self._path), *self._program[1:]], dict(os.environ)
 
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
