@@ -1,4 +1,7 @@
-"""From a program to its signature: run it under an engine, then work out what its stream meant."""
+"""From a program to its signature: run it under an engine, then work out what its stream meant.
+
+Each engine and its analysis are imported when they are needed: neither needs what the other one does.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,7 @@ from dataclasses import dataclass
 from foretrace import __version__
 from foretrace.cache_sim.hierarchy import Hierarchy
 
-from . import binary_analysis, python_analysis
 from .analysis import Analysis
-from .binary import QemuEngine
-from .python_program import PythonEngine
 from .session import Ending, Progress, Recording, Session
 from .signature import Provenance, Signature
 
@@ -38,6 +38,9 @@ def trace_binary(program: Sequence[str], hierarchies: Sequence[Hierarchy], on_pr
     Raises:
         ProgramError, EngineError: it cannot be traced.
     """
+    from . import binary_analysis
+    from .binary import QemuEngine
+
     engine = QemuEngine(program)
     started = _now()
     recording = Session(engine, hierarchies).run(on_progress)
@@ -58,6 +61,9 @@ def trace_python(
     Raises:
         ProgramError, EngineError: it cannot be traced.
     """
+    from . import python_analysis
+    from .python_program import PythonEngine
+
     engine = PythonEngine(target, arguments, is_module=is_module)
     started = _now()
     recording = Session(engine, hierarchies).run(on_progress)
