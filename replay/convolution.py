@@ -1,0 +1,191 @@
+"""The convolution: a workload on a machine's figures gives the time of each region.
+
+Memory time is equation 1 of Carrington et al., ICS'11: references times size over the bandwidth that the machine gives
+references of their kind, here as time per access, interpolated between the measured levels by hit rates. Compute time
+is the tightest of the core's limits. The two overlap as in SKOPE (Guo et al., "Analytically
+Modeling Application Execution for Software-Hardware Co-Design", IPDPS 2014, section V-A): T = Tc + Tm - To,
+To = min(Tc, Tm) x (1 - 1/n). docs/model.md says what n is and bounds each approximation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .figures import MachineFigures
+from .hit_rates import Misses
+from .memory_figures import MemoryFigures
+from .records import Bound
+from .spread import FAST, SLOW, TYPICAL, Floats
+from .workload import OperationArrays, Workload
+
+MEMORY_BOUNDS = (
+    Bound.PORTS,
+    Bound.CACHE_BANDWIDTH,
+    Bound.MEMORY_BANDWIDTH,
+    Bound.CACHE_LATENCY,
+    Bound.MEMORY_LATENCY,
+)
+COMPUTE_BOUNDS = (Bound.ISSUE, Bound.COMPUTE, Bound.DIVIDE, Bound.CHAIN, Bound.PORTS, Bound.BRANCH)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegionTimes:
+    """Times of all regions: `time_s` is [3, regions] (fast, typical, slow), the others typical, [regions].
+
+    `memory_parts_s` is [regions, len(MEMORY_BOUNDS)], `compute_parts_s` [regions, len(COMPUTE_BOUNDS)].
+    `arithmetic_s` is the part of the compute time that no change of memory can save: flops, divides, chains.
+    """
+
+    time_s: Floats
+    compute_s: Floats
+    memory_s: Floats
+    overlap_s: Floats
+    python_s: Floats
+    arithmetic_s: Floats
+    memory_parts_s: Floats
+    compute_parts_s: Floats
+    bound_by: tuple[Bound, ...]
+
+
+def convolve(workload: Workload, misses: Misses, figures: MachineFigures) -> RegionTimes:
+    """The time of each region of `workload` on a machine, with `misses` in that machine's caches."""
+    totals = workload.totals
+    regions = len(workload.regions)
+    memory_parts = _memory_parts(workload.operations, misses, figures.memory, regions)  # [3, regions, bounds]
+    memory = memory_parts.sum(axis=2)
+    compute_parts = _compute_parts(workload, figures)
+    limits, branch = compute_parts[:, :, :-1], compute_parts[:, :, -1]
+    compute = limits.max(axis=2) + branch
+    python = _per_corner(figures.python_block_s, totals.python_blocks) + _per_corner(
+        figures.python_call_s, totals.python_calls
+    )
+    degree = 1 - 1 / np.maximum(totals.arithmetic_per_iteration, 1)
+    shorter = np.minimum(compute, memory)
+    overlap = np.stack([shorter[FAST], shorter[TYPICAL] * degree, np.zeros(regions)])
+    time = compute + memory - overlap + python
+    arithmetic = limits[TYPICAL][:, [COMPUTE_BOUNDS.index(b) for b in (Bound.COMPUTE, Bound.DIVIDE, Bound.CHAIN)]]
+    return RegionTimes(
+        time_s=time,
+        compute_s=compute[TYPICAL],
+        memory_s=memory[TYPICAL],
+        overlap_s=overlap[TYPICAL],
+        python_s=python[TYPICAL],
+        arithmetic_s=arithmetic.max(axis=1),
+        memory_parts_s=memory_parts[TYPICAL],
+        compute_parts_s=compute_parts[TYPICAL],
+        bound_by=_bounds(
+            compute[TYPICAL], memory[TYPICAL], python[TYPICAL], compute_parts[TYPICAL], memory_parts[TYPICAL]
+        ),
+    )
+
+
+def _per_corner(figure: Floats, amount: Floats) -> Floats:
+    """[3] times [regions] gives [3, regions]."""
+    return figure[:, None] * amount[None, :]
+
+
+def _memory_parts(operations: OperationArrays, misses: Misses, figures: MemoryFigures, regions: int) -> Floats:
+    """Memory time [3, regions, MEMORY_BOUNDS]."""
+    parts = np.zeros((3, regions, len(MEMORY_BOUNDS)))
+    if not len(operations.executions):
+        return parts
+    group = _nearest_group(operations.access_bytes, figures.access_bytes)
+    irregular = irregular_share(operations, float(figures.line_bytes[0]))
+    lines = np.maximum(operations.access_bytes / figures.line_bytes[0], 1)
+    slots = operations.executions * np.maximum(operations.access_bytes / figures.access_bytes[group], 1)
+    free = ~operations.self_dependent
+    for corner in (FAST, TYPICAL, SLOW):
+        hits = _hits(misses, corner)
+        random, dependent = _random_costs(operations, figures, corner)
+        streamed = hits * figures.stream_s[corner][group] * (lines * (1 - irregular))[:, None]
+        scattered = hits * random * (lines * irregular)[:, None]
+        written = np.where(operations.is_store, hits[:, -1] * lines * figures.write_back_s[corner], 0)
+        costs = (
+            np.where(free, slots * figures.slot_s[corner][group], 0),
+            np.where(free, streamed[:, :-1].sum(axis=1), 0),
+            np.where(free, streamed[:, -1], 0) + written,
+            np.where(free, scattered[:, :-1].sum(axis=1), (hits * dependent)[:, :-1].sum(axis=1)),
+            np.where(free, scattered[:, -1], hits[:, -1] * dependent[:, -1]),
+        )
+        for index, cost in enumerate(costs):
+            parts[corner, :, index] = np.bincount(operations.region, weights=cost, minlength=regions)
+    return parts
+
+
+def _nearest_group(access_bytes: Floats, groups: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """For each operation the stream measurement whose access size is nearest to its own (as a ratio)."""
+    distance = np.abs(np.log2(np.maximum(access_bytes, 1))[:, None] - np.log2(groups)[None, :])
+    return np.asarray(distance.argmin(axis=1), dtype=np.int64)
+
+
+def irregular_share(operations: OperationArrays, line_bytes: float) -> Floats:
+    """Share of each operation's misses that come at random: each class weighed by how often it needs a new line.
+
+    A unit stride needs one every line, the other strides and irregular accesses each time, repeated ones never. An
+    operation that ran once has no class; it is taken as irregular.
+    """
+    new_lines = operations.unit_stride * np.minimum(operations.access_bytes / line_bytes, 1) + operations.strided
+    total = new_lines + operations.irregular
+    alone = np.where(operations.executions > 1, 0.0, 1.0)
+    return np.divide(operations.irregular, total, out=alone, where=total > 0)
+
+
+def _hits(misses: Misses, corner: int) -> Floats:
+    """Accesses by the level that held the data [operations, levels + 1], misses moved by twice their error."""
+    factor = max(1 + 2 * misses.relative_error * (corner - TYPICAL), 0.0)
+    missed = np.minimum(misses.misses * factor, misses.executions[:, None])
+    arriving = np.column_stack([misses.executions, missed])
+    return np.column_stack([arriving[:, :-1] - arriving[:, 1:], arriving[:, -1]])
+
+
+def _random_costs(operations: OperationArrays, figures: MemoryFigures, corner: int) -> tuple[Floats, Floats]:
+    """Costs [operations, levels + 1] of irregular and of dependent accesses; main memory's at the operation's range."""
+    shape = (len(operations.executions), figures.random_s.shape[1])
+    random = np.broadcast_to(figures.random_s[corner], shape).copy()
+    dependent = np.broadcast_to(figures.dependent_s[corner], shape).copy()
+    ranges = np.log(np.maximum(operations.range_bytes, 1))
+    random[:, -1] = np.interp(ranges, np.log(figures.random_range_bytes), figures.random_memory_s[corner])
+    dependent[:, -1] = np.interp(ranges, np.log(figures.dependent_range_bytes), figures.dependent_memory_s[corner])
+    return random, dependent
+
+
+def _compute_parts(workload: Workload, figures: MachineFigures) -> Floats:
+    """The core's limits [3, regions, COMPUTE_BOUNDS]; branch misses, the last, come on top of the tightest."""
+    totals = workload.totals
+    fused = totals.vector_fma_flops
+    if figures.fused:  # a fused unit does one add or multiply in place of two flops
+        vector = 2 * (totals.vector_add_flops + totals.vector_mul_flops) + fused
+    else:  # a unit for each: the busier one decides
+        vector = 2 * np.maximum(totals.vector_add_flops + fused / 2, totals.vector_mul_flops + fused / 2)
+    flops = _per_corner(figures.scalar_flop_s, totals.scalar_flops) + _per_corner(figures.vector_flop_s, vector)
+    divides = _per_corner(figures.fp_divide_s, totals.fp_divides) + _per_corner(
+        figures.int_divide_s, totals.int_divides
+    )
+    chains = _per_corner(figures.fp_add_latency_s, totals.serial_adds)
+    branches = _per_corner(figures.branch_miss_s, totals.branch_misses)
+    chains[FAST], branches[FAST] = 0, 0  # sums kept in several registers; a perfect predictor
+    ports = np.maximum(_per_corner(figures.load_s, totals.loads), _per_corner(figures.store_s, totals.stores))
+    return np.stack(
+        [_per_corner(figures.instruction_s, totals.instructions), flops, divides, chains, ports, branches], axis=2
+    )
+
+
+def _bounds(
+    compute: Floats, memory: Floats, python: Floats, compute_parts: Floats, memory_parts: Floats
+) -> tuple[Bound, ...]:
+    """What each region is bound by: the largest part of the largest of its three times."""
+    largest_compute, largest_memory = compute_parts.argmax(axis=1), memory_parts.argmax(axis=1)
+    bounds = []
+    for region in range(len(compute)):
+        times = (compute[region], memory[region], python[region])
+        if max(times) == 0:
+            bounds.append(Bound.NOTHING)
+        elif python[region] == max(times):
+            bounds.append(Bound.PYTHON)
+        elif memory[region] == max(times):
+            bounds.append(MEMORY_BOUNDS[largest_memory[region]])
+        else:
+            bounds.append(COMPUTE_BOUNDS[largest_compute[region]])
+    return tuple(bounds)

@@ -1,0 +1,152 @@
+"""A profile as the figures the model computes with, each as (fast, typical, slow), and what had to be assumed for them.
+
+A measured figure is as uncertain as its noise. Where nobody published a figure, it is derived from what is there, or
+taken from the range that machines of the kind lie in; either is an assumption with a name, and its range is the
+figure's. docs/model.md lists the rules with their sources.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.errors import PredictionError
+from foretrace.profiles.profile import Core, Profile
+
+from .memory_figures import MemoryFigures, memory_figures
+from .records import Assumption
+from .spread import Notes, between, cycles, exactly
+
+Floats = npt.NDArray[np.float64]
+
+# Cycles of one line's bytecode and of one array operation (an addition of four elements): CPython 3.11.7 and NumPy 2 on
+# an AMD EPYC at 3.2 GHz, 49 to 78 and 1330 to 2500 over repeated runs.
+PYTHON_BLOCK_CYCLES = (25.0, 55.0, 160.0)
+PYTHON_CALL_CYCLES = (600.0, 1400.0, 5000.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MachineFigures:
+    """A host core and its memory. Each `_s` is the time of one: [fast, typical, slow]."""
+
+    machine: str
+    cycle_s: float
+    instruction_s: Floats
+    load_s: Floats
+    store_s: Floats
+    scalar_flop_s: Floats
+    vector_flop_s: Floats  # at the peak rate
+    fused: bool  # adds and multiplies share fused units, rather than having one unit each
+    fp_divide_s: Floats
+    int_divide_s: Floats
+    fp_add_latency_s: Floats
+    branch_miss_s: Floats
+    python_block_s: Floats
+    python_call_s: Floats
+    memory: MemoryFigures
+    assumptions: tuple[Assumption, ...]
+
+
+def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
+    """The figures of a host profile; `hierarchy` is that of its caches.
+
+    Raises:
+        PredictionError: the profile has no clock, or tells nothing of its main memory's speed.
+    """
+    core = profile.core
+    if core is None or core.clock_hz is None:
+        raise PredictionError(f"profile {profile.name}: core.clock_hz is missing, without it no time can be predicted")
+    notes = Notes()
+    clock = core.clock_hz
+    memory = memory_figures(profile, core, clock, hierarchy, notes)
+    scalar, vector = _flop_times(core, clock, notes)
+    return MachineFigures(
+        machine=profile.name,
+        cycle_s=1 / clock,
+        instruction_s=_instruction_time(core, clock, notes),
+        load_s=_port(core.loads_per_cycle, "loads_per_cycle", "load", clock, notes),
+        store_s=_port(core.stores_per_cycle, "stores_per_cycle", "store", clock, notes),
+        scalar_flop_s=scalar,
+        vector_flop_s=vector,
+        fused=core.fp_fma_latency_cycles is not None,
+        fp_divide_s=_cycles_or(
+            core.fp_div_interval_cycles, (4, 20, 40), "fp_divide", "a floating-point divide", clock, notes
+        ),
+        int_divide_s=_cycles_or(
+            core.int_div_interval_cycles, (6, 25, 80), "int_divide", "an integer divide", clock, notes
+        ),
+        fp_add_latency_s=_cycles_or(
+            core.fp_add_latency_cycles, (2, 4, 6), "fp_add_latency", "a dependent addition", clock, notes
+        ),
+        branch_miss_s=_cycles_or(
+            core.branch_miss_cycles, (5, 12, 20), "branch_miss", "a branch gone the unusual way", clock, notes
+        ),
+        python_block_s=_python(core.python_block_s, PYTHON_BLOCK_CYCLES, "python_block", "a line", clock, notes),
+        python_call_s=_python(core.python_call_s, PYTHON_CALL_CYCLES, "python_call", "an array call", clock, notes),
+        memory=memory,
+        assumptions=notes.assumptions,
+    )
+
+
+def _instruction_time(core: Core, clock: float, notes: Notes) -> Floats:
+    width = core.issue_width_instructions_per_cycle
+    if width is None:
+        notes.add("issue_width", "not in the profile, 2 instructions a cycle assumed (1 to 4)")
+        return cycles(0.25, 0.5, 1.0, clock)
+    # The width is a ceiling that real code seldom reaches.
+    return cycles(1 / width, 1 / width, 2 / width, clock)
+
+
+def _port(per_cycle: float | None, name: str, what: str, clock: float, notes: Notes) -> Floats:
+    if per_cycle is None:
+        notes.add(name, f"not in the profile, 1 {what} a cycle assumed (1 to 2)")
+        return cycles(0.5, 1, 1, clock)
+    return exactly(1 / (per_cycle * clock))
+
+
+def _flop_times(core: Core, clock: float, notes: Notes) -> tuple[Floats, Floats]:
+    """Times of a scalar flop and of a flop at the peak rate."""
+    peak, scalar = core.peak_flops_per_cycle, core.scalar_flops_per_cycle
+    if scalar is None:
+        if peak is None:
+            notes.add("flops", "no rate in the profile, 1 flop a cycle assumed (0.5 to 4)")
+            return cycles(0.25, 1.0, 2.0, clock), cycles(0.25, 1.0, 2.0, clock)
+        lowest, highest = min(1.0, peak), min(4.0, peak)
+        typical = math.sqrt(lowest * highest)
+        notes.add(
+            "scalar_flops",
+            f"not in the profile, {typical:g} a cycle assumed for scalar code ({lowest:g} to {highest:g})",
+        )
+        return cycles(1 / highest, 1 / typical, 1 / lowest, clock), exactly(1 / (peak * clock))
+    if peak is None:
+        notes.add(
+            "peak_flops", f"not in the profile, vector code is taken to run at the scalar rate, {scalar:g} a cycle"
+        )
+        return exactly(1 / (scalar * clock)), cycles(0.25 / scalar, 1 / scalar, 1 / scalar, clock)
+    return exactly(1 / (scalar * clock)), exactly(1 / (peak * clock))
+
+
+def _cycles_or(
+    given: float | None, usual: tuple[float, float, float], name: str, what: str, clock: float, notes: Notes
+) -> Floats:
+    if given is not None:
+        return exactly(given / clock)
+    notes.add(name, f"not in the profile, {usual[1]:g} cycles assumed for {what} ({usual[0]:g} to {usual[2]:g})")
+    return cycles(*usual, clock)
+
+
+def _python(
+    given: float | None, usual: tuple[float, float, float], name: str, what: str, clock: float, notes: Notes
+) -> Floats:
+    if given is not None:
+        return between(given / 1.5, given, given * 1.5)  # lines differ in length; the figure is that of a common one
+    notes.add(
+        name,
+        f"not measured here, {usual[1]:g} cycles assumed for {what} of Python ({usual[0]:g} to {usual[2]:g}), "
+        "as CPython 3.11 takes on an AMD EPYC",
+    )
+    return cycles(*usual, clock)

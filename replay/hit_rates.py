@@ -1,0 +1,86 @@
+"""The misses of each memory operation in a machine's caches, simulated or estimated from reuse distances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.reuse_model import misses_from_reuse
+from foretrace.errors import PredictionError
+from foretrace.profiles.hierarchies import hierarchy_of
+from foretrace.profiles.profile import Profile
+from foretrace.tracer.signature import Signature
+
+from .records import Assumption, HitRates, HitSource, LevelHits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Misses:
+    """`misses`: float64 [operations, levels], never growing outwards. `relative_error`: standard error of their sum."""
+
+    hierarchy: Hierarchy
+    source: HitSource
+    executions: npt.NDArray[np.float64]
+    misses: npt.NDArray[np.float64]
+    relative_error: float
+    assumptions: tuple[Assumption, ...]
+
+    @property
+    def hit_rates(self) -> HitRates:
+        """Summed over the program."""
+        arriving = [float(self.executions.sum()), *(float(column) for column in self.misses.sum(axis=0))]
+        levels = tuple(
+            LevelHits(level.name, arriving[index], arriving[index + 1])
+            for index, level in enumerate(self.hierarchy.levels)
+        )
+        return HitRates(self.source, self.hierarchy.spec, levels, self.relative_error)
+
+
+def _geometry(hierarchy: Hierarchy) -> list[tuple[int, int, int]]:
+    return [(level.size_bytes, level.ways, level.line_bytes) for level in hierarchy.levels]
+
+
+def misses_on(signature: Signature, profile: Profile) -> Misses:
+    """The misses of each operation of `signature` in the caches of `profile`.
+
+    Exact if a hierarchy of the same geometry was simulated when the program was traced, otherwise estimated from the
+    reuse distances.
+
+    Raises:
+        PredictionError: the profile has no caches, or the signature has neither that hierarchy nor reuse distances.
+    """
+    described = hierarchy_of(profile)
+    hierarchy = described.hierarchy
+    if hierarchy is None:
+        raise PredictionError(f"profile {profile.name}: has no data caches, so hits cannot be told from misses")
+    assumptions = tuple(Assumption("cache_geometry", text) for text in described.assumptions)
+    executions = np.array([op.executions for op in signature.operations], dtype=np.float64)
+    for simulated in signature.hierarchies:
+        if _geometry(simulated.hierarchy) == _geometry(hierarchy):
+            misses, source, error = simulated.misses.astype(np.float64), HitSource.SIMULATED, 0.0
+            break
+    else:
+        if signature.reuse is None:
+            raise PredictionError(
+                f"machine {profile.name}: its caches ({hierarchy.spec}) were not simulated when the program was "
+                f"traced, and the signature holds no reuse distances; trace again with --machine {profile.name}"
+            )
+        unit = np.array([op.unit_stride for op in signature.operations]) / np.maximum(executions, 1)
+        misses, source = misses_from_reuse(signature.reuse, hierarchy, executions, unit), HitSource.ESTIMATED
+        error = _sampling_error(signature.reuse.sampling_rate, signature.reuse.sampled_lines)
+    shape = (len(executions), len(hierarchy.levels))
+    if misses.shape != shape:
+        raise PredictionError(f"signature: misses are {misses.shape}, must be {shape} (operations, levels)")
+    misses = np.minimum.accumulate(np.column_stack([executions, np.maximum(misses, 0)]), axis=1)[:, 1:]
+    return Misses(hierarchy, source, executions, misses, error, assumptions)
+
+
+def _sampling_error(rate: float, sampled_lines: int) -> float:
+    """Relative standard error of a count over sampled lines: lines are drawn independently with probability `rate`.
+
+    Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST'15, section 3: the number sampled is binomial.
+    """
+    return float(np.sqrt((1 - rate) / max(sampled_lines, 1))) if rate < 1 else 0.0

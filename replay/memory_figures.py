@@ -1,0 +1,327 @@
+"""What an access costs by where it hits: read off a profile's measured surface, or derived from published figures.
+
+Each figure is a time of one access or one line, as (fast, typical, slow).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.errors import PredictionError
+from foretrace.profiles.profile import BandwidthPoint, Core, LatencyPoint, Memory, Pattern, Profile
+
+from .spread import FAST, SLOW, TYPICAL, Floats, Notes, between, cycles, exactly
+
+_Point = TypeVar("_Point", BandwidthPoint, LatencyPoint)
+
+WORD_BYTES = 8
+PARALLEL_MISSES = (10.0, 4.0, 1.0)
+"""Independent misses a core has in flight: from one (in order, blocking) to the ten line fill buffers of Intel's
+cores up to Skylake (Intel 64 and IA-32 Architectures Optimization Reference Manual, section 2)."""
+CACHE_LATENCY_CYCLES = ((2.0, 4.0, 5.0), (8.0, 14.0, 30.0), (25.0, 40.0, 80.0))
+MEMORY_LATENCY_S = (50e-9, 90e-9, 200e-9)
+"""Ranges of first, middle and last cache and of main memory: Hennessy and Patterson, Computer Architecture, 5th ed.,
+figures 2.1 and 2.10 to 2.21."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryFigures:
+    """Costs by the level that holds the data; level index 0 is the nearest cache, the last one main memory.
+
+    An access that is not dependent costs its slot, plus what fetching its line adds: `stream_s` in a regular pattern,
+    `random_s` in an irregular one. One that waits for its own last value costs `dependent_s` alone. In main memory the
+    last two depend on the address range, by `range_bytes` and the `..._memory_s` beside it.
+    """
+
+    access_bytes: Floats  # [groups] sizes of the accesses that streams were measured with
+    slot_s: Floats  # [3, groups] time of an access that hits the first level
+    stream_s: Floats  # [3, groups, levels + 1] what a line from there adds
+    random_s: Floats  # [3, levels + 1]
+    random_range_bytes: Floats  # [points], ascending
+    random_memory_s: Floats  # [3, points]
+    dependent_s: Floats  # [3, levels + 1]
+    dependent_range_bytes: Floats
+    dependent_memory_s: Floats
+    write_back_s: Floats  # [3] of a line that was stored to, from the last cache to main memory
+    line_bytes: Floats  # [levels] of the caches
+    measured_range_bytes: float | None  # the largest working set that was measured; None where none was
+
+
+def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hierarchy, notes: Notes) -> MemoryFigures:
+    """Memory costs on a profile, whose caches are those of `hierarchy`.
+
+    Raises:
+        PredictionError: the profile tells neither bandwidth nor latency of main memory.
+    """
+    source = _Source(profile, core, clock_hz, hierarchy, notes)
+    latency = source.latencies()
+    line_time = source.default_byte_times(latency)
+    groups = source.stream_groups()
+    byte_times = np.stack([source.byte_times(group, line_time) for group in groups], axis=1)  # [3, groups, levels + 1]
+    lines = np.array([level.line_bytes for level in hierarchy.levels], dtype=np.float64)
+    access = np.array([float(group or WORD_BYTES) for group in groups])
+    random = source.random_times(latency, byte_times.min(axis=1))
+    slot = byte_times[:, :, 0] * access
+    added = np.maximum(random - slot.min(axis=1)[:, None], 0)
+    random_range, random_memory = source.random_memory(random)
+    dependent_range, dependent_memory = source.dependent_memory(latency)
+    memory_byte = byte_times[:, :, -1].min(axis=1)
+    sets = [point.working_set_bytes for point in profile.bandwidth]
+    sets += [point.working_set_bytes for point in profile.latency]
+    return MemoryFigures(
+        access_bytes=access,
+        slot_s=slot,
+        stream_s=_added_by_lines(byte_times, lines),
+        random_s=added,
+        random_range_bytes=random_range,
+        random_memory_s=np.maximum(random_memory - slot.min(axis=1)[:, None], added[:, -2:-1]),
+        dependent_s=latency,
+        dependent_range_bytes=dependent_range,
+        dependent_memory_s=np.maximum(dependent_memory, latency[:, -2:-1]),
+        write_back_s=memory_byte * lines[-1] * np.array([0.0, 1.0, 1.0]),
+        line_bytes=lines,
+        measured_range_bytes=float(max(sets)) if sets else None,
+    )
+
+
+def _added_by_lines(byte_times: Floats, lines: Floats) -> Floats:
+    """What a line from each level adds to a regular stream that already pays a slot for each access.
+
+    A stream out of level l was measured to take byte_times[l] for each byte. Of a line of the level below it pays
+    the slots, and, where lines of levels nearer to the core are shorter, the further lines it finds there.
+    """
+    added = np.zeros_like(byte_times)
+    for level in range(1, byte_times.shape[2]):
+        line = lines[level - 1]
+        cost = line * (byte_times[:, :, level] - byte_times[:, :, 0])
+        for nearer in range(1, level):
+            found = line / lines[nearer - 1] - line / lines[nearer]
+            cost = cost - found * added[:, :, nearer]
+        added[:, :, level] = np.maximum(cost, 0)
+    return np.maximum.accumulate(np.maximum.accumulate(added, axis=2), axis=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where the figures of one profile come from: its points first, then its published figures, then assumptions."""
+
+    profile: Profile
+    core: Core
+    clock_hz: float
+    hierarchy: Hierarchy
+    notes: Notes
+
+    @property
+    def memory(self) -> Memory | None:
+        return self.profile.memory
+
+    @property
+    def num_caches(self) -> int:
+        return len(self.hierarchy.levels)
+
+    def name(self, level: int) -> str:
+        return self.hierarchy.levels[level].name if level < self.num_caches else "main memory"
+
+    def size_bytes(self, level: int) -> float:
+        """Capacity up to and including a level; 0 below the first, no end in main memory."""
+        if level < 0:
+            return 0.0
+        return float(self.hierarchy.levels[level].size_bytes) if level < self.num_caches else float("inf")
+
+    def inside(self, points: Sequence[_Point], level: int) -> list[_Point]:
+        """Points whose working set lies in a level: well inside it where there are such."""
+        below, above = self.size_bytes(level - 1), self.size_bytes(level)
+        well = [p for p in points if 1.5 * below <= p.working_set_bytes <= 0.75 * above]
+        return well or [p for p in points if below < p.working_set_bytes <= above]
+
+    # ---- dependent loads
+
+    def latencies(self) -> Floats:
+        """[3, levels + 1]: time of a dependent load by the level it hits."""
+        figures = [self.latency(level) for level in range(self.num_caches + 1)]
+        return np.maximum.accumulate(np.stack(figures, axis=1), axis=1)
+
+    def latency(self, level: int) -> Floats:
+        points = self.inside(self.profile.latency, level)
+        if points:
+            return _measured([(p.latency_s, p.noise) for p in points])
+        if level == self.num_caches:
+            return self.memory_latency()
+        given = self.profile.caches[level].latency_s
+        if given is not None:
+            return exactly(given)
+        kind = 0 if level == 0 else 2 if level > 1 and level == self.num_caches - 1 else 1
+        usual = CACHE_LATENCY_CYCLES[kind]
+        self.notes.add(
+            f"latency_{self.name(level)}",
+            f"not in the profile, {usual[1]:g} cycles assumed ({usual[0]:g} to {usual[2]:g})",
+        )
+        return cycles(*usual, self.clock_hz)
+
+    def memory_latency(self) -> Floats:
+        memory = self.memory
+        if memory is not None and memory.latency_s is not None:
+            return exactly(memory.latency_s)
+        if not self.knows_memory_bandwidth():
+            raise PredictionError(
+                f"profile {self.profile.name}: tells neither bandwidth nor latency of main memory; give one of "
+                "memory.core_read_bandwidth_bytes_per_s, memory.peak_bandwidth_bytes_per_s, memory.latency_s, or "
+                "measured points"
+            )
+        fast, typical, slow = MEMORY_LATENCY_S
+        self.notes.add(
+            "latency_memory",
+            f"not in the profile, {typical * 1e9:g} ns assumed ({fast * 1e9:g} to {slow * 1e9:g})",
+        )
+        return between(fast, typical, slow)
+
+    def knows_memory_bandwidth(self) -> bool:
+        memory = self.memory
+        published = memory is not None and (
+            memory.core_read_bandwidth_bytes_per_s is not None or memory.peak_bandwidth_bytes_per_s is not None
+        )
+        return published or bool(self.inside(self.profile.bandwidth, self.num_caches))
+
+    # ---- streams
+
+    def sequential(self) -> list[BandwidthPoint]:
+        return [p for p in self.profile.bandwidth if p.pattern is Pattern.SEQUENTIAL]
+
+    def stream_groups(self) -> list[int | None]:
+        """The access sizes that streams were measured with; [None] where none was."""
+        sizes: list[int | None] = []
+        sizes.extend(sorted({p.access_bytes for p in self.sequential()}))
+        return sizes or [None]
+
+    def byte_times(self, group: int | None, default: Callable[[int], Floats]) -> Floats:
+        """[3, levels + 1]: time of a byte of a regular stream by the level it comes from."""
+        points = [p for p in self.sequential() if p.access_bytes == group]
+        figures = []
+        for level in range(self.num_caches + 1):
+            found = self.inside(points, level)
+            measured = [(1 / p.bandwidth_bytes_per_s, p.noise) for p in found]
+            figures.append(_measured(measured) if measured else default(level))
+        return np.maximum.accumulate(np.stack(figures, axis=1), axis=1)
+
+    def default_byte_times(self, latency: Floats) -> Callable[[int], Floats]:
+        """Rules for a level that no stream was measured in."""
+
+        def first() -> Floats:
+            loads = self.core.loads_per_cycle
+            if loads is None:
+                self.notes.add("loads_per_cycle", "not in the profile, 1 load a cycle assumed (1 to 2)")
+                return cycles(0.5 / WORD_BYTES, 1 / WORD_BYTES, 1 / WORD_BYTES, self.clock_hz)
+            return exactly(1 / (loads * WORD_BYTES * self.clock_hz))
+
+        def default(level: int) -> Floats:
+            if level == 0:
+                return first()
+            if level == self.num_caches:
+                return self.memory_byte_time(latency[:, -1])
+            # Between the first level and main memory. One line a latency is the least that it can deliver.
+            nearest, farthest = first(), self.memory_byte_time(latency[:, -1])
+            part = level / self.num_caches
+            typical = nearest[TYPICAL] ** (1 - part) * farthest[TYPICAL] ** part
+            least = latency[SLOW, level] / self.hierarchy.levels[level - 1].line_bytes
+            self.notes.add(
+                f"bandwidth_{self.name(level)}",
+                "not in the profile, taken between those of the first level and main memory (geometric mean; the "
+                "interval is theirs)",
+            )
+            typical = min(typical, least)
+            return between(nearest[FAST], typical, min(farthest[SLOW], least))
+
+        return default
+
+    def memory_byte_time(self, latency: Floats) -> Floats:
+        memory, line = self.memory, self.hierarchy.levels[-1].line_bytes
+        points = self.inside(self.sequential(), self.num_caches)
+        if points:
+            return _measured([(1 / p.bandwidth_bytes_per_s, p.noise) for p in points])
+        if memory is not None and memory.core_read_bandwidth_bytes_per_s is not None:
+            return exactly(1 / memory.core_read_bandwidth_bytes_per_s)
+        if memory is not None and memory.peak_bandwidth_bytes_per_s is not None:
+            peak = memory.peak_bandwidth_bytes_per_s
+            self.notes.add(
+                "core_bandwidth",
+                "what one core draws from main memory is not in the profile, half the peak assumed (a quarter to all)",
+            )
+            return between(1 / peak, 2 / peak, 4 / peak)
+        self.notes.add(
+            "memory_bandwidth",
+            "not in the profile, derived from latency and misses in flight (Little's law)",
+        )
+        return latency / (line * self.parallel_misses())
+
+    # ---- independent loads at random
+
+    def parallel_misses(self) -> Floats:
+        """[fast, typical, slow] numbers of misses in flight."""
+        most = self.core.outstanding_misses
+        if most is None:
+            fast, typical, slow = PARALLEL_MISSES
+            self.notes.add(
+                "parallel_misses",
+                f"not in the profile, {typical:g} independent misses in flight assumed ({slow:g} to {fast:g})",
+            )
+            return np.array(PARALLEL_MISSES)
+        self.notes.add(
+            "parallel_misses", f"code is taken to keep half of the core's {most:g} misses in flight (1 to all)"
+        )
+        return np.array([most, max(most / 2, 1.0), 1.0])
+
+    def random_points(self) -> list[BandwidthPoint]:
+        return [p for p in self.profile.bandwidth if p.pattern is Pattern.RANDOM]
+
+    def random_times(self, latency: Floats, byte_times: Floats) -> Floats:
+        """[3, levels + 1]: time of an independent load at random by the level it hits."""
+        times = np.zeros_like(latency)
+        for level in range(self.num_caches + 1):
+            points = self.inside(self.random_points(), level)
+            if points:
+                times[:, level] = _measured([(self.unmixed(p, level, times), p.noise) for p in points])
+            elif level == 0:
+                times[:, 0] = byte_times[:, 0] * WORD_BYTES
+            else:
+                line = self.hierarchy.levels[level - 1].line_bytes
+                times[:, level] = np.maximum(latency[:, level] / self.parallel_misses(), line * byte_times[:, level])
+        return np.maximum.accumulate(times, axis=1)
+
+    def unmixed(self, point: BandwidthPoint, level: int, times: Floats) -> float:
+        """Time of a load that hits `level`, out of a point where those nearer to the core hold their share."""
+        time = point.access_bytes / point.bandwidth_bytes_per_s
+        rest = 1.0
+        for nearer in range(level):
+            share = (self.size_bytes(nearer) - self.size_bytes(nearer - 1)) / point.working_set_bytes
+            time -= share * times[TYPICAL, nearer]
+            rest -= share
+        return max(time / max(rest, 0.05), times[TYPICAL, level - 1] if level else 0.0)
+
+    def random_memory(self, times: Floats) -> tuple[Floats, Floats]:
+        """The last column of `times` as a function of the address range, where it was measured over several."""
+        points = sorted(self.inside(self.random_points(), self.num_caches), key=lambda p: p.working_set_bytes)
+        if not points:
+            return np.ones(1), times[:, -1:]
+        values = [_measured([(self.unmixed(p, self.num_caches, times), p.noise)]) for p in points]
+        return np.array([float(p.working_set_bytes) for p in points]), np.stack(values, axis=1)
+
+    def dependent_memory(self, latency: Floats) -> tuple[Floats, Floats]:
+        points = sorted(self.inside(self.profile.latency, self.num_caches), key=lambda p: p.working_set_bytes)
+        if not points:
+            return np.ones(1), latency[:, -1:]
+        values = [_measured([(p.latency_s, p.noise)]) for p in points]
+        return np.array([float(p.working_set_bytes) for p in points]), np.stack(values, axis=1)
+
+
+def _measured(times: Sequence[tuple[float, float | None]]) -> Floats:
+    """The median of measured times; the range is theirs, each widened by its noise."""
+    noise = [1 + (spread or 0.0) for _, spread in times]
+    typical = float(np.median([time for time, _ in times]))
+    fast = min(time / factor for (time, _), factor in zip(times, noise, strict=True))
+    slow = max(time * factor for (time, _), factor in zip(times, noise, strict=True))
+    return between(fast, typical, slow)

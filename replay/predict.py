@@ -1,0 +1,195 @@
+"""Predicting a program on machines: the convolution's regions, replayed and summed up."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from foretrace.errors import PredictionError
+from foretrace.profiles.profile import MachineKind, Profile
+from foretrace.tracer.signature import Provenance, Signature
+
+from .convolution import RegionTimes, convolve
+from .engine import Activity, replay
+from .figures import MachineFigures, figures_of
+from .hit_rates import Misses, misses_on
+from .records import Assumption, Bound, Prediction, RegionTime
+from .spread import FAST, SLOW, TYPICAL
+from .workload import Workload
+
+_NEEDED_FOR = {  # assumptions that only matter to programs which do such a thing: totals that must not be all 0
+    "flops": ("scalar_flops", "vector_add_flops", "vector_mul_flops", "vector_fma_flops"),
+    "scalar_flops": ("scalar_flops",),
+    "peak_flops": ("vector_add_flops", "vector_mul_flops", "vector_fma_flops"),
+    "fp_divide": ("fp_divides",),
+    "int_divide": ("int_divides",),
+    "fp_add_latency": ("serial_adds",),
+    "branch_miss": ("branch_misses",),
+    "issue_width": ("instructions",),
+    "python_block": ("python_blocks",),
+    "python_call": ("python_calls",),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostRun:
+    """A workload on a host: what a prediction and a triage both start from."""
+
+    workload: Workload
+    profile: Profile
+    figures: MachineFigures
+    misses: Misses
+    times: RegionTimes
+    assumptions: tuple[Assumption, ...]
+
+    @classmethod
+    def of(cls, workload: Workload, profile: Profile) -> HostRun:
+        """Convolve `workload` with `profile`.
+
+        Raises:
+            PredictionError: it is no host, or signature and profile together do not tell enough.
+        """
+        if profile.kind is not MachineKind.HOST:
+            raise PredictionError(
+                f"machine {profile.name}: is an accelerator, it runs no program alone; name a host here, and this one "
+                "with `foretrace triage --accelerator`"
+            )
+        misses = misses_on(workload.signature, profile)
+        figures = figures_of(profile, misses.hierarchy)
+        times = convolve(workload, misses, figures)
+        return cls(workload, profile, figures, misses, times, _assumptions(workload, figures, misses))
+
+    def activities(self) -> tuple[Activity, ...]:
+        """The regions as a rank replays them, nothing offloaded."""
+        return tuple(
+            Activity(index, float(time), self.workload.regions[index].entries)
+            for index, time in enumerate(self.times.time_s[TYPICAL])
+        )
+
+
+def predict(signature: Signature | Workload, profile: Profile) -> Prediction:
+    """The time of a program on a host.
+
+    Raises:
+        PredictionError: signature and profile together do not tell enough.
+    """
+    workload = signature if isinstance(signature, Workload) else Workload.of(signature)
+    run = HostRun.of(workload, profile)
+    times = run.times
+    time_s = replay([run.activities()]).makespan_s
+    provenance = workload.signature.provenance
+    unseen_s = provenance.unseen_calls * float(run.figures.python_call_s[SLOW])
+    decoded = max(provenance.decoded_share, 1e-3)
+    by_bound: dict[Bound, float] = defaultdict(float)
+    for bound, region_s in zip(times.bound_by, times.time_s[TYPICAL], strict=True):
+        by_bound[bound] += float(region_s)
+    return Prediction(
+        machine=profile.name,
+        title=profile.title,
+        time_s=time_s,
+        low_s=min(float(times.time_s[FAST].sum()), time_s),
+        high_s=max(float(times.time_s[SLOW].sum()) / decoded + unseen_s, time_s),
+        bound_by=max(by_bound, key=lambda bound: by_bound[bound]),
+        complete=provenance.complete,
+        hit_rates=run.misses.hit_rates,
+        regions=_region_times(workload, times, time_s),
+        time_by_bound_s=dict(sorted(by_bound.items(), key=lambda item: -item[1])),
+        assumptions=run.assumptions,
+        warnings=warnings_of(provenance),
+    )
+
+
+def predict_each(
+    signature: Signature, profiles: Sequence[Profile]
+) -> tuple[tuple[Prediction, ...], dict[str, PredictionError]]:
+    """Predictions on all machines that one can be made for, fastest first; and for the others, why not.
+
+    Raises:
+        PredictionError: the signature holds nothing to predict.
+    """
+    workload = Workload.of(signature)
+    made, refused = [], {}
+    for profile in profiles:
+        try:
+            made.append(predict(workload, profile))
+        except PredictionError as error:
+            refused[profile.name] = error
+    return tuple(sorted(made, key=lambda prediction: prediction.time_s)), refused
+
+
+def _region_times(workload: Workload, times: RegionTimes, total_s: float) -> tuple[RegionTime, ...]:
+    typical = times.time_s[TYPICAL]
+    regions = []
+    for index in np.argsort(-typical, kind="stable"):
+        region = workload.regions[index]
+        regions.append(
+            RegionTime(
+                place=region.place,
+                kind=region.kind,
+                loop_id=region.loop_id,
+                entries=region.entries,
+                iterations=region.iterations,
+                time_s=float(typical[index]),
+                low_s=float(times.time_s[FAST, index]),
+                high_s=float(times.time_s[SLOW, index]),
+                compute_s=float(times.compute_s[index]),
+                memory_s=float(times.memory_s[index]),
+                overlap_s=float(times.overlap_s[index]),
+                python_s=float(times.python_s[index]),
+                share=float(typical[index] / total_s) if total_s else 0.0,
+                bound_by=times.bound_by[index],
+            )
+        )
+    return tuple(regions)
+
+
+def _assumptions(workload: Workload, figures: MachineFigures, misses: Misses) -> tuple[Assumption, ...]:
+    """What was assumed and matters to this program."""
+    totals, operations = workload.totals, workload.operations
+    needed = [
+        assumption
+        for assumption in figures.assumptions
+        if assumption.name not in _NEEDED_FOR
+        or any(getattr(totals, name).any() for name in _NEEDED_FOR[assumption.name])
+    ]
+    measured = figures.memory.measured_range_bytes
+    beyond = (misses.misses[:, -1] > 0) & (operations.irregular > 0) & (operations.range_bytes > (measured or np.inf))
+    if beyond.any():
+        share = float(misses.misses[beyond, -1].sum() / misses.misses[:, -1].sum())
+        needed.append(
+            Assumption(
+                "beyond_measurement",
+                f"{share:.0%} of the accesses to main memory are in address ranges beyond the largest working set "
+                f"measured, {measured:,.0f} bytes; its latency is used",
+            )
+        )
+    return (*misses.assumptions, *needed)
+
+
+def warnings_of(provenance: Provenance) -> tuple[str, ...]:
+    """What of the run is not in a prediction made from its signature."""
+    warnings = []
+    if not provenance.complete:
+        reason = provenance.incomplete_reason or "the run was cut short"
+        warnings.append(f"the signature is incomplete ({reason}): times are of the part that was traced")
+    if provenance.decoded_share < 1:
+        warnings.append(
+            f"{1 - provenance.decoded_share:.2%} of the instructions could not be decoded; "
+            "the interval is widened by as much"
+        )
+    if provenance.unseen_calls:
+        warnings.append(
+            f"{provenance.unseen_calls:,} array operations ran unseen: their memory accesses are not in the times"
+        )
+    if provenance.untraced_children:
+        warnings.append(f"{provenance.untraced_children:,} child processes were not traced and are not in the times")
+    if provenance.untraced_threads:
+        warnings.append(f"{provenance.untraced_threads:,} threads were not traced and are not in the times")
+    if provenance.threads > 1:
+        warnings.append(
+            f"the program ran {provenance.threads} threads; times are those of one core doing all their work"
+        )
+    return tuple(warnings)

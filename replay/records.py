@@ -1,0 +1,233 @@
+"""What the model says: predictions, decisions of a replay, and the triage of a program for an accelerator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Bound(StrEnum):
+    """What a region's time is mostly spent on."""
+
+    ISSUE = "issue"
+    COMPUTE = "compute"
+    DIVIDE = "divide"
+    CHAIN = "dependency chain"
+    BRANCH = "branch misses"
+    PORTS = "load/store ports"
+    CACHE_BANDWIDTH = "cache bandwidth"
+    MEMORY_BANDWIDTH = "memory bandwidth"
+    CACHE_LATENCY = "cache latency"
+    MEMORY_LATENCY = "memory latency"
+    PYTHON = "python interpreter"
+    NOTHING = "nothing"  # the region took no time
+
+
+class RegionKind(StrEnum):
+    """What a region is: a loop's own blocks, an array operation of Python, or the rest of a function."""
+
+    LOOP = "loop"
+    ARRAY = "array"
+    FUNCTION = "function"
+
+
+class HitSource(StrEnum):
+    """Where the hit rates of a prediction come from."""
+
+    SIMULATED = "simulated"  # this very cache geometry was simulated while the program ran
+    ESTIMATED = "estimated from reuse distances"
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """A figure that the profile does not give and what was put in its place."""
+
+    name: str
+    text: str
+
+    def __str__(self) -> str:
+        """One line for people and for JSON."""
+        return f"{self.name}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class LevelHits:
+    """How many accesses came to a cache level, and how many of them it did not hold."""
+
+    name: str
+    accesses: float
+    misses: float
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the accesses that came here and hit; 1 where none came."""
+        return 1 - self.misses / self.accesses if self.accesses else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class HitRates:
+    """Hit rates of the whole program, how they were obtained, and the standard error of their misses (relative)."""
+
+    source: HitSource
+    hierarchy: str
+    levels: tuple[LevelHits, ...]
+    relative_error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the program something is."""
+
+    module: str
+    function: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        """`file:line`, or what there is in its place."""
+        return f"{self.file}:{self.line}" if self.file else self.module or "?"
+
+
+@dataclass(frozen=True, slots=True)
+class RegionTime:
+    """A region's time on a machine: time_s = compute_s + memory_s - overlap_s + python_s, within [low_s, high_s]."""
+
+    place: Place
+    kind: RegionKind
+    loop_id: int | None
+    entries: int
+    iterations: int
+    time_s: float
+    low_s: float
+    high_s: float
+    compute_s: float
+    memory_s: float
+    overlap_s: float
+    python_s: float
+    share: float
+    bound_by: Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A program's time on a machine. `regions` are sorted by time, longest first.
+
+    `warnings` say what of the run is not in the time (a run cut short, code that could not be decoded, calls unseen).
+    `time_by_bound_s` sums the regions by what bounds them.
+    """
+
+    machine: str
+    title: str
+    time_s: float
+    low_s: float
+    high_s: float
+    bound_by: Bound
+    complete: bool
+    hit_rates: HitRates
+    regions: tuple[RegionTime, ...]
+    time_by_bound_s: dict[Bound, float]
+    assumptions: tuple[Assumption, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadCost:
+    """What an offloaded region costs, all its entries together. `arithmetic_s` stays on the host."""
+
+    queue_s: float
+    launch_s: float
+    transfer_s: float
+    kernel_s: float
+    arithmetic_s: float
+
+    @property
+    def total_s(self) -> float:
+        """From the decision to the result."""
+        return self.queue_s + self.launch_s + self.transfer_s + self.kernel_s + self.arithmetic_s
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a rank decided at one gather/scatter loop during the replay. `cost` is None where no figure covers it."""
+
+    rank: int
+    region: int
+    time_s: float
+    host_s: float
+    cost: OffloadCost | None
+    offload: bool
+    refusal: str = ""  # why it could not be considered, empty if it was
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """A rank was in a region on a device ("host", "accelerator 0", ...) from start_s to end_s; folded over entries."""
+
+    rank: int
+    region: int
+    device: str
+    start_s: float
+    end_s: float
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """How a replay went."""
+
+    makespan_s: float
+    rank_end_s: tuple[float, ...]
+    decisions: tuple[Decision, ...]
+    timeline: tuple[TimelineEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A gather/scatter loop, what it takes on host and accelerator, and whether to port it.
+
+    `idiom` is "gather", "scatter" or "gather+scatter". `range_bytes` is the merged length of the address ranges of its
+    indirect accesses, `refs` and `moved_bytes` count all memory references of the loop. `gain_s` is 0 where it stays on
+    the host. `break_even_bytes` is the smallest range from which the accelerator wins, None where it never does.
+    """
+
+    place: Place
+    idiom: str
+    range_bytes: int
+    refs: int
+    moved_bytes: int
+    entries: int
+    host_s: float
+    accelerator_s: float | None
+    cost: OffloadCost | None
+    gain_s: float
+    offload: bool
+    reason: str
+    break_even_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramGain:
+    """The whole program before and after porting what pays. `speedup` is host_s / after_s."""
+
+    host_s: float
+    after_s: float
+    speedup: float
+    loops: int
+    loops_offloaded: int
+    loops_for_95_percent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Triage:
+    """What of a program is worth porting to an accelerator. `instances`: largest gain first."""
+
+    host: str
+    host_title: str
+    accelerator: str
+    accelerator_title: str
+    complete: bool
+    instances: tuple[Instance, ...]
+    program: ProgramGain
+    hit_rates: HitRates
+    assumptions: tuple[Assumption, ...]
+    warnings: tuple[str, ...]

@@ -1,0 +1,253 @@
+"""A signature as arrays: what each memory operation does, and what each region of the program computes.
+
+A region is the smallest part that a prediction is made of: the blocks whose innermost loop is the same, or the blocks
+of a function that are in no loop. Made once, used for any number of machines.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.errors import PredictionError
+from foretrace.tracer.signature import Block, Idiom, OperationKind, Signature
+
+from .records import Place, RegionKind
+
+Floats = npt.NDArray[np.float64]
+
+_NO_ARITHMETIC = {OperationKind.MOVE, OperationKind.BRANCH, OperationKind.CALL, OperationKind.RETURN}
+_UNPREDICTED = {OperationKind.RETURN, OperationKind.BYTECODE}
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A region. `operations` are the ids of its memory operations, `idioms` the gathers and scatters found in it."""
+
+    place: Place
+    kind: RegionKind
+    loop_id: int | None
+    entries: int
+    iterations: int
+    operations: tuple[int, ...]
+    idioms: tuple[Idiom, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperationArrays:
+    """One element for each memory operation, in the order of their ids.
+
+    `access_bytes` is the mean size. `repeated`, `unit_stride`, `strided` and `irregular` count accesses.
+    """
+
+    region: npt.NDArray[np.int64]
+    executions: Floats
+    access_bytes: Floats
+    range_bytes: Floats
+    is_store: npt.NDArray[np.bool_]
+    self_dependent: npt.NDArray[np.bool_]
+    unit_stride: Floats
+    strided: Floats
+    irregular: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegionArrays:
+    """One element for each region: totals over the run, but for `arithmetic_per_iteration`.
+
+    Vector operations are counted in flops of 64 bits: one of 32 bits counts half. `serial_adds` are scalar additions
+    in loops that add and never store: each waits for the one before it. `branch_misses` is what a predictor would miss
+    that always says what a branch does most often.
+    """
+
+    instructions: Floats
+    scalar_flops: Floats
+    vector_add_flops: Floats
+    vector_mul_flops: Floats
+    vector_fma_flops: Floats
+    fp_divides: Floats
+    int_divides: Floats
+    serial_adds: Floats
+    branch_misses: Floats
+    loads: Floats
+    stores: Floats
+    python_blocks: Floats
+    python_calls: Floats
+    arithmetic_per_iteration: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """A signature, its regions in the order in which they first ran, and both as arrays."""
+
+    signature: Signature
+    regions: tuple[Region, ...]
+    operations: OperationArrays
+    totals: RegionArrays
+
+    @classmethod
+    def of(cls, signature: Signature) -> Workload:
+        """Sort a signature's blocks into regions.
+
+        Raises:
+            PredictionError: the signature holds no block that ran.
+        """
+        if not any(block.executions for block in signature.blocks):
+            raise PredictionError("the signature holds no basic block that ran: there is nothing to predict")
+        region_of_block, members = _region_of_blocks(signature)
+        regions = _regions(signature, region_of_block, members)
+        operations = _operation_arrays(signature, region_of_block)
+        return cls(signature, regions, operations, _region_arrays(signature, regions, region_of_block, operations))
+
+
+def _region_of_blocks(signature: Signature) -> tuple[npt.NDArray[np.int64], list[list[Block]]]:
+    """The region of each block, and the blocks of each region; regions in the order in which they first ran.
+
+    Block ids follow the order in which blocks were first seen. Loops keep the order the signature gives them.
+    """
+    blocks_of: dict[tuple[object, ...], list[Block]] = defaultdict(list)
+    for block in signature.blocks:
+        loop = block.loop_id
+        blocks_of[("function", block.module, block.function) if loop is None else ("loop", loop)].append(block)
+    keys = sorted(blocks_of, key=lambda key: blocks_of[key][0].block_id)
+    loops = iter(sorted((key for key in keys if key[0] == "loop"), key=lambda key: _loop_order(signature, key)))
+    keys = [next(loops) if key[0] == "loop" else key for key in keys]
+    region_of_block = np.zeros(len(signature.blocks), dtype=np.int64)
+    for index, key in enumerate(keys):
+        for block in blocks_of[key]:
+            region_of_block[block.block_id] = index
+    return region_of_block, [blocks_of[key] for key in keys]
+
+
+def _loop_order(signature: Signature, key: tuple[object, ...]) -> int:
+    loop_id = key[1]
+    if not isinstance(loop_id, int) or not 0 <= loop_id < len(signature.loops):
+        raise PredictionError(f"signature: a block belongs to loop {loop_id}, of which the signature knows nothing")
+    return signature.loops[loop_id].order
+
+
+def _regions(
+    signature: Signature, region_of_block: npt.NDArray[np.int64], members: Sequence[Sequence[Block]]
+) -> tuple[Region, ...]:
+    operations: list[list[int]] = [[] for _ in members]
+    for operation in signature.operations:
+        operations[region_of_block[operation.block_id]].append(operation.operation_id)
+    idioms: dict[int, list[Idiom]] = defaultdict(list)
+    for idiom in signature.idioms:
+        idioms[idiom.loop_id].append(idiom)
+    regions = []
+    for index, blocks in enumerate(members):
+        first = blocks[0]
+        if first.loop_id is None:
+            entry = min(blocks, key=lambda block: block.offset)
+            place = Place(first.module, first.function, entry.file, entry.line)
+            kind, entries = RegionKind.FUNCTION, max(entry.executions, 1)
+            iterations = max(block.executions for block in blocks)
+            found: list[Idiom] = []
+        else:
+            loop = signature.loops[first.loop_id]
+            place = Place(loop.module, loop.function, loop.file, loop.line)
+            kind = RegionKind.ARRAY if loop.kind == "array" else RegionKind.LOOP
+            entries, iterations = max(loop.entries, 1), max(loop.iterations, 1)
+            found = idioms.get(first.loop_id, [])
+        regions.append(Region(place, kind, first.loop_id, entries, iterations, tuple(operations[index]), tuple(found)))
+    return tuple(regions)
+
+
+def _operation_arrays(signature: Signature, region_of_block: npt.NDArray[np.int64]) -> OperationArrays:
+    operations = signature.operations
+
+    def column(name: str) -> Floats:
+        return np.array([getattr(op, name) for op in operations], dtype=np.float64)
+
+    executions = column("executions")
+    blocks = np.array([op.block_id for op in operations], dtype=np.int64)
+    return OperationArrays(
+        region=region_of_block[blocks],
+        executions=executions,
+        access_bytes=column("total_bytes") / np.maximum(executions, 1),
+        range_bytes=column("range_bytes"),
+        is_store=np.array([op.is_store for op in operations], dtype=np.bool_),
+        self_dependent=np.array([op.self_dependent for op in operations], dtype=np.bool_),
+        unit_stride=column("unit_stride"),
+        strided=column("strided"),
+        irregular=column("irregular"),
+    )
+
+
+def _region_arrays(
+    signature: Signature,
+    regions: Sequence[Region],
+    region_of_block: npt.NDArray[np.int64],
+    operations: OperationArrays,
+) -> RegionArrays:
+    sums: dict[str, Floats] = defaultdict(lambda: np.zeros(len(regions)))
+    for block in signature.blocks:
+        _add_block(sums, int(region_of_block[block.block_id]), block)
+
+    def per_region(weights: Floats) -> Floats:
+        return np.bincount(operations.region, weights=weights, minlength=len(regions)).astype(np.float64)
+
+    stores = per_region(np.where(operations.is_store, operations.executions, 0))
+    is_loop = np.array([region.loop_id is not None for region in regions])
+    is_array = np.array([region.kind is RegionKind.ARRAY for region in regions])
+    iterations = np.array([region.iterations for region in regions], dtype=np.float64)
+    return RegionArrays(
+        instructions=sums["instructions"],
+        scalar_flops=sums["scalar_flops"],
+        vector_add_flops=sums["vector_add_flops"],
+        vector_mul_flops=sums["vector_mul_flops"],
+        vector_fma_flops=sums["vector_fma_flops"],
+        fp_divides=sums["fp_divides"],
+        int_divides=sums["int_divides"],
+        serial_adds=np.where(is_loop & ~is_array & (stores == 0), sums["fp_adds"], 0),
+        branch_misses=_branch_misses(signature, region_of_block, len(regions)),
+        loads=per_region(np.where(operations.is_store, 0, operations.executions)),
+        stores=stores,
+        python_blocks=sums["python_blocks"],
+        python_calls=np.where(is_array, [region.entries for region in regions], 0.0),
+        arithmetic_per_iteration=sums["arithmetic"] / iterations,
+    )
+
+
+def _add_block(sums: dict[str, Floats], region: int, block: Block) -> None:
+    """Add all executions of a block to its region's sums."""
+    times = float(block.executions)
+    if any(operation.kind is OperationKind.BYTECODE for operation in block.operations):
+        sums["python_blocks"][region] += times
+    else:
+        sums["instructions"][region] += times * block.instructions
+    for operation in block.operations:
+        count = times * operation.count
+        if operation.kind is OperationKind.FP_DIV or operation.kind is OperationKind.FP_SQRT:
+            sums["fp_divides"][region] += count * max(operation.lanes * operation.element_bits / 128, 1)
+        elif operation.kind is OperationKind.INT_DIV:
+            sums["int_divides"][region] += count
+        elif operation.flops:
+            flops = times * operation.flops
+            if operation.lanes == 1:
+                sums["scalar_flops"][region] += flops
+                sums["fp_adds"][region] += count if operation.kind is not OperationKind.FP_MUL else 0
+            else:
+                name = {OperationKind.FP_ADD: "add", OperationKind.FP_MUL: "mul"}.get(operation.kind, "fma")
+                sums[f"vector_{name}_flops"][region] += flops * operation.element_bits / 64
+        if operation.kind not in _NO_ARITHMETIC and operation.kind is not OperationKind.BYTECODE:
+            sums["arithmetic"][region] += count
+
+
+def _branch_misses(signature: Signature, region_of_block: npt.NDArray[np.int64], regions: int) -> Floats:
+    """Executions of blocks that did not go where the block mostly goes, by region; returns and bytecode left out."""
+    taken = np.zeros(len(signature.blocks))
+    mostly = np.zeros(len(signature.blocks))
+    if len(signature.edges):
+        source = signature.edges[:, 0].astype(np.int64)
+        count = signature.edges[:, 2].astype(np.float64)
+        np.add.at(taken, source, count)
+        np.maximum.at(mostly, source, count)
+    unjudged = [any(operation.kind in _UNPREDICTED for operation in block.operations) for block in signature.blocks]
+    missed = np.where(unjudged, 0, taken - mostly)
+    return np.bincount(region_of_block, weights=missed, minlength=regions).astype(np.float64)
