@@ -51,8 +51,10 @@ def hierarchy_lists(draw: st.DrawFn) -> list[Hierarchy]:
     """A few hierarchies, some of which begin like one before."""
     result: list[Hierarchy] = []
     for number in range(draw(st.integers(1, 3))):
-        shared = result[draw(st.integers(0, len(result) - 1))].levels if result and draw(st.booleans()) else ()
-        chosen = list(shared[: draw(st.integers(0, len(shared)))])
+        chosen: list[Level] = []
+        if result and draw(st.booleans()):
+            shared = draw(st.sampled_from(result)).levels
+            chosen.extend(shared[: draw(st.integers(0, min(5, len(shared))))])
         shift = chosen[-1].line_bytes.bit_length() - 1 if chosen else draw(st.sampled_from([0, 2, 5, 6]))
         for _ in range(draw(st.integers(0 if chosen else 1, 3))):
             chosen.append(draw(levels(shift)))
