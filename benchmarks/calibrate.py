@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import foretrace
+from foretrace import __version__
 from foretrace.errors import CalibrationError
 from foretrace.profiles.checks import check
 from foretrace.profiles.profile import (
@@ -99,7 +99,7 @@ def calibrate(*, name: str = "here", quick: bool = False, progress: Progress | N
         "statistic": "the shortest time of the samples; noise: how far their median lies above it",
         "samples": f"{min(len(m.samples_s) for m in core.values())} or more of each",
         "duration_s": f"{duration:.0f}",
-        "foretrace": foretrace.__version__,
+        "foretrace": __version__,
     }
     profile = _profile(name, levels, total_bytes, core, memory, facts)
     check(profile)
@@ -138,7 +138,7 @@ def _profile(
         date=today,
         sources={
             _MEASURED: Source(
-                SourceKind.MEASURED, f"foretrace calibrate, version {foretrace.__version__}, on this machine", today
+                SourceKind.MEASURED, f"foretrace calibrate, version {__version__}, on this machine", today
             ),
             _SYSTEM: Source(SourceKind.VENDOR, f"Reported by {facts['kernel']} about the {facts['cpu']}", today),
             _DERIVED: Source(

@@ -1,0 +1,99 @@
+"""`foretrace calibrate`: measure this machine and write its profile."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from foretrace.benchmarks.calibrate import Calibration, calibrate
+from foretrace.benchmarks.sampling import Progress as Report
+from foretrace.files import check_output
+from foretrace.profiles.profile_file import format_profile, write_profile
+from foretrace.terminal import console, plain, print_json
+from foretrace.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
+
+
+@click.command(epilog="Example: foretrace calibrate -o here.toml")
+@click.option("-o", "--output", required=True, metavar="FILE", help="Where to write the profile; - is standard output.")
+@click.option("--quick", is_flag=True, help="Coarser, in a quarter of the time.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(output: str, quick: bool, force: bool, as_json: bool) -> None:
+    """Measure this machine, on one core, and write its profile to FILE.
+
+    Takes about a minute. Other work on the machine disturbs it: each figure's noise is recorded.
+    """
+    path = None if output == "-" else Path(output)
+    if path is None and as_json:
+        raise click.UsageError("-o - and --json both write to standard output: name a file")
+    if path is not None:
+        check_output(path, force=force)
+    try:
+        with _progress() as report:
+            calibration = calibrate(name=_name(path), quick=quick, progress=report)
+    except KeyboardInterrupt:
+        print("foretrace: interrupted, nothing was written", file=sys.stderr)
+        raise
+    for warning in calibration.warnings:
+        print(f"foretrace: warning: {plain(warning)}", file=sys.stderr)
+    if path is None:
+        print(format_profile(calibration.profile), end="")
+        return
+    write_profile(calibration.profile, path, force=force)
+    if as_json:
+        print_json(document(calibration, output))
+    else:
+        _show(calibration, path, console())
+
+
+def document(calibration: Calibration, output: str) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {
+        "schema": "foretrace.calibrate/1",
+        "output": output,
+        "duration_s": calibration.duration_s,
+        "warnings": list(calibration.warnings),
+        "profile": msgspec.to_builtins(calibration.profile),
+    }
+
+
+def _name(path: Path | None) -> str:
+    """The profile's name: that of the file, as far as it can be one."""
+    stem = re.sub(r"[^a-z0-9._-]+", "-", path.stem.lower()).strip("._-") if path else ""
+    return stem[:64] or "here"
+
+
+@contextmanager
+def _progress() -> Iterator[Report | None]:
+    """A bar on the terminal; nothing where standard error is none."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (TextColumn("measuring this machine"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _show(calibration: Calibration, path: Path, out: Console) -> None:
+    profile = calibration.profile
+    core, memory = profile.core, profile.memory
+    out.print(plain(f"{path}: {profile.title}, measured in {format_seconds(calibration.duration_s)}"))
+    if core and core.clock_hz and core.peak_flops_per_cycle:
+        out.print(f"  clock {format_hz(core.clock_hz)}, up to {core.peak_flops_per_cycle:.3g} flops a cycle")
+    for cache in profile.caches:
+        latency = "" if cache.latency_s is None else f", {format_seconds(cache.latency_s)}"
+        out.print(plain(f"  {cache.name} {format_bytes(cache.size_bytes)}{latency}"))
+    if memory and memory.latency_s and memory.core_read_bandwidth_bytes_per_s:
+        bandwidth = format_bytes_per_s(memory.core_read_bandwidth_bytes_per_s)
+        out.print(f"  memory {bandwidth} to one core, {format_seconds(memory.latency_s)}")
+    out.print(plain(f"`foretrace machines show {path}` explains it"))
