@@ -92,15 +92,16 @@ def _memory_parts(operations: OperationArrays, misses: Misses, figures: MemoryFi
     if not len(operations.executions):
         return parts
     group = _nearest_group(operations.access_bytes, figures.access_bytes)
-    irregular = irregular_share(operations, float(figures.line_bytes[0]))
+    irregular = irregular_share(operations, misses, float(figures.line_bytes[0]))
     lines = np.maximum(operations.access_bytes / figures.line_bytes[0], 1)
     slots = operations.executions * np.maximum(operations.access_bytes / figures.access_bytes[group], 1)
     free = ~operations.self_dependent
     for corner in (FAST, TYPICAL, SLOW):
         hits = _hits(misses, corner)
         random, dependent = _random_costs(operations, figures, corner)
-        streamed = hits * figures.stream_s[corner][group] * (lines * (1 - irregular))[:, None]
-        scattered = hits * random * (lines * irregular)[:, None]
+        stream = figures.stream_s[corner][group]
+        streamed = hits * stream * (lines * (1 - irregular))[:, None]
+        scattered = hits * np.maximum(random, stream) * (lines * irregular)[:, None]
         written = np.where(operations.is_store, hits[:, -1] * lines * figures.write_back_s[corner], 0)
         costs = (
             np.where(free, slots * figures.slot_s[corner][group], 0),
@@ -120,16 +121,19 @@ def _nearest_group(access_bytes: Floats, groups: Floats) -> np.ndarray[tuple[int
     return np.asarray(distance.argmin(axis=1), dtype=np.int64)
 
 
-def irregular_share(operations: OperationArrays, line_bytes: float) -> Floats:
-    """Share of each operation's misses that come at random: each class weighed by how often it needs a new line.
+def irregular_share(operations: OperationArrays, misses: Misses, line_bytes: float) -> Floats:
+    """Share of each operation's misses that come at random.
 
-    A unit stride needs one every line, the other strides and irregular accesses each time, repeated ones never. An
-    operation that ran once has no class; it is taken as irregular.
+    Regular accesses need a new line each line (unit stride) or each time (other strides), if nothing of it is cached.
+    Misses beyond that come at random.
     """
-    new_lines = operations.unit_stride * np.minimum(operations.access_bytes / line_bytes, 1) + operations.strided
-    total = new_lines + operations.irregular
-    alone = np.where(operations.executions > 1, 0.0, 1.0)
-    return np.divide(operations.irregular, total, out=alone, where=total > 0)
+    classed = operations.repeated + operations.unit_stride + operations.strided + operations.irregular
+    scale = operations.executions / np.maximum(classed, 1)  # the first access has no class; it is as the others
+    unit_stride = operations.unit_stride * np.minimum(operations.access_bytes / line_bytes, 1)
+    regular = scale * (unit_stride + operations.strided)
+    missed = misses.misses[:, 0]
+    beyond = np.maximum(missed - regular, 0)
+    return np.divide(beyond, missed, out=np.zeros_like(beyond), where=missed > 0)
 
 
 def _hits(misses: Misses, corner: int) -> Floats:

@@ -157,8 +157,8 @@ def _assumptions(workload: Workload, figures: MachineFigures, misses: Misses) ->
     ]
     measured = figures.memory.measured_range_bytes
     beyond = (misses.misses[:, -1] > 0) & (operations.irregular > 0) & (operations.range_bytes > (measured or np.inf))
-    if beyond.any():
-        share = float(misses.misses[beyond, -1].sum() / misses.misses[:, -1].sum())
+    share = float(misses.misses[beyond, -1].sum() / max(misses.misses[:, -1].sum(), 1))
+    if share >= 0.01:
         needed.append(
             Assumption(
                 "beyond_measurement",

@@ -50,6 +50,7 @@ class OperationArrays:
     range_bytes: Floats
     is_store: npt.NDArray[np.bool_]
     self_dependent: npt.NDArray[np.bool_]
+    repeated: Floats
     unit_stride: Floats
     strided: Floats
     irregular: Floats
@@ -173,6 +174,7 @@ def _operation_arrays(signature: Signature, region_of_block: npt.NDArray[np.int6
         range_bytes=column("range_bytes"),
         is_store=np.array([op.is_store for op in operations], dtype=np.bool_),
         self_dependent=np.array([op.self_dependent for op in operations], dtype=np.bool_),
+        repeated=column("repeated"),
         unit_stride=column("unit_stride"),
         strided=column("strided"),
         irregular=column("irregular"),

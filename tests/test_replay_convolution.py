@@ -24,11 +24,11 @@ def only_region(signature, profile=None):
 
 
 def test_stream_from_memory_takes_its_bytes_over_the_measured_bandwidth():
-    """Carrington et al., ICS'11, equation 1: 1000 references of 8 bytes at 1 GB/s, one in 8 missing."""
+    """Carrington et al., ICS'11, equation 1: 1000 references of 8 bytes at 2 GB/s, one in 8 missing."""
     program = Program()
     block = program.loop(1000)
     program.access(block, 1000, (125, 125))
-    assert only_region(program.signature()).memory_s == pytest.approx(1000 * 8 / 1e9)
+    assert only_region(program.signature()).memory_s == pytest.approx(1000 * 8 / 2e9)
 
 
 def test_stream_from_second_level_takes_its_bytes_over_that_bandwidth():
@@ -36,15 +36,15 @@ def test_stream_from_second_level_takes_its_bytes_over_that_bandwidth():
     block = program.loop(1000)
     program.access(block, 1000, (125, 0))
     region = only_region(program.signature())
-    assert region.memory_s == pytest.approx(1000 * 8 / 4e9)
-    assert region.bound_by is Bound.PORTS  # 1000 slots of 1 ns against 1000 ns for lines
+    assert region.memory_s == pytest.approx(1000 * 8 / 6.4e9)
+    assert region.bound_by is Bound.PORTS  # 1000 slots of 1 ns against 250 ns for lines
 
 
 def test_stride_that_wastes_lines_pays_for_whole_lines():
     program = Program()
     block = program.loop(1000)
     program.access(block, 1000, (1000, 1000), pattern="strided")
-    slot, line = 1 * NS, (64 - 8) * NS
+    slot, line = 1 * NS, (32 - 8) * NS
     assert only_region(program.signature()).memory_s == pytest.approx(1000 * (slot + line))
 
 
@@ -69,7 +69,7 @@ def test_store_to_memory_also_writes_its_line_back():
     program = Program()
     block = program.loop(1000)
     program.access(block, 1000, (125, 125), is_store=True)
-    assert only_region(program.signature()).memory_s == pytest.approx(2 * 8000 * NS, rel=1e-6)
+    assert only_region(program.signature()).memory_s == pytest.approx(2 * 4000 * NS, rel=1e-6)
 
 
 def test_compute_and_memory_overlap_as_in_skope():
@@ -80,9 +80,9 @@ def test_compute_and_memory_overlap_as_in_skope():
     region = only_region(program.signature())
     assert region.compute_s == pytest.approx(2000 * NS)
     assert region.overlap_s == pytest.approx(1000 * NS)
-    assert region.time_s == pytest.approx(9000 * NS)
-    assert region.low_s == pytest.approx(8000 * NS)
-    assert region.high_s >= 10_000 * NS
+    assert region.time_s == pytest.approx(5000 * NS)
+    assert region.low_s == pytest.approx(4000 * NS)
+    assert region.high_s >= 6000 * NS
     assert region.bound_by is Bound.MEMORY_BANDWIDTH
 
 
@@ -350,8 +350,7 @@ def test_doing_all_of_it_several_times_takes_as_many_times_as_long(program, host
         )
         for op in program.operations
     ]
-    alone = any(op.executions == factor for op in program.operations)  # ran once: it has no pattern
-    assert predict(program.signature(), host).time_s == pytest.approx(factor * once) or alone
+    assert predict(program.signature(), host).time_s == pytest.approx(factor * once)
 
 
 def test_misses_never_grow_outwards():

@@ -144,10 +144,7 @@ def _show_regions(prediction: Prediction, top: int) -> None:
     out = console()
     shown = [region for region in prediction.regions[:top] if region.time_s > 0]
     if shown:
-        table = Table(
-            title=f"{plain(prediction.title)}: where the time goes", title_justify="left", box=None,
-            padding=(0, 2, 0, 0),
-        )  # fmt: skip
+        table = Table(box=None, padding=(0, 2, 0, 0))
         for heading in ("share", "time", "source", "function", "kind", "iterations", "bound by"):
             table.add_column(heading, justify="right" if heading in ("share", "time", "iterations") else "left")
         for region in shown:
@@ -155,7 +152,7 @@ def _show_regions(prediction: Prediction, top: int) -> None:
                 f"{region.share:.1%}", format_seconds(region.time_s), short_place(region.place),
                 plain(region.place.function), str(region.kind), format_count(region.iterations), str(region.bound_by),
             )  # fmt: skip
-        out.print()
+        out.print(f"\n{plain(prediction.title)}: where the time goes", soft_wrap=True)
         out.print(table)
     for assumption in prediction.assumptions:
         out.print(f"  assumed  {plain(str(assumption))}", soft_wrap=True)

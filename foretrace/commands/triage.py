@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,14 +24,15 @@ from .predict import hit_rates_document, place_document, short_place
 @click.argument("signature", type=click.Path(path_type=Path))
 @click.option("--host", required=True, metavar="H", help="The host: a machine's name or TOML file.")
 @click.option("--accelerator", required=True, metavar="A", help="The accelerator: a machine's name or TOML file.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(signature: Path, host: str, accelerator: str, as_json: bool) -> None:
+@click.option("--top", default=8, show_default=True, type=click.IntRange(min=1), help="How many loops to show.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops.")
+def command(signature: Path, host: str, accelerator: str, top: int, as_json: bool) -> None:
     """Tell which gather/scatter loops of SIGNATURE's program to port to an accelerator, largest gain first."""
     report = triage(read_signature(signature), find(host), find(accelerator))
     if as_json:
         print_json(document(report))
     else:
-        _show(report)
+        _show(report, top)
 
 
 def document(report: Triage) -> dict[str, Any]:
@@ -65,21 +67,25 @@ def _instance_document(instance: Instance) -> dict[str, Any]:
     }
 
 
-def _show(report: Triage) -> None:
+def _show(report: Triage, top: int) -> None:
     out, program = console(), report.program
-    out.print(f"{plain(report.host_title)}, with {plain(report.accelerator_title)}")
+    out.print(f"{plain(report.host_title)}, with {plain(report.accelerator_title)}", soft_wrap=True)
     for warning in report.warnings:
-        out.print(f"warning: {plain(warning)}")
+        out.print(f"warning: {plain(warning)}", soft_wrap=True)
     if not report.instances:
         out.print(
             f"No gather/scatter loop was found: nothing to offload. The host takes {format_seconds(program.host_s)}."
         )
     else:
+        shown = sorted(report.instances, key=lambda i: max(i.gain_s, i.host_s), reverse=True)[:top]
+        shown.sort(key=report.instances.index)
         out.print()
-        out.print(_table(report))
+        out.print(_table(shown))
         out.print()
-        for instance in report.instances:
-            out.print(f"  {short_place(instance.place)}: {plain(instance.reason)}", soft_wrap=True)
+        for number, instance in enumerate(shown, 1):
+            out.print(f"{number:3}  {plain(instance.reason)}", soft_wrap=True)
+        if len(shown) < len(report.instances):
+            out.print(f"     {len(report.instances) - len(shown)} loops that take less are not shown; --top shows more")
         out.print()
         _show_gain(report)
     out.print(f"Hit rates: {report.hit_rates.source}.")
@@ -87,15 +93,16 @@ def _show(report: Triage) -> None:
         out.print(f"  assumed  {plain(str(assumption))}", soft_wrap=True)
 
 
-def _table(report: Triage) -> Table:
+def _table(instances: Sequence[Instance]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("port", "source", "function", "idiom", "range", "host", "accelerator", "gain", "pays from"):
-        right = heading in ("range", "host", "accelerator", "gain", "pays from")
+    for heading in ("", "port", "source", "function", "idiom", "range", "host", "accelerator", "gain", "pays from"):
+        right = heading in ("", "range", "host", "accelerator", "gain", "pays from")
         table.add_column(heading, justify="right" if right else "left")
-    for instance in report.instances:
+    for number, instance in enumerate(instances, 1):
         table.add_row(
-            "yes" if instance.offload else "no", short_place(instance.place), plain(instance.place.function),
-            instance.idiom, format_bytes(instance.range_bytes), format_seconds(instance.host_s),
+            str(number), "yes" if instance.offload else "no", short_place(instance.place),
+            plain(instance.place.function), instance.idiom, format_bytes(instance.range_bytes),
+            format_seconds(instance.host_s),
             "-" if instance.accelerator_s is None else format_seconds(instance.accelerator_s),
             format_seconds(instance.gain_s) if instance.offload else "-",
             "never" if instance.break_even_bytes is None else format_bytes(instance.break_even_bytes),
@@ -112,4 +119,5 @@ def _show_gain(report: Triage) -> None:
         f"Porting {program.loops_offloaded} of {program.loops} gather/scatter loops takes the program from "
         f"{format_seconds(program.host_s)} to {format_seconds(program.after_s)}, {program.speedup:.2f} times as fast."
     )
-    out.print(f"{program.loops_for_95_percent} of them give 95 % of the gain.")
+    few = program.loops_for_95_percent
+    out.print(f"The first {f'{few} of them give' if few > 1 else 'of them gives'} 95 % of the gain.")
