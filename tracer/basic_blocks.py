@@ -89,7 +89,8 @@ class _RawInstructions:
 def find_basic_blocks(raw: RawTrace, isa: Isa) -> BasicBlocks:
     """Cut and join what the engine translated into basic blocks, and sum counts, edges and operations accordingly."""
     used = set(raw.operation_block.tolist())
-    blocks = [block for block in raw.blocks if block.lengths and (block.executions or block.block_id in used)]
+    ran = [block for block in raw.blocks if block.lengths and (block.executions or block.block_id in used)]
+    blocks = _without_cut_instructions(ran)
     instructions = _distinct_instructions(blocks)
     total = len(instructions.sample)
     classes = _classify(blocks, instructions, isa)
@@ -138,6 +139,27 @@ def find_basic_blocks(raw: RawTrace, isa: Isa) -> BasicBlocks:
         operation_is_store=keys % 2 == 1,
         operation_map=operation_map,
     )
+
+
+def _without_cut_instructions(blocks: Sequence[RawBlock]) -> list[RawBlock]:
+    """The blocks without last instructions that did not run as part of them.
+
+    Where an instruction crosses into another page, QEMU before 8.0 ends the block ahead of it, but still shows the
+    plugin the bytes of it that it had read. The block that follows has the whole instruction.
+    """
+    begins: dict[int, bytes] = {}
+    for block in blocks:
+        begins[block.address] = max(begins.get(block.address, b""), block.code[: block.lengths[0]], key=len)
+    whole = []
+    for block in blocks:
+        last = block.lengths[-1]
+        cut = block.code[len(block.code) - last :]
+        again = begins.get(block.address + len(block.code) - last, b"")
+        if len(block.lengths) > 1 and len(again) > last and again.startswith(cut):
+            kept = len(block.code) - last
+            block = RawBlock(block.block_id, block.address, block.lengths[:-1], block.code[:kept], block.executions)
+        whole.append(block)
+    return whole
 
 
 def _distinct_instructions(blocks: Sequence[RawBlock]) -> _RawInstructions:

@@ -102,8 +102,8 @@ class _Places:
             files, lines = table.find(offsets[here])
             self.files[here] = np.where(files >= 0, files + base, -1)
             self.lines[here] = lines
-            files, lines = table.find(starts)
-            for start, file, line in zip(starts.tolist(), files.tolist(), lines.tolist(), strict=True):
+            for start in starts.tolist():
+                file, line = table.find_first(start)
                 if file >= 0:
                     self._first_lines[module, start] = (file + base, line)
 
@@ -129,8 +129,8 @@ class _Places:
     def loop_site(self, header: int, members: Sequence[int]) -> tuple[str, int]:
         """File and line at which a reader of the source looks for a loop: where its statement begins.
 
-        That is the smallest line among the loop's instructions, in the file of its function and not before the
-        function itself: lines before it belong to functions expanded in line.
+        That is the smallest line among the loop's instructions, in the file of its function and after the function's
+        own line: lines before that belong to functions expanded in line.
         """
         start = int(self._blocks.first[header])
         function = self.functions[header]
@@ -140,7 +140,7 @@ class _Places:
         if first is not None:
             own = lines[(files == first[0]) & (lines >= first[1])]
             if len(own):
-                return self.paths[first[0]], int(own.min())
+                return self.paths[first[0]], int(min(own, key=lambda line: (line == first[1], line)))
         file = int(self.files[start])
         own = lines[(files == file) & (lines > 0)]
         return (self.paths[file], int(own.min())) if file >= 0 and len(own) else ("", 0)

@@ -2,26 +2,28 @@
 
 A register or a piece of memory holds either a value that stays the same while the loop runs (a *constant* of the loop:
 a root, which names a value of unknown size, and an offset from it), or one that varies; then all that is known of it is
-from which loads of the loop it was computed. Memory at a loop-constant address (a stack slot, a global, a field of a
-struct that a constant points to) is treated like a register: compiled without optimisation, every variable lives there.
-Stores to varying addresses are taken not to overwrite such memory.
+from which loads of the loop it was computed, and what was added to them. Memory at a loop-constant address (a stack
+slot, a global, a field of a struct that a constant points to) is treated like a register: compiled without
+optimisation, every variable lives there. Stores to varying addresses are taken not to overwrite such memory.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from .isa import AddressSum, DataFlow
 
 Constant = tuple[int, int]  # root, offset
-Varying = frozenset[int]  # the loads that it was computed from
+Varying = frozenset[int]  # the loads that it was computed from; -1 - root for each constant added to them, or _ADDED
 Value = Constant | Varying
 Place = tuple[str, Hashable]  # ("register", name), ("memory", constant) or ("fixed", address)
 State = dict[Place, Value]
 
 _NUMBER = 0  # the root of plain numbers
+_ADDED = -1 - _NUMBER  # among the sources of a varying value: a large number or a varying value was added
+_SMALLEST_ADDRESS = 4096  # Linux maps nothing into the first page: a smaller number is no array's address
 _FROM_NOTHING: Varying = frozenset()
 
 
@@ -41,7 +43,8 @@ class AddressOrigins:
     """What was found out about a loop.
 
     `sources`: for each memory operation at a varying address, the loads that the address was computed from.
-    `bases`: for each such operation, the roots of the loop constants that went into the address.
+    `bases`: for each operation whose address is the sum of a loaded value and something else, the roots of the loop
+    constants in that sum. An address that is a loaded pointer and a small number has no entry.
     `jump_sources`: the loads that indirect jumps and calls take their destination from.
     `vector_gathers`: operations of vector gather or scatter instructions.
     """
@@ -50,6 +53,13 @@ class AddressOrigins:
     bases: dict[int, frozenset[int]] = field(default_factory=dict)
     jump_sources: set[int] = field(default_factory=set)
     vector_gathers: set[int] = field(default_factory=set)
+
+    def note(self, operation: int, address: Varying) -> None:
+        """Add one of the values that an operation's address had."""
+        self.sources[operation] = self.sources.get(operation, _FROM_NOTHING) | _loads(address)
+        added = frozenset(-1 - source for source in address if source < 0)
+        if added:
+            self.bases[operation] = self.bases.get(operation, _FROM_NOTHING) | added
 
 
 class LoopDataFlow:
@@ -72,29 +82,32 @@ class LoopDataFlow:
         self._successors = successors
         self._fixed = fixed
         self._stack_pointer: Place = ("register", stack_pointer)
-        self._clobbered: list[Place] = [("register", name) for name in sorted(call_clobbered)]
+        used = {stack_pointer}.union(*(_registers_used(step.flow) for block in steps.values() for step in block))
+        self._used = used
+        self._clobbered: list[Place] = [("register", name) for name in sorted(call_clobbered & used)]
         self._roots: dict[Hashable, int] = {"number": _NUMBER}
         self._origins = AddressOrigins()
 
     def run(self, header: int) -> AddressOrigins:
         """Interpret the loop from its header, where every register holds what it held when the loop was entered."""
+        order = self._order(header)
         entry: dict[int, State] = {header: {}}
-        work = deque([header])
+        work = [(0, header)]
         waiting = {header}
         while work:
-            block = work.popleft()
+            _, block = heappop(work)
             waiting.discard(block)
             state = dict(entry[block])
             for step in self._steps[block]:
                 self._execute(step, state)
             for successor in self._successors.get(block, ()):
-                known = entry.get(successor)
-                joined = dict(state) if known is None else self._join(known, state)
-                if known is None or joined != known:
-                    entry[successor] = joined
-                    if successor not in waiting:
-                        waiting.add(successor)
-                        work.append(successor)
+                if successor not in entry:
+                    entry[successor] = dict(state)
+                elif not self._join(entry[successor], state):
+                    continue
+                if successor not in waiting:
+                    waiting.add(successor)
+                    heappush(work, (order[successor], successor))
         # What was noted on the way may come from states that were not final yet.
         self._origins = AddressOrigins()
         for block, before in entry.items():
@@ -102,6 +115,23 @@ class LoopDataFlow:
             for step in self._steps[block]:
                 self._execute(step, state)
         return self._origins
+
+    def _order(self, header: int) -> dict[int, int]:
+        """Position of each block in reverse postorder: what comes before a block is mostly interpreted before it."""
+        postorder: list[int] = []
+        seen = {header}
+        path = [(header, iter(self._successors.get(header, ())))]
+        while path:
+            block, following = path[-1]
+            for successor in following:
+                if successor not in seen:
+                    seen.add(successor)
+                    path.append((successor, iter(self._successors.get(successor, ()))))
+                    break
+            else:
+                postorder.append(block)
+                path.pop()
+        return {block: position for position, block in enumerate(reversed(postorder))}
 
     # ---- values -----------------------------------------------------------------------------------------------------
 
@@ -113,36 +143,39 @@ class LoopDataFlow:
         value = state.get(place)
         return (self._root(place), 0) if value is None else value
 
-    def _join(self, one: State, other: State) -> State:
-        joined: State = {}
-        for place in one.keys() | other.keys():
-            a, b = self._get(one, place), self._get(other, place)
-            joined[place] = a if a == b else _sources(a) | _sources(b)
-        return joined
+    def _join(self, known: State, state: State) -> bool:
+        """Join a state into one that is known; True if that changed it."""
+        changed = False
+        for place in known.keys() | state.keys():
+            old, new = known.get(place), state.get(place)
+            if old == new:
+                continue
+            old = self._get(known, place) if old is None else old
+            new = self._get(state, place) if new is None else new
+            joined = old if old == new else _sources(old) | _sources(new)
+            if joined != old:
+                changed = True
+            known[place] = joined
+        return changed
 
-    def _sum(self, state: State, terms: AddressSum) -> tuple[Value, frozenset[int]]:
-        """The value of a sum, and the roots of the constants in it."""
+    def _sum(self, state: State, terms: AddressSum) -> Value:
+        """The value of a sum."""
+        values = [(self._get(state, ("register", name)), scale) for name, scale in terms.registers]
         offset = terms.displacement
         scales: dict[int, int] = {}
-        sources = _FROM_NOTHING
-        varies = False
-        for name, scale in terms.registers:
-            value = self._get(state, ("register", name))
+        for value, scale in values:
             if isinstance(value, tuple):
                 offset += value[1] * scale
                 if value[0] != _NUMBER:
                     scales[value[0]] = scales.get(value[0], 0) + scale
-            else:
-                varies = True
-                sources |= value
-        roots = frozenset(scales)
-        if varies:
-            return sources, roots
+        varying = [value for value, _ in values if not isinstance(value, tuple)]
+        if varying:
+            return _added(varying, scales, offset)
         if not scales:
-            return (_NUMBER, offset), roots
+            return _NUMBER, offset
         if len(scales) == 1 and 1 in scales.values():
-            return (next(iter(scales)), offset), roots
-        return (self._root(("sum", tuple(sorted(scales.items())))), offset), roots
+            return next(iter(scales)), offset
+        return self._root(("sum", tuple(sorted(scales.items())))), offset
 
     # ---- instructions -----------------------------------------------------------------------------------------------
 
@@ -157,7 +190,8 @@ class LoopDataFlow:
             if isinstance(old, tuple):
                 state["register", name] = (self._root((step.instruction, name, old)), 0)
         for name in flow.writes:
-            state["register", name] = result
+            if name in self._used:
+                state["register", name] = result
         for place in places:
             if place is not None:
                 state[place] = result
@@ -172,7 +206,7 @@ class LoopDataFlow:
 
     def _note_uses(self, step: Step, state: State) -> None:
         for name in step.flow.target:
-            self._origins.jump_sources |= _sources(self._get(state, ("register", name)))
+            self._origins.jump_sources |= _loads(_sources(self._get(state, ("register", name))))
         if step.flow.loads_target and step.load >= 0:
             self._origins.jump_sources.add(step.load)
         if step.flow.is_gather:
@@ -181,24 +215,26 @@ class LoopDataFlow:
     def _result(self, step: Step, loaded: list[Value], read: list[Value], state: State) -> Value:
         flow = step.flow
         if flow.sum is not None:
-            return self._sum(state, flow.sum)[0]
+            return self._sum(state, flow.sum)
         if flow.copies and loaded:
             return loaded[0]
         inputs = loaded + read
-        if flow.varies or not inputs or not all(isinstance(value, tuple) for value in inputs):
-            return _FROM_NOTHING.union(*(_sources(value) for value in inputs))
+        varying = [value for value in inputs if not isinstance(value, tuple)]
+        if flow.adds and varying:
+            return _added(varying, [value[0] for value in inputs if isinstance(value, tuple)], 0)
+        if flow.varies or varying or not inputs:
+            return _FROM_NOTHING.union(*varying)
         return self._root((step.instruction, tuple(inputs))), 0
 
     def _place(self, operation: int, address: AddressSum, state: State) -> Place | None:
         """The place that an access goes to; None if it varies."""
-        where, roots = self._sum(state, address)
+        where = self._sum(state, address)
         if isinstance(where, tuple):
             return "memory", where
         if operation in self._fixed:
             return "fixed", self._fixed[operation]
         if operation >= 0:
-            self._origins.sources[operation] = self._origins.sources.get(operation, _FROM_NOTHING) | where
-            self._origins.bases[operation] = self._origins.bases.get(operation, roots) & roots
+            self._origins.note(operation, where)
         return None
 
     def _load(self, step: Step, address: AddressSum, state: State) -> Value:
@@ -206,6 +242,27 @@ class LoopDataFlow:
         if place is None:
             return frozenset({step.load}) if step.load >= 0 else _FROM_NOTHING
         return self._get(state, place)
+
+
+def _registers_used(flow: DataFlow) -> set[str]:
+    """Registers whose values an instruction's effects depend on."""
+    sums = [*flow.loads, *flow.stores, *([flow.sum] if flow.sum else ())]
+    return {name for terms in sums for name, _ in terms.registers} | {*flow.reads, *flow.steps, *flow.target}
+
+
+def _added(varying: Sequence[Varying], roots: Iterable[int], offset: int) -> Varying:
+    """The sum of varying values, constants and a number."""
+    sources = _FROM_NOTHING.union(*varying)
+    if not _loads(sources):
+        return _FROM_NOTHING
+    added = {-1 - root for root in roots if root != _NUMBER}
+    if len(varying) > 1 or abs(offset) >= _SMALLEST_ADDRESS:
+        added.add(_ADDED)
+    return sources | added
+
+
+def _loads(sources: Varying) -> Varying:
+    return frozenset(source for source in sources if source >= 0)
 
 
 def _sources(value: Value) -> Varying:

@@ -1,8 +1,9 @@
 """Gathers and scatters, found from a program's own data flow.
 
-A load or store is indirect when its address is computed from a value that the same loop loads at a varying address:
-A[index[i]] (Carrington et al., ICS'11, section 2). An address computed from what the access itself has loaded before
-(p = p->next) is pointer chasing instead, and so are the accesses through such a pointer.
+A load or store is indirect when its address is the sum of something and a value that the same loop loads at a varying
+address: A[index[i]] (Carrington et al., ICS'11, section 2). What is loaded may also be computed with before. An access
+through a loaded pointer (p[i]->x) has no array A and is none; nor is one whose address is computed from what it loaded
+itself before (p = p->next), nor what is reached through such a pointer.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class IdiomFinder:
                 found.index_operation[operation] = min(sources, key=lambda s: (-self._executions[s], s))
             if operation in chased:
                 found.self_dependent.add(operation)
-            is_indirect = bool(sources) or operation in origins.vector_gathers
+            is_indirect = (sources and operation in origins.bases) or operation in origins.vector_gathers
             if is_indirect and not sources & chased and operation not in chased | origins.jump_sources:
                 is_store = bool(self._blocks.operation_is_store[operation])
                 indirect[IdiomKind.SCATTER if is_store else IdiomKind.GATHER].append(operation)
@@ -143,21 +144,23 @@ class IdiomFinder:
         return Step(instruction, flow, load, store, self._blocks.classes[instruction].flow is Flow.CALL)
 
     def _groups(self, operations: Sequence[int], origins: AddressOrigins) -> list[list[int]]:
-        """Operations on one array: their address ranges overlap, or they stand on one line and have a base in common."""
+        """Operations on one array: they touch mostly the same addresses, or stand on one line and have one base."""
         graph = nx.Graph()
         graph.add_nodes_from(operations)
-        by_address = sorted(operations, key=lambda operation: self._first[operation])
-        reach, owner = -1, -1
-        for operation in by_address:
-            if self._first[operation] < reach:
-                graph.add_edge(owner, operation)
-            if self._last_exclusive[operation] > reach:
-                reach, owner = self._last_exclusive[operation], operation
         by_base: dict[tuple[tuple[str, int], frozenset[int]], int] = {}
         for operation in operations:
             bases = origins.bases.get(operation, frozenset())
             if bases and self._sites[operation][1]:
                 graph.add_edge(by_base.setdefault((self._sites[operation], bases), operation), operation)
+        by_address = sorted(operations, key=lambda operation: self._first[operation])
+        for position, one in enumerate(by_address):
+            for other in by_address[position + 1 :]:
+                common = min(self._last_exclusive[one], self._last_exclusive[other]) - self._first[other]
+                if common <= 0:
+                    break
+                both = max(self._last_exclusive[one], self._last_exclusive[other]) - self._first[one]
+                if 2 * common > both:
+                    graph.add_edge(one, other)
         return sorted(sorted(group) for group in nx.connected_components(graph))
 
 

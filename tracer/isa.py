@@ -51,10 +51,11 @@ class DataFlow:
 
     The instruction loads from the addresses `loads` and stores to `stores`. Every register in `writes`, and every
     store, receives one result, computed from the registers `reads` and the values loaded. `sum` gives that result
-    where it is a sum of registers, `copies` says that it is the loaded value itself, `varies` that it depends on more
-    than registers and loads, such as flags. Each register in `steps` moves on from its own old value alone.
-    `stack_bytes` is added to the stack pointer. An indirect jump or call takes its destination from the registers
-    `target`, or from memory if `loads_target`. `is_gather` marks a vector gather or scatter instruction.
+    where it is a sum of registers; `copies` says that it is the loaded value itself, `adds` that it is the sum of all
+    it is computed from, `varies` that it depends on more than registers and loads, such as flags. Each register in
+    `steps` moves on from its own old value alone. `stack_bytes` is added to the stack pointer. An indirect jump or call
+    takes its destination from the registers `target`, or from memory if `loads_target`. `is_gather` marks a vector
+    gather or scatter instruction.
     """
 
     loads: tuple[AddressSum, ...] = ()
@@ -63,6 +64,7 @@ class DataFlow:
     writes: tuple[str, ...] = ()
     sum: AddressSum | None = None
     copies: bool = False
+    adds: bool = False
     steps: tuple[str, ...] = ()
     varies: bool = False
     stack_bytes: int = 0

@@ -331,6 +331,7 @@ class X8664:
             writes=writes,
             sum=total,
             copies=copies,
+            adds=mnemonic == "add",
             varies=_VARIES.fullmatch(mnemonic) is not None or not (reads or memory or total),
             target=reads if mnemonic == "jmp" else (),
             loads_target=mnemonic == "jmp",
@@ -401,6 +402,7 @@ class X8664:
     ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[AddressSum, ...]]:
         """Registers read (addresses left out), registers written, memory operands.
 
+        A write to the low 8 or 16 bits counts as one to the whole register: compilers do not use what is above it.
         Where capstone does not say what an operand is for, the first is taken as written and all as read.
         """
         reads: dict[str, None] = {}
@@ -417,8 +419,7 @@ class X8664:
             is_written = bool(operand.access & capstone.CS_AC_WRITE) if known else position == 0
             if is_written:
                 writes[name] = None
-            partial = is_written and operand.size < 4
-            if not known or operand.access & capstone.CS_AC_READ or partial:
+            if not known or operand.access & capstone.CS_AC_READ:
                 reads[name] = None
         for number in instruction.regs_read:
             reads[self._register(number)] = None

@@ -43,6 +43,15 @@ class LineTable:
         files = np.where(known, self.files[rows], -1).astype(np.int32)
         return files, np.where(files >= 0, self.lines[rows], 0).astype(np.int32)
 
+    def find_first(self, address: int) -> tuple[int, int]:
+        """The first of the rows at exactly this address: where a function starts, its own line. (-1, 0) if none."""
+        row = int(np.searchsorted(self.addresses, np.uint64(address)))
+        while row < len(self.addresses) and int(self.addresses[row]) == address:
+            if self.files[row] >= 0:
+                return int(self.files[row]), int(self.lines[row])
+            row += 1
+        return -1, 0
+
 
 EMPTY = LineTable((), np.empty(0, np.uint64), np.empty(0, np.int32), np.empty(0, np.int32))
 
