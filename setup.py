@@ -46,8 +46,8 @@ setup(
         ),
         Extension(
             "foretrace.tracer._reader",
-            sources=["tracer/_reader.c", "tracer/reader.c"],
-            depends=["tracer/stream.h", "tracer/reader.h", "cache_sim/access.h"],
+            sources=["tracer/_reader.c", "tracer/reader.c", "tracer/signals.c"],
+            depends=["tracer/stream.h", "tracer/reader.h", "tracer/signals.h", "cache_sim/access.h"],
             include_dirs=["."],
             extra_compile_args=WARNINGS,
         ),

@@ -35,9 +35,9 @@ DIES = r"""
 #include <stdio.h>
 #include <stdlib.h>
 int main(int argc, char **argv) {
-    (void)argc; puts("before"); fflush(stdout);
+    puts("before"); fflush(stdout);
     if (atoi(argv[1]) == SIGSEGV) *(volatile int *)0 = 1;
-    if (atoi(argv[1]) == SIGFPE) { volatile int zero = 0; return 1 / zero; }
+    if (atoi(argv[1]) == SIGFPE) { volatile int zero = 0; return argc / zero; }
     if (atoi(argv[1]) == SIGABRT) abort();
     raise(atoi(argv[1])); return 0;
 }"""
@@ -119,7 +119,7 @@ def test_output_input_files_and_exit_code(compile_c: Compile, foretrace: Run, tm
 def test_death_by_signal(number: int, compile_c: Compile, foretrace: Run, tmp_path: Path) -> None:
     program = compile_c(DIES)
     native = subprocess.run([program, str(int(number))], capture_output=True, text=True)
-    traced = foretrace("trace", "-o", tmp_path / "d.sig", "--", program, int(number).__str__(), cwd=tmp_path)
+    traced = foretrace("trace", "-o", tmp_path / "d.sig", "--", program, int(number), cwd=tmp_path)
     assert (traced.returncode, traced.stdout, traced.stderr) == (native.returncode, native.stdout, native.stderr)
     assert traced.returncode == -number
     document = info(foretrace, tmp_path / "d.sig")
@@ -191,8 +191,9 @@ def test_program_outlives_a_killed_reader(compile_c: Compile, tmp_path: Path) ->
     process.wait()
     time.sleep(0.3)
     os.kill(child, signal.SIGTERM)
-    assert process.stdout is not None
-    assert process.stdout.read() == "got 15\n"
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.read() == "got 15\n"
     assert not (tmp_path / "w.sig").exists()
 
 

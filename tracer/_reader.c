@@ -3,6 +3,7 @@
 #include <Python.h>
 
 #include "reader.h"
+#include "signals.h"
 
 typedef struct {
     PyObject_HEAD
@@ -236,7 +237,31 @@ static PyType_Spec stream_reader_spec = {
     .slots = stream_reader_slots,
 };
 
+static PyObject *catch_signals(PyObject *Py_UNUSED(module), PyObject *bits)
+{
+    unsigned long long signals = PyLong_AsUnsignedLongLong(bits);
+    if (PyErr_Occurred())
+        return NULL;
+    if (!ft_signals_catch(signals))
+        return PyErr_SetFromErrno(PyExc_OSError);
+    Py_RETURN_NONE;
+}
+
+static PyObject *release_signals(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    ft_signals_release();
+    Py_RETURN_NONE;
+}
+
+static PyObject *take_signals(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromUnsignedLongLong(ft_signals_take());
+}
+
 static PyMethodDef module_methods[] = {
+    {"catch_signals", catch_signals, METH_O, "catch_signals(bits): note these signals instead of acting on them"},
+    {"release_signals", release_signals, METH_NOARGS, "release_signals(): undo catch_signals"},
+    {"take_signals", take_signals, METH_NOARGS, "take_signals() -> bits of those sent to us since the last call"},
     {"layout", layout, METH_NOARGS, "sizes of the structures in stream.h"},
     {NULL, NULL, 0, NULL},
 };

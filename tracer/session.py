@@ -24,10 +24,9 @@ from . import _reader
 from .raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace
 from .stream import MEMORY_BYTES, BlockEntry, PythonBlockEntry, SideTable, StreamError
 
-FORWARDED_SIGNALS = frozenset(
-    {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
-)
-_SI_KERNEL = 0x80  # siginfo code of a signal that the terminal sent: the child has had it too (Linux, asm/siginfo.h)
+FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_GROUP_SIGNAL_S = 0.05
+"""Before a signal is passed on: one that was sent to the whole process group ends most programs within this time."""
 _CHUNKS_PER_TURN = 128
 _WAIT_MS = 10
 
@@ -111,22 +110,21 @@ class Session:
             ProgramError, EngineError: it could not be started or traced at all.
         """
         started = time.monotonic()
-        old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED_SIGNALS)
+        _reader.catch_signals(sum(1 << number for number in FORWARDED_SIGNALS))
         try:
-            pid = self._start(old_mask)
-            ending = self._follow(pid, on_progress)
+            ending = self._follow(self._start(), on_progress)
             wall_s = time.monotonic() - started
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
+            _reader.release_signals()
         self._read(self._reader.salvage)
         return self._recording(ending, wall_s)
 
-    def _start(self, mask: set[signal.Signals | int]) -> int:
+    def _start(self) -> int:
         path, argv, environment = self._engine.command(self._fd)
         os.set_inheritable(self._fd, True)
         try:
             # Python ignores SIGPIPE and SIGXFSZ; a program of its own expects their defaults.
-            return os.posix_spawn(path, argv, environment, setsigmask=mask, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ])
+            return os.posix_spawn(path, argv, environment, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ])
         except OSError as error:
             raise ProgramError(f"cannot run {path}: {error.strerror}") from error
         finally:
@@ -134,12 +132,12 @@ class Session:
 
     def _follow(self, pid: int, on_progress: Callable[[Progress], None]) -> Ending:
         """Read until the child is dead."""
-        progress = Progress()
+        progress, signals = Progress(), _Signals(pid)
         while True:
             idle = self._read(lambda: self._reader.run(_CHUNKS_PER_TURN, 0 if self._problem else _WAIT_MS))
             if self._problem:
                 time.sleep(_WAIT_MS / 1000)
-            _forward_signals(pid)
+            signals.forward()
             if idle:
                 ended, status = os.waitpid(pid, os.WNOHANG)
                 if ended:
@@ -249,11 +247,20 @@ class Session:
         )
 
 
-def _forward_signals(pid: int) -> None:
-    """Pass on what was sent to us, unless the terminal sent it to the child as well."""
-    while (info := signal.sigtimedwait(FORWARDED_SIGNALS, 0)) is not None:
-        if info.si_code != _SI_KERNEL:
-            os.kill(pid, info.si_signo)
+class _Signals:
+    """Passes on the signals that were sent to us, not those that the terminal sent to the program as well."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._waiting: list[tuple[float, int]] = []
+
+    def forward(self) -> None:
+        """To be called often, and never once the process is waited for."""
+        now = time.monotonic()
+        taken = _reader.take_signals()
+        self._waiting += [(now + _GROUP_SIGNAL_S, number) for number in FORWARDED_SIGNALS if taken >> number & 1]
+        while self._waiting and self._waiting[0][0] <= now:
+            os.kill(self._pid, self._waiting.pop(0)[1])
 
 
 def signal_name(number: int) -> str:

@@ -59,8 +59,7 @@ _SCHEMA = {
         "lanes INTEGER NOT NULL, count INTEGER NOT NULL)"
     ),
     "block_ranges": (
-        "CREATE TABLE block_ranges (block_id INTEGER NOT NULL, first INTEGER NOT NULL, "
-        "last_exclusive INTEGER NOT NULL)"
+        "CREATE TABLE block_ranges (block_id INTEGER NOT NULL, first INTEGER NOT NULL, last_exclusive INTEGER NOT NULL)"
     ),
     "memory_operations": (
         "CREATE TABLE memory_operations (operation_id INTEGER PRIMARY KEY, block_id INTEGER NOT NULL, "
@@ -214,7 +213,14 @@ def read_signature(path: Path) -> Signature:
             return _read(database)
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise SignatureError(f"{path}: is damaged or truncated ({error}); trace the program again") from error
-    except (msgspec.ValidationError, msgspec.DecodeError, HierarchyError, ValueError, OverflowError, TypeError) as error:
+    except (
+        msgspec.ValidationError,
+        msgspec.DecodeError,
+        HierarchyError,
+        ValueError,
+        OverflowError,
+        TypeError,
+    ) as error:
         raise SignatureError(f"{path}: holds an impossible value ({error}); trace the program again") from error
 
 
@@ -230,7 +236,9 @@ def _check_header(path: Path) -> None:
     if size_bytes > MAX_FILE_BYTES:
         raise SignatureError(f"{path}: is {size_bytes} bytes long, more than a signature can be")
     if header[:16] != _SQLITE_MAGIC or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        raise SignatureError(f"{path}: is not a foretrace signature; make one with foretrace trace -o {path} -- PROGRAM")
+        raise SignatureError(
+            f"{path}: is not a foretrace signature; make one with foretrace trace -o {path} -- PROGRAM"
+        )
     version = int.from_bytes(header[60:64], "big")
     if version != VERSION:
         raise SignatureError(f"{path}: is a signature of version {version}; this release reads version {VERSION}")
@@ -355,12 +363,12 @@ def _check_references(signature: Signature) -> None:
         and all(op.index_operation is None or op.index_operation < operations for op in signature.operations)
         and all(loop.header_block_id < blocks for loop in signature.loops)
         and all(
-            loop.parent_id is None
-            or (loop.parent_id < loops and signature.loops[loop.parent_id].depth < loop.depth)
+            loop.parent_id is None or (loop.parent_id < loops and signature.loops[loop.parent_id].depth < loop.depth)
             for loop in signature.loops
         )
         and all(
-            0 <= idiom.loop_id < loops and all(0 <= i < operations for i in (*idiom.operations, *idiom.index_operations))
+            0 <= idiom.loop_id < loops
+            and all(0 <= i < operations for i in (*idiom.operations, *idiom.index_operations))
             for idiom in signature.idioms
         )
         and bool(np.all(signature.edges[:, :2] < blocks))

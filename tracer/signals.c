@@ -1,0 +1,52 @@
+/* See signals.h. `before[s]` is valid while bit s of `caught` is set. */
+#define _GNU_SOURCE
+#include "signals.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#define MAX_SIGNALS 64
+
+static struct sigaction before[MAX_SIGNALS];
+static uint64_t caught;
+static _Atomic uint64_t taken;
+
+static void note(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    if (info->si_code != SI_KERNEL)
+        atomic_fetch_or(&taken, UINT64_C(1) << number);
+}
+
+int ft_signals_catch(uint64_t signals)
+{
+    struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_SIGINFO | SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    atomic_store(&taken, 0);
+    for (int number = 1; number < MAX_SIGNALS; number++) {
+        if (!(signals >> number & 1))
+            continue;
+        if (sigaction(number, NULL, &before[number]) != 0)
+            return 0;
+        if (before[number].sa_handler == SIG_IGN)
+            continue; /* the program ignores it too: it inherits that from us */
+        if (sigaction(number, &action, NULL) != 0)
+            return 0;
+        caught |= UINT64_C(1) << number;
+    }
+    return 1;
+}
+
+void ft_signals_release(void)
+{
+    for (int number = 1; number < MAX_SIGNALS; number++)
+        if (caught >> number & 1)
+            sigaction(number, &before[number], NULL);
+    caught = 0;
+}
+
+uint64_t ft_signals_take(void)
+{
+    return atomic_exchange(&taken, 0);
+}

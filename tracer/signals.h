@@ -1,0 +1,21 @@
+/* Signals that are meant for the traced program but sent to us.
+ *
+ * Python's own handlers cannot tell a signal that the terminal sends (to us and the program alike) from one that somebody
+ * sends to us alone; and blocking signals does not keep them from the threads that libraries have started. So these few
+ * get a handler in C, which notes those that have to be passed on.
+ */
+#ifndef FORETRACE_SIGNALS_H
+#define FORETRACE_SIGNALS_H
+
+#include <stdint.h>
+
+/* Catches the signals whose bits (1 << number) are set, unless they are ignored. False if the system refuses. */
+int ft_signals_catch(uint64_t signals);
+
+/* Puts the handlers that were there before back. */
+void ft_signals_release(void);
+
+/* The signals sent to us since the last call, as bits. Those that the terminal sent are left out. */
+uint64_t ft_signals_take(void);
+
+#endif
