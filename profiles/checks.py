@@ -73,10 +73,10 @@ def _check_date(where: str, text: str) -> None:
 def _check_number(where: str, field: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return
+    if isinstance(value, int) and abs(value) >= _MAX_INT:
+        raise ProfileError(f"{where}: {field} is about 1e{len(str(abs(value))) - 1}, must be below 2^63")
     if not math.isfinite(value):
         raise ProfileError(f"{where}: {field} is {value}, must be finite")
-    if isinstance(value, int) and value >= _MAX_INT:
-        raise ProfileError(f"{where}: {field} is {value}, must be below 2^63")
     if field in _ANY_SIGN:
         return
     if value < 0 or (value == 0 and field not in _MAY_BE_ZERO):
@@ -193,8 +193,11 @@ def _check_pieces(where: str, curve: GatherScatterCurve, profile: Profile) -> No
         if piece.to_bytes is not None and piece.to_bytes <= piece.from_bytes:
             raise ProfileError(f"{here}: to_bytes is {piece.to_bytes}, must be above from_bytes, {piece.from_bytes}")
         for range_bytes in _extremes(piece):
-            if piece.bandwidth_bytes_per_s(range_bytes) <= 0:
-                raise ProfileError(f"{here}: its bandwidth is not positive at a range of {range_bytes} bytes")
+            bandwidth = piece.bandwidth_bytes_per_s(range_bytes)
+            if not 0 < bandwidth < math.inf:
+                raise ProfileError(
+                    f"{here}: its bandwidth is {bandwidth} at a range of {range_bytes} bytes, must be positive"
+                )
         if piece.to_bytes is None and piece.slope_bytes_per_s_per_byte < 0:
             raise ProfileError(f"{here}: it has no to_bytes, so slope_bytes_per_s_per_byte must not be negative")
     _check_adjoining(where, curve.pieces)

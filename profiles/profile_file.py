@@ -23,6 +23,7 @@ from .checks import check, suggestion
 from .profile import Profile
 
 MAX_FILE_BYTES = 4 << 20
+MAX_INT_BITS = 1000
 
 
 def read_profile(path: str | os.PathLike[str]) -> Profile:
@@ -132,7 +133,9 @@ def _check_shape(value: object, kind: inspect.Type, where: str) -> None:
     elif isinstance(kind, inspect.IntType):
         _expect(value, int, where, "a whole number")
     elif isinstance(kind, inspect.FloatType):
-        _expect(value, (int, float), where, "a number")
+        number = _expect(value, (int, float), where, "a number")
+        if isinstance(number, int) and number.bit_length() > MAX_INT_BITS:
+            raise ProfileError(f"{where} is about 1e{len(str(abs(number))) - 1}, too large a number")
     else:
         _expect(value, str, where, "text in quotes")
 

@@ -1,0 +1,119 @@
+"""`foretrace machines` for people and for programs."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from foretrace.profiles.library import find, names
+from foretrace.units import format_bytes, format_bytes_per_s, format_count, format_hz, format_seconds
+
+
+def foretrace(*arguments):
+    return subprocess.run([sys.executable, "-m", "foretrace", *arguments], capture_output=True, text=True, timeout=60)
+
+
+def test_the_list_names_every_machine():
+    result = foretrace("machines")
+    assert result.returncode == 0
+    for name in names():
+        assert name in result.stdout
+    assert len(result.stdout.splitlines()) == len(names()) + 1
+
+
+def test_the_list_as_json():
+    document = json.loads(foretrace("machines", "--json").stdout)
+    assert document["schema"] == "foretrace.machines/1"
+    machines = {machine["name"]: machine for machine in document["machines"]}
+    assert tuple(machines) == names()
+    assert machines["jaguar-xt4"]["clock_hz"] == 2.1e9
+    assert machines["jaguar-xt4"]["caches"][2] == {"name": "L3", "size_bytes": 2097152}
+    assert machines["convey-hc1-fpga"]["gather_scatter_minimum_range_bytes"] == 196609
+    assert machines["convey-hc1-fpga"]["clock_hz"] is None
+
+
+def test_showing_a_machine_tells_figures_sources_curve_and_notes():
+    text = foretrace("machines", "show", "convey-hc1-fpga").stdout
+    assert "below 192 KiB: not offloaded" in text
+    assert "192 KiB to 3 MiB: 14.6 GB/s to 44.1 GB/s" in text
+    assert "from 3 MiB: 48 GB/s" in text
+    assert "equations 3 and 4, in GB/s" in text
+    assert "note: The two equations do not join" in text
+
+
+def test_showing_a_host_says_what_is_assumed():
+    text = foretrace("machines", "show", "xeon-e5-2420").stdout
+    assert "assumed: xeon-e5-2420: L3 associativity is not published, 16 ways assumed" in text
+
+
+def test_showing_a_machine_as_json():
+    document = json.loads(foretrace("machines", "show", "jaguar-xt4", "--json").stdout)
+    assert document["schema"] == "foretrace.machines.show/1"
+    assert document["profile"]["core"]["source"]["clock_hz"] in document["profile"]["sources"]
+    assert document["hierarchy"] == "L1=65536/2/64,L2=524288/16/64,L3=2097152/32/64"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("machines", "show", "jaguar"), 74, "did you mean 'jaguar-xt4'?"),
+        (("machines", "check", "absent.toml"), 74, "absent.toml: cannot be read: No such file"),
+        (("machines", "--json", "show", "jaguar-xt4"), 2, "put --json behind show"),
+        (("calibrate",), 2, "Missing option"),
+        (("calibrate", "-o", "-", "--json"), 2, "name a file"),
+        (("calibrate", "-o", "/nowhere/here.toml"), 75, "no directory /nowhere"),
+    ],
+)
+def test_a_mistake_gets_one_line_and_its_exit_code(arguments, code, message):
+    result = foretrace(*arguments)
+    assert result.returncode == code
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_bad_profile_is_refused_with_its_name(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('schema = "foretrace.profile/1"\nclock = 3\n')
+    result = foretrace("machines", "check", str(path))
+    assert result.returncode == 74
+    assert f"{path}: unknown key 'clock'" in result.stderr
+
+
+def test_text_from_a_profile_cannot_act_on_the_terminal(tmp_path):
+    from msgspec.structs import replace
+
+    from foretrace.profiles.profile_file import write_profile
+
+    write_profile(replace(find("jaguar-xt4"), title="evil \x1b[2J title"), tmp_path / "evil.toml")
+    for verb in ("show", "check"):
+        assert "\x1b" not in foretrace("machines", verb, str(tmp_path / "evil.toml")).stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (format_bytes(0), "0 B"),
+        (format_bytes(196608), "192 KiB"),
+        (format_bytes(20400), "19.92 KiB"),
+        (format_bytes(1023), "1,023 B"),
+        (format_bytes_per_s(48e9), "48 GB/s"),
+        (format_bytes_per_s(23.08576e9), "23.1 GB/s"),
+        (format_bytes_per_s(999.9e6), "1 GB/s"),
+        (format_hz(2.13e9), "2.13 GHz"),
+        (format_count(12_345_678), "12.3 M"),
+        (format_count(7), "7"),
+        (format_seconds(0), "0 s"),
+        (format_seconds(85e-9), "85 ns"),
+        (format_seconds(1.41e-9), "1.41 ns"),
+        (format_seconds(0.9999), "1 s"),
+        (format_seconds(12.54), "12.5 s"),
+        (format_seconds(125), "2 min 5 s"),
+        (format_seconds(3600 * 3.2), "3 h 12 min"),
+        (format_seconds(-85e-9), "-85 ns"),
+        (format_seconds(float("inf")), "inf s"),
+    ],
+)
+def test_quantities_for_people(text, expected):
+    assert text == expected
