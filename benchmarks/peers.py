@@ -33,30 +33,38 @@ Wrap = Callable[[Sequence[str], Path], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Something that runs a program. `needs` is the executable without which it cannot."""
+    """Something that runs a program. `needs` is the executable without which it cannot.
+
+    `read_misses` reads the file that the tool has written, if the tool simulates caches.
+    """
 
     name: str
     needs: str | None
     wrap: Wrap
+    read_misses: Callable[[Path], tools.CacheMisses] | None = None
 
 
 TOOLS = (
     Tool("native", None, lambda command, _: list(command)),
     Tool("qemu", "qemu-x86_64", lambda command, _: ["qemu-x86_64", *command]),
-    Tool("cachegrind", "valgrind", tools.cachegrind_command),
-    Tool("foretrace", "qemu-x86_64", tools.trace_command),
+    Tool("cachegrind", "valgrind", tools.cachegrind_command, tools.cachegrind_misses),
+    Tool("foretrace", "qemu-x86_64", tools.trace_command, tools.simulated_misses),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One program under all tools; each cost is a median. Misses are None for a tool that is not installed."""
+    """One program under all tools. Each cost is a median.
+
+    `misses` are those of the tools that simulate caches, and `start_up_misses` those of a run with nothing to do, empty
+    unless the program has one.
+    """
 
     program: str
     command: tuple[str, ...]
     costs: dict[str, tools.Cost]
-    cachegrind_misses: tools.CacheMisses | None
-    foretrace_misses: tools.CacheMisses | None
+    misses: dict[str, tools.CacheMisses]
+    start_up_misses: dict[str, tools.CacheMisses]
 
     def ratio(self, tool: str, reference: str, clock: str = "cpu_s") -> float | None:
         """How many times the cost of `reference` a tool has, by wall clock or CPU time."""
@@ -64,33 +72,40 @@ class Comparison:
             return None
         return float(getattr(self.costs[tool], clock) / getattr(self.costs[reference], clock))
 
-    def difference(self, level: str) -> float | None:
-        """Our misses in `level` ("d1" or "ll") relative to cachegrind's, minus 1."""
-        if self.cachegrind_misses is None or self.foretrace_misses is None:
+    def misses_of_work(self, tool: str) -> tools.CacheMisses | None:
+        """Misses without those of the program's start, if that is known."""
+        if tool not in self.misses:
             return None
-        reference = getattr(self.cachegrind_misses, level)
-        return float(getattr(self.foretrace_misses, level) / reference - 1) if reference else None
+        return self.misses[tool] - self.start_up_misses.get(tool, tools.CacheMisses(0, 0))
+
+    def difference(self, level: str) -> float | None:
+        """Our misses of work in `level` ("d1" or "ll") relative to cachegrind's, minus 1."""
+        ours, reference = self.misses_of_work("foretrace"), self.misses_of_work("cachegrind")
+        if ours is None or reference is None or not getattr(reference, level):
+            return None
+        return float(getattr(ours, level) / getattr(reference, level) - 1)
 
 
 def compare(workload: programs.Workload, directory: Path, repetitions: int, available: Sequence[Tool]) -> Comparison:
     """Run a workload under each tool, `repetitions` times in turn."""
-    names = {tool.name for tool in available}
-    outputs = {tool.name: directory / f"{workload.name.split()[0]}.{tool.name}" for tool in available}
+    output = directory / "output"
     runs: dict[str, list[tools.Cost]] = {tool.name: [] for tool in available}
+    misses: dict[str, tools.CacheMisses] = {}
+    start_up_misses: dict[str, tools.CacheMisses] = {}
     for _ in range(repetitions):
         for tool in available:
-            runs[tool.name].append(tools.measure(tool.wrap(workload.command, outputs[tool.name])))
+            runs[tool.name].append(tools.measure(tool.wrap(workload.command, output)))
+            if tool.read_misses:
+                misses[tool.name] = tool.read_misses(output)
+    for tool in available:
+        if workload.start_up and tool.read_misses:
+            tools.measure(tool.wrap(workload.start_up, output))
+            start_up_misses[tool.name] = tool.read_misses(output)
     costs = {
         name: tools.Cost(statistics.median(c.wall_s for c in taken), statistics.median(c.cpu_s for c in taken))
         for name, taken in runs.items()
     }
-    cachegrind_misses = foretrace_misses = None
-    if "cachegrind" in names:
-        with outputs["cachegrind"].open() as lines:
-            cachegrind_misses = tools.read_cachegrind(lines)
-    if "foretrace" in names:
-        foretrace_misses = tools.simulated_misses(outputs["foretrace"])
-    return Comparison(workload.name, workload.command, costs, cachegrind_misses, foretrace_misses)
+    return Comparison(workload.name, workload.command, costs, misses, start_up_misses)
 
 
 def as_json(comparisons: Sequence[Comparison], missing: Sequence[str], repetitions: int) -> dict[str, Any]:
@@ -147,7 +162,12 @@ def speed_table(comparisons: Sequence[Comparison], available: Sequence[Tool]) ->
 
 def misses_table(comparisons: Sequence[Comparison]) -> Table:
     """Misses of both simulators."""
-    table = Table(title=f"Data misses, {tools.HIERARCHY}", title_justify="left")
+    table = Table(
+        title=f"Data misses, {tools.HIERARCHY}",
+        title_justify="left",
+        caption="* less those of a run on an empty input: cachegrind loads a library of its own into dynamic programs",
+        caption_justify="left",
+    )
     for header in (
         "program",
         "D1 cachegrind",
@@ -161,10 +181,11 @@ def misses_table(comparisons: Sequence[Comparison]) -> Table:
     for comparison in comparisons:
         cells = []
         for level in ("d1", "ll"):
-            for misses in (comparison.cachegrind_misses, comparison.foretrace_misses):
+            for tool in ("cachegrind", "foretrace"):
+                misses = comparison.misses_of_work(tool)
                 cells.append("-" if misses is None else f"{getattr(misses, level):,}")
             cells.append(_percent(comparison.difference(level)))
-        table.add_row(comparison.program, *cells)
+        table.add_row(comparison.program + (" *" if comparison.start_up_misses else ""), *cells)
     return table
 
 

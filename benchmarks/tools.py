@@ -72,6 +72,10 @@ class CacheMisses:
     d1: int
     ll: int
 
+    def __sub__(self, other: CacheMisses) -> CacheMisses:
+        """What is left without those of another run."""
+        return CacheMisses(self.d1 - other.d1, self.ll - other.ll)
+
 
 def read_cachegrind(lines: Iterable[str]) -> CacheMisses:
     """Read cachegrind's output file: the counters its `events:` line names, summed over the program in `summary:`.
@@ -131,3 +135,9 @@ def simulated_misses(signature: Path) -> CacheMisses:
     (hierarchy,) = foretrace_json("info", str(signature))["hierarchies"]
     first, last = hierarchy["levels"]
     return CacheMisses(d1=first["misses"], ll=last["misses"])
+
+
+def cachegrind_misses(output: Path) -> CacheMisses:
+    """Misses in an output file of cachegrind."""
+    with output.open() as lines:
+        return read_cachegrind(lines)

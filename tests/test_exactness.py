@@ -1,8 +1,10 @@
 """Simulated misses against an independent simulator, cachegrind, and address ranges against what a program prints.
 
-cachegrind differs from us in two known ways. It counts an instruction that reads and then writes the same place as one
+cachegrind differs from us in known ways. It counts an instruction that reads and then writes the same place as one
 read; the write hits what the read has just brought in, so accesses differ but misses do not. Its last level also holds
-instructions: a program's few code lines take some of the places that we give to data.
+instructions: a program's few code lines take some of the places that we give to data. And a dynamic program starts
+differently under each tool (cachegrind preloads a library; the loader chooses string functions by the CPU it sees),
+which matters where a program misses the last level a few thousand times in all: gzip is compared without its start.
 """
 
 import re
@@ -39,18 +41,25 @@ def test_cachegrind_summary_is_read_by_the_names_of_its_events():
         tools.read_cachegrind(["events: Ir\n", "summary: 100\n"])
 
 
+def misses_under_both(command, directory):
+    """Misses by cachegrind and by foretrace."""
+    output, signature = directory / "cachegrind.out", directory / "exact.sig"
+    tools.measure(tools.cachegrind_command(command, output))
+    tools.measure(tools.trace_command(command, signature))
+    return tools.cachegrind_misses(output), tools.simulated_misses(signature)
+
+
 @pytest.mark.parametrize("name", ["spmv", "triad", "updates", "mergesort", "gzip -6"])
 def test_misses_are_those_of_cachegrind(name, workloads, directory):
     need("valgrind", "valgrind")
     need("qemu-x86_64", "qemu-user")
-    command = workloads[name].command
-    output, signature = directory / "cachegrind.out", directory / "exact.sig"
-    tools.measure(tools.cachegrind_command(command, output))
-    tools.measure(tools.trace_command(command, signature))
-    with output.open() as lines:
-        expected = tools.read_cachegrind(lines)
-    found = tools.simulated_misses(signature)
+    workload = workloads[name]
+    expected, found = misses_under_both(workload.command, directory)
     assert found.d1 == pytest.approx(expected.d1, rel=TOLERANCE)
+    if workload.start_up:
+        expected_at_start, found_at_start = misses_under_both(workload.start_up, directory)
+        expected, found = expected - expected_at_start, found - found_at_start
+        assert found.d1 == pytest.approx(expected.d1, rel=TOLERANCE)
     assert found.ll == pytest.approx(expected.ll, rel=TOLERANCE)
 
 

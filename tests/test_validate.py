@@ -67,8 +67,8 @@ def comparison(**changes):
         "program": "x",
         "command": ("./x",),
         "costs": {"native": tools.Cost(2, 1), "cachegrind": tools.Cost(20, 10), "foretrace": tools.Cost(5, 4)},
-        "cachegrind_misses": tools.CacheMisses(1000, 0),
-        "foretrace_misses": tools.CacheMisses(1001, 0),
+        "misses": {"cachegrind": tools.CacheMisses(1000, 0), "foretrace": tools.CacheMisses(1001, 0)},
+        "start_up_misses": {},
     }
     return peers.Comparison(**(fields | changes))
 
@@ -81,8 +81,15 @@ def test_ratios_and_differences():
     assert x.difference("ll") is None  # relative to no misses at all
 
 
+def test_misses_of_the_start_are_taken_off():
+    x = comparison(start_up_misses={"cachegrind": tools.CacheMisses(500, 0), "foretrace": tools.CacheMisses(490, 0)})
+    assert x.difference("d1") == pytest.approx(511 / 500 - 1)
+
+
 def test_a_tool_that_is_not_installed_leaves_gaps():
-    x = comparison(costs={"native": tools.Cost(2, 1), "foretrace": tools.Cost(5, 4)}, cachegrind_misses=None)
+    x = comparison(
+        costs={"native": tools.Cost(2, 1), "foretrace": tools.Cost(5, 4)}, misses={"foretrace": tools.CacheMisses(1, 1)}
+    )
     assert x.ratio("foretrace", "cachegrind") is None
     assert x.difference("d1") is None
     document = peers.as_json([x], ["cachegrind"], 1)

@@ -16,20 +16,29 @@
 #define RATIO 4
 #define CLUSTERS 16
 
-#define DEFINE_LOOPS(type, suffix)                                                                         \
-    KERNEL static void scatter_##suffix(size_t n, type *A, const type *B, const uint32_t *index)           \
-    {                                                                                                      \
-        for (size_t i = 0; i < n; i++)                                                                     \
-            A[index[i]] = B[i];                                                                            \
-    }                                                                                                      \
-    KERNEL static void gather_##suffix(size_t n, const type *A, type *B, const uint32_t *index)            \
-    {                                                                                                      \
-        for (size_t i = 0; i < n; i++)                                                                     \
-            B[i] = A[index[i]];                                                                            \
-    }
+KERNEL static void scatter_4(size_t n, uint32_t *A, const uint32_t *B, const uint32_t *index)
+{
+    for (size_t i = 0; i < n; i++)
+        A[index[i]] = B[i];
+}
 
-DEFINE_LOOPS(uint32_t, 4)
-DEFINE_LOOPS(uint64_t, 8)
+KERNEL static void gather_4(size_t n, const uint32_t *A, uint32_t *B, const uint32_t *index)
+{
+    for (size_t i = 0; i < n; i++)
+        B[i] = A[index[i]];
+}
+
+KERNEL static void scatter_8(size_t n, uint64_t *A, const uint64_t *B, const uint32_t *index)
+{
+    for (size_t i = 0; i < n; i++)
+        A[index[i]] = B[i];
+}
+
+KERNEL static void gather_8(size_t n, const uint64_t *A, uint64_t *B, const uint32_t *index)
+{
+    for (size_t i = 0; i < n; i++)
+        B[i] = A[index[i]];
+}
 
 static void shuffle(uint32_t *index, size_t n, uint64_t *state)
 {
