@@ -13,6 +13,7 @@ from . import isa
 from .analysis import Analysis
 from .basic_blocks import BasicBlocks, find_basic_blocks
 from .idioms import IdiomFinder, Indirections
+from .line_table import LineTable
 from .loops import LoopForest, find_loops
 from .modules import ModuleMap
 from .raw_trace import RawTrace
@@ -68,6 +69,7 @@ class _Places:
         self.files = np.full(len(self.offsets), -1, np.int32)
         self.lines = np.zeros(len(self.offsets), np.int32)
         self._first_lines: dict[tuple[str, int], tuple[int, int]] = {}
+        self._tables: dict[str, tuple[int, LineTable]] = {}
         self._find_lines()
 
     def _locate(self, address: int) -> tuple[str, int]:
@@ -98,6 +100,7 @@ class _Places:
             starts = np.array(sorted(entries.get(module, ())), np.uint64)
             table = symbols.lines(np.concatenate([offsets[here], starts]))
             base = len(self.paths)
+            self._tables[module] = (base, table)
             self.paths.extend(table.paths)
             files, lines = table.find(offsets[here])
             self.files[here] = np.where(files >= 0, files + base, -1)
@@ -133,17 +136,28 @@ class _Places:
         own line: lines before that belong to functions expanded in line.
         """
         start = int(self._blocks.first[header])
+        file, line = int(self.files[start]), int(self.lines[start])
+        table = self._tables.get(self.modules[start])
+        if table is None:
+            return "", 0
+        base, rows = table
+        candidates: set[tuple[int, int]] = set()
+        for block in members:
+            begin, last = self.offsets[int(self._blocks.first[block])], int(self._blocks.first[block + 1]) - 1
+            end = self.offsets[last] + len(self._blocks.codes[last])
+            # Statements without code at the header's very start may come before the loop.
+            statements = rows.statements(begin, end, from_code=block == header)
+            candidates.update((number + base, at) for number, at in statements)
         function = self.functions[header]
-        first = self._first_lines.get((self.modules[start], function.start)) if function else None
-        positions = np.concatenate([np.asarray(self._blocks.instructions(block)) for block in members])
-        files, lines = self.files[positions], self.lines[positions]
-        if first is not None:
-            own = lines[(files == first[0]) & (lines >= first[1])]
-            if len(own):
-                return self.paths[first[0]], int(min(own, key=lambda line: (line == first[1], line)))
-        file = int(self.files[start])
-        own = lines[(files == file) & (lines > 0)]
-        return (self.paths[file], int(own.min())) if file >= 0 and len(own) else ("", 0)
+        own = self._first_lines.get((self.modules[start], function.start)) if function else None
+        if own is not None:
+            inside = [at for number, at in candidates if number == own[0] and at >= own[1]]
+            if inside:
+                return self.paths[own[0]], min(inside, key=lambda at: (at == own[1], at))
+        inside = [at for number, at in candidates if number == file and at > 0]
+        if file < 0:
+            return "", 0
+        return self.paths[file], min(inside, default=line)
 
     def notes(self) -> tuple[str, ...]:
         """What a reader of the signature has to know about what was not found."""

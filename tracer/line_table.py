@@ -26,13 +26,15 @@ class LineTable:
     """Rows sorted by address; each holds up to the next one's address.
 
     `addresses`: uint64 [rows]. `files`: int32 [rows], positions in `paths`, -1 for none. `lines`: int32
-    [rows], 0 for none.
+    [rows], 0 for none. `starts_statement`: bool [rows], recommended for a breakpoint; the others are of instructions
+    that the compiler moved.
     """
 
     paths: tuple[str, ...]
     addresses: npt.NDArray[np.uint64]
     files: npt.NDArray[np.int32]
     lines: npt.NDArray[np.int32]
+    starts_statement: npt.NDArray[np.bool_]
 
     def find(self, addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """File (position in `paths`, or -1) and line (or 0) of each address."""
@@ -52,8 +54,21 @@ class LineTable:
             row += 1
         return -1, 0
 
+    def statements(self, begin: int, end: int, *, from_code: bool = False) -> list[tuple[int, int]]:
+        """File and line of each statement that starts at an address in [begin, end).
 
-EMPTY = LineTable((), np.empty(0, np.uint64), np.empty(0, np.int32), np.empty(0, np.int32))
+        Statements without code are included, but with `from_code` not those ahead of the first instruction.
+        """
+        if from_code:
+            first = max(0, int(np.searchsorted(self.addresses, np.uint64(begin), side="right")) - 1)
+        else:
+            first = int(np.searchsorted(self.addresses, np.uint64(begin)))
+        last = int(np.searchsorted(self.addresses, np.uint64(end)))
+        rows = range(first, last)
+        return [(int(self.files[row]), int(self.lines[row])) for row in rows if self.starts_statement[row]]
+
+
+EMPTY = LineTable((), np.empty(0, np.uint64), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.bool_))
 
 
 def read_line_table(dwarf: DWARFInfo, addresses: npt.NDArray[np.uint64]) -> tuple[LineTable, list[str]]:
@@ -87,6 +102,11 @@ class _Rows:
         self.addresses = array("Q")
         self.files = array("i")
         self.lines = array("i")
+        self.statements = array("b")
+
+    def cut(self, length: int) -> None:
+        """Forget all rows but the first `length`."""
+        del self.addresses[length:], self.files[length:], self.lines[length:], self.statements[length:]
 
     def table(self, paths: tuple[str, ...]) -> LineTable:
         """Sort by address. The end of one sequence precedes another's start at the same address."""
@@ -94,7 +114,8 @@ class _Rows:
         files = np.array(self.files, np.int32)
         lines = np.array(self.lines, np.int32)
         order = np.lexsort((files >= 0, addresses))
-        return LineTable(paths, addresses[order], files[order], lines[order])
+        statements = np.array(self.statements, np.bool_)
+        return LineTable(paths, addresses[order], files[order], lines[order], statements[order])
 
 
 def _run(program: Any, numbers: dict[int, int], address_bytes: int, little: bool, rows: _Rows) -> None:
@@ -111,7 +132,8 @@ def _run(program: Any, numbers: dict[int, int], address_bytes: int, little: bool
     step = [line_base + (op - opcode_base) % line_range for op in range(256)]
     lengths = header["standard_opcode_lengths"]
     start = len(rows.addresses)
-    address, number, line = 0, numbers.get(1, -1), 1
+    default = header["default_is_stmt"] != 0
+    address, number, line, is_statement = 0, numbers.get(1, -1), 1, default
     position = 0
 
     def uleb() -> int:
@@ -129,6 +151,7 @@ def _run(program: Any, numbers: dict[int, int], address_bytes: int, little: bool
         rows.addresses.append(address & _ADDRESS_MASK)
         rows.files.append(file_number)
         rows.lines.append(min(max(line, 0), _MAX_LINE))
+        rows.statements.append(is_statement)
 
     while position < len(data):
         op = data[position]
@@ -143,12 +166,12 @@ def _run(program: Any, numbers: dict[int, int], address_bytes: int, little: bool
             code = data[position] if length else 0
             if code == 1:  # DW_LNE_end_sequence
                 while len(rows.addresses) > start and rows.addresses[-1] == address & _ADDRESS_MASK:  # empty rows
-                    rows.addresses.pop(), rows.files.pop(), rows.lines.pop()
+                    rows.cut(len(rows.addresses) - 1)
                 append(-1)
                 if rows.addresses[start] == 0:  # of a function that the linker dropped
-                    del rows.addresses[start:], rows.files[start:], rows.lines[start:]
+                    rows.cut(start)
                 start = len(rows.addresses)
-                address, number, line = 0, numbers.get(1, -1), 1
+                address, number, line, is_statement = 0, numbers.get(1, -1), 1, default
             elif code == 2:  # DW_LNE_set_address
                 address = int.from_bytes(data[position + 1 : position + 1 + address_bytes], order)
             position = following
@@ -163,12 +186,14 @@ def _run(program: Any, numbers: dict[int, int], address_bytes: int, little: bool
             line += value - (1 << bits) if value >> (bits - 1) else value
         elif op == 4:  # DW_LNS_set_file
             number = numbers.get(uleb(), -1)
+        elif op == 6:  # DW_LNS_negate_stmt
+            is_statement = not is_statement
         elif op == 8:  # DW_LNS_const_add_pc
             address += advance[255]
         elif op == 9:  # DW_LNS_fixed_advance_pc
             address += int.from_bytes(data[position : position + 2], order)
             position += 2
-        else:  # columns, statement and block marks, and what later versions add
+        else:  # columns, block marks, and what later versions add
             for _ in range(lengths[op - 1]):
                 uleb()
 
