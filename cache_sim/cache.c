@@ -143,11 +143,12 @@ static inline uint64_t move_to_front(uint64_t order, uint64_t way)
     return (order & older) | (order & newer) << 4 | way;
 }
 
-static inline __attribute__((always_inline)) size_t look_up_few(struct level *level, const touch *touches,
+static inline __attribute__((always_inline)) size_t look_up_few(struct level *shared, const touch *touches,
                                                                 size_t length, touch *out, unsigned vectors)
 {
     const size_t stride = vectors == 1 ? 32 : 64;
     const hint_vector lanes = {0, 1, 2, 3, 4, 5, 6, 7};
+    const struct level copy = *shared, *level = &copy; /* no store through `out` can change it */
     const uint32_t ways = level->ways;
     bool access_missed = level->access_missed;
     size_t num_out = 0;
@@ -180,7 +181,7 @@ static inline __attribute__((always_inline)) size_t look_up_few(struct level *le
         }
         num_out = miss(level, &touches[i], &access_missed, out, num_out);
     }
-    level->access_missed = access_missed;
+    shared->access_missed = access_missed;
     return num_out;
 }
 

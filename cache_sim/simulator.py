@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -94,32 +95,34 @@ class Simulator:
                 )
         if len(rows) and np.any(rows > np.uint64(np.iinfo(np.uint64).max) - columns[0]):
             raise ForetraceError("addresses: an access reaches beyond the end of a 64-bit address space")
-        try:
+        with _memory_checked():
             self._core.feed(rows, *(np.ascontiguousarray(np.broadcast_to(c, rows.shape)) for c in columns))
-        except MemoryError:
-            raise ForetraceError(f"memory ran out after {self.num_operations} memory operations") from None
 
     @property
     def num_operations(self) -> int:
         """One more than the largest operation id fed."""
-        return self._core.num_operations
+        with _memory_checked():
+            return self._core.num_operations
 
     def statistics(self) -> OperationStatistics:
         """Totals of each operation."""
-        table = np.frombuffer(self._core.statistics(), dtype=np.uint64).reshape(-1, 9)
-        return OperationStatistics(*(np.ascontiguousarray(column) for column in table.T))
+        with _memory_checked():
+            table = np.frombuffer(self._core.statistics(), dtype=np.uint64).reshape(-1, 9)
+            return OperationStatistics(*(np.ascontiguousarray(column) for column in table.T))
 
     def simulated(self) -> tuple[SimulatedHierarchy, ...]:
         """Misses of each operation, for each hierarchy in the order given."""
-        misses = [np.frombuffer(self._core.misses(i), dtype=np.uint64) for i in range(self._num_levels)]
-        return tuple(
-            SimulatedHierarchy(hierarchy, np.stack([misses[i] for i in indices], axis=1))
-            for hierarchy, indices in zip(self._hierarchies, self._level_indices, strict=True)
-        )
+        with _memory_checked():
+            misses = [np.frombuffer(self._core.misses(i), dtype=np.uint64) for i in range(self._num_levels)]
+            return tuple(
+                SimulatedHierarchy(hierarchy, np.stack([misses[i] for i in indices], axis=1))
+                for hierarchy, indices in zip(self._hierarchies, self._level_indices, strict=True)
+            )
 
     def reuse(self) -> ReuseHistograms | None:
         """Reuse distances of each operation; None if they were not asked for."""
-        result = self._core.reuse()
+        with _memory_checked():
+            result = self._core.reuse()
         if result is None:
             return None
         rate_shift, sampled_lines, data = result
@@ -137,6 +140,14 @@ class Simulator:
     @property
     def _num_levels(self) -> int:
         return 1 + max((i for indices in self._level_indices for i in indices), default=-1)
+
+
+@contextmanager
+def _memory_checked() -> Iterator[None]:
+    try:
+        yield
+    except MemoryError:
+        raise ForetraceError("memory ran out while simulating: simulate fewer or smaller caches") from None
 
 
 def _tree(hierarchies: Sequence[Hierarchy]) -> tuple[list[tuple[int, int, int, int]], list[list[int]]]:

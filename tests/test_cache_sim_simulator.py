@@ -1,6 +1,8 @@
 """The C core against the reference, hand-worked cases, and closed forms."""
 
 import gc
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 
@@ -52,7 +54,7 @@ def hierarchy_lists(draw: st.DrawFn) -> list[Hierarchy]:
     result: list[Hierarchy] = []
     for number in range(draw(st.integers(1, 3))):
         chosen: list[Level] = []
-        if result and draw(st.booleans()):
+        if len(result) > 0 and draw(st.booleans()):
             shared = draw(st.sampled_from(result)).levels
             chosen.extend(shared[: draw(st.integers(0, min(5, len(shared))))])
         shift = chosen[-1].line_bytes.bit_length() - 1 if chosen else draw(st.sampled_from([0, 2, 5, 6]))
@@ -250,3 +252,36 @@ def test_results_can_be_asked_for_while_another_thread_feeds() -> None:
             assert totals.last_exclusive[0] == totals.executions[0] * 8
     feeder.join()
     assert int(simulator.simulated()[0].misses[0, 0]) == (1 << 20) // 8
+
+
+OUT_OF_MEMORY = """
+import resource
+from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.simulator import Simulator
+from foretrace.errors import ForetraceError
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, resource.RLIM_INFINITY))
+for spec in ("L1=32K/8/64,LL=64G/16/64", "L1=64G/65536/64", "L1=64G/65536/1"):
+    try:
+        Simulator([Hierarchy.parse(spec)])
+    except ForetraceError as error:
+        print(error)
+simulator = Simulator([Hierarchy.parse("L1=32K/8/64")])
+for _ in range(2):
+    try:
+        simulator.feed(0, 8, 2**32 - 1)
+    except ForetraceError as error:
+        print(error)
+try:
+    simulator.statistics()
+except ForetraceError as error:
+    print(error)
+"""
+
+
+def test_memory_that_runs_out_is_an_error_of_one_line() -> None:
+    """In a process of its own, with too little address space. Counts are refused once a batch could not be counted."""
+    done = subprocess.run([sys.executable, "-c", OUT_OF_MEMORY], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 6
+    assert all("memory cannot hold" in line and f"={1 << 36}/" in line for line in lines[:3])
+    assert all("memory ran out" in line for line in lines[3:])
