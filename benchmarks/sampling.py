@@ -14,6 +14,8 @@ SETTLED_SAMPLES = 4
 SETTLED_SPREAD = 0.02
 """A measurement whose shortest samples lie this close together is not repeated further."""
 
+_ROUNDS_PART = 0.6  # of the progress told; the rest is for what takes longer to settle
+
 Progress = Callable[[float], None]
 
 
@@ -87,7 +89,7 @@ def measure(
         nonlocal done
         done += 1
         if progress is not None:
-            progress(min(1.0, max(done / steps if steps else 1.0, 0.0)) * 0.7)
+            progress(_ROUNDS_PART * done / steps)
 
     for measurement in measurements:
         measurement.tune(sample_s)
@@ -104,6 +106,7 @@ def measure(
             if measurement.reference or not measurement.settled:
                 measurement.sample()
         if progress is not None:
-            progress(0.7 + 0.3 * min(1.0, (clock() - sampled) / max(budget_s - (sampled - start), 1e-9)))
+            spent = (clock() - sampled) / max(budget_s - (sampled - start), 1e-9)
+            progress(_ROUNDS_PART + (1 - _ROUNDS_PART) * min(1.0, spent))
     if progress is not None:
         progress(1.0)
