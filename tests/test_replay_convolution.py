@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from replay_samples import CACHES, Program, measured_host, published_host, with_changes
 
 from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.results import ReuseHistograms
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import BandwidthPoint, Memory, Pattern
 from foretrace.replay.predict import predict
@@ -360,3 +361,29 @@ def test_misses_never_grow_outwards():
     levels = predict(program.signature(), measured_host()).hit_rates.levels
     assert [level.misses for level in levels] == [10, 10]
     assert np.isfinite(levels[1].hit_rate)
+
+
+def test_caches_that_were_not_simulated_are_estimated_from_reuse_distances():
+    """A loop over some 56 lines, each touched again after all others: it misses L1 (16 lines), hits L2 (128)."""
+    program = Program()
+    block = program.loop(10_000)
+    program.access(block, 10_000, (0, 0), size=64, pattern="strided", length=6400)
+    edges = np.array([0.0, 48.0, 64.0, np.inf])
+    reuse = ReuseHistograms(
+        line_bytes=64,
+        sampling_rate=1.0,
+        sampled_lines=100,
+        bin_edges=edges,
+        operation=np.array([0, 0], dtype=np.uint32),
+        bin=np.array([1, 3], dtype=np.uint16),
+        count=np.array([9900, 100], dtype=np.uint64),
+    )
+    signature = replace(program.signature(), hierarchies=(), reuse=reuse)
+    rates = predict(signature, measured_host()).hit_rates
+    assert str(rates.source) == "estimated from reuse distances"
+    first, second = rates.levels
+    assert first.hit_rate == pytest.approx(0, abs=0.01)
+    assert second.misses < 0.2 * second.accesses
+    sampled = replace(signature, reuse=replace(reuse, sampling_rate=0.01))
+    assert predict(sampled, measured_host()).high_s > predict(signature, measured_host()).high_s
+    assert predict(sampled, measured_host()).low_s < predict(signature, measured_host()).low_s
