@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import mmap
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -154,7 +155,7 @@ def _profile(
         latency=latency,
         gather_scatter=gather_scatter_curves(memory, _MEASURED),
         notes=(
-            "Measured on one core with the others as they were. Clock and rates are those under this load.",
+            "Measured on one core, with the others as they were: the figures are those of the least disturbed moments.",
             "Gather/scatter bandwidth counts the bytes gathered or scattered; its time includes loading the index "
             "(4 bytes an element) and moving the dense array (8 bytes).",
             *_effective_sizes(levels, latency),
@@ -225,7 +226,7 @@ def _memory(
     memory: Mapping[Point, Measurement],
 ) -> Memory:
     latency_s = _latencies(levels, latency)[-1]
-    source = {}
+    source = {"page_bytes": _SYSTEM}
     if total_bytes is not None:
         source["size_bytes"] = _SYSTEM
     bandwidth = None
@@ -233,7 +234,13 @@ def _memory(
         largest = max(p.size_bytes for p in memory)
         bandwidth = rounded(2 * ELEMENT_BYTES / memory[Point("load16", largest)].best_s)
         source |= {"latency_s": _MEASURED, "core_read_bandwidth_bytes_per_s": _MEASURED}
-    return Memory(source=source, size_bytes=total_bytes, latency_s=latency_s, core_read_bandwidth_bytes_per_s=bandwidth)
+    return Memory(
+        source=source,
+        size_bytes=total_bytes,
+        latency_s=latency_s,
+        core_read_bandwidth_bytes_per_s=bandwidth,
+        page_bytes=mmap.PAGESIZE,
+    )
 
 
 def _effective_sizes(levels: Sequence[CacheFacts], latency: Sequence[LatencyPoint]) -> list[str]:
