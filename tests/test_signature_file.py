@@ -1,0 +1,124 @@
+"""Signature files: what is written is read back; what is damaged or hostile is refused in one line."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import random
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
+from foretrace.errors import OutputError, SignatureError
+from foretrace.tracer.signature import AddressRange, Signature, merge_ranges
+from foretrace.tracer.signature_file import read_signature, write_signature
+from foretrace.tracer.tracing import trace_binary
+
+GATHER = r"""
+#include <stdio.h>
+static double a[4096], b[1024]; static int index[1024];
+int main(void) {
+    for (int i = 0; i < 1024; i++) index[i] = (i * 37) % 4096;
+    for (int i = 0; i < 1024; i++) b[i] = a[index[i]];
+    return b[5] != 0;
+}"""
+
+
+@pytest.fixture(scope="module")
+def signature(compile_c: Callable[..., Path]) -> Signature:
+    return trace_binary([str(compile_c(GATHER, "-O1"))], [DEFAULT_HIERARCHY]).signature
+
+
+@pytest.fixture
+def file(signature: Signature, tmp_path: Path) -> Path:
+    write_signature(signature, tmp_path / "s.sig")
+    return tmp_path / "s.sig"
+
+
+def test_round_trip(signature: Signature, file: Path) -> None:
+    read = read_signature(file)
+    assert signature.idioms, "the program has a gather to keep"
+    for name in ("provenance", "blocks", "operations", "loops", "idioms", "totals"):
+        assert getattr(read, name) == getattr(signature, name)
+    assert np.array_equal(read.edges, signature.edges)
+    assert [h.hierarchy for h in read.hierarchies] == [h.hierarchy for h in signature.hierarchies]
+    assert all(np.array_equal(a.misses, b.misses) for a, b in zip(read.hierarchies, signature.hierarchies, strict=True))
+    assert read.reuse is not None
+    assert signature.reuse is not None
+    for field in dataclasses.fields(signature.reuse):
+        assert np.array_equal(getattr(read.reuse, field.name), getattr(signature.reuse, field.name))
+
+
+def test_an_existing_file_is_kept(signature: Signature, file: Path) -> None:
+    before = file.read_bytes()
+    with pytest.raises(OutputError, match="--force"):
+        write_signature(signature, file)
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE VIEW extra AS SELECT 1",
+        "CREATE TRIGGER t AFTER INSERT ON blocks BEGIN DELETE FROM loops; END",
+        "DROP TABLE misses",
+        "CREATE INDEX i ON blocks (line)",
+        "UPDATE blocks SET executions = -1",
+        "UPDATE blocks SET executions = 'many'",
+        "UPDATE blocks SET executions = 1.5",
+        "UPDATE blocks SET loop_id = 100000",
+        "UPDATE memory_operations SET block_id = 100000",
+        "UPDATE memory_operations SET index_operation = 100000",
+        "UPDATE memory_operations SET first = last_exclusive + 1",
+        "UPDATE loops SET parent_id = loop_id",
+        "UPDATE edges SET source_block_id = 1000000",
+        "UPDATE idiom_operations SET operation_id = -3",
+        "UPDATE idioms SET kind = 'explode'",
+        "UPDATE misses SET level = 9",
+        "UPDATE reuse SET sampling_rate = 0",
+        "UPDATE reuse_bins SET lower_edge_lines = 5",
+        "UPDATE levels SET ways = 0",
+        "DELETE FROM provenance",
+        "UPDATE provenance SET record = '{\"command\": 7}'",
+        "DELETE FROM blocks WHERE block_id = 3",
+    ],
+)
+def test_what_is_not_a_signature_is_refused(statement: str, file: Path) -> None:
+    with closing(sqlite3.connect(file)) as database:
+        database.execute(statement)
+        database.commit()
+    with pytest.raises(SignatureError, match=str(file)):
+        read_signature(file)
+
+
+def test_random_damage_never_does_more_than_raise(file: Path) -> None:
+    data = file.read_bytes()
+    chance = random.Random(7)
+    for _ in range(150):
+        damaged = bytearray(data)
+        for _ in range(chance.choice([1, 10, 200])):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        file.write_bytes(damaged[: chance.choice([len(damaged), chance.randrange(len(damaged))])])
+        try:
+            read = read_signature(file)
+        except SignatureError as error:
+            assert str(file) in str(error)
+        else:
+            assert len(read.blocks) > 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 200), st.integers(1, 30)), max_size=30))
+def test_merged_ranges_cover_the_same_bytes_and_do_not_overlap(pairs: list[tuple[int, int]]) -> None:
+    ranges = [AddressRange(first, first + length) for first, length in pairs]
+    merged = merge_ranges(ranges)
+    assert {b for r in ranges for b in range(r.first, r.last_exclusive)} == {
+        b for r in merged for b in range(r.first, r.last_exclusive)
+    }
+    assert all(a.last_exclusive <= b.first for a, b in itertools.pairwise(merged))
