@@ -12,6 +12,9 @@ from setuptools.command.build_ext import build_ext
 
 WARNINGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
 
+AGENT_PARTS = ["blocks", "hooks", "index", "numpy", "record", "sparse", "templates", "ufunc"]
+AGENT_HEADERS = ["", "_blocks", "_hooks", "_numpy"]
+
 
 class SharedObject(Extension):
     """A shared object without Python in it, loaded by another program (QEMU) and not imported."""
@@ -53,8 +56,8 @@ setup(
         ),
         Extension(
             "foretrace.tracer._pyagent",
-            sources=["tracer/_pyagent.c", "tracer/pyagent_numpy.c", "tracer/writer.c"],
-            depends=["tracer/stream.h", "tracer/writer.h", "tracer/pyagent.h"],
+            sources=["tracer/_pyagent.c", "tracer/writer.c", *(f"tracer/pyagent_{part}.c" for part in AGENT_PARTS)],
+            depends=["tracer/stream.h", "tracer/writer.h", *(f"tracer/pyagent{part}.h" for part in AGENT_HEADERS)],
             extra_compile_args=WARNINGS,
         ),
         Extension(

@@ -42,7 +42,10 @@ class RawPythonBlock:
 
 @dataclass(frozen=True, slots=True)
 class RawArrayOperation:
-    """An array operation of a Python program. Its operands are the operations `first_operand` and up."""
+    """An array operation of a Python program.
+
+    Of its operands, those `indexed` are gathered or scattered, through the indices that those marked `index` load.
+    """
 
     array_operation_id: int
     block_id: int
@@ -52,6 +55,7 @@ class RawArrayOperation:
     operand_sizes: tuple[int, ...]
     operand_is_store: tuple[bool, ...]
     operand_is_indexed: tuple[bool, ...]
+    operand_is_index: tuple[bool, ...]
     executions: int
     points: int
 

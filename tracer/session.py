@@ -230,7 +230,8 @@ class Session:
             RawArrayOperation(
                 number, entry.block_id, entry.name, entry.flops_per_point, entry.int_ops_per_point,
                 tuple(o.size_bytes for o in entry.operands), tuple(o.is_store for o in entry.operands),
-                tuple(o.is_indexed for o in entry.operands), counts[1], counts[2],
+                tuple(o.is_indexed for o in entry.operands), tuple(o.is_index for o in entry.operands),
+                counts[1], counts[2],
             )
             for number, (entry, counts) in enumerate(zip(table.operations, arrays, strict=False), 1)
         )  # fmt: skip

@@ -160,7 +160,8 @@ struct ft_operand {
     uint16_t size_bytes;
     uint8_t is_store;
     uint8_t is_indexed; /* its address comes from the index payload: a gather (load) or scatter (store) */
-    uint32_t padding;
+    uint8_t is_index;   /* a load of the indices that the indexed operands' addresses are computed from */
+    uint8_t padding[3];
 };
 
 struct ft_side_operation {

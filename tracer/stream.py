@@ -20,7 +20,7 @@ ENTRY = struct.Struct("<II")
 BLOCK = struct.Struct("<IIIIQ")
 PYBLOCK = struct.Struct("<IIIIIIIIII")
 OPERATION = struct.Struct("<IIIIIIII")
-OPERAND = struct.Struct("<HBBI")
+OPERAND = struct.Struct("<HBBB3x")
 OPERATION_BYTES = OPERATION.size + MAX_OPERANDS * OPERAND.size
 
 
@@ -59,6 +59,7 @@ class OperandEntry:
     size_bytes: int
     is_store: bool
     is_indexed: bool
+    is_index: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +103,8 @@ def _python_block(entry: bytes) -> PythonBlockEntry:
 def _operation(entry: bytes) -> OperationEntry:
     _, _, _, block_id, n_operands, name_bytes, flops, int_ops = OPERATION.unpack_from(entry)
     operands = tuple(
-        OperandEntry(size, bool(store), bool(indexed))
-        for size, store, indexed, _ in OPERAND.iter_unpack(entry[OPERATION.size : OPERATION_BYTES])
+        OperandEntry(size, bool(store), bool(indexed), bool(index))
+        for size, store, indexed, index in OPERAND.iter_unpack(entry[OPERATION.size : OPERATION_BYTES])
     )
     name = _text(entry[OPERATION_BYTES : OPERATION_BYTES + name_bytes])
     return OperationEntry(block_id, name, flops, int_ops, operands[:n_operands])

@@ -1,0 +1,105 @@
+/* The Python agent: what lives inside a traced Python program, and how its parts meet.
+ *
+ *   _pyagent.c          the extension module: attaches the stream, runs the program as Python itself would
+ *   pyagent_blocks.c    which block of bytecode runs (a C trace function), threads
+ *   pyagent_hooks.c     replaces entries of method tables; sees extension modules being loaded
+ *   pyagent_numpy.c     NumPy's type slots, ufuncs and method tables
+ *   pyagent_index.c     what a subscript, take, put or add.at touches
+ *   pyagent_templates.c what a ufunc, a reduction, a copy, a product touches
+ *   pyagent_sparse.c    what SciPy's sparse matrix products touch
+ *   pyagent_record.c    bulk records: ordering, coalescing, splitting (without Python.h)
+ *
+ * Everything here runs with the GIL held, which is the only lock. The agent holds no reference to the program's objects
+ * beyond a call, never raises, and changes no result.
+ */
+#ifndef FORETRACE_PYAGENT_H
+#define FORETRACE_PYAGENT_H
+
+#include "writer.h"
+
+#define AGENT_MAX_DIMS 16 /* of an array operation before coalescing */
+
+/* A Python frame that runs, innermost last. `frame` identifies it and is never dereferenced. */
+struct agent_frame {
+    const void *frame;
+    uint32_t block;      /* the block it is in */
+    uint32_t charged;    /* the block that array operations are charged to while it is innermost */
+    uint32_t hook_depth; /* of the thread when it was called */
+};
+
+struct agent_thread {
+    struct ft_cursor *cursor; /* NULL until the thread's first word */
+    uint32_t charged;         /* the block that array operations are charged to; 0: not known */
+    uint32_t hook_depth;      /* hooked calls in progress in the innermost frame: only the outermost is recorded */
+    struct agent_frame *frames;
+    uint32_t n_frames, frames_capacity;
+};
+
+extern _Thread_local struct agent_thread agent_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Gives the thread its cursor. NULL when out of memory. */
+struct ft_cursor *agent_open_cursor(void);
+
+static inline struct ft_cursor *agent_cursor(void)
+{
+    return agent_thread.cursor ? agent_thread.cursor : agent_open_cursor();
+}
+
+/* The block that this thread's array operations are charged to, 0 if there is none: the one that runs, or, where that is
+ * NumPy's or SciPy's own Python code, the innermost one of whoever called it. */
+uint32_t agent_charged_block(void);
+
+/* An array operation ran whose accesses are not, or not all, in the stream. */
+static inline void agent_unseen(void)
+{
+    atomic_fetch_add_explicit(&ft_writer_header()->unseen_calls, 1, memory_order_relaxed);
+}
+
+/* ---- bulk records (pyagent_record.c) ---------------------------------------------------------------------------- */
+
+struct agent_operand {
+    uint64_t base;
+    int64_t stride[AGENT_MAX_DIMS];
+    uint16_t size_bytes;
+    bool store, indexed, is_index; /* as in struct ft_operand */
+};
+
+/* One array operation: see "A bulk record" in stream.h. `name` is told apart by address. Dimensions count from the
+ * outermost. `continued` marks a further record of an operation already begun. */
+struct agent_bulk {
+    const char *name;
+    uint32_t flops, int_ops; /* per point */
+    uint32_t n_dims, n_operands;
+    bool continued;
+    int64_t extent[AGENT_MAX_DIMS];
+    struct agent_operand operand[FT_MAX_OPERANDS];
+};
+
+/* Where indexed operands find their index: `next` writes the byte offsets of the next `count` points. */
+struct agent_index {
+    void (*next)(struct agent_index *index, int64_t *offsets, int64_t count);
+};
+
+/* Starts a bulk over `n_dims` dimensions of the given extents; 0 dimensions are one point. */
+void agent_bulk_begin(struct agent_bulk *bulk, const char *name, uint32_t n_dims, const int64_t *extents);
+
+/* Adds an operand with a stride for each dimension. */
+struct agent_operand *agent_bulk_add(struct agent_bulk *bulk, const void *base, const int64_t *strides,
+                                     int64_t size_bytes, bool store);
+
+/* Adds an operand whose offsets come from the index. */
+void agent_bulk_add_indexed(struct agent_bulk *bulk, const void *base, int64_t size_bytes, bool store);
+
+/* Orders dimensions as NumPy's iterator does: largest strides outermost, none negative. Not for indexed bulks. */
+void agent_bulk_order(struct agent_bulk *bulk);
+
+/* Drops dimensions of extent 1 and joins neighbours that are one run for every operand. Writing does it too. */
+void agent_bulk_coalesce(struct agent_bulk *bulk);
+
+/* Writes the bulk, in as many records as it takes. `index` may be NULL if no operand is indexed. */
+void agent_bulk_write(struct agent_bulk *bulk, struct agent_index *index);
+
+/* One access, as an operation of its own. */
+void agent_write_access(const char *name, const void *address, int64_t size_bytes, bool store);
+
+#endif

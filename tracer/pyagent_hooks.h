@@ -1,0 +1,30 @@
+/* Replacing what method tables point at. Needs Python.h included first. */
+#ifndef FORETRACE_PYAGENT_HOOKS_H
+#define FORETRACE_PYAGENT_HOOKS_H
+
+#include "pyagent.h"
+
+/* A hooked call that has succeeded. Keywords come as names for the values behind `args`, or as a dict. */
+struct agent_call {
+    const char *name;
+    PyObject *self;
+    PyObject *const *args;
+    Py_ssize_t n_args;
+    PyObject *kwnames;
+    PyObject *kwargs;
+    PyObject *result;
+};
+
+/* Writes what a call has touched. Raises nothing, calls no Python code. */
+typedef void (*agent_template)(const struct agent_call *call);
+
+/* Hooks a built-in function or method. False if it is something else, or there are too many. */
+bool agent_hook_callable(PyObject *callable, const char *name, agent_template template);
+
+/* A call's argument, by position or keyword; NULL if it was not given. */
+PyObject *agent_argument(const struct agent_call *call, Py_ssize_t position, const char *keyword);
+
+/* Installs the hooks on the interpreter itself: threads, exit, foreign tracers, loading of extension modules. */
+bool agent_hooks_init(void);
+
+#endif

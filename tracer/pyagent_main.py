@@ -1,0 +1,66 @@
+"""Runs inside the traced program's interpreter, before the program: loads the agent, then gets out of the way.
+
+    python pyagent_main.py --fd N --agent PATH -- SCRIPT ARGS...
+    python pyagent_main.py --fd N --agent PATH -m MODULE ARGS...
+
+It leaves `sys` as the program alone would find it, and runs the program with no frame of ours above its first.
+"""
+
+import sys
+
+_ARGUMENTS = 5  # this file, --fd, N, --agent, PATH
+
+
+def _load_agent(path):
+    import _frozen_importlib
+    import _imp
+
+    agent = _imp.create_dynamic(_frozen_importlib.ModuleSpec("_foretrace._pyagent", None, origin=path))
+    _imp.exec_dynamic(agent)
+    return agent
+
+
+def _forget_ourselves():
+    """Take our own arguments, our directory and what looking for it left behind out of `sys`."""
+    skipped = _ARGUMENTS + (sys.argv[_ARGUMENTS] == "--")
+    position = len(sys.orig_argv) - len(sys.argv)
+    del sys.orig_argv[position : position + skipped]
+    sys.path_importer_cache.pop(sys.argv[0], None)
+    if not sys.flags.safe_path:
+        del sys.path[0]
+    del sys.argv[:skipped]
+
+
+def _set_first_path(agent, name, is_module):
+    """Set sys.path[0] as the interpreter does; returns whether `name` is a directory or an archive with a program."""
+    import posix
+
+    if not is_module and agent.importable(name):
+        sys.path.insert(0, name)
+        return True
+    if not sys.flags.safe_path:
+        from posixpath import dirname, realpath
+
+        sys.path.insert(0, posix.getcwd() if is_module else dirname(realpath(name)))
+    return False
+
+
+def _main():
+    fd, agent_path = int(sys.argv[2]), sys.argv[4]
+    modules = set(sys.modules)
+    agent = _load_agent(agent_path)
+    is_module = sys.argv[_ARGUMENTS] == "-m"
+    _forget_ourselves()
+    if is_module:
+        name = sys.argv.pop(1)
+    else:
+        name = sys.argv[0]
+    is_package = _set_first_path(agent, name, is_module)
+    for module in set(sys.modules) - modules:
+        del sys.modules[module]
+    agent.attach(fd, (_main.__code__, sys._getframe(1).f_code))
+    return agent.run("__main__" if is_package else name, is_module or is_package, not is_package)
+
+
+if _main() and getattr(sys, "last_type", None) is not KeyboardInterrupt:
+    raise SystemExit(1)

@@ -1,0 +1,62 @@
+"""The engine for Python programs: the interpreter that runs foretrace, with our agent in it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from foretrace.errors import EngineError, ProgramError
+
+_BOOTSTRAP = Path(__file__).with_name("pyagent_main.py")
+
+
+def _agent_path() -> str:
+    spec = importlib.util.find_spec("foretrace.tracer._pyagent")
+    if spec is None or spec.origin is None:
+        raise EngineError("the Python agent is not built; install foretrace again (pip install ., or make dev)")
+    return spec.origin
+
+
+def _check_script(script: str) -> None:
+    path = Path(script)
+    if not path.exists():
+        raise ProgramError(f"{script}: no such file")
+    if path.is_dir() and not (path / "__main__.py").exists() and not (path / "__main__.pyc").exists():
+        raise ProgramError(f"{script}: is a directory without a __main__.py, not a program")
+    if not os.access(path, os.R_OK):
+        raise ProgramError(f"{script}: may not be read")
+
+
+class PythonEngine:
+    """Runs one script, or one module as `python -m` does. Satisfies `session.Engine`.
+
+    Raises:
+        ProgramError: there is no such script.
+        EngineError: the agent is not built.
+    """
+
+    mmap_call = mprotect_call = 0
+
+    def __init__(self, target: str, arguments: Sequence[str], *, is_module: bool) -> None:
+        """`target` is the script's path, or the module's name."""
+        if not is_module:
+            _check_script(target)
+        self._program = [("-m" if is_module else "--"), target, *arguments]
+        self._agent = _agent_path()
+        self.name = f"settrace, {platform.python_implementation()} {platform.python_version()}"
+        self.guest = "python"
+
+    def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:
+        """See `session.Engine`. The interpreter gets the options (-X, -W, -I, ...) that we were started with."""
+        options: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        agent = ["--fd", str(stream_fd), "--agent", self._agent]
+        return sys.executable, [sys.executable, *options, str(_BOOTSTRAP), *agent, *self._program], dict(os.environ)
+
+    def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
+        """See `session.Engine`. Nothing here is a machine instruction."""
+        return 0
