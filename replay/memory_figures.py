@@ -297,7 +297,7 @@ class _Source:
         time = point.access_bytes / point.bandwidth_bytes_per_s
         rest = 1.0
         for nearer in range(level):
-            share = (self.size_bytes(nearer) - self.size_bytes(nearer - 1)) / point.working_set_bytes
+            share = max(self.size_bytes(nearer) - self.size_bytes(nearer - 1), 0) / point.working_set_bytes
             time -= share * times[TYPICAL, nearer]
             rest -= share
         return max(time / max(rest, 0.05), times[TYPICAL, level - 1] if level else 0.0)

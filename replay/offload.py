@@ -209,14 +209,14 @@ def reason(run: HostRun, accelerator: Accelerator, candidate: Candidate, decisio
     """Why the loop goes to the accelerator or stays, in one sentence."""
     if decision.refusal or decision.cost is None:
         return decision.refusal
-    cost = decision.cost
+    cost, entries = decision.cost, candidate.region.entries
     bandwidth = accelerator.bandwidth_bytes_per_s(candidate.kinds, candidate.range_bytes) or 0.0
     parts = (
-        ("queueing", cost.queue_s),
-        (f"{candidate.region.entries:,} launches", cost.launch_s),
-        ("transfers", cost.transfer_s),
-        (f"{format_bytes(candidate.moved_bytes)} at {format_bytes_per_s(bandwidth)}", cost.kernel_s),
-        ("arithmetic left on the host", cost.arithmetic_s),
+        ("in the queue", cost.queue_s),
+        (f"for {entries:,} launch{'es' if entries > 1 else ''}", cost.launch_s),
+        ("for transfers", cost.transfer_s),
+        (f"for {format_bytes(candidate.moved_bytes)} at {format_bytes_per_s(bandwidth)}", cost.kernel_s),
+        ("for arithmetic left on the host", cost.arithmetic_s),
     )
     taxes = " + ".join(f"{format_seconds(seconds)} {name}" for name, seconds in parts if seconds)
     bound = run.times.bound_by[candidate.index]
@@ -225,7 +225,7 @@ def reason(run: HostRun, accelerator: Accelerator, candidate: Candidate, decisio
         return f"host is faster: {host} against {taxes}"
     text = f"{host} against {taxes}"
     if not accelerator.launch_known:
-        most = (decision.host_s - cost.total_s) / candidate.region.entries
+        most = (decision.host_s - cost.total_s) / entries
         text += f"; pays while a launch costs less than {format_seconds(most)}"
     return text
 
