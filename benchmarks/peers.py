@@ -20,10 +20,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from foretrace.errors import ForetraceError
+from foretrace.terminal import console
 
 from . import programs, tools
 
@@ -140,52 +140,34 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:+.4%}"
 
 
-def speed_table(comparisons: Sequence[Comparison], available: Sequence[Tool]) -> Table:
-    """Seconds under each tool, and foretrace's as a multiple of the others'."""
-    table = Table(title="Cost: wall clock / CPU seconds (all processes together), medians", title_justify="left")
-    table.add_column("program")
-    for tool in available:
-        table.add_column(tool.name, justify="right")
-    for header in ("wall: of cachegrind", "of native", "CPU: of cachegrind", "of native"):
-        table.add_column(header, justify="right")
-    for comparison in comparisons:
-        costs = [comparison.costs[tool.name] for tool in available]
-        ratios = [
-            comparison.ratio("foretrace", reference, clock)
-            for clock in ("wall_s", "cpu_s")
-            for reference in ("cachegrind", "native")
-        ]
-        cells = [f"{cost.wall_s:.2f} / {cost.cpu_s:.2f}" for cost in costs]
-        table.add_row(comparison.program, *cells, *map(_times, ratios))
+def _table(title: str, *headings: str) -> Table:
+    """A table whose first heading is on the left, the others on the right."""
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == headings[0] else "right", no_wrap=True)
     return table
 
 
-def misses_table(comparisons: Sequence[Comparison]) -> Table:
-    """Misses of both simulators."""
-    table = Table(
-        title=f"Data misses, {tools.HIERARCHY}",
-        title_justify="left",
-        caption="* less those of a run on an empty input: cachegrind loads a library of its own into dynamic programs",
-        caption_justify="left",
-    )
-    for header in (
-        "program",
-        "D1 cachegrind",
-        "D1 foretrace",
-        "difference",
-        "LL cachegrind",
-        "LL foretrace",
-        "difference",
-    ):
-        table.add_column(header, justify="left" if header == "program" else "right")
+def cost_table(title: str, clock: str, comparisons: Sequence[Comparison], available: Sequence[Tool]) -> Table:
+    """Seconds under each tool by one clock, and foretrace's as a multiple of cachegrind's and of none's."""
+    table = _table(title, "program", *(tool.name for tool in available), "/ cachegrind", "/ native")
     for comparison in comparisons:
-        cells = []
-        for level in ("d1", "ll"):
-            for tool in ("cachegrind", "foretrace"):
-                misses = comparison.misses_of_work(tool)
-                cells.append("-" if misses is None else f"{getattr(misses, level):,}")
-            cells.append(_percent(comparison.difference(level)))
-        table.add_row(comparison.program + (" *" if comparison.start_up_misses else ""), *cells)
+        costs = [f"{getattr(comparison.costs[tool.name], clock):.2f}" for tool in available]
+        ratios = [comparison.ratio("foretrace", reference, clock) for reference in ("cachegrind", "native")]
+        table.add_row(comparison.program, *costs, *map(_times, ratios))
+    return table
+
+
+def misses_table(level: str, comparisons: Sequence[Comparison]) -> Table:
+    """Misses of both simulators in one level."""
+    table = _table(
+        f"Data misses in {level.upper()} of {tools.HIERARCHY}", "program", "cachegrind", "foretrace", "difference"
+    )
+    for comparison in comparisons:
+        work = [comparison.misses_of_work(tool) for tool in ("cachegrind", "foretrace")]
+        counts = ["-" if misses is None else f"{getattr(misses, level):,}" for misses in work]
+        name = comparison.program + (" *" if comparison.start_up_misses else "")
+        table.add_row(name, *counts, _percent(comparison.difference(level)))
     return table
 
 
@@ -200,26 +182,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     repetitions = options.repetitions or (1 if options.quick else 3)
 
-    console = Console()
+    out = console()
     missing = [tool.name for tool in TOOLS if tool.needs and not shutil.which(tool.needs)]
     available = [tool for tool in TOOLS if tool.name not in missing]
     for name in missing:
-        console.print(f"Left out: {name} is not installed.", highlight=False)
+        out.print(f"Left out: {name} is not installed.")
     try:
         with tempfile.TemporaryDirectory(prefix="foretrace-bench-") as name:
             directory = Path(name)
             comparisons = []
             for workload in programs.five_workloads(directory, quick=options.quick):
-                with console.status(f"{workload.name}, {repetitions} x {len(available)} runs"):
+                with out.status(f"{workload.name}, {repetitions} x {len(available)} runs"):
                     comparisons.append(compare(workload, directory, repetitions, available))
     except ForetraceError as error:
         print(f"make bench: error: {error}", file=sys.stderr)
         return error.exit_code
-    console.print(speed_table(comparisons, available))
-    console.print(misses_table(comparisons))
+    report = [
+        cost_table("Wall clock, seconds (median)", "wall_s", comparisons, available),
+        cost_table("CPU time of all processes, seconds (median)", "cpu_s", comparisons, available),
+        misses_table("d1", comparisons),
+        misses_table("ll", comparisons),
+    ]
+    for table in report:
+        out.print(table)
+        out.print()
+    out.print("* without the misses of a run on an empty input: dynamic programs start differently under cachegrind.")
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(as_json(comparisons, missing, repetitions), indent=2) + "\n")
-    console.print(f"Written to {options.output}", highlight=False)
+    out.print(f"Written to {options.output}")
     return 0
 
 
