@@ -1,9 +1,9 @@
 /* Exact LRU simulation of a forest of cache levels, a batch at a time and level by level.
  *
  * A batch passes through a whole level before the next level sees anything of it: each level turns a list of touches
- * (accesses that are looked up, one line each) into the shorter list of those that missed, which its children read. This is exact, as no
- * level influences the one above it. Lists have at most LIST_CAPACITY touches; an access of many lines may be spread over
- * several, so what must be remembered of an unfinished access (`access_missed`) lives in the level.
+ * (accesses that are looked up, one line each) into the shorter list of those that missed, which its children read. This
+ * is exact, as no level influences the one above it. Lists have at most LIST_CAPACITY touches; an access of many lines
+ * may be spread over several, so what must be remembered of an unfinished access (`access_missed`) lives in the level.
  *
  * Roots see every access, and most accesses touch the line that was touched last in its set. `newest` holds that line for
  * each set, and such accesses, which change nothing, are dropped before the look-up proper, without a branch that a
@@ -12,7 +12,7 @@
  * A set is kept in one of three forms, by its number of ways. All use keys (line + 1; 0 marks an empty way), so that
  * zeroed memory is an empty cache and a large cache costs only the sets that are used.
  *
- *   up to 16    `order` holds the way numbers, 4 bits each, most recently used lowest, XOR-ed with the identity permutation.
+ *   up to 16    `order` holds the way numbers, 4 bits each, most recently used lowest; 0 stands for IDENTITY_ORDER.
  *               `hints` holds 15 bits of a hash of each way's key, 0 if empty, so that one vector comparison finds the
  *               way; `keys` decides. Lines never move between ways.
  *   up to 64    `keys` in order of use, most recent first.
@@ -37,7 +37,6 @@
 #define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / golden ratio, odd */
 #define HINTS 8u                                 /* in a vector */
 
-#define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 __extension__ typedef unsigned __int128 uint128;
@@ -134,13 +133,18 @@ static inline uint32_t lanes_that_match(hint_vector hints, hint_vector wanted)
 #endif
 }
 
-static inline uint64_t move_to_front(uint64_t order, uint64_t way)
+/* A mask of the nibbles from the lowest to the one that holds `way`: the lowest that is 0 in `order ^ way everywhere`. */
+static inline uint64_t nibbles_up_to(uint64_t order, uint64_t way)
 {
     uint64_t zero_at_way = order ^ way * EVERY_NIBBLE;
     uint64_t found = (zero_at_way - EVERY_NIBBLE) & ~zero_at_way & EVERY_NIBBLE << 3;
-    uint64_t newer = (found & -found) / 8 - 1; /* mask of the nibbles below the one with `way` */
-    uint64_t older = ~(newer << 4 | 15);
-    return (order & older) | (order & newer) << 4 | way;
+    return found ^ (found - 1);
+}
+
+/* `way` comes lowest, and the others of `nibbles` move up. */
+static inline uint64_t rotated(uint64_t order, uint64_t way, uint64_t nibbles)
+{
+    return order ^ ((order ^ (order << 4 | way)) & nibbles);
 }
 
 static inline __attribute__((always_inline)) size_t look_up_few(struct level *shared, const touch *touches,
@@ -150,6 +154,7 @@ static inline __attribute__((always_inline)) size_t look_up_few(struct level *sh
     const hint_vector lanes = {0, 1, 2, 3, 4, 5, 6, 7};
     const struct level copy = *shared, *level = &copy; /* no store through `out` can change it */
     const uint32_t ways = level->ways;
+    const uint64_t every_way = UINT64_MAX >> (64 - 4 * ways);
     bool access_missed = level->access_missed;
     size_t num_out = 0;
     for (size_t i = 0; i < length; i++) {
@@ -165,15 +170,17 @@ static inline __attribute__((always_inline)) size_t look_up_few(struct level *sh
             candidates |= lanes_that_match(set->hints[1], wanted) << HINTS;
         while (UNLIKELY(candidates && keys[__builtin_ctz(candidates)] != key))
             candidates &= candidates - 1;
-        uint64_t order = set->order ^ IDENTITY_ORDER;
+        uint64_t order = set->order;
+        if (UNLIKELY(!order))
+            order = IDENTITY_ORDER;
         if (candidates) {
-            set->order = move_to_front(order, (uint64_t)__builtin_ctz(candidates)) ^ IDENTITY_ORDER;
+            uint64_t way = (uint64_t)__builtin_ctz(candidates);
+            set->order = rotated(order, way, nibbles_up_to(order, way));
             hit(&touches[i], &access_missed);
             continue;
         }
         uint64_t oldest = order >> 4 * (ways - 1) & 15;
-        uint64_t newer = order & ((UINT64_C(1) << 4 * (ways - 1)) - 1);
-        set->order = ((order ^ newer ^ oldest << 4 * (ways - 1)) | newer << 4 | oldest) ^ IDENTITY_ORDER;
+        set->order = rotated(order, oldest, every_way);
         keys[oldest] = key;
         for (unsigned v = 0; v < vectors; v++) { /* whole vectors, so that the next look-up can forward from the store */
             hint_vector here = (hint_vector)(lanes == (hint_vector){0} + (uint16_t)(oldest - HINTS * v));
@@ -313,7 +320,7 @@ static __attribute__((noinline)) size_t append_lines(struct ft_cache *cache, str
         *newest = line + 1;
         list[length++] = (touch){line << root->line_shift, access->op, access->size_bytes, joined};
         joined = JOINED;
-        if (length == LIST_CAPACITY - BATCH) { /* leave room for one touch for each access to come */
+        if (length >= LIST_CAPACITY - BATCH) { /* leave room for one touch for each access to come */
             pass_down(cache, root, list, length);
             length = 0;
         }

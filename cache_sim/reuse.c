@@ -272,7 +272,7 @@ static __attribute__((noinline)) ptrdiff_t sample_lines(struct ft_reuse *reuse, 
             continue;
         uint16_t flags = line < last_line ? UNCOUNTED : 0;
         reuse->samples[length++] = (sample){line << reuse->line_shift, access->op, access->size_bytes, flags};
-        if (length == BATCH) { /* leave room for one sample for each access to come */
+        if (length >= BATCH) { /* leave room for one sample for each access to come */
             if (touch_all(reuse, length))
                 return -1;
             length = 0;

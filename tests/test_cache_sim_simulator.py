@@ -125,6 +125,21 @@ def test_huge_accesses_over_tiny_lines() -> None:
         assert simulated[:, index].tolist() == [counter[op] for op in range(3)]
 
 
+@pytest.mark.parametrize("num_small", [0, 20, 100, 900])
+def test_huge_accesses_between_small_ones(num_small: int) -> None:
+    """Internal lists have room for what follows an access of many lines, wherever it stops filling them."""
+    tiny = Hierarchy("h", (level("L1", 16, 2, 1), level("L2", 64, 2, 2)))
+    sizes_bytes = [1000, *[1] * num_small, 3000, *[1] * num_small, 1023, *[1] * num_small, 2047]
+    starts = np.random.default_rng(0).integers(0, 100_000, len(sizes_bytes))
+    accesses = [Access(int(start), size_bytes, 0) for start, size_bytes in zip(starts, sizes_bytes, strict=True)]
+    simulator = fed([tiny], accesses, reuse_rate=1, reuse_line_bytes=1)
+    expected = [counter[0] for counter in reference.simulate(tiny, accesses)]
+    assert simulator.simulated()[0].misses.tolist() == [expected]
+    reuse = simulator.reuse()
+    assert reuse is not None
+    assert int(reuse.count.sum()) == len(accesses)
+
+
 def test_hand_worked() -> None:
     """One set of two ways of 16 bytes: a, b, a, c (evicts b), b (evicts a), c."""
     hierarchy = Hierarchy("h", (level("L1", 1, 2, 16), level("L2", 1, 3, 16)))
