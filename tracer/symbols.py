@@ -117,12 +117,12 @@ class Symbols:
                 self._note(f"{section_name} left out", error)
         functions: list[Function] = []
         starts = sorted(best)
-        for start, following in zip_longest(starts, starts[1:]):
+        for start, following in zip_longest(starts, starts[1:], fillvalue=1 << 64):
             rank, end = best[start]
             if end == start:  # written in assembler, without a size
                 if functions and start < functions[-1].end:
                     continue
-                end = following if following is not None else self._section_end(start)
+                end = min(following, self._section_end(start))
             functions.append(Function(rank[-1], start, end))
         return functions
 
