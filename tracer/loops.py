@@ -1,4 +1,4 @@
-"""Natural loops of a traced binary, from the control flow that was executed.
+"""Natural loops of a traced program, from the control flow that was executed.
 
 Loops are nested strongly connected components: a component's header is its entry, and without the header its remaining
 components are the loops inside. Where control flow is reducible these are its natural loops, those with one header
@@ -48,8 +48,14 @@ class LoopForest:
 
 def find_loops(blocks: BasicBlocks, function_of: Sequence[int]) -> LoopForest:
     """Find the loops; `function_of` numbers the function of each block."""
-    flow = flow_within_functions(blocks, function_of)
-    executions = blocks.executions.tolist()
+    return nest_loops(flow_within_functions(blocks, function_of), blocks.executions.tolist())
+
+
+def nest_loops(flow: Sequence[tuple[int, int, int]], executions: Sequence[int]) -> LoopForest:
+    """Find the loops of a flow: source, destination and count of the steps within functions.
+
+    `executions` are those of each block. Blocks are numbered in the order in which they first ran.
+    """
     found: list[NaturalLoop] = []
     work: list[tuple[Sequence[tuple[int, int, int]], int | None]] = [(flow, None)]
     while work:
@@ -68,7 +74,7 @@ def find_loops(blocks: BasicBlocks, function_of: Sequence[int]) -> LoopForest:
             depth = 1 if parent is None else found[parent].depth + 1
             entries = max(1, sum(count for count in entering.values() if count > 0))
             found.append(NaturalLoop(header, frozenset(component), parent, depth, entries, executions[header]))
-    return _ordered(found, flow, blocks.num_blocks)
+    return _ordered(found, flow, len(executions))
 
 
 def _ordered(found: Sequence[NaturalLoop], flow: Sequence[tuple[int, int, int]], num_blocks: int) -> LoopForest:

@@ -51,10 +51,7 @@ def _main():
     agent = _load_agent(agent_path)
     is_module = sys.argv[_ARGUMENTS] == "-m"
     _forget_ourselves()
-    if is_module:
-        name = sys.argv.pop(1)
-    else:
-        name = sys.argv[0]
+    name = sys.argv.pop(1) if is_module else sys.argv[0]
     is_package = _set_first_path(agent, name, is_module)
     for module in set(sys.modules) - modules:
         del sys.modules[module]
