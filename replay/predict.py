@@ -175,6 +175,11 @@ def warnings_of(provenance: Provenance) -> tuple[str, ...]:
     if not provenance.complete:
         reason = provenance.incomplete_reason or "the run was cut short"
         warnings.append(f"the signature is incomplete ({reason}): times are of the part that was traced")
+    if provenance.guest == "python":
+        warnings.append(
+            "times are of Python's lines and array operations: starting the interpreter, loading compiled modules and "
+            "other calls into compiled code are not in them"
+        )
     if provenance.decoded_share < 1:
         warnings.append(
             f"{1 - provenance.decoded_share:.2%} of the instructions could not be decoded; "

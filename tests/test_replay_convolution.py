@@ -262,6 +262,13 @@ def test_what_was_not_seen_is_said_and_widens_the_interval():
     assert len(murky.warnings) == 3
 
 
+def test_what_a_python_trace_cannot_hold_is_said():
+    program = Program()
+    program.block(1000, computes=[(OperationKind.BYTECODE, 5)], file="app.py")
+    (warning,) = predict(program.signature(guest="python"), measured_host()).warnings
+    assert "starting the interpreter" in warning
+
+
 def test_signature_without_blocks_is_refused():
     with pytest.raises(PredictionError, match="no basic block"):
         predict(Program().signature(), measured_host())
