@@ -1,8 +1,8 @@
 /* The agent's extension module: attaches the stream and runs the program as the interpreter itself would.
  *
- * The program's first frame must have nothing of ours above it. So while it runs, the thread's chain of frames is cut:
- * the bootstrap's frame is put back when the program has ended. Everything else is done by the functions that the
- * interpreter's own main program calls (Modules/main.c: pymain_run_file, pymain_run_module).
+ * The program's first frame must have nothing of ours above it: the thread's chain of frames is cut, and the bootstrap
+ * never runs again. Everything else is done by the functions that the interpreter's own main program calls
+ * (Modules/main.c: pymain_run_file, pymain_run_module, Py_RunMain).
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -10,9 +10,10 @@
 #include "pyagent_blocks.h"
 #include "pyagent_numpy.h"
 
-#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #if PY_VERSION_HEX >= 0x030d0000
 #define CURRENT_FRAME(thread) ((thread)->current_frame)
@@ -38,18 +39,17 @@ static void look_at_loaded_modules(void)
     PyErr_Clear();
 }
 
-/* attach(fd, codes): finds the stream behind fd; the codes are the bootstrap's own, which are not traced. */
+/* attach(fd): finds the stream behind fd. */
 static PyObject *attach(PyObject *Py_UNUSED(module), PyObject *args)
 {
     int fd;
-    PyObject *codes;
-    if (!PyArg_ParseTuple(args, "iO!", &fd, &PyTuple_Type, &codes))
+    if (!PyArg_ParseTuple(args, "i", &fd))
         return NULL;
     if (!ft_writer_attach(fd)) {
         PyErr_Format(PyExc_OSError, "file descriptor %d is no address stream of this version", fd);
         return NULL;
     }
-    if (atexit(finish) != 0 || !agent_blocks_init(codes) || !agent_hooks_init())
+    if (atexit(finish) != 0 || !agent_blocks_init() || !agent_hooks_init())
         return PyErr_Occurred() ? NULL : PyErr_NoMemory();
     look_at_loaded_modules();
     Py_RETURN_NONE;
@@ -87,54 +87,77 @@ static bool fresh_main_module(void)
     return made;
 }
 
-static int run_file(const char *path)
+/* How a program ended that has not exited by itself. */
+enum ending { ENDED, FAILED, INTERRUPTED };
+
+/* Reports the exception that ended the program; for SystemExit, exits. */
+static enum ending report_exception(void)
 {
-    FILE *file = fopen(path, "rbe");
-    if (!file) {
-        PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
-        return -1;
-    }
-    PyCompilerFlags flags = {.cf_flags = 0, .cf_feature_version = PY_MINOR_VERSION};
-    return PyRun_AnyFileExFlags(file, path, 1, &flags) != 0; /* reports and, for SystemExit, exits itself */
+    bool interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
+    PyErr_Print();
+    return interrupted ? INTERRUPTED : FAILED;
 }
 
-static int run_module(PyObject *name, PyObject *set_argv0)
+static enum ending run_file(PyObject *name)
+{
+    PyObject *path;
+    if (!PyUnicode_FSConverter(name, &path))
+        return report_exception();
+    FILE *file = fopen(PyBytes_AS_STRING(path), "rbe");
+    if (!file)
+        PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, name);
+    PyCompilerFlags flags = {.cf_flags = 0, .cf_feature_version = PY_MINOR_VERSION};
+    int status = file ? PyRun_AnyFileExFlags(file, PyBytes_AS_STRING(path), 1, &flags) : 0;
+    Py_DECREF(path);
+    if (!file)
+        return report_exception();
+    if (status == 0)
+        return ENDED;
+    return PySys_GetObject("last_type") == PyExc_KeyboardInterrupt ? INTERRUPTED : FAILED; /* it has been reported */
+}
+
+static enum ending run_module(PyObject *name, PyObject *set_argv0)
 {
     PyObject *runpy = PyImport_ImportModule("runpy");
-    PyObject *run = runpy ? PyObject_GetAttrString(runpy, "_run_module_as_main") : NULL;
-    PyObject *result = run ? PyObject_CallFunctionObjArgs(run, name, set_argv0, NULL) : NULL;
+    PyObject *function = runpy ? PyObject_GetAttrString(runpy, "_run_module_as_main") : NULL;
+    PyObject *result = function ? PyObject_CallFunctionObjArgs(function, name, set_argv0, NULL) : NULL;
     Py_XDECREF(runpy);
-    Py_XDECREF(run);
+    Py_XDECREF(function);
     if (!result)
-        PyErr_Print(); /* for SystemExit, exits itself */
-    Py_XDECREF(result);
-    return !result;
+        return report_exception();
+    Py_DECREF(result);
+    return ENDED;
 }
 
-/* run(name, is_module, set_argv0) -> 0, or 1 if the program ended with an exception that has been reported. */
+/* What the interpreter does after an interrupt that nobody caught: it dies of the signal. */
+static void die_of_interrupt(void)
+{
+    Py_FinalizeEx();
+    ft_writer_finish();
+    signal(SIGINT, SIG_DFL);
+    kill(getpid(), SIGINT);
+    exit(128 + SIGINT);
+}
+
+/* run(name, is_module, set_argv0): does not return. */
 static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *name, *path = NULL, *set_argv0;
-    int is_module, status;
-    if (!PyArg_ParseTuple(args, "UpO!", &name, &is_module, &PyBool_Type, &set_argv0) ||
-        (!is_module && !PyUnicode_FSConverter(name, &path)) || !fresh_main_module()) {
-        Py_XDECREF(path);
+    PyObject *name, *set_argv0;
+    int is_module;
+    if (!PyArg_ParseTuple(args, "UpO!", &name, &is_module, &PyBool_Type, &set_argv0) || !fresh_main_module())
         return NULL;
-    }
-    PyThreadState *thread = PyThreadState_Get();
-    struct _PyInterpreterFrame *ours = CURRENT_FRAME(thread);
-    CURRENT_FRAME(thread) = NULL;
+    CURRENT_FRAME(PyThreadState_Get()) = NULL;
     agent_trace_thread();
-    status = is_module ? run_module(name, set_argv0) : run_file(PyBytes_AS_STRING(path));
-    CURRENT_FRAME(thread) = ours;
-    Py_XDECREF(path);
-    return status < 0 ? NULL : PyLong_FromLong(status);
+    enum ending ending = is_module ? run_module(name, set_argv0) : run_file(name);
+    if (ending == INTERRUPTED)
+        die_of_interrupt();
+    Py_Exit(ending == FAILED);
 }
 
 static PyMethodDef methods[] = {
-    {"attach", attach, METH_VARARGS, "attach(fd, codes): write to the stream behind fd"},
+    {"attach", attach, METH_VARARGS, "attach(fd): write to the stream behind fd"},
     {"importable", importable, METH_O, "importable(path) -> whether it is a directory or an archive"},
-    {"run", run, METH_VARARGS, "run(name, is_module, set_argv0) -> 0, or 1 after an exception"},
+    {"run", run, METH_VARARGS, "run(name, is_module, set_argv0): run the program and exit as it does"},
     {NULL, NULL, 0, NULL},
 };
 

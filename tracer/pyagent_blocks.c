@@ -45,7 +45,6 @@ struct code_table {
     uint32_t code_id;
     uint32_t entry_block;
     uint32_t n_units;
-    bool ignored;    /* the bootstrap's */
     bool is_library; /* NumPy's or SciPy's: array operations in it are charged to its caller */
     struct unit unit[];
 };
@@ -400,7 +399,7 @@ static int on_event(PyObject *Py_UNUSED(self), PyFrameObject *frame, int what, P
         return 0;
     PyCodeObject *code = PyFrame_GetCode(frame);
     struct code_table *table = table_of(code);
-    if (table && !table->ignored) {
+    if (table) {
         if (what == PyTrace_LINE)
             on_line(frame, code, table);
         else if (what == PyTrace_CALL)
@@ -412,18 +411,12 @@ static int on_event(PyObject *Py_UNUSED(self), PyFrameObject *frame, int what, P
     return 0;
 }
 
-bool agent_blocks_init(PyObject *own)
+bool agent_blocks_init(void)
 {
     extra_index = REQUEST_EXTRA(free);
     if (extra_index < 0 || pthread_key_create(&thread_end, close_thread) != 0) {
         PyErr_SetString(PyExc_RuntimeError, "the interpreter has no room for a tracer");
         return false;
-    }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(own); i++) {
-        struct code_table *table = new_table((PyCodeObject *)PyTuple_GET_ITEM(own, i));
-        if (!table)
-            return false;
-        table->ignored = true;
     }
     return true;
 }

@@ -4,9 +4,8 @@
 
 #include "pyagent.h"
 
-/* Prepares tracing. Frames that run one of the code objects in the tuple `own` are not part of the program. False with an
- * exception set on failure. */
-bool agent_blocks_init(PyObject *own);
+/* Prepares tracing. False with an exception set on failure. */
+bool agent_blocks_init(void);
 
 /* Traces the current thread from its next frame on. */
 void agent_trace_thread(void);

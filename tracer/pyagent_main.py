@@ -31,6 +31,13 @@ def _forget_ourselves():
     del sys.argv[:skipped]
 
 
+def _absolute(path):
+    """A script's path as the interpreter writes it."""
+    import posix
+
+    return path if path.startswith("/") else f"{posix.getcwd()}/{path}"
+
+
 def _set_first_path(agent, name, is_module):
     """Set sys.path[0] as the interpreter does; returns whether `name` is a directory or an archive with a program."""
     import posix
@@ -51,13 +58,12 @@ def _main():
     agent = _load_agent(agent_path)
     is_module = sys.argv[_ARGUMENTS] == "-m"
     _forget_ourselves()
-    name = sys.argv.pop(1) if is_module else sys.argv[0]
+    name = sys.argv.pop(1) if is_module else _absolute(sys.argv[0])
     is_package = _set_first_path(agent, name, is_module)
     for module in set(sys.modules) - modules:
         del sys.modules[module]
-    agent.attach(fd, (_main.__code__, sys._getframe(1).f_code))
-    return agent.run("__main__" if is_package else name, is_module or is_package, not is_package)
+    agent.attach(fd)
+    agent.run("__main__" if is_package else name, is_module or is_package, not is_package)
 
 
-if _main() and getattr(sys, "last_type", None) is not KeyboardInterrupt:
-    raise SystemExit(1)
+_main()

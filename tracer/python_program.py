@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
-import subprocess
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,6 +32,29 @@ def _check_script(script: str) -> None:
         raise ProgramError(f"{script}: may not be read")
 
 
+def interpreter_options(arguments: Sequence[str]) -> list[str]:
+    """Those of Python's command line arguments that are options of the interpreter itself.
+
+    They end at the script, at -m or -c (which may stand last in a group of letters: -Im), or at --. What environment
+    variables set, the child is told by the same variables.
+    """
+    options: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument.startswith("--check-hash-based-pycs"):
+            options += [argument] if "=" in argument else [argument, next(rest, "")]
+            continue
+        if not argument.startswith("-") or argument in ("-", "--"):
+            break
+        group = re.match(r"-([^mcWX]*)(.?)(.*)", argument, re.DOTALL)
+        letters, special, value = group.groups() if group else ("", "", "")
+        if special in ("m", "c"):
+            options += [f"-{letters}"] if letters else []
+            break
+        options += [argument] if not special or value else [argument, next(rest, "")]
+    return options
+
+
 class PythonEngine:
     """Runs one script, or one module as `python -m` does. Satisfies `session.Engine`.
 
@@ -53,9 +76,9 @@ class PythonEngine:
 
     def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:
         """See `session.Engine`. The interpreter gets the options (-X, -W, -I, ...) that we were started with."""
-        options: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         agent = ["--fd", str(stream_fd), "--agent", self._agent]
-        return sys.executable, [sys.executable, *options, str(_BOOTSTRAP), *agent, *self._program], dict(os.environ)
+        argv = [sys.executable, *interpreter_options(sys.orig_argv[1:]), str(_BOOTSTRAP), *agent, *self._program]
+        return sys.executable, argv, dict(os.environ)
 
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
         """See `session.Engine`. Nothing here is a machine instruction."""
