@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,7 @@ def _show(predictions: tuple[Prediction, ...], refused: dict[str, PredictionErro
         out.print(f"warning: {plain(warning)}")
     for prediction in predictions:
         _show_regions(prediction, top)
+    _show_assumptions(predictions)
 
 
 def _show_regions(prediction: Prediction, top: int) -> None:
@@ -154,5 +156,16 @@ def _show_regions(prediction: Prediction, top: int) -> None:
             )  # fmt: skip
         out.print(f"\n{plain(prediction.title)}: where the time goes", soft_wrap=True)
         out.print(table)
-    for assumption in prediction.assumptions:
-        out.print(f"  assumed  {plain(str(assumption))}", soft_wrap=True)
+
+
+def _show_assumptions(predictions: tuple[Prediction, ...]) -> None:
+    """Each assumption once, with the machines that it was made for."""
+    machines: defaultdict[str, list[str]] = defaultdict(list)
+    for prediction in predictions:
+        for assumption in prediction.assumptions:
+            machines[str(assumption)].append(prediction.machine)
+    if machines:
+        console().print("\nassumed")
+    for assumption, made_on in machines.items():
+        made_for = f" ({', '.join(made_on)})" if len(predictions) > 1 else ""
+        console().print(f"  {plain(assumption + made_for)}", soft_wrap=True)
