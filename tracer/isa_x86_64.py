@@ -332,7 +332,7 @@ class X8664:
             sum=total,
             copies=copies,
             adds=mnemonic == "add",
-            varies=_VARIES.fullmatch(mnemonic) is not None or not (reads or memory or total),
+            varies=_VARIES.fullmatch(mnemonic) is not None or bool(writes and not (reads or memory or total)),
             target=reads if mnemonic == "jmp" else (),
             loads_target=mnemonic == "jmp",
             is_gather=bool(_GATHER.match(mnemonic)),
