@@ -56,6 +56,7 @@ def test_a_function_called_from_two_places_is_no_loop() -> None:
 def test_recursion_is_no_loop() -> None:
     program = [(CALL, 2), (RETURN, 0), (BRANCH, 4), (RETURN, 0), (CALL, 2), (RETURN, 0)]
     assert loops_of(program, {2: 3}) == []
+    assert loops_of([(CALL, 1), (NOP, 0), (CALL, 1)], {}) == []
 
 
 def test_a_tail_call_leaves_the_function() -> None:

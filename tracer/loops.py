@@ -97,7 +97,8 @@ def _ordered(found: Sequence[NaturalLoop], flow: Sequence[tuple[int, int, int]],
 def flow_within_functions(blocks: BasicBlocks, function_of: Sequence[int]) -> list[tuple[int, int, int]]:
     """The executed steps that stay in one function, a call stepping to where it returns to.
 
-    Left out are steps into a called function, jumps to other functions (tail calls) and what signals do.
+    Left out are steps into a called function, jumps to other functions (tail calls) and what signals do. A repeated
+    string instruction, which steps to itself, is a loop of its own.
     """
     calls = {blocks.end(block): block for block in range(blocks.num_blocks) if blocks.flow(block) is Flow.CALL}
     steps: dict[tuple[int, int], int] = {}
@@ -108,7 +109,9 @@ def flow_within_functions(blocks: BasicBlocks, function_of: Sequence[int]) -> li
             if caller is None:
                 continue
             source = caller
-        elif blocks.end(source) != blocks.start(target) or flow is Flow.CALL:
+        elif flow is Flow.CALL:
+            continue
+        elif source != target and blocks.end(source) != blocks.start(target):
             is_jump = flow in (Flow.BRANCH, Flow.JUMP, Flow.INDIRECT_JUMP)
             if not is_jump or function_of[source] != function_of[target]:
                 continue
