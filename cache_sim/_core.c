@@ -53,6 +53,42 @@ static int feed(void *simulator, const struct ft_access *batch, size_t length)
     return result;
 }
 
+/* Caches and reuse distances need the accesses in their order. */
+static int feed_rows(Simulator *self, const struct ft_run *run)
+{
+    struct ft_access batch[FT_RUN_ACCESSES];
+    const size_t rows = FT_RUN_ACCESSES / run->num_accesses;
+    const uint64_t *words = run->words;
+    for (size_t done = 0; done < run->iterations;) {
+        size_t length = 0;
+        for (size_t end = done + rows < run->iterations ? done + rows : run->iterations; done < end; done++) {
+            for (size_t j = 0; j < run->num_accesses; j++) {
+                const struct ft_run_access *access = &run->accesses[j];
+                batch[length++] = (struct ft_access){words[access->word] & run->address_mask, access->op,
+                                                     access->size_bytes, access->flags};
+            }
+            words += run->period;
+        }
+        ft_cache_feed(self->cache, batch, length);
+        if (self->reuse && ft_reuse_feed(self->reuse, batch, length))
+            return -1;
+    }
+    return 0;
+}
+
+static int feed_run(void *simulator, const struct ft_run *run)
+{
+    Simulator *self = simulator;
+    PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    if (!self->failed && run->num_accesses && run->iterations)
+        self->failed = ft_statistics_feed_run(self->statistics, run) ||
+                       ft_cache_reserve(self->cache, ft_statistics_operations(self->statistics)) ||
+                       feed_rows(self, run);
+    int result = self->failed ? -1 : 0;
+    PyThread_release_lock(self->lock);
+    return result;
+}
+
 /* False, with MemoryError set, if the results are unusable. Otherwise the lock is held. */
 static bool lock_results(Simulator *self)
 {
@@ -145,7 +181,7 @@ static PyObject *simulator_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         return NULL;
     struct ft_geometry *geometry = read_levels(levels, &self->num_levels);
     if (geometry) {
-        self->sink = (struct ft_sink){self, feed};
+        self->sink = (struct ft_sink){self, feed, feed_run};
         self->lock = PyThread_allocate_lock();
         self->statistics = ft_statistics_new();
         self->cache = ft_cache_new(geometry, self->num_levels);

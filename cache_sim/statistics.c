@@ -141,16 +141,68 @@ static inline void count(struct ft_statistics *statistics, struct running *op, c
         op->last_exclusive = end;
 }
 
+static int admit(struct ft_statistics *statistics, size_t number)
+{
+    if (number >= statistics->capacity && make_room(statistics, number + 1))
+        return -1;
+    statistics->num_operations = number + 1;
+    return 0;
+}
+
 static int feed_part(struct ft_statistics *statistics, const struct ft_access *batch, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
         size_t number = batch[i].op;
-        if (UNLIKELY(number >= statistics->num_operations)) {
-            if (number >= statistics->capacity && make_room(statistics, number + 1))
-                return -1;
-            statistics->num_operations = number + 1;
-        }
+        if (UNLIKELY(number >= statistics->num_operations) && admit(statistics, number))
+            return -1;
         count(statistics, &statistics->running[number], &batch[i]);
+    }
+    return 0;
+}
+
+/* `count` for `length` accesses of the size of the one before, at words[0], words[period], ... */
+static void count_column(struct running *op, const uint64_t *words, const struct ft_run *run, size_t length)
+{
+    const uint64_t size = op->last_bytes, mask = run->address_mask;
+    const size_t period = run->period;
+    uint64_t last = op->last_address, last_delta = op->last_delta, lowest = op->first, highest = op->last_exclusive;
+    uint32_t repeated = 0, unit = 0, strided = 0;
+    for (size_t i = 0; i < length; i++) {
+        uint64_t address = words[i * period] & mask, delta = address - last;
+        bool is_next = (delta == size) | (delta == -size), moves = delta != 0;
+        repeated += !moves;
+        unit += is_next;
+        strided += moves & !is_next & (delta == last_delta);
+        last = address;
+        last_delta = delta;
+        lowest = address < lowest ? address : lowest;
+        highest = address + size > highest ? address + size : highest;
+    }
+    op->last_address = last;
+    op->last_delta = last_delta;
+    op->first = lowest;
+    op->last_exclusive = highest;
+    op->patterns[FT_REPEATED] += repeated;
+    op->patterns[FT_UNIT_STRIDE] += unit;
+    op->patterns[FT_STRIDED] += strided;
+    op->patterns[FT_IRREGULAR] += (uint32_t)length - repeated - unit - strided;
+}
+
+int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run *run)
+{
+    const uint64_t total = (uint64_t)run->iterations * run->num_accesses;
+    if (total > statistics->until_spill)
+        spill(statistics);
+    statistics->until_spill -= total;
+    for (size_t j = 0; j < run->num_accesses; j++) {
+        const struct ft_run_access *column = &run->accesses[j];
+        const uint64_t *words = run->words + column->word;
+        if (UNLIKELY(column->op >= statistics->num_operations) && admit(statistics, column->op))
+            return -1;
+        struct running *op = &statistics->running[column->op];
+        struct ft_access first = {words[0] & run->address_mask, column->op, column->size_bytes, column->flags};
+        count(statistics, op, &first);
+        count_column(op, words + run->period, run, run->iterations - 1);
     }
     return 0;
 }

@@ -24,6 +24,9 @@ void ft_statistics_free(struct ft_statistics *statistics);
 /* Returns 0, or -1 when memory ran out. */
 int ft_statistics_feed(struct ft_statistics *statistics, const struct ft_access *batch, size_t length);
 
+/* The same for a run, which is walked operation by operation: its figures then stay in registers. */
+int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run *run);
+
 /* One more than the largest operation fed. */
 size_t ft_statistics_operations(const struct ft_statistics *statistics);
 struct ft_operation ft_statistics_of(const struct ft_statistics *statistics, size_t op);

@@ -202,7 +202,7 @@ static bool grow_edges(struct ft_reader *reader)
     return true;
 }
 
-static bool count_rare_edge(struct ft_reader *reader, uint32_t from, uint32_t to)
+static bool count_rare_edge(struct ft_reader *reader, uint32_t from, uint32_t to, uint64_t times)
 {
     if (2 * (reader->n_edges + 1) > reader->edges_capacity && !grow_edges(reader))
         return false;
@@ -212,25 +212,25 @@ static bool count_rare_edge(struct ft_reader *reader, uint32_t from, uint32_t to
         edge->key = key;
         reader->n_edges++;
     }
-    edge->count++;
+    edge->count += times;
     return true;
 }
 
-static inline bool count_edge(struct ft_reader *reader, uint32_t from, uint32_t to)
+static inline bool count_edge(struct ft_reader *reader, uint32_t from, uint32_t to, uint64_t times)
 {
     struct ft_block *block = &reader->blocks[from];
     for (int i = 0; i < 2; i++) {
         if (LIKELY(block->successor[i] == to)) {
-            block->successor_count[i]++;
+            block->successor_count[i] += times;
             return true;
         }
         if (!block->successor[i]) {
             block->successor[i] = to;
-            block->successor_count[i] = 1;
+            block->successor_count[i] = times;
             return true;
         }
     }
-    return count_rare_edge(reader, from, to);
+    return count_rare_edge(reader, from, to, times);
 }
 
 uint64_t ft_reader_edges(const struct ft_reader *reader, uint64_t *out)
@@ -410,7 +410,7 @@ static enum ft_read_status read_block(struct ft_reader *reader, struct ft_reader
     }
     if (UNLIKELY(id == 0 || id > reader->n_blocks))
         return corrupt(reader, "a block runs that was never described");
-    if (LIKELY(cursor->block_id) && UNLIKELY(!count_edge(reader, cursor->block_id, id)))
+    if (LIKELY(cursor->block_id) && UNLIKELY(!count_edge(reader, cursor->block_id, id, 1)))
         return FT_READ_MEMORY;
     cursor->block_id = id;
     reader->blocks[id].executions++;
@@ -437,6 +437,126 @@ static bool join(struct ft_reader *reader, uint64_t address, uint32_t size, uint
     return true;
 }
 
+/* One access of the block the thread is in. */
+static inline enum ft_read_status read_access(struct ft_reader *reader, const struct ft_reader_cursor *cursor,
+                                              uint64_t word, uint32_t tag)
+{
+    const uint32_t slot = tag - 1, size = 1u << (word >> FT_SIZE_SHIFT & 7);
+    const uint64_t address = word & FT_ADDRESS_MASK;
+    uint32_t operation = FT_NO_OPERATION;
+    if (UNLIKELY(cursor->block_id == 0))
+        return corrupt(reader, "an access comes before any block");
+    struct ft_block *block = &reader->blocks[cursor->block_id];
+    if (LIKELY(block->operation && slot < block->n_slots))
+        operation = block->operation[slot];
+    if (UNLIKELY(operation == FT_NO_OPERATION)) {
+        enum ft_read_status status = first_access(reader, block, cursor->block_id, slot, &operation);
+        if (status != FT_READ_IDLE)
+            return status;
+    }
+    if (UNLIKELY(tag == cursor->last_tag)) {
+        bool ask = false;
+        if (join(reader, address, size, operation, &ask))
+            return FT_READ_IDLE;
+        if (ask) {
+            reader->asked_operation = operation;
+            return FT_READ_WIDTH;
+        }
+    }
+    return emit(reader, address, operation, size, slot & 1) ? FT_READ_IDLE : FT_READ_MEMORY;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------------------------- */
+
+/* Words that must repeat for a run to be worth it. */
+#define MIN_RUN_WORDS 64u
+
+/* How many further times the `period` words before `begin` come again, in all but their addresses. */
+static uint32_t count_repeats(const uint64_t *begin, const uint64_t *end, uint32_t period)
+{
+    uint32_t repeats = 0;
+    for (const uint64_t *word = begin; end - word >= (ptrdiff_t)period; word += period, repeats++) {
+        uint64_t differs = word[0] ^ word[-(ptrdiff_t)period];
+        for (uint32_t i = 1; i < period; i++)
+            differs |= (word[i] ^ word[(ptrdiff_t)i - (ptrdiff_t)period]) >> FT_SIZE_SHIFT;
+        if (differs)
+            break;
+    }
+    return repeats;
+}
+
+/* The accesses of one iteration, from its `length` words. Their number, or 0 if they cannot be a run. */
+static size_t describe_iteration(struct ft_reader *reader, const struct ft_block *block, const uint64_t *words,
+                                 uint32_t length)
+{
+    struct ft_run_access *accesses = reader->run_accesses;
+    size_t n = 0;
+    uint32_t last_tag = 0;
+    for (uint32_t i = 0; i < length; i++) {
+        uint32_t tag = (uint32_t)(words[i] >> FT_TAG_SHIFT), size = 1u << (words[i] >> FT_SIZE_SHIFT & 7);
+        if (tag == 0 || tag > block->n_slots || n == FT_RUN_ACCESSES)
+            return 0;
+        uint32_t operation = block->operation[tag - 1];
+        if (operation == FT_NO_OPERATION)
+            return 0;
+        if (tag == last_tag) {
+            uint32_t width = reader->operations[operation].width_bytes;
+            if (width == 0)
+                return 0; /* to be asked for, should these be parts of one access */
+            if (accesses[n - 1].size_bytes + size <= width) {
+                accesses[n - 1].size_bytes = (uint16_t)(accesses[n - 1].size_bytes + size);
+                continue;
+            }
+        }
+        accesses[n++] = (struct ft_run_access){operation, i, (uint16_t)size, (tag - 1) & 1 ? FT_ACCESS_STORE : 0};
+        last_tag = tag;
+    }
+    return n;
+}
+
+/* At a block word that repeats the last one: if what follows are many iterations of a loop of one block, hands them to
+ * the simulator as a whole. `*length` is the number of words used, 0 if they are to be read one by one. */
+static enum ft_read_status read_run(struct ft_reader *reader, struct ft_reader_cursor *cursor, const uint64_t *words,
+                                    uint32_t position, uint32_t *length)
+{
+    const uint32_t period = position - reader->header_position;
+    const uint32_t repeats = count_repeats(words + position, words + reader->chunk.words, period);
+    struct ft_block *block = &reader->blocks[cursor->block_id];
+    size_t n = 0;
+    *length = 0;
+    if (repeats * period >= MIN_RUN_WORDS)
+        n = describe_iteration(reader, block, words + reader->header_position + 1, period - 1);
+    if (n == 0 && period > 1) {
+        reader->no_run_before = position + repeats * period;
+        return FT_READ_IDLE;
+    }
+    if (!count_edge(reader, cursor->block_id, cursor->block_id, repeats) || !feed_batch(reader))
+        return FT_READ_MEMORY;
+    block->executions += repeats;
+    *length = repeats * period;
+    reader->header_position += *length;
+    cursor->last_tag = 0; /* what follows is not joined to the run's last access */
+    reader->accesses += n * repeats;
+    const struct ft_run run = {words + position + 1, FT_ADDRESS_MASK, period, repeats, n, reader->run_accesses};
+    return n == 0 || reader->sink.feed_run(reader->sink.simulator, &run) == 0 ? FT_READ_IDLE : FT_READ_MEMORY;
+}
+
+/* A block word: a run of its block, or one execution. */
+static inline enum ft_read_status read_header(struct ft_reader *reader, struct ft_reader_cursor *cursor,
+                                              const uint64_t *words, uint32_t position, uint32_t *length)
+{
+    if (reader->header_position < position && words[reader->header_position] == words[position] &&
+        position >= reader->no_run_before) {
+        enum ft_read_status status = read_run(reader, cursor, words, position, length);
+        if (*length || status != FT_READ_IDLE)
+            return status;
+    }
+    *length = 1;
+    reader->header_position = position;
+    cursor->last_tag = 0;
+    return read_block(reader, cursor, words[position]);
+}
+
 /* Reads the chunk in hand from where it stopped. */
 static enum ft_read_status read_words(struct ft_reader *reader)
 {
@@ -445,49 +565,24 @@ static enum ft_read_status read_words(struct ft_reader *reader)
                             (size_t)chunk.chunk * FT_CHUNK_WORDS;
     struct ft_reader_cursor *cursor = &reader->cursors[chunk.cursor];
     uint32_t position = reader->position;
-    uint32_t last_tag = cursor->last_tag;
     enum ft_read_status status = FT_READ_IDLE;
 
     while (position < chunk.words) {
-        uint64_t word = words[position];
-        uint32_t tag = (uint32_t)(word >> FT_TAG_SHIFT);
-        uint32_t length = 1;
+        uint32_t tag = (uint32_t)(words[position] >> FT_TAG_SHIFT), length = 1;
         if (tag == 0) {
-            status = read_block(reader, cursor, word);
+            status = read_header(reader, cursor, words, position, &length);
         } else if (UNLIKELY(tag == FT_TAG_BULK)) {
             status = read_bulk(reader, words + position, chunk.words - position, &length);
+            cursor->last_tag = 0;
         } else {
-            uint32_t size = 1u << (word >> FT_SIZE_SHIFT & 7), operation = FT_NO_OPERATION;
-            uint64_t address = word & FT_ADDRESS_MASK;
-            struct ft_block *block = &reader->blocks[cursor->block_id];
-            if (UNLIKELY(cursor->block_id == 0)) {
-                status = corrupt(reader, "an access comes before any block");
-                break;
-            }
-            if (LIKELY(block->operation && tag - 1 < block->n_slots))
-                operation = block->operation[tag - 1];
-            if (UNLIKELY(operation == FT_NO_OPERATION))
-                status = first_access(reader, block, cursor->block_id, tag - 1, &operation);
-            bool ask = false;
-            if (UNLIKELY(tag == last_tag) && status == FT_READ_IDLE &&
-                join(reader, address, size, operation, &ask)) {
-                position++;
-                continue;
-            }
-            if (UNLIKELY(ask)) {
-                reader->asked_operation = operation;
-                status = FT_READ_WIDTH;
-                break;
-            }
-            if (status == FT_READ_IDLE && UNLIKELY(!emit(reader, address, operation, size, (tag - 1) & 1)))
-                status = FT_READ_MEMORY;
+            status = read_access(reader, cursor, words[position], tag);
+            if (LIKELY(status == FT_READ_IDLE))
+                cursor->last_tag = tag;
         }
         if (UNLIKELY(status != FT_READ_IDLE))
             break;
-        last_tag = tag;
         position += length;
     }
-    cursor->last_tag = last_tag;
     reader->words += position - reader->position;
     reader->position = position;
     return status;
@@ -507,6 +602,8 @@ static enum ft_read_status take_chunk(struct ft_reader *reader, struct ft_ready 
     reader->chunk = chunk;
     reader->position = 0;
     reader->in_chunk = true;
+    reader->header_position = FT_CHUNK_WORDS;
+    reader->no_run_before = 0;
     reader->cursors[chunk.cursor].sequence = chunk.sequence;
     return FT_READ_IDLE;
 }

@@ -75,6 +75,9 @@ struct ft_reader {
     struct ft_ready chunk;
     uint32_t position;
     bool in_chunk;
+    uint32_t header_position; /* of the last block word in this chunk; FT_CHUNK_WORDS before the first */
+    uint32_t no_run_before;   /* up to here it is known that no run of worthwhile length begins */
+    struct ft_run_access run_accesses[FT_RUN_ACCESSES];
 
     struct ft_access batch[FT_BATCH];
     uint32_t batch_length;
