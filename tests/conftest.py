@@ -57,7 +57,7 @@ def foretrace() -> Callable[..., subprocess.CompletedProcess[str]]:
     """A function that runs the command line in a process of its own."""
 
     def run(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "foretrace", *map(str, arguments)]
+        command = [sys.executable, "-P", "-m", "foretrace", *map(str, arguments)]
         settings: dict[str, object] = {
             "capture_output": True,
             "text": True,

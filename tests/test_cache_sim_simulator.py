@@ -295,7 +295,7 @@ except ForetraceError as error:
 
 def test_memory_that_runs_out_is_an_error_of_one_line() -> None:
     """In a process of its own, with too little address space. Counts are refused once a batch could not be counted."""
-    done = subprocess.run([sys.executable, "-c", OUT_OF_MEMORY], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-P", "-c", OUT_OF_MEMORY], capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
     assert len(lines) == 6
     assert all("memory cannot hold" in line and f"={1 << 36}/" in line for line in lines[:3])

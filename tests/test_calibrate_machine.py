@@ -35,7 +35,7 @@ KERNELS = _kernels.available()
 
 def foretrace(*arguments, **options):
     return subprocess.run(
-        [sys.executable, "-m", "foretrace", *arguments], capture_output=True, text=True, timeout=120, **options
+        [sys.executable, "-P", "-m", "foretrace", *arguments], capture_output=True, text=True, timeout=120, **options
     )
 
 

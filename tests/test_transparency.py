@@ -105,7 +105,7 @@ def test_output_input_files_and_exit_code(compile_c: Compile, foretrace: Run, tm
         command = ["trace", "-o", tmp_path / "c.sig", "--", program, "x y"]
         if traced:
             result = subprocess.run(
-                [sys.executable, "-m", "foretrace", *map(str, command)], capture_output=True, text=True, **options
+                [sys.executable, "-P", "-m", "foretrace", *map(str, command)], capture_output=True, text=True, **options
             )  # type: ignore[call-overload]
         else:
             result = subprocess.run([program, "x y"], capture_output=True, text=True, **options)  # type: ignore[call-overload]
