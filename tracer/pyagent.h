@@ -19,17 +19,19 @@
 
 #define AGENT_MAX_DIMS 16 /* of an array operation before coalescing */
 
-/* A Python frame that runs, innermost last. `frame` identifies it and is never dereferenced. */
+/* A Python frame that runs, innermost last. */
 struct agent_frame {
-    const void *frame;
+    void *frame;         /* a PyFrameObject, with a reference */
+    void *charged_frame; /* the frame that array operations are charged to while this is innermost */
     uint32_t block;      /* the block it is in */
-    uint32_t charged;    /* the block that array operations are charged to while it is innermost */
+    uint32_t charged;    /* and the block in it */
     uint32_t hook_depth; /* of the thread when it was called */
 };
 
 struct agent_thread {
     struct ft_cursor *cursor; /* NULL until the thread's first word */
     uint32_t charged;         /* the block that array operations are charged to; 0: not known */
+    void *charged_frame;      /* and its frame, which is on the stack */
     uint32_t hook_depth;      /* hooked calls in progress in the innermost frame: only the outermost is recorded */
     struct agent_frame *frames;
     uint32_t n_frames, frames_capacity;
@@ -48,6 +50,9 @@ static inline struct ft_cursor *agent_cursor(void)
 /* The block that this thread's array operations are charged to, 0 if there is none: the one that runs, or, where that is
  * NumPy's or SciPy's own Python code, the innermost one of whoever called it. */
 uint32_t agent_charged_block(void);
+
+/* Where in that block's code its frame stands: a byte offset, 0 if it is not known. */
+uint32_t agent_charged_site(void);
 
 /* An array operation ran whose accesses are not, or not all, in the stream. */
 static inline void agent_unseen(void)
@@ -99,7 +104,7 @@ void agent_bulk_coalesce(struct agent_bulk *bulk);
 /* Writes the bulk, in as many records as it takes. `index` may be NULL if no operand is indexed. */
 void agent_bulk_write(struct agent_bulk *bulk, struct agent_index *index);
 
-/* One access, as an operation of its own. */
-void agent_write_access(const char *name, const void *address, int64_t size_bytes, bool store);
+/* One access, as an operation of its own. `indexed`: at an index that the program loaded from an array. */
+void agent_write_access(const char *name, const void *base, int64_t offset, int64_t size_bytes, bool store, bool indexed);
 
 #endif

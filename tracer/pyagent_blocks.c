@@ -301,18 +301,40 @@ uint32_t agent_charged_block(void)
     return agent_thread.charged ? agent_thread.charged : charged_by_frames();
 }
 
+uint32_t agent_charged_site(void)
+{
+    int last = agent_thread.charged_frame ? PyFrame_GetLasti(agent_thread.charged_frame) : 0;
+    return last < 0 ? 0 : (uint32_t)last;
+}
+
 /* ---- events ----------------------------------------------------------------------------------------------------- */
 
 /* The innermost frame is now in `block`. */
 static void enter_block(struct agent_frame *top, const struct code_table *table, uint32_t block)
 {
     top->block = block;
-    if (!table->is_library || !top->charged)
+    if (!table->is_library || !top->charged) {
         top->charged = block;
+        top->charged_frame = top->frame;
+    }
     agent_thread.charged = top->charged;
+    agent_thread.charged_frame = top->charged_frame;
 }
 
-static void push_frame(const void *frame, const struct code_table *table, uint32_t block)
+/* Drops frames from the top until `n` are left. */
+static void drop_frames(uint32_t n)
+{
+    struct agent_thread *t = &agent_thread;
+    while (t->n_frames > n) {
+        struct agent_frame *top = &t->frames[--t->n_frames];
+        t->hook_depth = top->hook_depth;
+        Py_DECREF((PyObject *)top->frame);
+    }
+    t->charged = n ? t->frames[n - 1].charged : 0;
+    t->charged_frame = n ? t->frames[n - 1].charged_frame : NULL;
+}
+
+static void push_frame(PyFrameObject *frame, const struct code_table *table, uint32_t block)
 {
     struct agent_thread *t = &agent_thread;
     if (t->n_frames == t->frames_capacity) {
@@ -324,8 +346,11 @@ static void push_frame(const void *frame, const struct code_table *table, uint32
         t->frames_capacity = capacity;
     }
     struct agent_frame *top = &t->frames[t->n_frames];
-    *top = (struct agent_frame){.frame = frame, .hook_depth = t->hook_depth,
-                                .charged = t->n_frames ? top[-1].charged : 0};
+    *top = (struct agent_frame){.frame = Py_NewRef(frame), .hook_depth = t->hook_depth};
+    if (t->n_frames) {
+        top->charged = top[-1].charged;
+        top->charged_frame = top[-1].charged_frame;
+    }
     t->n_frames++;
     t->hook_depth = 0;
     enter_block(top, table, block);
@@ -382,15 +407,11 @@ static void on_return(PyFrameObject *frame)
     uint32_t n = t->n_frames;
     while (n && t->frames[n - 1].frame != frame)
         n--;
-    t->charged = 0;
     if (!n)
         return;
-    t->hook_depth = t->frames[n - 1].hook_depth;
-    t->n_frames = n - 1;
-    if (t->n_frames) {
-        t->charged = t->frames[n - 2].charged;
+    drop_frames(n - 1);
+    if (n > 1)
         resume_caller(frame, t->frames[n - 2].block);
-    }
 }
 
 static int on_event(PyObject *Py_UNUSED(self), PyFrameObject *frame, int what, PyObject *Py_UNUSED(argument))
@@ -428,7 +449,6 @@ void agent_trace_thread(void)
 
 void agent_leave_blocks(void)
 {
-    agent_thread.charged = 0;
-    agent_thread.n_frames = 0;
+    drop_frames(0);
     agent_thread.hook_depth = 0;
 }

@@ -117,6 +117,7 @@ struct selection {
     const struct np_array *mask[MAX_FANCY]; /* beside `fancy`: the mask it was made from */
     uint32_t fancy_nd;
     int64_t fancy_shape[AGENT_MAX_DIMS];
+    bool loaded; /* an integer of the key is a NumPy scalar: it comes out of an array */
     bool any_fancy, after_gap, consecutive; /* whether the fancy dimensions stay in place in the result */
     uint32_t n_before;                      /* strided dimensions before them */
 };
@@ -166,6 +167,7 @@ static bool add_integer(struct selection *s, PyObject *item)
     if (s->axis >= s->array->nd || !integer_of(item, &value))
         return false;
     note_fancy(s);
+    s->loaded |= !PyLong_Check(item);
     value += value < 0 ? s->array->dimensions[s->axis] : 0;
     s->base += value * s->array->strides[s->axis++];
     return true;
@@ -337,7 +339,7 @@ static bool parse(struct selection *s, const struct np_array *array, PyObject *k
     s->axis = 0;
     s->base = 0;
     s->n_strided = s->n_fancy = s->n_before = s->fancy_nd = 0;
-    s->any_fancy = s->after_gap = false;
+    s->any_fancy = s->after_gap = s->loaded = false;
     s->consecutive = true;
     if (array->nd > AGENT_MAX_DIMS)
         return false;
@@ -543,6 +545,17 @@ static const struct np_array *own_mask(const struct np_array *array, PyObject *k
 
 /* ---- subscripts ------------------------------------------------------------------------------------------------- */
 
+/* a[i] of a vector. */
+static void write_element(const struct np_array *array, PyObject *key, bool store)
+{
+    int64_t i;
+    if (!integer_of(key, &i))
+        return;
+    i += i < 0 ? array->dimensions[0] : 0;
+    agent_write_access(store ? NP_SETITEM : NP_GETITEM, array->data, i * array->strides[0], np_item_bytes(array), store,
+                       !PyLong_Check(key));
+}
+
 static void get_selection(const struct np_array *array, PyObject *key, const struct np_array *result)
 {
     struct selection s;
@@ -550,7 +563,7 @@ static void get_selection(const struct np_array *array, PyObject *key, const str
         agent_unseen();
     } else if (s.n_fancy == 0) {
         if (!result && s.n_strided == 0 && array->dtype->kind != 'V') /* a structure's scalar is a view of it */
-            agent_write_access(NP_GETITEM, array->data + s.base, np_item_bytes(array), false);
+            agent_write_access(NP_GETITEM, array->data, s.base, np_item_bytes(array), false, s.loaded);
     } else if (result) {
         write_checks(&s, s.n_fancy > 1 ? GET_CHECK : NULL, GET_MASK);
         if (!write_fancy(&s, NP_GETITEM, ACTION_GET, result, 0, 0))
@@ -565,11 +578,8 @@ void np_get(PyObject *self, PyObject *key, PyObject *result_object)
 {
     const struct np_array *array = (const struct np_array *)self, *result = np_as_array(result_object);
     const struct np_array *mask;
-    if (PyLong_CheckExact(key) && array->nd == 1 && !result) {
-        Py_ssize_t i = PyLong_AsSsize_t(key);
-        i += i < 0 ? array->dimensions[0] : 0;
-        if (array->dtype->kind != 'V')
-            agent_write_access(NP_GETITEM, array->data + i * array->strides[0], np_item_bytes(array), false);
+    if (array->nd == 1 && !result && array->dtype->kind != 'V' && is_integer(key)) {
+        write_element(array, key, false);
     } else if (PyLong_CheckExact(key) || PySlice_Check(key) || key == Py_None || key == Py_Ellipsis ||
                PyUnicode_Check(key)) {
         return; /* a view */
@@ -590,6 +600,10 @@ static bool set_strided(const struct selection *s, const struct np_array *value)
     int64_t strides[2 * AGENT_MAX_DIMS];
     if (value && !result_strides(s, value, strides))
         return false;
+    if (s->n_strided == 0 && !value) {
+        agent_write_access(NP_SETITEM, s->array->data, s->base, np_item_bytes(s->array), true, s->loaded);
+        return true;
+    }
     agent_bulk_begin(&bulk, NP_SETITEM, s->n_strided, s->extent);
     if (value)
         agent_bulk_add(&bulk, value->data, strides, np_item_bytes(value), false);
@@ -618,10 +632,8 @@ void np_set(PyObject *self, PyObject *key, PyObject *value_object)
 {
     const struct np_array *array = (const struct np_array *)self, *value = np_as_array(value_object);
     const struct np_array *mask;
-    if (PyLong_CheckExact(key) && array->nd == 1 && array->dtype->kind != 'V') {
-        Py_ssize_t i = PyLong_AsSsize_t(key);
-        i += i < 0 ? array->dimensions[0] : 0;
-        agent_write_access(NP_SETITEM, array->data + i * array->strides[0], np_item_bytes(array), true);
+    if (array->nd == 1 && array->dtype->kind != 'V' && is_integer(key)) {
+        write_element(array, key, true);
     } else if (array->dtype->kind == 'V' || PyUnicode_Check(key)) {
         agent_unseen();
     } else if ((mask = own_mask(array, key)) && (!value || value->nd <= 1)) {

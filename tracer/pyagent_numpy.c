@@ -185,7 +185,7 @@ static PyObject *hooked_item(PyObject *self, Py_ssize_t i)
         if (i < 0 && array->nd == 1)
             i += array->dimensions[0];
         if (array->nd == 1 && !np_is_array(result))
-            agent_write_access(NP_GETITEM, array->data + i * array->strides[0], np_item_bytes(array), false);
+            agent_write_access(NP_GETITEM, array->data, i * array->strides[0], np_item_bytes(array), false, false);
     }
     return result;
 }

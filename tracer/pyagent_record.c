@@ -10,7 +10,7 @@
 
 struct operation {
     uint32_t id;
-    uint32_t block;
+    uint32_t block, site;
     const char *name;
     uint32_t flops, int_ops, n_operands;
     struct ft_operand operands[FT_MAX_OPERANDS];
@@ -30,7 +30,8 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 
 static uint64_t hash_of(const struct operation *key)
 {
-    uint64_t hash = mix((uintptr_t)key->name, (uint64_t)key->block << 32 | key->flops);
+    uint64_t hash = mix((uintptr_t)key->name, (uint64_t)key->block << 32 | key->site);
+    hash = mix(hash, (uint64_t)key->int_ops << 32 | key->flops);
     for (uint32_t i = 0; i < key->n_operands; i++)
         hash = mix(hash, (uint64_t)key->operands[i].size_bytes << 3 | key->operands[i].is_store << 2 |
                              key->operands[i].is_indexed << 1 | key->operands[i].is_index);
@@ -39,7 +40,7 @@ static uint64_t hash_of(const struct operation *key)
 
 static bool same(const struct operation *a, const struct operation *b)
 {
-    return a->block == b->block && a->name == b->name && a->flops == b->flops && a->int_ops == b->int_ops &&
+    return a->block == b->block && a->site == b->site && a->name == b->name && a->flops == b->flops && a->int_ops == b->int_ops &&
            a->n_operands == b->n_operands &&
            memcmp(a->operands, b->operands, a->n_operands * sizeof *a->operands) == 0;
 }
@@ -74,6 +75,7 @@ static void fill_operation(void *memory, uint32_t number, void *context)
     entry->entry.kind = FT_SIDE_OPERATION;
     entry->operation_id = number;
     entry->block_id = key->block;
+    entry->site = key->site;
     entry->n_operands = key->n_operands;
     entry->name_bytes = (uint32_t)strlen(key->name);
     entry->flops_per_point = key->flops;
@@ -101,8 +103,8 @@ static uint32_t operation_id(struct operation *key)
 
 static uint32_t bulk_operation_id(const struct agent_bulk *bulk)
 {
-    struct operation key = {.block = agent_charged_block(), .name = bulk->name, .flops = bulk->flops,
-                            .int_ops = bulk->int_ops, .n_operands = bulk->n_operands};
+    struct operation key = {.block = agent_charged_block(), .site = agent_charged_site(), .name = bulk->name,
+                            .flops = bulk->flops, .int_ops = bulk->int_ops, .n_operands = bulk->n_operands};
     if (!key.block)
         return 0;
     for (uint32_t i = 0; i < bulk->n_operands; i++)
@@ -331,10 +333,26 @@ void agent_bulk_write(struct agent_bulk *bulk, struct agent_index *index)
     write_split(bulk, id, 0, bases, index);
 }
 
-void agent_write_access(const char *name, const void *address, int64_t size_bytes, bool store)
+/* The index of a single access. */
+struct one_offset {
+    struct agent_index index;
+    int64_t offset;
+};
+
+static void next_one(struct agent_index *index, int64_t *offsets, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        offsets[i] = ((const struct one_offset *)index)->offset;
+}
+
+void agent_write_access(const char *name, const void *base, int64_t offset, int64_t size_bytes, bool store, bool indexed)
 {
     struct agent_bulk bulk;
+    struct one_offset index = {{next_one}, offset};
     agent_bulk_begin(&bulk, name, 0, NULL);
-    agent_bulk_add(&bulk, address, NULL, size_bytes, store);
-    agent_bulk_write(&bulk, NULL);
+    if (indexed)
+        agent_bulk_add_indexed(&bulk, base, size_bytes, store);
+    else
+        agent_bulk_add(&bulk, (const char *)base + offset, NULL, size_bytes, store);
+    agent_bulk_write(&bulk, indexed ? &index.index : NULL);
 }

@@ -333,7 +333,7 @@ static void item_method(const struct agent_call *call)
 {
     const struct np_array *array = (const struct np_array *)call->self;
     int64_t index[AGENT_MAX_DIMS] = {0};
-    const char *at = array->data;
+    int64_t offset = 0;
     if (array->nd > AGENT_MAX_DIMS || (call->n_args > 1 && call->n_args != array->nd)) {
         agent_unseen();
         return;
@@ -351,9 +351,9 @@ static void item_method(const struct agent_call *call)
     for (int d = array->nd; d-- > 0;) {
         int64_t i = call->n_args == 1 ? flat % array->dimensions[d] : index[d];
         flat /= call->n_args == 1 ? array->dimensions[d] : 1;
-        at += i * array->strides[d];
+        offset += i * array->strides[d];
     }
-    agent_write_access(call->name, at, np_item_bytes(array), false);
+    agent_write_access(call->name, array->data, offset, np_item_bytes(array), false, false);
 }
 
 static void one_pass_method(const struct agent_call *call)

@@ -6,7 +6,8 @@ becomes the block itself again.
 
 An array operation is a loop of its own kind, in the loop of the line that ran it. Its blocks run once for each point of
 its iteration space; `module` names the operation ("numpy.add"). What reads or writes a single element (`a[i]`) is no
-loop but an access of the line's own block.
+loop but an access of the line's own block; where its index came out of an array, it is a gather or scatter of the loop
+around the line.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics) -> Analysis:
     `statistics` are those of the raw operations; each becomes one operation of the result.
     """
     code = _Code(raw)
-    arrays = _Arrays(raw, code)
+    arrays = _Arrays(raw, code, statistics)
     return Analysis(
         blocks=(*code.blocks(), *arrays.blocks()),
         operations=tuple(_operation(number, raw, arrays, statistics) for number in range(len(raw.operation_array))),
@@ -147,12 +148,12 @@ class _Member:
 
 
 class _Arrays:
-    """The array operations: those of one name on one line are one loop."""
+    """The array operations: those of one name at one place in a line are one loop."""
 
-    def __init__(self, raw: RawTrace, code: _Code) -> None:
+    def __init__(self, raw: RawTrace, code: _Code, statistics: OperationStatistics) -> None:
         self._code = code
         self._lines: dict[int, int] = {}
-        groups: dict[tuple[int, str], int] = {}
+        groups: dict[tuple[int, int, str], int] = {}
         first_block, first_loop = len(code.raw_blocks), len(code.forest.loops)
         n_blocks = 0
         self.members: list[_Member] = []
@@ -161,10 +162,11 @@ class _Arrays:
             if operation.name in _ELEMENT_OPERATIONS and operation.points == operation.executions:
                 self.members.append(_Member(operation, line, code.loop_of(line)))
                 continue
-            loop = groups.setdefault((line, _loop_name(operation)), len(groups)) + first_loop
+            loop = groups.setdefault((line, operation.site, _loop_name(operation)), len(groups)) + first_loop
             self.members.append(_Member(operation, first_block + n_blocks, loop))
             n_blocks += 1
         self.first_operation = self._first_operations(raw)
+        self._first_address: list[int] = statistics.first.tolist()
         self._by_loop: dict[int | None, list[_Member]] = {}
         for member in self.members:
             self._by_loop.setdefault(member.loop, []).append(member)
@@ -181,6 +183,8 @@ class _Arrays:
 
     def _indices_of(self, member: _Member) -> tuple[int, ...]:
         """The loads of the indices that a member's indexed operands go by: its own, or its loop's."""
+        if not self._is_loop(member):
+            return self._element_index(member)
         for candidates in ([member], self._by_loop[member.loop]):
             found = tuple(
                 self.first_operation[other.operation.array_operation_id] + operand
@@ -191,6 +195,21 @@ class _Arrays:
             if found:
                 return found
         return ()
+
+    def _element_index(self, member: _Member) -> tuple[int, ...]:
+        """The element load that an element's index comes from: the last before it on its line, or else in its loop.
+
+        Not that of the same elements, as in a[i] += 1.
+        """
+        own = self._first_address[self.first_operation[member.operation.array_operation_id]]
+        loads = {
+            number: other
+            for other in self._by_loop[member.loop]
+            if not self._is_loop(other) and not other.operation.operand_is_store[0]
+            if self._first_address[number := self.first_operation[other.operation.array_operation_id]] != own
+        }
+        before = [n for n, o in loads.items() if o.block == member.block and o.operation.site < member.operation.site]
+        return (max(before, key=lambda number: loads[number].operation.site),) if before else tuple(loads)
 
     def _find_idioms(self) -> None:
         for member in self.members:

@@ -42,7 +42,7 @@ class RawPythonBlock:
 
 @dataclass(frozen=True, slots=True)
 class RawArrayOperation:
-    """An array operation of a Python program.
+    """An array operation of a Python program, called at byte `site` of the code of its block.
 
     Of its operands, those `indexed` are gathered or scattered, through the indices that those marked `index` load.
     """
@@ -50,6 +50,7 @@ class RawArrayOperation:
     array_operation_id: int
     block_id: int
     name: str
+    site: int
     flops_per_point: int
     int_ops_per_point: int
     operand_sizes: tuple[int, ...]

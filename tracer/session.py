@@ -228,7 +228,7 @@ class Session:
                 blocks.append(RawBlock(block_id, entry.address, entry.lengths, entry.code, count))
         array_operations = tuple(
             RawArrayOperation(
-                number, entry.block_id, entry.name, entry.flops_per_point, entry.int_ops_per_point,
+                number, entry.block_id, entry.name, entry.site, entry.flops_per_point, entry.int_ops_per_point,
                 tuple(o.size_bytes for o in entry.operands), tuple(o.is_store for o in entry.operands),
                 tuple(o.is_indexed for o in entry.operands), tuple(o.is_index for o in entry.operands),
                 counts[1], counts[2],

@@ -170,6 +170,8 @@ struct ft_side_operation {
     uint32_t block_id;     /* the block that ran it */
     uint32_t n_operands;
     uint32_t name_bytes;
+    uint32_t site;            /* where in the block's code it was called: a byte offset */
+    uint32_t padding;
     uint32_t flops_per_point; /* floating-point operations at each point of the iteration space */
     uint32_t int_ops_per_point;
     struct ft_operand operands[FT_MAX_OPERANDS];

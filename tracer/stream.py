@@ -19,7 +19,7 @@ MAX_OPERANDS = 8
 ENTRY = struct.Struct("<II")
 BLOCK = struct.Struct("<IIIIQ")
 PYBLOCK = struct.Struct("<IIIIIIIIII")
-OPERATION = struct.Struct("<IIIIIIII")
+OPERATION = struct.Struct("<IIIIIIIIII")
 OPERAND = struct.Struct("<HBBB3x")
 OPERATION_BYTES = OPERATION.size + MAX_OPERANDS * OPERAND.size
 
@@ -68,6 +68,7 @@ class OperationEntry:
 
     block_id: int
     name: str
+    site: int
     flops_per_point: int
     int_ops_per_point: int
     operands: tuple[OperandEntry, ...]
@@ -101,13 +102,13 @@ def _python_block(entry: bytes) -> PythonBlockEntry:
 
 
 def _operation(entry: bytes) -> OperationEntry:
-    _, _, _, block_id, n_operands, name_bytes, flops, int_ops = OPERATION.unpack_from(entry)
+    _, _, _, block_id, n_operands, name_bytes, site, _, flops, int_ops = OPERATION.unpack_from(entry)
     operands = tuple(
         OperandEntry(size, bool(store), bool(indexed), bool(index))
         for size, store, indexed, index in OPERAND.iter_unpack(entry[OPERATION.size : OPERATION_BYTES])
     )
     name = _text(entry[OPERATION_BYTES : OPERATION_BYTES + name_bytes])
-    return OperationEntry(block_id, name, flops, int_ops, operands[:n_operands])
+    return OperationEntry(block_id, name, site, flops, int_ops, operands[:n_operands])
 
 
 class SideTable:
