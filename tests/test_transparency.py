@@ -132,6 +132,7 @@ def test_death_by_signal(number: int, compile_c: Compile, foretrace: Run, tmp_pa
 def start(tmp_path: Path, program: Path, *arguments: str) -> subprocess.Popen[str]:
     command = [
         sys.executable,
+        "-P",
         "-m",
         "foretrace",
         "trace",
