@@ -156,8 +156,7 @@ def _profile(
         gather_scatter=gather_scatter_curves(memory, _MEASURED),
         notes=(
             "Measured on one core, with the others as they were: the figures are those of the least disturbed moments.",
-            "Gather/scatter bandwidth counts the bytes gathered or scattered; its time includes loading the index "
-            "(4 bytes an element) and moving the dense array (8 bytes).",
+            "Gather/scatter bandwidth counts every reference of the loop: element (8 bytes), dense array (8) and index (4).",
             *_effective_sizes(levels, latency),
         ),
         metadata=facts,

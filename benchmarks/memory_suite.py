@@ -25,6 +25,8 @@ SMALLEST_BYTES = 4096
 ELEMENT_BYTES = 8
 RANGE_PER_ELEMENT_BYTES = 32
 """SGBench gathers one element for each four in range (the sizes in Carrington et al., ICS'11, Table 2)."""
+REFERENCED_BYTES = 2 * ELEMENT_BYTES + 4
+"""An iteration of gather or scatter moves an element on either side and reads its index."""
 
 LOAD_BYTES = {"load8": 8, "load16": 16, "load32": 32}
 CURVES = ("gather", "scatter")
@@ -97,7 +99,7 @@ def gather_scatter_curves(measured: Mapping[Point, Measurement], source: str) ->
     """Bandwidth over address range, straight between the measured ranges; nothing is said beyond them."""
     curves = []
     for kernel in CURVES:
-        ranges = sorted((p.size_bytes, ELEMENT_BYTES / m.best_s) for p, m in measured.items() if p.kernel == kernel)
+        ranges = sorted((p.size_bytes, REFERENCED_BYTES / m.best_s) for p, m in measured.items() if p.kernel == kernel)
         curves.append(GatherScatterCurve((kernel,), _pieces(ranges, source), source))
     return tuple(curves)
 

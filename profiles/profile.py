@@ -134,8 +134,8 @@ class GatherScatterCurve(Struct, frozen=True, forbid_unknown_fields=True):
     """Gather/scatter bandwidth as a function of the address range (Carrington et al., ICS'11, equations 2 to 4).
 
     `operations`: "gather", "scatter". Below `minimum_range_bytes` an accelerator is not used; None: it is used wherever
-    it is faster. Bandwidth counts the bytes gathered or scattered, not those of the index or of the dense array; the
-    pieces are in ascending order and adjoin.
+    it is faster. As in equation 2, bandwidth counts every memory reference of the loop: the elements gathered or
+    scattered, their indices and the dense array. The pieces are in ascending order and adjoin.
     """
 
     operations: tuple[str, ...]
