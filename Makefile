@@ -50,7 +50,7 @@ SANITIZE := -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined
 sanitize: $(INSTALLED) ## run the tests of the C cores under AddressSanitizer and UBSan
 	CFLAGS="$(SANITIZE)" LDFLAGS="-fsanitize=address,undefined" $(BIN)/python setup.py -q build --build-lib $(SANITIZED) --build-temp $(SANITIZED)-objects
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
-		PYTHONPATH=$(SANITIZED) $(PYTEST) $(or $(ARGS),$(wildcard tests/test_cache_sim_*.py tests/test_reader_*.py tests/test_stream_*.py))
+		PYTHONPATH=$(SANITIZED) $(PYTEST) $(or $(ARGS),$(wildcard tests/test_cache_sim_*.py tests/test_reader.py tests/test_stream.py))
 
 wheel: $(INSTALLED) ## build a wheel in dist/
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
