@@ -1,0 +1,23 @@
+"""NumPy and SciPy compute the same bits, traced or not, whatever they are asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from python_runs import run_plain, run_traced
+
+pytest.importorskip("scipy")
+
+BATTERY = Path(__file__).with_name("python_battery.py")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_same_bits(tmp_path: Path, seed: int) -> None:
+    plain = run_plain(tmp_path, str(BATTERY), str(seed), "150")
+    traced = run_traced(tmp_path, str(BATTERY), str(seed), "150")
+    assert plain.stderr == ""
+    assert plain.returncode == 0
+    assert len(plain.stdout.splitlines()) > 3000
+    assert traced.stdout.splitlines() == plain.stdout.splitlines()
+    assert (traced.returncode, traced.stderr) == (0, "")
