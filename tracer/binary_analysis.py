@@ -38,6 +38,9 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str) -> Analys
     merged = statistics.merged(blocks.operation_map, len(blocks.operation_instruction))
     sites = [places.site(instruction) for instruction in blocks.operation_instruction.tolist()]
     indirections = IdiomFinder(blocks, forest, instruction_set, merged, sites).find()
+    given_up = []
+    if indirections.loops_given_up:
+        given_up.append(f"{indirections.loops_given_up} loops were too entangled to search for gathers and scatters")
     return Analysis(
         blocks=tuple(_block(number, blocks, places, forest) for number in range(blocks.num_blocks)),
         operations=_operations(blocks, places, merged, sites, indirections),
@@ -46,7 +49,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str) -> Analys
         edges=blocks.edges,
         operation_map=blocks.operation_map,
         decoded_share=_decoded_share(blocks),
-        notes=places.notes(),
+        notes=(*places.notes(), *given_up),
     )
 
 

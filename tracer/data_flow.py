@@ -23,6 +23,7 @@ State = dict[Place, Value]
 
 _NUMBER = 0  # the root of plain numbers
 _ADDED = -1 - _NUMBER  # among the sources of a varying value: a large number or a varying value was added
+_MAX_SWEEPS = 64  # over the blocks of a loop; a bytecode interpreter's main loop takes about 6
 _SMALLEST_ADDRESS = 4096  # Linux maps nothing into the first page: a smaller number is no array's address
 _FROM_NOTHING: Varying = frozenset()
 
@@ -88,14 +89,19 @@ class LoopDataFlow:
         self._roots: dict[Hashable, int] = {"number": _NUMBER}
         self._origins = AddressOrigins()
 
-    def run(self, header: int) -> AddressOrigins:
-        """Interpret the loop from its header, where every register holds what it held when the loop was entered."""
+    def run(self, header: int) -> AddressOrigins | None:
+        """Interpret the loop from its header, where every register holds what it held when the loop was entered.
+
+        Returns None if it is too entangled to settle.
+        """
         order = self._order(header)
         entry: dict[int, State] = {header: {}}
-        work = [(0, header)]
+        work = [(0, 0, header)]
         waiting = {header}
         while work:
-            _, block = heappop(work)
+            sweep, _, block = heappop(work)
+            if sweep > _MAX_SWEEPS:
+                return None
             waiting.discard(block)
             state = dict(entry[block])
             for step in self._steps[block]:
@@ -107,7 +113,9 @@ class LoopDataFlow:
                     continue
                 if successor not in waiting:
                     waiting.add(successor)
-                    heappush(work, (order[successor], successor))
+                    # A step back is for the next sweep, so that all that comes before a block is settled first.
+                    next_sweep = sweep + (order[successor] <= order[block])
+                    heappush(work, (next_sweep, order[successor], successor))
         # What was noted on the way may come from states that were not final yet.
         self._origins = AddressOrigins()
         for block, before in entry.items():

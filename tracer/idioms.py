@@ -39,11 +39,15 @@ class Statistics(Protocol):
 
 @dataclass(slots=True)
 class Indirections:
-    """The idioms, and for each memory operation what is told of it alone."""
+    """The idioms, and for each memory operation what is told of it alone.
+
+    `loops_given_up` counts loops whose data flow is too entangled to search.
+    """
 
     idioms: list[Idiom] = field(default_factory=list)
     index_operation: dict[int, int] = field(default_factory=dict)
     self_dependent: set[int] = field(default_factory=set)
+    loops_given_up: int = 0
 
 
 class IdiomFinder:
@@ -109,6 +113,9 @@ class IdiomFinder:
             self._isa.stack_pointer,
             self._isa.call_clobbered,
         ).run(self._forest.loops[loop].header)
+        if origins is None:
+            found.loops_given_up += 1
+            return
         chased = _self_dependent(origins)
         indirect: dict[IdiomKind, list[int]] = {IdiomKind.GATHER: [], IdiomKind.SCATTER: []}
         for operation in operations:

@@ -2,8 +2,9 @@
 
 Loops are nested strongly connected components: a component's header is its entry, and without the header its remaining
 components are the loops inside. Where control flow is reducible these are its natural loops, those with one header
-merged; of an irreducible loop the entry most used is taken for the header (Havlak, "Nesting of Reducible and
-Irreducible Loops", TOPLAS 19(4), 1997).
+merged. An irreducible loop has several entries: the one most used is taken for the header, and inner loops are what
+remains without any of them (Steensgaard, "Sequentializing Program Dependence Graphs for Irreducible Programs", 1993).
+An interpreter that jumps from each instruction's code to the next one's is thus one loop, not a tower of them.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def nest_loops(flow: Sequence[tuple[int, int, int]], executions: Sequence[int]) 
             for _, target, count in inside:
                 entering[target] -= count
             header = min(component, key=lambda block: (-entering[block], block))
-            work.append(([edge for edge in inside if header not in edge[:2]], len(found)))
+            doors = {block for block, count in entering.items() if count > 0} | {header}
+            work.append(([edge for edge in inside if doors.isdisjoint(edge[:2])], len(found)))
             depth = 1 if parent is None else found[parent].depth + 1
             entries = max(1, sum(count for count in entering.values() if count > 0))
             found.append(NaturalLoop(header, frozenset(component), parent, depth, entries, executions[header]))
