@@ -12,7 +12,7 @@ from setuptools.command.build_ext import build_ext
 
 WARNINGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
 
-AGENT_PARTS = ["blocks", "hooks", "index", "numpy", "record", "sparse", "templates", "ufunc"]
+AGENT_PARTS = ["blocks", "cython", "hooks", "index", "numpy", "record", "sparse", "templates", "ufunc"]
 AGENT_HEADERS = ["", "_blocks", "_hooks", "_numpy"]
 
 

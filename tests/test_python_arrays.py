@@ -332,3 +332,12 @@ memory[5]
     assert [shape(a) for a in run.arrays(13)] == ["load8"]
     assert [shape(a) for a in run.arrays(8)] == ["load8"]
     assert [shape(a) for a in run.arrays(17)] == ["load1"]
+
+
+def test_cython_functions_count_as_unseen_and_store_their_result(tmp_path: Path) -> None:
+    run = trace(
+        tmp_path, "import numpy as np\nrng = np.random.default_rng(0)\na = rng.random(1000)\nb = rng.random()\n"
+    )
+    assert [(a.name, shape(a), a.points) for a in run.arrays(3)] == [("numpy.random.Generator.random", "store8", 1000)]
+    assert run.arrays(4) == []
+    assert run.recording.unseen_calls > 0

@@ -7,6 +7,7 @@
  *   pyagent_index.c     what a subscript, take, put or add.at touches
  *   pyagent_templates.c what a ufunc, a reduction, a copy, a product touches
  *   pyagent_sparse.c    what SciPy's sparse matrix products touch
+ *   pyagent_cython.c    calls of Cython functions with arrays, which are counted as unseen
  *   pyagent_record.c    bulk records: ordering, coalescing, splitting (without Python.h)
  *
  * Everything here runs with the GIL held, which is the only lock. The agent holds no reference to the program's objects

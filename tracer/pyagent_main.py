@@ -8,10 +8,14 @@ It leaves `sys` as the program alone would find it, and runs the program with no
 
 import sys
 
+TYPE_CHECKING = False  # and no `import typing`, which the program might never have asked for
+if TYPE_CHECKING:
+    from types import ModuleType
+
 _ARGUMENTS = 5  # this file, --fd, N, --agent, PATH
 
 
-def _load_agent(path):
+def _load_agent(path: str) -> "ModuleType":
     import _frozen_importlib
     import _imp
 
@@ -20,7 +24,7 @@ def _load_agent(path):
     return agent
 
 
-def _forget_ourselves():
+def _forget_ourselves() -> None:
     """Take our own arguments, our directory and what looking for it left behind out of `sys`."""
     skipped = _ARGUMENTS + (sys.argv[_ARGUMENTS] == "--")
     position = len(sys.orig_argv) - len(sys.argv)
@@ -31,14 +35,14 @@ def _forget_ourselves():
     del sys.argv[:skipped]
 
 
-def _absolute(path):
+def _absolute(path: str) -> str:
     """A script's path as the interpreter writes it."""
     import posix
 
     return path if path.startswith("/") else f"{posix.getcwd()}/{path}"
 
 
-def _set_first_path(agent, name, is_module):
+def _set_first_path(agent: "ModuleType", name: str, is_module: bool) -> bool:
     """Set sys.path[0] as the interpreter does; returns whether `name` is a directory or an archive with a program."""
     import posix
 
@@ -52,7 +56,7 @@ def _set_first_path(agent, name, is_module):
     return False
 
 
-def _main():
+def _main() -> None:
     fd, agent_path = int(sys.argv[2]), sys.argv[4]
     modules = set(sys.modules)
     agent = _load_agent(agent_path)

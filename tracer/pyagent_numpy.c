@@ -358,6 +358,7 @@ void agent_module_loaded(PyObject *module)
     if (!np.ufunc)
         return;
     hook_ufuncs_of(module, name);
+    cython_install(module, name);
     if (strcmp(name, "scipy.sparse._sparsetools") == 0)
         sparse_install(module);
 }

@@ -148,4 +148,8 @@ void np_bincount(const struct agent_call *call);
 
 void sparse_install(PyObject *module);
 
+/* ---- Cython (pyagent_cython.c) ----------------------------------------------------------------------------------- */
+
+void cython_install(PyObject *module, const char *name);
+
 #endif
