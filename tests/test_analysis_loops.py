@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_analysis_blocks import programs
 
 from foretrace.tracer.basic_blocks import BasicBlocks, find_basic_blocks
-from foretrace.tracer.loops import LoopForest, find_loops
+from foretrace.tracer.loops import LoopForest, find_loops, nest_loops
 
 
 def loops_of(program: Program, trips: dict[int, int], function: dict[int, int] | None = None) -> list[tuple[int, ...]]:
@@ -158,3 +158,11 @@ def test_headers_are_those_of_natural_loops_where_flow_is_reducible(program: Pro
 def test_iterations_and_entries(trips: int) -> None:
     program = [(NOP, 0), (CALL, 4), (BRANCH, 1), (RETURN, 0), (NOP, 0), (NOP, 0), (BRANCH, 5), (RETURN, 0)]
     assert loops_of(program, {2: 3, 6: trips}) == [(1, 1, 1, 4), (5, 1, 4, 4 * (trips + 1))]
+
+
+def test_a_return_from_a_signal_into_the_middle_of_a_loop_is_no_entry() -> None:
+    """Block 2 ran once more than steps lead to it. The loops stay nested as they are."""
+    flow = [(0, 1, 1), (1, 2, 10), (2, 3, 91), (3, 2, 80), (3, 1, 9), (3, 4, 1)]
+    forest = nest_loops(flow, [1, 10, 91, 91, 1])
+    assert [(loop.header, loop.depth, loop.entries) for loop in forest.loops] == [(1, 1, 2), (2, 2, 11)]
+    assert forest.loops[1].blocks == {2, 3}

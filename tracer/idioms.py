@@ -10,31 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import networkx as nx
 
-from .basic_blocks import BasicBlocks, Counts
+from foretrace.cache_sim.results import OperationStatistics
+
+from .basic_blocks import BasicBlocks
 from .data_flow import AddressOrigins, LoopDataFlow, Step
 from .isa import DataFlow, Flow, Isa
 from .loops import LoopForest
 from .signature import Idiom, IdiomKind
-
-
-class Statistics(Protocol):
-    """What is used here of the totals of each memory operation (`cache_sim.results.OperationStatistics`)."""
-
-    @property
-    def executions(self) -> Counts: ...  # noqa: D102
-
-    @property
-    def size_bytes(self) -> Counts: ...  # noqa: D102
-
-    @property
-    def first(self) -> Counts: ...  # noqa: D102
-
-    @property
-    def last_exclusive(self) -> Counts: ...  # noqa: D102
 
 
 @dataclass(slots=True)
@@ -53,7 +38,7 @@ class Indirections:
 class IdiomFinder:
     """Finds the indirect accesses of a traced binary.
 
-    `sites` gives file and line of each memory operation.
+    `statistics` and `sites` (file and line) are those of the memory operations of `blocks`.
     """
 
     def __init__(
@@ -61,7 +46,7 @@ class IdiomFinder:
         blocks: BasicBlocks,
         forest: LoopForest,
         isa: Isa,
-        statistics: Statistics,
+        statistics: OperationStatistics,
         sites: Sequence[tuple[str, int]],
     ) -> None:
         """Nothing is searched yet."""

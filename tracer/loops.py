@@ -58,6 +58,9 @@ def nest_loops(flow: Sequence[tuple[int, int, int]], executions: Sequence[int]) 
     `executions` are those of each block. Blocks are numbered in the order in which they first ran.
     """
     found: list[NaturalLoop] = []
+    sources: dict[int, list[int]] = {}
+    for source, target, _ in flow:
+        sources.setdefault(target, []).append(source)
     work: list[tuple[Sequence[tuple[int, int, int]], int | None]] = [(flow, None)]
     while work:
         edges, parent = work.pop()
@@ -71,7 +74,8 @@ def nest_loops(flow: Sequence[tuple[int, int, int]], executions: Sequence[int]) 
             for _, target, count in inside:
                 entering[target] -= count
             header = min(component, key=lambda block: (-entering[block], block))
-            doors = {block for block, count in entering.items() if count > 0} | {header}
+            # Where it is entered by a step, not by what signals and exceptions do.
+            doors = {block for block in component if not component.issuperset(sources.get(block, ()))} | {header}
             work.append(([edge for edge in inside if doors.isdisjoint(edge[:2])], len(found)))
             depth = 1 if parent is None else found[parent].depth + 1
             entries = max(1, sum(count for count in entering.values() if count > 0))
