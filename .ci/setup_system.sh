@@ -55,7 +55,7 @@ elif command -v python3 >/dev/null; then
 else
     missing+=(python3 python3-venv python3-dev)
 fi
-echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1 || missing+=(gcc libc6-dev)
+gcc -E - >/dev/null 2>&1 <<<'#include <stdio.h>' || missing+=(gcc libc6-dev)
 command -v qemu-x86_64 >/dev/null || missing+=(qemu-user)
 for program in "$@"; do
     command -v "$program" >/dev/null || missing+=("$program")
