@@ -16,6 +16,7 @@ from foretrace.benchmarks import _kernels, calibrate, machine_facts
 from foretrace.benchmarks.core_suite import core_figures, core_measurements
 from foretrace.benchmarks.machine_facts import CacheFacts
 from foretrace.benchmarks.memory_suite import (
+    REFERENCED_BYTES,
     Point,
     bandwidth_points,
     gather_scatter_curves,
@@ -219,7 +220,7 @@ def test_points_count_the_bytes_accessed():
 
 def test_curves_go_straight_through_the_measured_points():
     samples = {
-        Point(kernel, size): measured(kernel, 8 / rate)
+        Point(kernel, size): measured(kernel, REFERENCED_BYTES / rate)
         for kernel in ("gather", "scatter")
         for size, rate in ((4096, 8e9), (8192, 4e9), (16384, 5e9))
     }
