@@ -62,13 +62,13 @@ SCRIPTS = {
             def __init__(self, x): self.x = x
         def double(item): return Item(item.x * 2)
         if __name__ == "__main__":
+            pid = os.fork()
+            if not pid: os._exit(7)
+            print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
             for method in ("fork", "spawn"):
                 with multiprocessing.get_context(method).Pool(2) as pool:
                     print([item.x for item in pool.map(double, [Item(1), Item(2)])])
             print(pickle.loads(pickle.dumps(Item(3))).x, Item.__module__)
-            pid = os.fork()
-            if not pid: sys.exit(7)
-            print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     """,
     "tracer.py": """
         import _thread, cProfile, sys, threading

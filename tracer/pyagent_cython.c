@@ -1,7 +1,8 @@
 /* Counts calls of Cython functions that work on arrays, such as those of numpy.random.
  *
  * What they do with their arrays cannot be seen: a call that is given or returns an array counts as unseen, and of its
- * result each element is stored once. `functions` maps each hooked function to its own vectorcall and name: open
+ * result each element is stored once. NumPy 1's random generators are of an older Cython, whose methods are built-in ones.
+ * `functions` maps each hooked function to its own vectorcall and name: open
  * addressing, at most half full; entries are never removed (the table keeps the functions alive).
  */
 #define PY_SSIZE_T_CLEAN
@@ -107,12 +108,26 @@ static void hook(PyObject *object, const char *module)
     *function = hooked_call;
 }
 
+static void note_method(const struct agent_call *call)
+{
+    note_call(call->name, call->args, call->n_args, call->result);
+}
+
+static void hook_method(PyObject *method, const char *module)
+{
+    char *name = name_of(method, module);
+    if (name && !agent_hook_callable(method, name, note_method))
+        free(name);
+}
+
 static void hook_dict(PyObject *dict, const char *module, bool with_types)
 {
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
         if (is_cython_function(value))
             hook(value, module);
+        else if (!with_types && Py_IS_TYPE(value, &PyMethodDescr_Type) && strncmp(module, "numpy.random.", 13) == 0)
+            hook_method(value, module);
         else if (with_types && PyType_Check(value) && ((PyTypeObject *)value)->tp_dict)
             hook_dict(((PyTypeObject *)value)->tp_dict, module, false);
     }
