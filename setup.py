@@ -12,8 +12,8 @@ from setuptools.command.build_ext import build_ext
 
 WARNINGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
 
-AGENT_PARTS = ["blocks", "cython", "hooks", "index", "numpy", "record", "sparse", "templates", "ufunc"]
-AGENT_HEADERS = ["", "_blocks", "_hooks", "_numpy"]
+AGENT_PARTS = ["blocks", "cython", "hooks", "index", "key", "numpy", "record", "sparse", "templates", "ufunc"]
+AGENT_HEADERS = ["", "_blocks", "_hooks", "_key", "_numpy"]
 
 
 class SharedObject(Extension):

@@ -4,14 +4,16 @@
  *   pyagent_blocks.c    which block of bytecode runs (a C trace function), threads
  *   pyagent_hooks.c     replaces entries of method tables; sees extension modules being loaded
  *   pyagent_numpy.c     NumPy's type slots, ufuncs and method tables
+ *   pyagent_key.c       parsed keys of subscripts
  *   pyagent_index.c     what a subscript, take, put or add.at touches
- *   pyagent_templates.c what a ufunc, a reduction, a copy, a product touches
+ *   pyagent_ufunc.c     what a ufunc touches, called, reduced or accumulated
+ *   pyagent_templates.c what copies, products and searches touch
  *   pyagent_sparse.c    what SciPy's sparse matrix products touch
  *   pyagent_cython.c    calls of Cython functions with arrays, which are counted as unseen
  *   pyagent_record.c    bulk records: ordering, coalescing, splitting (without Python.h)
  *
- * Everything here runs with the GIL held, which is the only lock. The agent holds no reference to the program's objects
- * beyond a call, never raises, and changes no result.
+ * Everything here runs with the GIL held, which is the only lock. Of the program's objects the agent holds the frames that
+ * run and the functions it has hooked. It never raises, and changes no result.
  */
 #ifndef FORETRACE_PYAGENT_H
 #define FORETRACE_PYAGENT_H
