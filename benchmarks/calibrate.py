@@ -156,7 +156,7 @@ def _profile(
         gather_scatter=gather_scatter_curves(memory, _MEASURED),
         notes=(
             "Measured on one core, with the others as they were: the figures are those of the least disturbed moments.",
-            "Gather/scatter bandwidth counts all references: element (8 bytes), dense array (8 bytes) and index (4 bytes).",
+            "Gather/scatter bandwidth counts all references: element (8 bytes), dense array (8) and index (4).",
             *_effective_sizes(levels, latency),
         ),
         metadata=facts,

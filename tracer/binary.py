@@ -132,8 +132,8 @@ class QemuEngine:
     def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:
         """See `session.Engine`."""
         plugin = str(self._plugin).replace(",", ",,")
-        argv = [self._qemu, "-cpu", _CPU[self.guest], "-plugin", f"file={plugin},fd={stream_fd}", "-0", self._program[0]]
-        return self._qemu, [*argv, str(self._path), *self._program[1:]], dict(os.environ)
+        options = ["-cpu", _CPU[self.guest], "-plugin", f"file={plugin},fd={stream_fd}", "-0", self._program[0]]
+        return self._qemu, [self._qemu, *options, str(self._path), *self._program[1:]], dict(os.environ)
 
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
         """See `session.Engine`."""

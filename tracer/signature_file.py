@@ -3,7 +3,7 @@
 Version history (PRAGMA user_version):
     1  first version.
 
-A record type has a table; its fields are the columns, in their order. What is nested in a record has a table of its own.
+A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
 
 A signature may come from anyone: it is opened read-only, its schema must be ours to the letter (no views or triggers),
@@ -281,7 +281,7 @@ def _records(
     cursor = database.execute(f"SELECT * FROM {table} ORDER BY 1")
     names = [column[0] for column in cursor.description]
     flags = {f.name for f in dataclasses.fields(kind) if f.type == "bool"}
-    records = []
+    records: list[Record] = []
     for row in cursor:
         values = dict(zip(names, row, strict=True))
         for name in flags:

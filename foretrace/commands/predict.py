@@ -166,6 +166,6 @@ def _show_assumptions(predictions: tuple[Prediction, ...]) -> None:
             machines[str(assumption)].append(prediction.machine)
     if machines:
         console().print("\nassumed")
-    for assumption, made_on in machines.items():
+    for text, made_on in machines.items():
         made_for = f" ({', '.join(made_on)})" if len(predictions) > 1 else ""
-        console().print(f"  {plain(assumption + made_for)}", soft_wrap=True)
+        console().print(f"  {plain(text + made_for)}", soft_wrap=True)
