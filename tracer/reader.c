@@ -557,6 +557,51 @@ static inline enum ft_read_status read_header(struct ft_reader *reader, struct f
     return read_block(reader, cursor, words[position]);
 }
 
+/* The common case of what follows in read_words, with its state in registers: from `position` on, words that ask for
+ * nothing new (block, edge and operation are known, no run begins, no parts are joined, the batch has room). Returns the
+ * position of the first word of another kind, or the end. */
+static uint32_t read_plain(struct ft_reader *reader, struct ft_reader_cursor *cursor, const uint64_t *words,
+                           uint32_t position)
+{
+    const uint32_t end = reader->chunk.words, n_blocks = reader->n_blocks, no_run_before = reader->no_run_before;
+    struct ft_block *const blocks = reader->blocks, *block = blocks ? &blocks[cursor->block_id] : NULL;
+    struct ft_access *const batch = reader->batch;
+    uint32_t length = reader->batch_length, last_tag = cursor->last_tag, header = reader->header_position;
+    if (cursor->block_id == 0 || header >= end)
+        return position;
+    const uint32_t *operations = block->operation;
+    uint32_t n_slots = operations ? block->n_slots : 0;
+    for (; position < end && length < FT_BATCH; position++) {
+        const uint64_t word = words[position];
+        const uint32_t tag = (uint32_t)(word >> FT_TAG_SHIFT);
+        if (tag) {
+            if (UNLIKELY(tag > n_slots || tag == last_tag || operations[tag - 1] == FT_NO_OPERATION))
+                break;
+            batch[length++] = (struct ft_access){word & FT_ADDRESS_MASK, operations[tag - 1],
+                                                 (uint16_t)(1u << (word >> FT_SIZE_SHIFT & 7)),
+                                                 (tag - 1) & 1 ? FT_ACCESS_STORE : 0};
+        } else {
+            const uint32_t id = (uint32_t)word;
+            const uint32_t side = block->successor[1] == id;
+            if (UNLIKELY(id == 0 || id > n_blocks || block->successor[side] != id || length > FT_BATCH / 2 ||
+                         (words[header] == word && position >= no_run_before)))
+                break;
+            block->successor_count[side]++;
+            block = &blocks[id];
+            block->executions++;
+            operations = block->operation;
+            n_slots = operations ? block->n_slots : 0;
+            header = position;
+        }
+        last_tag = tag;
+    }
+    reader->batch_length = length;
+    reader->header_position = header;
+    cursor->block_id = (uint32_t)(block - blocks);
+    cursor->last_tag = last_tag;
+    return position;
+}
+
 /* Reads the chunk in hand from where it stopped. */
 static enum ft_read_status read_words(struct ft_reader *reader)
 {
@@ -567,7 +612,7 @@ static enum ft_read_status read_words(struct ft_reader *reader)
     uint32_t position = reader->position;
     enum ft_read_status status = FT_READ_IDLE;
 
-    while (position < chunk.words) {
+    while ((position = read_plain(reader, cursor, words, position)) < chunk.words) {
         uint32_t tag = (uint32_t)(words[position] >> FT_TAG_SHIFT), length = 1;
         if (tag == 0) {
             status = read_header(reader, cursor, words, position, &length);

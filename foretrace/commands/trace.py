@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -55,6 +56,7 @@ def command(
     if module is None and not program:
         raise click.UsageError("name a program to trace, e.g. foretrace trace -o ls.sig -- ls -l")
     check_output(output, force=force)
+    gc.disable()  # nearly all that is made lives until the signature is written
     simulated = _hierarchies(machines, hierarchies)
     with _progress() as on_progress:
         if module is not None:
