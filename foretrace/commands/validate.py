@@ -70,7 +70,7 @@ def _table(title: str, *headings: str) -> Table:
 
 def _ranges(validation: Validation) -> Table:
     table = _table(
-        "Address ranges in bytes (Carrington et al., ICS'11, table 2, has four sizes of the scatter loop)",
+        "Address ranges, bytes; paper: Carrington et al., ICS'11, table 2",
         "loop", "array", "actual", "foretrace", "error", "paper", "error",
     )  # fmt: skip
     for row in validation.ranges:
@@ -86,7 +86,7 @@ def _ranges(validation: Validation) -> Table:
 
 def _bandwidths(validation: Validation) -> Table:
     table = _table(
-        "Gather bandwidth of the Convey HC-1's accelerator (Carrington et al., ICS'11, equations 2 to 4)",
+        "Gathering on the Convey HC-1; paper: ICS'11, equations 2 to 4",
         "address range", "equation", "paper", "foretrace",
     )  # fmt: skip
     for row in validation.bandwidths:
