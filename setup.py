@@ -43,9 +43,9 @@ setup(
     ext_modules=[
         Extension(
             "foretrace.cache_sim._core",
-            sources=["cache_sim/_core.c", "cache_sim/cache.c", "cache_sim/reuse.c", "cache_sim/statistics.c"],
-            depends=["cache_sim/cache.h", "cache_sim/access.h", "cache_sim/reuse.h", "cache_sim/statistics.h"],
-            extra_compile_args=WARNINGS,
+            sources=[f"cache_sim/{n}.c" for n in ("_core", "cache", "reuse", "simulation", "statistics")],
+            depends=[f"cache_sim/{n}.h" for n in ("access", "cache", "reuse", "simulation", "statistics")],
+            extra_compile_args=[*WARNINGS, "-pthread"],
         ),
         Extension(
             "foretrace.tracer._reader",

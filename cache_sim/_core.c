@@ -2,7 +2,7 @@
  *
  * Arrays cross as buffers in and as bytes out, in native byte order; simulator.py gives them names and types. The lock
  * makes a batch and a query of results exclude each other: batches come without the GIL, from another thread or through
- * the capsule. It is never held while waiting for the GIL.
+ * the capsule. Nobody waits for it while holding the GIL.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -10,6 +10,7 @@
 #include "access.h"
 #include "cache.h"
 #include "reuse.h"
+#include "simulation.h"
 #include "statistics.h"
 
 #include <assert.h>
@@ -23,67 +24,28 @@ typedef struct {
     struct ft_statistics *statistics;
     struct ft_cache *cache;
     struct ft_reuse *reuse; /* NULL if no distances are wanted */
+    struct ft_simulation *simulation; /* owns the three */
     size_t num_levels;
     PyThread_type_lock lock;
     bool failed; /* memory ran out during a batch */
 } Simulator;
 
-static int feed_part(Simulator *self, const struct ft_access *batch, size_t length)
-{
-    if (ft_statistics_feed(self->statistics, batch, length) ||
-        ft_cache_reserve(self->cache, ft_statistics_operations(self->statistics)))
-        return -1;
-    ft_cache_feed(self->cache, batch, length);
-    return self->reuse ? ft_reuse_feed(self->reuse, batch, length) : 0;
-}
-
-/* In parts small enough to stay in the first-level cache for all simulators. Needs no GIL. */
+/* Needs no GIL, nor does feed_run. */
 static int feed(void *simulator, const struct ft_access *batch, size_t length)
 {
     Simulator *self = simulator;
     PyThread_acquire_lock(self->lock, WAIT_LOCK);
-    while (length && !self->failed) {
-        size_t part = length < BATCH ? length : BATCH;
-        self->failed = feed_part(self, batch, part) != 0;
-        batch += part;
-        length -= part;
-    }
+    self->failed = self->failed || ft_simulation_feed(self->simulation, batch, length);
     int result = self->failed ? -1 : 0;
     PyThread_release_lock(self->lock);
     return result;
-}
-
-/* Caches and reuse distances need the accesses in their order. */
-static int feed_rows(Simulator *self, const struct ft_run *run)
-{
-    struct ft_access batch[FT_RUN_ACCESSES];
-    const size_t rows = FT_RUN_ACCESSES / run->num_accesses;
-    const uint64_t *words = run->words;
-    for (size_t done = 0; done < run->iterations;) {
-        size_t length = 0;
-        for (size_t end = done + rows < run->iterations ? done + rows : run->iterations; done < end; done++) {
-            for (size_t j = 0; j < run->num_accesses; j++) {
-                const struct ft_run_access *access = &run->accesses[j];
-                batch[length++] = (struct ft_access){words[access->word] & run->address_mask, access->op,
-                                                     access->size_bytes, access->flags};
-            }
-            words += run->period;
-        }
-        ft_cache_feed(self->cache, batch, length);
-        if (self->reuse && ft_reuse_feed(self->reuse, batch, length))
-            return -1;
-    }
-    return 0;
 }
 
 static int feed_run(void *simulator, const struct ft_run *run)
 {
     Simulator *self = simulator;
     PyThread_acquire_lock(self->lock, WAIT_LOCK);
-    if (!self->failed && run->num_accesses && run->iterations)
-        self->failed = ft_statistics_feed_run(self->statistics, run) ||
-                       ft_cache_reserve(self->cache, ft_statistics_operations(self->statistics)) ||
-                       feed_rows(self, run);
+    self->failed = self->failed || ft_simulation_feed_run(self->simulation, run);
     int result = self->failed ? -1 : 0;
     PyThread_release_lock(self->lock);
     return result;
@@ -92,12 +54,10 @@ static int feed_run(void *simulator, const struct ft_run *run)
 /* False, with MemoryError set, if the results are unusable. Otherwise the lock is held. */
 static bool lock_results(Simulator *self)
 {
-    while (!PyThread_acquire_lock(self->lock, NOWAIT_LOCK)) {
-        Py_BEGIN_ALLOW_THREADS
-        PyThread_acquire_lock(self->lock, WAIT_LOCK);
-        PyThread_release_lock(self->lock);
-        Py_END_ALLOW_THREADS
-    }
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    self->failed = self->failed || ft_simulation_drain(self->simulation);
+    Py_END_ALLOW_THREADS
     if (!self->failed)
         return true;
     PyThread_release_lock(self->lock);
@@ -111,9 +71,7 @@ static void simulator_dealloc(PyObject *object)
 {
     Simulator *self = (Simulator *)object;
     PyTypeObject *type = Py_TYPE(object);
-    ft_statistics_free(self->statistics);
-    ft_cache_free(self->cache);
-    ft_reuse_free(self->reuse);
+    ft_simulation_free(self->simulation);
     if (self->lock)
         PyThread_free_lock(self->lock);
     type->tp_free(object);
@@ -187,7 +145,9 @@ static PyObject *simulator_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         self->cache = ft_cache_new(geometry, self->num_levels);
         self->reuse = rate_shift < 0 ? NULL : ft_reuse_new((unsigned)line_shift, (unsigned)rate_shift);
         PyMem_Free(geometry);
-        if (self->lock && self->statistics && self->cache && (self->reuse || rate_shift < 0))
+        bool complete = self->lock && self->statistics && self->cache && (self->reuse || rate_shift < 0);
+        self->simulation = ft_simulation_new(self->statistics, self->cache, self->reuse);
+        if (complete && self->simulation)
             return (PyObject *)self;
         PyErr_NoMemory();
     }

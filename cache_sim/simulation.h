@@ -1,0 +1,27 @@
+/* All that is simulated of one address stream: statistics at once, caches and reuse distances by a worker thread behind.
+ *
+ * The producer's own work (reading the stream) and statistics take about as long as caches and reuse distances, so that
+ * two processors share a simulation evenly. Results are those of simulating each access when it is fed.
+ */
+#ifndef FORETRACE_SIMULATION_H
+#define FORETRACE_SIMULATION_H
+
+#include "cache.h"
+#include "reuse.h"
+#include "statistics.h"
+
+struct ft_simulation;
+
+/* Takes the simulators over, whatever comes of it; `reuse` may be NULL. NULL when memory ran out. */
+struct ft_simulation *ft_simulation_new(struct ft_statistics *statistics, struct ft_cache *cache,
+                                        struct ft_reuse *reuse);
+void ft_simulation_free(struct ft_simulation *simulation);
+
+/* Both return 0, or -1 when memory ran out (counts are then unusable). One thread at a time. */
+int ft_simulation_feed(struct ft_simulation *simulation, const struct ft_access *batch, size_t length);
+int ft_simulation_feed_run(struct ft_simulation *simulation, const struct ft_run *run);
+
+/* Waits until all that was fed is simulated. Returns 0, or -1 when memory ran out. Not while another thread feeds. */
+int ft_simulation_drain(struct ft_simulation *simulation);
+
+#endif
