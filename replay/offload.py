@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import GatherScatterCurve, MachineKind, Profile
-from foretrace.tracer.signature import AddressRange, Signature, merge_ranges
+from foretrace.tracer.signature import AddressRange, MemoryOperation, Signature, merge_ranges
 from foretrace.units import format_bytes, format_bytes_per_s, format_seconds
 
 from .engine import Link, Offload, Transfer
@@ -124,8 +124,20 @@ def candidates(run: HostRun, accelerator: Accelerator) -> tuple[Candidate, ...]:
 
 
 def indirect_range_bytes(signature: Signature, operations: tuple[int, ...]) -> int:
-    """Merged length of the ranges of the given operations (Carrington et al., ICS'11, section 3.2.2)."""
-    return sum(merged.range_bytes for merged in merge_ranges(_range(signature, op) for op in operations))
+    """Merged length of the ranges of the given operations (Carrington et al., ICS'11, section 3.2.2).
+
+    Of array operations, whose arrays may lie elsewhere each time they run, the longest range of one execution counts.
+    """
+    return sum(
+        _length(merged, [signature.operations[op] for op in operations])
+        for merged in merge_ranges(_range(signature, op) for op in operations)
+    )
+
+
+def _length(merged: AddressRange, operations: list[MemoryOperation]) -> int:
+    """Of one merged range, what its operations reach in one execution, as far as that is known."""
+    inside = [op for op in operations if merged.first <= op.first and op.last_exclusive <= merged.last_exclusive]
+    return max(op.execution_range_bytes or merged.range_bytes for op in inside)
 
 
 def _range(signature: Signature, operation_id: int) -> AddressRange:

@@ -137,6 +137,7 @@ class ToyEngine:
             operation_block=np.array([block for block, _ in keys], np.uint32),
             operation_slot=np.array([slot for _, slot in keys], np.uint32),
             operation_array=np.zeros(len(keys), np.uint32),
+            operation_longest_range=np.zeros(len(keys), np.uint64),
             edges=np.array(edges, np.uint64).reshape(-1, 3),
             maps=(),
             guest_base=0,

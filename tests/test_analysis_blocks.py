@@ -120,7 +120,7 @@ def test_an_update_is_a_load_and_a_store() -> None:
 
 def _raw(blocks: list[RawBlock], edges: list[tuple[int, int, int]]) -> RawTrace:
     empty = np.empty(0, np.uint32)
-    return RawTrace(tuple(blocks), (), (), empty, empty, empty, np.array(edges, np.uint64).reshape(-1, 3), (), 0)
+    return RawTrace(tuple(blocks), (), (), empty, empty, empty, empty, np.array(edges, np.uint64).reshape(-1, 3), (), 0)
 
 
 def test_code_that_was_overwritten_stays_distinct() -> None:

@@ -132,6 +132,17 @@ static PyObject *stream_reader_operations(StreamReader *self, PyObject *Py_UNUSE
     return bytes;
 }
 
+/* uint64 [operations]: of indexed operands, the longest range of one execution; 0 for the others */
+static PyObject *stream_reader_longest_ranges(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    const struct ft_reader *reader = self->reader;
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)reader->n_operations * 8);
+    if (bytes)
+        for (uint32_t i = 0; i < reader->n_operations; i++)
+            ((uint64_t *)PyBytes_AS_STRING(bytes))[i] = reader->operations[i].longest_range_bytes;
+    return bytes;
+}
+
 /* uint64 [arrays, 3]: first operation, executions, points of the array operations with ids 1, 2, ... */
 static PyObject *stream_reader_arrays(StreamReader *self, PyObject *Py_UNUSED(ignored))
 {
@@ -219,6 +230,7 @@ static PyMethodDef stream_reader_methods[] = {
     {"set_width", (PyCFunction)stream_reader_set_width, METH_O, "set_width(bytes)"},
     {"block_executions", (PyCFunction)stream_reader_block_executions, METH_NOARGS, "uint64 [blocks]"},
     {"operations", (PyCFunction)stream_reader_operations, METH_NOARGS, "uint32 [operations, 3]"},
+    {"longest_ranges", (PyCFunction)stream_reader_longest_ranges, METH_NOARGS, "uint64 [operations]"},
     {"arrays", (PyCFunction)stream_reader_arrays, METH_NOARGS, "uint64 [arrays, 3]"},
     {"edges", (PyCFunction)stream_reader_edges, METH_NOARGS, "uint64 [edges, 3]"},
     {"header", (PyCFunction)stream_reader_header, METH_NOARGS, "the header's figures"},

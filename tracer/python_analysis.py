@@ -320,6 +320,7 @@ def _operation(number: int, raw: RawTrace, arrays: _Arrays, statistics: Operatio
         irregular=int(statistics.irregular[number]),
         index_operation=arrays.index_operation.get(number),
         array_operation=member.operation.name,
+        execution_range_bytes=int(raw.operation_longest_range[number]) or None,
     )
 
 

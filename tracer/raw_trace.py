@@ -67,7 +67,8 @@ class RawTrace:
 
     Per operation: `operation_block` uint32 [operations] is its block id; `operation_slot` uint32 [operations] is
     2 x instruction + is_store for machine code, and for an array operation its operand number.
-    `operation_array` uint32 [operations] is the array operation id, 0 for none.
+    `operation_array` uint32 [operations] is the array operation id, 0 for none. `operation_longest_range` uint64
+    [operations] is, for an indexed operand, the longest address range of a single execution; 0 for others.
     `edges` uint64 [edges, 3]: source block id, destination block id, count.
     `maps` are copies of the program's memory map as text, `guest_base` the host address of guest address 0.
     """
@@ -78,6 +79,7 @@ class RawTrace:
     operation_block: npt.NDArray[np.uint32]
     operation_slot: npt.NDArray[np.uint32]
     operation_array: npt.NDArray[np.uint32]
+    operation_longest_range: npt.NDArray[np.uint64]
     edges: npt.NDArray[np.uint64]
     maps: tuple[str, ...]
     guest_base: int

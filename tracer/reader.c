@@ -109,7 +109,7 @@ static enum ft_read_status add_operation(struct ft_reader *reader, uint32_t bloc
         return FT_READ_MEMORY;
     if (!reserve((void **)&reader->operations, &reader->operations_capacity, id, sizeof *reader->operations))
         return FT_READ_MEMORY;
-    reader->operations[id] = (struct ft_operation){block_id, slot, array_id, 0};
+    reader->operations[id] = (struct ft_operation){.block_id = block_id, .slot = slot, .array_id = array_id};
     reader->n_operations = id + 1;
     *operation = id;
     return FT_READ_IDLE;
@@ -378,6 +378,27 @@ static enum ft_read_status walk_bulk(struct ft_reader *reader, const struct bulk
     return FT_READ_IDLE;
 }
 
+/* Where the indexed operands of one execution lie, which may take several records. */
+static void measure_ranges(struct ft_reader *reader, const struct bulk *bulk, bool continued)
+{
+    for (uint32_t i = 0; i < bulk->n_operands; i++) {
+        const struct bulk_operand *operand = &bulk->operand[i];
+        struct ft_operation *operation = &reader->operations[operand->operation];
+        if (!operand->indexed)
+            continue;
+        uint64_t first = continued ? operation->first : UINT64_MAX, last = continued ? operation->last_exclusive : 0;
+        for (uint64_t point = 0; point < bulk->points; point++) {
+            uint64_t address = (operand->base + bulk->index[point] * (uint64_t)operand->stride[0]) & FT_ADDRESS_MASK;
+            first = address < first ? address : first;
+            last = address + operand->size_bytes > last ? address + operand->size_bytes : last;
+        }
+        operation->first = first;
+        operation->last_exclusive = last;
+        if (last - first > operation->longest_range_bytes)
+            operation->longest_range_bytes = last - first;
+    }
+}
+
 static enum ft_read_status read_bulk(struct ft_reader *reader, const uint64_t *words, uint32_t left, uint32_t *length)
 {
     uint32_t id = (uint32_t)words[0];
@@ -392,7 +413,9 @@ static enum ft_read_status read_bulk(struct ft_reader *reader, const uint64_t *w
     struct bulk bulk;
     if (id == 0 || id > reader->n_arrays || !parse_bulk(reader, words, *length, &reader->arrays[id], &bulk))
         return corrupt(reader, "an array record does not add up");
-    reader->arrays[id].executions += !(words[1] & FT_BULK_CONTINUED);
+    const bool continued = words[1] & FT_BULK_CONTINUED;
+    measure_ranges(reader, &bulk, continued);
+    reader->arrays[id].executions += !continued;
     reader->arrays[id].points += bulk.points;
     return walk_bulk(reader, &bulk);
 }

@@ -35,6 +35,8 @@ struct ft_operation {
     uint32_t slot;     /* 2 x instruction + is_store, or an array operation's operand number */
     uint32_t array_id; /* 0 for an instruction */
     uint32_t width_bytes; /* of the program's access: 0 unknown. The engine may report it in parts. */
+    /* Of an indexed operand: the bytes touched by the array operation's execution at hand, and the longest such range. */
+    uint64_t first, last_exclusive, longest_range_bytes;
 };
 
 struct ft_array {

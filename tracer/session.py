@@ -242,6 +242,7 @@ class Session:
             operation_block=operations[:, 0].copy(),
             operation_slot=operations[:, 1].copy(),
             operation_array=operations[:, 2].copy(),
+            operation_longest_range=np.frombuffer(self._reader.longest_ranges(), np.uint64),
             edges=np.frombuffer(self._reader.edges(), np.uint64).reshape(-1, 3).copy(),
             maps=tuple(table.maps),
             guest_base=self._reader.header()["guest_base"],

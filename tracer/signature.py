@@ -98,7 +98,9 @@ class MemoryOperation:
 
     `index_operation` is the load that its address is computed from (in the same loop), None if there is none;
     `self_dependent` says that its address depends on a value it loaded itself before (pointer chasing).
-    `array_operation` names the array operation, for Python ("numpy.add"), and is empty for instructions.
+    `array_operation` names the array operation, for Python ("numpy.add"), and is empty for instructions. Its arrays may
+    lie elsewhere each time: `execution_range_bytes` is, for the operand that indices lead to, the longest range of a
+    single execution (None for all others).
     """
 
     operation_id: int
@@ -119,6 +121,7 @@ class MemoryOperation:
     index_operation: int | None = None
     self_dependent: bool = False
     array_operation: str = ""
+    execution_range_bytes: int | None = None
 
     @property
     def range_bytes(self) -> int:

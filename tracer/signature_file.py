@@ -67,7 +67,8 @@ _SCHEMA = {
         "size_bytes INTEGER NOT NULL, executions INTEGER NOT NULL, total_bytes INTEGER NOT NULL, "
         "first INTEGER NOT NULL, last_exclusive INTEGER NOT NULL, repeated INTEGER NOT NULL, "
         "unit_stride INTEGER NOT NULL, strided INTEGER NOT NULL, irregular INTEGER NOT NULL, "
-        "index_operation INTEGER, self_dependent INTEGER NOT NULL, array_operation TEXT NOT NULL)"
+        "index_operation INTEGER, self_dependent INTEGER NOT NULL, array_operation TEXT NOT NULL, "
+        "execution_range_bytes INTEGER)"
     ),
     "loops": (
         "CREATE TABLE loops (loop_id INTEGER PRIMARY KEY, parent_id INTEGER, header_block_id INTEGER NOT NULL, "
