@@ -199,7 +199,7 @@ def test_a_signal_reaches_the_program_and_its_handler(tmp_path: Path, number: si
         "print('ready', flush=True)\n"
         "while True: time.sleep(0.01)\n"
     )
-    command = [sys.executable, "-c", RUNNER, str(script)]
+    command = [sys.executable, "-P", "-c", RUNNER, str(script)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -218,7 +218,7 @@ def test_the_program_outlives_its_tracer(tmp_path: Path) -> None:
         "for i in range(2_000_000): total += i\n"
         f"pathlib.Path({str(finished)!r}).write_text(str(total))\n"
     )
-    command = [sys.executable, "-c", RUNNER, str(script)]
+    command = [sys.executable, "-P", "-c", RUNNER, str(script)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdin is not None
