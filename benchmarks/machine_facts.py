@@ -16,6 +16,9 @@ from foretrace.cache_sim.hierarchy import parse_size_bytes
 from foretrace.errors import HierarchyError
 
 _CPU = Path("/sys/devices/system/cpu")
+_SC_CACHE_SIZE = {1: 188, 2: 191, 3: 194}
+"""Of each data cache level, glibc's name for its size; those of its ways and line size follow (bits/confname.h). Python
+has no words for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +72,8 @@ def caches(cpu: int, root: Path = _CPU) -> tuple[CacheFacts, ...]:
 def _sysconf_caches() -> tuple[CacheFacts, ...]:
     """What the C library knows, where /sys is not there or says nothing."""
     found = []
-    for level, name in ((1, "LEVEL1_DCACHE"), (2, "LEVEL2_CACHE"), (3, "LEVEL3_CACHE")):
-        size, ways, line = (_sysconf(f"SC_{name}_{what}") for what in ("SIZE", "ASSOC", "LINESIZE"))
+    for level, first in _SC_CACHE_SIZE.items():
+        size, ways, line = (_sysconf(first + offset) for offset in range(3))
         if size:
             if ways and line and size % (ways * line):
                 ways = None
@@ -141,7 +144,7 @@ def _positive(text: str) -> int | None:
     return int(text) if text.isdecimal() and int(text) > 0 else None
 
 
-def _sysconf(name: str) -> int | None:
+def _sysconf(name: int) -> int | None:
     try:
         value = os.sysconf(name)
     except (ValueError, OSError):

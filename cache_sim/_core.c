@@ -316,8 +316,25 @@ static PyObject *reuse_bin_edges(PyObject *Py_UNUSED(module), PyObject *Py_UNUSE
 
 /* ---- module ------------------------------------------------------------------------------------------------------- */
 
+PyDoc_STRVAR(reserve_doc, "reserve(num_operations)\n--\n\nMakes operations up to a number known, fed or not.");
+
+static PyObject *simulator_reserve(PyObject *object, PyObject *number)
+{
+    Simulator *self = (Simulator *)object;
+    size_t num_operations = PyLong_AsSize_t(number);
+    if (PyErr_Occurred() || !lock_results(self))
+        return NULL;
+    bool failed = ft_statistics_reserve(self->statistics, num_operations) ||
+                  ft_cache_reserve(self->cache, num_operations);
+    PyThread_release_lock(self->lock);
+    if (failed)
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef simulator_methods[] = {
     {"feed", simulator_feed, METH_VARARGS, feed_doc},
+    {"reserve", simulator_reserve, METH_O, reserve_doc},
     {"statistics", simulator_statistics, METH_NOARGS, statistics_doc},
     {"misses", simulator_misses, METH_O, misses_doc},
     {"reuse", simulator_reuse, METH_NOARGS, reuse_doc},

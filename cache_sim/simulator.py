@@ -98,9 +98,20 @@ class Simulator:
         with _memory_checked():
             self._core.feed(rows, *(np.ascontiguousarray(np.broadcast_to(c, rows.shape)) for c in columns))
 
+    def reserve(self, num_operations: int) -> None:
+        """Have results for at least so many operations, all 0 for those never fed.
+
+        Raises:
+            ForetraceError: memory ran out.
+        """
+        try:
+            self._core.reserve(num_operations)
+        except MemoryError:
+            raise ForetraceError(f"memory ran out for {num_operations} memory operations") from None
+
     @property
     def num_operations(self) -> int:
-        """One more than the largest operation id fed."""
+        """One more than the largest operation id fed or reserved."""
         with _memory_checked():
             return self._core.num_operations
 

@@ -149,6 +149,11 @@ static int admit(struct ft_statistics *statistics, size_t number)
     return 0;
 }
 
+int ft_statistics_reserve(struct ft_statistics *statistics, size_t num_operations)
+{
+    return num_operations > statistics->num_operations ? admit(statistics, num_operations - 1) : 0;
+}
+
 static int feed_part(struct ft_statistics *statistics, const struct ft_access *batch, size_t length)
 {
     for (size_t i = 0; i < length; i++) {

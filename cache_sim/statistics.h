@@ -27,7 +27,10 @@ int ft_statistics_feed(struct ft_statistics *statistics, const struct ft_access 
 /* The same for a run, which is walked operation by operation: its figures then stay in registers. */
 int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run *run);
 
-/* One more than the largest operation fed. */
+/* Makes operations 0 .. num_operations-1 known, fed or not. Returns 0, or -1 when memory ran out. */
+int ft_statistics_reserve(struct ft_statistics *statistics, size_t num_operations);
+
+/* One more than the largest operation known. */
 size_t ft_statistics_operations(const struct ft_statistics *statistics);
 struct ft_operation ft_statistics_of(const struct ft_statistics *statistics, size_t op);
 

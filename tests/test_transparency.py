@@ -57,6 +57,20 @@ int main(int argc, char **argv) {
     printf("got %d\n", got); return 7;
 }"""
 
+TICKS = r"""
+#include <signal.h>
+#include <stdio.h>
+#include <sys/time.h>
+static volatile sig_atomic_t ticks;
+static void tick(int s) { (void)s; ticks++; }
+int main(void) {
+    struct itimerval every_ms = {{0, 1000}, {0, 1000}};
+    signal(SIGALRM, tick);
+    setitimer(ITIMER_REAL, &every_ms, 0);
+    while (ticks < 300) getchar();
+    puts("enough"); return 0;
+}"""
+
 FORKS = r"""
 #include <stdio.h>
 #include <sys/wait.h>
@@ -171,6 +185,12 @@ def test_interrupted_program_leaves_a_valid_incomplete_signature(
     document = info(foretrace, tmp_path / "w.sig")
     assert document["complete"] is False
     assert any(loop["function"] == "main" and loop["loads"] > 0 for loop in document["loops"])  # type: ignore[attr-defined]
+
+
+def test_many_signals_leave_the_trace_whole(compile_c: Compile, foretrace: Run, tmp_path: Path) -> None:
+    result = foretrace("trace", "-o", tmp_path / "a.sig", "--", compile_c(TICKS))
+    assert (result.returncode, result.stdout, result.stderr) == (0, "enough\n", "")
+    assert info(foretrace, tmp_path / "a.sig")["complete"] is True
 
 
 def child_of(pid: int) -> int:

@@ -35,6 +35,7 @@ struct operations {
     uint64_t tag[2]; /* all of the stream word but the address */
     qemu_plugin_meminfo_t info[2]; /* what `tag` was made for */
     uint32_t instruction;
+    uint32_t block_id;
 };
 
 struct block {
@@ -67,7 +68,9 @@ static atomic_bool maps_changed = true;
 
 static void block_runs(unsigned int vcpu, void *block_id)
 {
-    ft_write(cursors[vcpu], (uintptr_t)block_id);
+    struct ft_cursor *cursor = cursors[vcpu];
+    cursor->block_id = (uint32_t)(uintptr_t)block_id;
+    ft_write(cursor, (uintptr_t)block_id);
 }
 
 static __attribute__((noinline)) uint64_t learn_tag(struct operations *operations, qemu_plugin_meminfo_t info)
@@ -83,14 +86,19 @@ static __attribute__((noinline)) uint64_t learn_tag(struct operations *operation
 static void memory_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *context)
 {
     struct operations *operations = context;
+    struct ft_cursor *cursor = cursors[vcpu];
     uint64_t tag;
+    /* QEMU 7.2 can leave an instruction's callback behind when its block has ended, and then calls it for what QEMU itself
+     * writes into the program's memory, such as a signal's frame: no instruction's access. */
+    if (__builtin_expect(operations->block_id != cursor->block_id, 0))
+        return;
     if (__builtin_expect(info == operations->info[0], 1))
         tag = operations->tag[0];
     else if (__builtin_expect(info == operations->info[1], 1))
         tag = operations->tag[1];
     else
         tag = learn_tag(operations, info);
-    ft_write(cursors[vcpu], tag | (address & FT_ADDRESS_MASK));
+    ft_write(cursor, tag | (address & FT_ADDRESS_MASK));
 }
 
 /* ---- translating ------------------------------------------------------------------------------------------------ */
@@ -189,7 +197,7 @@ static struct block *new_block(const struct translation *t)
     block->code = (unsigned char *)block + sizeof *block + operations_bytes;
     memcpy(block->code, t->code, t->code_bytes);
     for (uint32_t i = 0; i < t->n_instructions; i++)
-        block->operations[i] = (struct operations){{0, 0}, {UINT32_MAX, UINT32_MAX}, i};
+        block->operations[i] = (struct operations){{0, 0}, {UINT32_MAX, UINT32_MAX}, i, block->id};
     return block;
 }
 

@@ -492,7 +492,7 @@ static inline enum ft_read_status read_access(struct ft_reader *reader, const st
 /* ---- runs ------------------------------------------------------------------------------------------------------- */
 
 /* Words that must repeat for a run to be worth it. */
-#define MIN_RUN_WORDS 64u
+#define MIN_RUN_WORDS 32u
 
 /* How many further times the `period` words before `begin` come again, in all but their addresses. */
 static uint32_t count_repeats(const uint64_t *begin, const uint64_t *end, uint32_t period)

@@ -212,6 +212,7 @@ class Session:
         table = self._side_table()
         executions = np.frombuffer(self._reader.block_executions(), np.uint64).tolist()
         operations = np.frombuffer(self._reader.operations(), np.uint32).reshape(-1, 3)
+        self._simulator.reserve(len(operations))  # a program cut short leaves some that were described but never fed
         arrays = np.frombuffer(self._reader.arrays(), np.uint64).reshape(-1, 3).tolist()
         if len(executions) > len(table.blocks) or len(arrays) > len(table.operations):
             raise StreamError("the trace stream's side table changed after it was read")

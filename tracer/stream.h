@@ -44,7 +44,9 @@ struct ft_cursor {
     _Atomic uint32_t in_use;
     uint32_t used_before; /* its reserved chunk is in circulation already */
     uint32_t sequence; /* counts the chunks it had: tells a published chunk from the one in hand */
-    uint64_t padding[3]; /* one cache line each */
+    uint32_t block_id; /* the writer's own: the block the thread is in */
+    uint32_t padding0;
+    uint64_t padding[2]; /* one cache line each */
 };
 
 struct ft_header {
