@@ -57,8 +57,9 @@ class _Verbs(click.Group):
 
 @click.command(
     cls=_Verbs,
+    subcommand_metavar="VERB [ARGS]...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Example: foretrace trace -o gzip.sig -- gzip -k file && foretrace predict gzip.sig --all",
+    epilog="\b\nExample:\n  foretrace trace -o ls.sig -- ls -l\n  foretrace predict ls.sig --all",
 )
 @click.version_option(__version__, message="foretrace %(version)s")
 def group() -> None:

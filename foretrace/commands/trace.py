@@ -23,8 +23,8 @@ _PYTHON_SUFFIXES = (".py", ".pyw", ".pyz")
 
 @click.command(
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    epilog="Examples: foretrace trace -o ls.sig -- ls -l; foretrace trace -o app.sig app.py arguments; "
-    "foretrace trace -o tool.sig -m json.tool data.json",
+    epilog="\b\nExamples:\n  foretrace trace -o ls.sig -- ls -l\n  foretrace trace -o app.sig app.py arguments\n"
+    "  foretrace trace -o tool.sig -m json.tool data.json",
 )
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Signature file to write.")
 @click.option("-m", "module", metavar="MODULE", help="Trace a Python module, as python -m does.")
