@@ -24,8 +24,11 @@ from foretrace.units import format_count, format_seconds
 @click.option("--machine", "machines", multiple=True, metavar="M", help="A host's name or TOML file (repeatable).")
 @click.option("--all", "every", is_flag=True, help="All hosts that come with foretrace.")
 @click.option("--top", default=5, show_default=True, type=click.IntRange(min=0), help="Hot loops shown per machine.")
+@click.option("--assumptions", is_flag=True, help="Say in full what was assumed where a profile is silent.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops.")
-def command(signature: Path, machines: tuple[str, ...], every: bool, top: int, as_json: bool) -> None:
+def command(
+    signature: Path, machines: tuple[str, ...], every: bool, top: int, assumptions: bool, as_json: bool
+) -> None:
     """Predict the run time of SIGNATURE's program on other machines, by hot loop and by what bounds it."""
     if not machines and not every:
         raise click.UsageError(
@@ -40,6 +43,10 @@ def command(signature: Path, machines: tuple[str, ...], every: bool, top: int, a
         print_json(document(predictions, refused))
     else:
         _show(predictions, refused, top)
+        if assumptions or len(predictions) == 1:
+            _show_assumptions(predictions)
+        else:
+            _name_assumptions(predictions)
 
 
 def _profiles(machines: tuple[str, ...], every: bool) -> list[Profile]:
@@ -139,7 +146,6 @@ def _show(predictions: tuple[Prediction, ...], refused: dict[str, PredictionErro
         out.print(f"warning: {plain(warning)}")
     for prediction in predictions:
         _show_regions(prediction, top)
-    _show_assumptions(predictions)
 
 
 def _show_regions(prediction: Prediction, top: int) -> None:
@@ -156,6 +162,15 @@ def _show_regions(prediction: Prediction, top: int) -> None:
             )  # fmt: skip
         out.print(f"\n{plain(prediction.title)}: where the time goes", soft_wrap=True)
         out.print(table)
+
+
+def _name_assumptions(predictions: tuple[Prediction, ...]) -> None:
+    """For each machine the names of what was assumed."""
+    out = console()
+    out.print("\nassumed where a profile is silent (--assumptions tells what)")
+    for prediction in predictions:
+        assumed = dict.fromkeys(assumption.name for assumption in prediction.assumptions)
+        out.print(f"  {plain(prediction.machine)}: {plain(', '.join(assumed)) or 'nothing'}", soft_wrap=True)
 
 
 def _show_assumptions(predictions: tuple[Prediction, ...]) -> None:
