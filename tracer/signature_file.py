@@ -112,7 +112,7 @@ Record = TypeVar("Record", Block, MemoryOperation, Loop)
 # ---- writing --------------------------------------------------------------------------------------------------------
 
 
-def write_signature(signature: Signature, path: Path, *, force: bool = False) -> None:
+def write_signature(signature: Signature, path: str | Path, *, force: bool = False) -> None:
     """Write a signature as one file, atomically.
 
     Raises:
@@ -126,7 +126,7 @@ def write_signature(signature: Signature, path: Path, *, force: bool = False) ->
         _fill(database, signature)
         database.commit()
         data = database.serialize()
-    write_atomically(path, data, force=force)
+    write_atomically(Path(path), data, force=force)
 
 
 def _fill(database: sqlite3.Connection, signature: Signature) -> None:
@@ -199,12 +199,13 @@ def _miss_rows(signature: Signature) -> Iterator[tuple[int, int, int, int]]:
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
-def read_signature(path: Path) -> Signature:
+def read_signature(path: str | Path) -> Signature:
     """Read a signature.
 
     Raises:
         SignatureError: the file is missing, empty, truncated, not a signature, of an unknown version, or damaged.
     """
+    path = Path(path)
     _check_header(path)
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)) as database:

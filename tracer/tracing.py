@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from foretrace import __version__
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 
 from .analysis import Analysis
 from .session import Ending, Progress, Recording, Session
@@ -32,7 +32,11 @@ class Traced:
     ending: Ending
 
 
-def trace_binary(program: Sequence[str], hierarchies: Sequence[Hierarchy], on_progress: OnProgress = _ignore) -> Traced:
+def trace_binary(
+    program: Sequence[str],
+    hierarchies: Sequence[Hierarchy] = (DEFAULT_HIERARCHY,),
+    on_progress: OnProgress = _ignore,
+) -> Traced:
     """Run a compiled program (its name, then its arguments), simulating `hierarchies`.
 
     Raises:
@@ -50,10 +54,10 @@ def trace_binary(program: Sequence[str], hierarchies: Sequence[Hierarchy], on_pr
 
 def trace_python(
     target: str,
-    arguments: Sequence[str],
-    hierarchies: Sequence[Hierarchy],
+    arguments: Sequence[str] = (),
+    hierarchies: Sequence[Hierarchy] = (DEFAULT_HIERARCHY,),
     *,
-    is_module: bool,
+    is_module: bool = False,
     on_progress: OnProgress = _ignore,
 ) -> Traced:
     """Run a Python script (or, with `is_module`, a module as `python -m` does), simulating `hierarchies`.
