@@ -25,8 +25,9 @@ from .raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace
 from .stream import MEMORY_BYTES, BlockEntry, PythonBlockEntry, SideTable, StreamError
 
 FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-_GROUP_SIGNAL_S = 0.05
-"""Before a signal is passed on: one that was sent to the whole process group ends most programs within this time."""
+_GROUP_SIGNAL_S = 0.5
+"""Before a signal is passed on. One that was sent to the whole process group has reached the program, too, and most
+programs have ended by then; one that goes on gets the signal a second time."""
 _CHUNKS_PER_TURN = 128
 _WAIT_MS = 10
 
