@@ -186,9 +186,8 @@ static fast_kw_function original_exit;
 static PyCFunction original_start, original_start_joinable;
 
 /* Another tracer takes the place of ours; when it goes, ours returns. */
-static PyObject *hooked_settrace(PyObject *self, PyObject *function)
+static PyObject *after_settrace(PyObject *result, PyObject *function)
 {
-    PyObject *result = original_settrace(self, function);
     if (result && function == Py_None) {
         agent_trace_thread();
     } else if (result) {
@@ -198,16 +197,14 @@ static PyObject *hooked_settrace(PyObject *self, PyObject *function)
     return result;
 }
 
+static PyObject *hooked_settrace(PyObject *self, PyObject *function)
+{
+    return after_settrace(original_settrace(self, function), function);
+}
+
 static PyObject *hooked_settrace_all(PyObject *self, PyObject *function)
 {
-    PyObject *result = original_settrace_all(self, function);
-    if (result && function == Py_None) {
-        agent_trace_thread();
-    } else if (result) {
-        agent_leave_blocks();
-        agent_unseen();
-    }
-    return result;
+    return after_settrace(original_settrace_all(self, function), function);
 }
 
 /* os._exit: the last moment to say that this end is an orderly one. */

@@ -152,7 +152,6 @@ class _Arrays:
 
     def __init__(self, raw: RawTrace, code: _Code, statistics: OperationStatistics) -> None:
         self._code = code
-        self._lines: dict[int, int] = {}
         groups: dict[tuple[int, int, str], int] = {}
         first_block, first_loop = len(code.raw_blocks), len(code.forest.loops)
         n_blocks = 0

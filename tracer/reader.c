@@ -317,8 +317,7 @@ struct bulk {
 };
 
 /* Takes a record of `length` words apart. False if it does not add up. */
-static bool parse_bulk(const struct ft_reader *reader, const uint64_t *words, uint32_t length,
-                       const struct ft_array *array, struct bulk *bulk)
+static bool parse_bulk(const uint64_t *words, uint32_t length, const struct ft_array *array, struct bulk *bulk)
 {
     if (length < 2)
         return false;
@@ -348,7 +347,6 @@ static bool parse_bulk(const struct ft_reader *reader, const uint64_t *words, ui
             return false;
     }
     bulk->index = p;
-    (void)reader;
     return true;
 }
 
@@ -411,7 +409,7 @@ static enum ft_read_status read_bulk(struct ft_reader *reader, const uint64_t *w
             return status;
     }
     struct bulk bulk;
-    if (id == 0 || id > reader->n_arrays || !parse_bulk(reader, words, *length, &reader->arrays[id], &bulk))
+    if (id == 0 || id > reader->n_arrays || !parse_bulk(words, *length, &reader->arrays[id], &bulk))
         return corrupt(reader, "an array record does not add up");
     const bool continued = words[1] & FT_BULK_CONTINUED;
     measure_ranges(reader, &bulk, continued);
