@@ -139,7 +139,7 @@ static PyObject *simulator_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         return NULL;
     struct ft_geometry *geometry = read_levels(levels, &self->num_levels);
     if (geometry) {
-        self->sink = (struct ft_sink){self, feed, feed_run};
+        self->sink = (struct ft_sink){.simulator = self, .feed = feed, .feed_run = feed_run};
         self->lock = PyThread_allocate_lock();
         self->statistics = ft_statistics_new();
         self->cache = ft_cache_new(geometry, self->num_levels);

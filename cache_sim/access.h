@@ -6,16 +6,18 @@
 #ifndef FORETRACE_ACCESS_H
 #define FORETRACE_ACCESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define FT_ACCESS_STORE 1u
+#define FT_ACCESS_FETCH 2u /* of a basic block's code, and `op` is the block's id: only where a sink wants fetches */
 
 struct ft_access {
     uint64_t address;
     uint32_t op;
     uint16_t size_bytes;
-    uint16_t flags; /* FT_ACCESS_STORE, or 0 for a load */
+    uint16_t flags; /* FT_ACCESS_STORE, FT_ACCESS_FETCH, or 0 for a load */
 };
 
 /* The accesses of a loop that does the same in each iteration, without being written out one by one: access j of
@@ -39,7 +41,7 @@ struct ft_run {
 };
 
 /* What a simulator offers to a producer of accesses: the address of one of these travels in a PyCapsule named
- * FT_SINK_CAPSULE. Both functions return 0, or -1 when memory ran out (counts are then unusable). They need no GIL and
+ * FT_SINK_CAPSULE. Its functions return 0, or -1 when memory ran out (counts are then unusable). They need no GIL and
  * are called from one thread at a time. The simulator sizes itself to the largest op it is fed. */
 #define FT_SINK_CAPSULE "foretrace.cache_sim.sink"
 
@@ -47,6 +49,10 @@ struct ft_sink {
     void *simulator;
     int (*feed)(void *simulator, const struct ft_access *batch, size_t length);
     int (*feed_run)(void *simulator, const struct ft_run *run);
+
+    /* For simulators of more than data caches; the others leave these 0, and a producer then does without. */
+    int (*set_thread)(void *simulator, uint32_t thread); /* makes the accesses fed from now on; at first, thread 0 does */
+    bool wants_fetches; /* `feed` gets a fetch before the accesses of each execution of a block, and feed_run nothing */
 };
 
 #endif

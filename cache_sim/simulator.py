@@ -48,6 +48,11 @@ class Simulator:
     ) -> None:
         """Allocate the simulated caches."""
         self._hierarchies = tuple(hierarchies)
+        for hierarchy in self._hierarchies:
+            if not hierarchy.is_plain:
+                raise HierarchyError(
+                    f"hierarchy {hierarchy.spec}: only data caches with LRU replacement are simulated yet"
+                )
         self._reuse_line_bytes = reuse_line_bytes
         levels, self._level_indices = _tree(self._hierarchies)
         if reuse_line_bytes not in (1 << shift for shift in range(17)):

@@ -39,10 +39,6 @@ class Misses:
         return HitRates(self.source, self.hierarchy.spec, levels, self.relative_error)
 
 
-def _geometry(hierarchy: Hierarchy) -> list[tuple[int, int, int]]:
-    return [(level.size_bytes, level.ways, level.line_bytes) for level in hierarchy.levels]
-
-
 def misses_on(signature: Signature, profile: Profile) -> Misses:
     """The misses of each operation of `signature` in the caches of `profile`.
 
@@ -59,7 +55,7 @@ def misses_on(signature: Signature, profile: Profile) -> Misses:
     assumptions = tuple(Assumption("cache_geometry", text) for text in described.assumptions)
     executions = np.array([op.executions for op in signature.operations], dtype=np.float64)
     for simulated in signature.hierarchies:
-        if _geometry(simulated.hierarchy) == _geometry(hierarchy):
+        if simulated.hierarchy.geometry == hierarchy.geometry:
             misses, source, error = simulated.misses.astype(np.float64), HitSource.SIMULATED, 0.0
             break
     else:

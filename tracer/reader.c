@@ -101,6 +101,17 @@ static enum ft_read_status add_block(struct ft_reader *reader, uint32_t id, uint
     return FT_READ_IDLE;
 }
 
+/* Where a block's code lies. `lengths_bytes` is what there is of the entry behind its fixed part. */
+static void locate_code(struct ft_block *block, const struct ft_side_block *facts, uint32_t lengths_bytes)
+{
+    const unsigned char *lengths = (const unsigned char *)(facts + 1);
+    uint64_t code_bytes = 0;
+    for (uint32_t i = 0; i < facts->n_instructions && i < lengths_bytes; i++)
+        code_bytes += lengths[i];
+    block->address = facts->address;
+    block->code_bytes = code_bytes < UINT16_MAX ? (uint32_t)code_bytes : UINT16_MAX;
+}
+
 static enum ft_read_status add_operation(struct ft_reader *reader, uint32_t block_id, uint32_t slot, uint32_t array_id,
                                          uint32_t *operation)
 {
@@ -145,7 +156,10 @@ static enum ft_read_status read_side_entry(struct ft_reader *reader, const unsig
     uint32_t kind = ((const struct ft_side_entry *)entry)->kind;
     if (kind == FT_SIDE_BLOCK && bytes >= sizeof(struct ft_side_block)) {
         const struct ft_side_block *block = (const struct ft_side_block *)entry;
-        return add_block(reader, block->block_id, UINT64_C(2) * block->n_instructions);
+        enum ft_read_status status = add_block(reader, block->block_id, UINT64_C(2) * block->n_instructions);
+        if (status == FT_READ_IDLE)
+            locate_code(&reader->blocks[block->block_id], block, bytes - (uint32_t)sizeof *block);
+        return status;
     }
     if (kind == FT_SIDE_PYBLOCK && bytes >= sizeof(struct ft_side_pyblock))
         return add_block(reader, ((const struct ft_side_pyblock *)entry)->block_id, 0);
@@ -420,6 +434,15 @@ static enum ft_read_status read_bulk(struct ft_reader *reader, const uint64_t *w
 
 /* ---- words ------------------------------------------------------------------------------------------------------ */
 
+/* The batch has room. Fetches are not among the accesses counted. */
+static void emit_fetch(struct ft_reader *reader, uint32_t block_id)
+{
+    const struct ft_block *block = &reader->blocks[block_id];
+    reader->batch[reader->batch_length++] =
+        (struct ft_access){block->address & FT_ADDRESS_MASK, block_id, (uint16_t)block->code_bytes, FT_ACCESS_FETCH};
+    reader->accesses--;
+}
+
 /* Enters a block. */
 static enum ft_read_status read_block(struct ft_reader *reader, struct ft_reader_cursor *cursor, uint64_t word)
 {
@@ -437,6 +460,8 @@ static enum ft_read_status read_block(struct ft_reader *reader, struct ft_reader
     reader->blocks[id].executions++;
     if (UNLIKELY(reader->batch_length > FT_BATCH / 2) && !feed_batch(reader))
         return FT_READ_MEMORY;
+    if (UNLIKELY(reader->sink.wants_fetches) && reader->blocks[id].code_bytes)
+        emit_fetch(reader, id);
     return FT_READ_IDLE;
 }
 
@@ -567,7 +592,7 @@ static inline enum ft_read_status read_header(struct ft_reader *reader, struct f
                                               const uint64_t *words, uint32_t position, uint32_t *length)
 {
     if (reader->header_position < position && words[reader->header_position] == words[position] &&
-        position >= reader->no_run_before) {
+        position >= reader->no_run_before && !reader->sink.wants_fetches) {
         enum ft_read_status status = read_run(reader, cursor, words, position, length);
         if (*length || status != FT_READ_IDLE)
             return status;
@@ -588,7 +613,7 @@ static uint32_t read_plain(struct ft_reader *reader, struct ft_reader_cursor *cu
     struct ft_block *const blocks = reader->blocks, *block = blocks ? &blocks[cursor->block_id] : NULL;
     struct ft_access *const batch = reader->batch;
     uint32_t length = reader->batch_length, last_tag = cursor->last_tag, header = reader->header_position;
-    if (cursor->block_id == 0 || header >= end)
+    if (cursor->block_id == 0 || header >= end || reader->sink.wants_fetches)
         return position;
     const uint32_t *operations = block->operation;
     uint32_t n_slots = operations ? block->n_slots : 0;
@@ -671,7 +696,11 @@ static enum ft_read_status take_chunk(struct ft_reader *reader, struct ft_ready 
     reader->header_position = FT_CHUNK_WORDS;
     reader->no_run_before = 0;
     reader->cursors[chunk.cursor].sequence = chunk.sequence;
-    return FT_READ_IDLE;
+    if (!reader->sink.set_thread || chunk.cursor == reader->thread)
+        return FT_READ_IDLE;
+    reader->thread = chunk.cursor;
+    bool told = feed_batch(reader) && reader->sink.set_thread(reader->sink.simulator, chunk.cursor) == 0;
+    return told ? FT_READ_IDLE : FT_READ_MEMORY;
 }
 
 static void release_chunk(struct ft_reader *reader)

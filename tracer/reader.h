@@ -28,6 +28,8 @@ struct ft_block {
     uint32_t successor[2]; /* 0: free */
     uint32_t n_slots;
     uint32_t *operation; /* by slot; FT_NO_OPERATION until first used; NULL until any is */
+    uint64_t address;
+    uint32_t code_bytes; /* 0 for a block that is no machine code */
 };
 
 struct ft_operation {
@@ -84,6 +86,7 @@ struct ft_reader {
     struct ft_access batch[FT_BATCH];
     uint32_t batch_length;
     uint32_t asked_operation;
+    uint32_t thread; /* the cursor whose accesses the sink expects */
     uint64_t words, accesses;
     const char *corrupt;
 };

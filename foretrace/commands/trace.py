@@ -79,7 +79,7 @@ def _hierarchies(machines: tuple[str, ...], specs: tuple[str, ...]) -> list[Hier
 
     wanted = [hierarchy for name in machines if (hierarchy := hierarchy_of(find(name)).hierarchy)]
     wanted += [Hierarchy.parse(spec) for spec in specs]
-    return list({h.levels: h for h in wanted}.values()) or [DEFAULT_HIERARCHY]
+    return list({h.spec: h for h in wanted}.values()) or [DEFAULT_HIERARCHY]
 
 
 @contextmanager
