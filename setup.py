@@ -13,7 +13,7 @@ from setuptools.command.build_ext import build_ext
 WARNINGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
 
 AGENT_PARTS = ["blocks", "cython", "hooks", "index", "key", "numpy", "record", "sparse", "templates", "ufunc"]
-AGENT_HEADERS = ["", "_blocks", "_hooks", "_key", "_numpy"]
+AGENT_HEADERS = ["", "_blocks", "_frames", "_hooks", "_key", "_numpy"]
 
 
 class SharedObject(Extension):

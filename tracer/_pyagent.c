@@ -8,18 +8,13 @@
 #include <Python.h>
 
 #include "pyagent_blocks.h"
+#include "pyagent_frames.h"
 #include "pyagent_numpy.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#if PY_VERSION_HEX >= 0x030d0000
-#define CURRENT_FRAME(thread) ((thread)->current_frame)
-#else
-#define CURRENT_FRAME(thread) ((thread)->cframe->current_frame)
-#endif
 
 static void finish(void)
 {
@@ -146,7 +141,7 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
     int is_module;
     if (!PyArg_ParseTuple(args, "UpO!", &name, &is_module, &PyBool_Type, &set_argv0) || !fresh_main_module())
         return NULL;
-    CURRENT_FRAME(PyThreadState_Get()) = NULL;
+    AGENT_CURRENT_FRAME(PyThreadState_Get()) = NULL;
     agent_trace_thread();
     enum ending ending = is_module ? run_module(name, set_argv0) : run_file(name);
     if (ending == INTERRUPTED)

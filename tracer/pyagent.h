@@ -28,14 +28,13 @@ struct agent_frame {
     void *charged_frame; /* the frame that array operations are charged to while this is innermost */
     uint32_t block;      /* the block it is in */
     uint32_t charged;    /* and the block in it */
-    uint32_t hook_depth; /* of the thread when it was called */
 };
 
 struct agent_thread {
     struct ft_cursor *cursor; /* NULL until the thread's first word */
     uint32_t charged;         /* the block that array operations are charged to; 0: not known */
     void *charged_frame;      /* and its frame, which is on the stack */
-    uint32_t hook_depth;      /* hooked calls in progress in the innermost frame: only the outermost is recorded */
+    const void *hook_frame;   /* the frame that called the hooked function which runs; NULL: none runs */
     struct agent_frame *frames;
     uint32_t n_frames, frames_capacity;
 };
@@ -56,6 +55,30 @@ uint32_t agent_charged_block(void);
 
 /* Where in that block's code its frame stands: a byte offset, 0 if it is not known. */
 uint32_t agent_charged_site(void);
+
+/* The interpreter's innermost frame, to be compared only. */
+const void *agent_current_frame(void);
+
+/* Between these two a hooked function's original runs. What it calls of hooked functions itself is part of it, and
+ * agent_hook_end is false for those; what it calls by way of Python code is not. */
+static inline const void *agent_hook_begin(void)
+{
+    const void *outer = agent_thread.hook_frame;
+    agent_thread.hook_frame = agent_current_frame();
+    return outer;
+}
+
+static inline bool agent_hook_end(const void *outer)
+{
+    bool outermost = agent_thread.hook_frame != outer;
+    agent_thread.hook_frame = outer;
+    return outermost;
+}
+
+static inline bool agent_hook_running(void)
+{
+    return agent_thread.hook_frame && agent_thread.hook_frame == agent_current_frame();
+}
 
 /* An array operation ran whose accesses are not, or not all, in the stream. */
 static inline void agent_unseen(void)

@@ -17,6 +17,7 @@
 #include <opcode.h>
 
 #include "pyagent_blocks.h"
+#include "pyagent_frames.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -68,6 +69,11 @@ static pthread_key_t thread_end;
 static uint32_t last_block_id, last_code_id;
 static struct block_fact *facts;
 static uint32_t facts_capacity;
+
+const void *agent_current_frame(void)
+{
+    return agent_interpreter_frame();
+}
 
 /* ---- threads ---------------------------------------------------------------------------------------------------- */
 
@@ -327,7 +333,6 @@ static void drop_frames(uint32_t n)
     struct agent_thread *t = &agent_thread;
     while (t->n_frames > n) {
         struct agent_frame *top = &t->frames[--t->n_frames];
-        t->hook_depth = top->hook_depth;
         Py_DECREF((PyObject *)top->frame);
     }
     t->charged = n ? t->frames[n - 1].charged : 0;
@@ -346,13 +351,12 @@ static void push_frame(PyFrameObject *frame, const struct code_table *table, uin
         t->frames_capacity = capacity;
     }
     struct agent_frame *top = &t->frames[t->n_frames];
-    *top = (struct agent_frame){.frame = Py_NewRef(frame), .hook_depth = t->hook_depth};
+    *top = (struct agent_frame){.frame = Py_NewRef(frame)};
     if (t->n_frames) {
         top->charged = top[-1].charged;
         top->charged_frame = top[-1].charged_frame;
     }
     t->n_frames++;
-    t->hook_depth = 0;
     enter_block(top, table, block);
 }
 
@@ -450,5 +454,4 @@ void agent_trace_thread(void)
 void agent_leave_blocks(void)
 {
     drop_frames(0);
-    agent_thread.hook_depth = 0;
 }

@@ -63,7 +63,7 @@ static PyObject *hooked_call(PyObject *object, PyObject *const *args, size_t nar
     const struct function *function = find(functions, capacity, object);
     const char *name = function->name; /* the table can move meanwhile */
     PyObject *result = function->original(object, args, nargsf, kwnames);
-    if (result && agent_thread.hook_depth == 0)
+    if (result && !agent_hook_running())
         note_call(name, args, PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0), result);
     return result;
 }

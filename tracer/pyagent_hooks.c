@@ -32,15 +32,9 @@ typedef PyObject *(*var_kw_function)(PyObject *, PyObject *, PyObject *);
 
 /* ---- trampolines ------------------------------------------------------------------------------------------------ */
 
-/* Between these two the original runs; what it calls of hooked functions is part of it. */
-static inline void enter(void)
+static inline void leave(const struct hook *hook, struct agent_call *call, const void *outer)
 {
-    agent_thread.hook_depth++;
-}
-
-static inline void leave(const struct hook *hook, struct agent_call *call)
-{
-    if (--agent_thread.hook_depth == 0 && call->result) {
+    if (agent_hook_end(outer) && call->result) {
         call->name = hook->name;
         hook->template(call);
     }
@@ -49,9 +43,9 @@ static inline void leave(const struct hook *hook, struct agent_call *call)
 static NOINLINE PyObject *call_fast(const struct hook *hook, PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     struct agent_call call = {.self = self, .args = args, .n_args = n};
-    enter();
+    const void *outer = agent_hook_begin();
     call.result = AS(fast_function, hook->original)(self, args, n);
-    leave(hook, &call);
+    leave(hook, &call, outer);
     return call.result;
 }
 
@@ -59,9 +53,9 @@ static NOINLINE PyObject *call_fast_kw(const struct hook *hook, PyObject *self, 
                               PyObject *kwnames)
 {
     struct agent_call call = {.self = self, .args = args, .n_args = n, .kwnames = kwnames};
-    enter();
+    const void *outer = agent_hook_begin();
     call.result = AS(fast_kw_function, hook->original)(self, args, n, kwnames);
-    leave(hook, &call);
+    leave(hook, &call, outer);
     return call.result;
 }
 
@@ -80,9 +74,9 @@ static NOINLINE PyObject *call_var(const struct hook *hook, PyObject *self, PyOb
 {
     struct agent_call call = {.self = self};
     unpack(&call, &args);
-    enter();
+    const void *outer = agent_hook_begin();
     call.result = hook->original(self, args);
-    leave(hook, &call);
+    leave(hook, &call, outer);
     return call.result;
 }
 
@@ -90,9 +84,9 @@ static NOINLINE PyObject *call_var_kw(const struct hook *hook, PyObject *self, P
 {
     struct agent_call call = {.self = self, .kwargs = kwargs};
     unpack(&call, &args);
-    enter();
+    const void *outer = agent_hook_begin();
     call.result = AS(var_kw_function, hook->original)(self, args, kwargs);
-    leave(hook, &call);
+    leave(hook, &call, outer);
     return call.result;
 }
 

@@ -214,9 +214,9 @@ static bool add_list(struct selection *s, PyObject *list)
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++)
         if (!PyLong_CheckExact(PyList_GET_ITEM(list, i)))
             return false;
-    agent_thread.hook_depth++; /* our own array is nobody's access */
+    const void *outer = agent_hook_begin(); /* our own array is nobody's access */
     PyObject *indices = PyList_GET_SIZE(list) ? PyObject_CallOneArg(np.as_array, list) : NULL;
-    agent_thread.hook_depth--;
+    agent_hook_end(outer);
     if (indices && np_is_array(indices) && add_indices(s, (struct np_array *)indices, indices))
         return true;
     if (!s->n_fancy || s->fancy[s->n_fancy - 1].owned != indices)

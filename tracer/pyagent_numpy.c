@@ -68,9 +68,9 @@ static bool grow_ufuncs(void)
 
 static PyObject *hooked_vectorcall(PyObject *ufunc, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
-    agent_thread.hook_depth++;
+    const void *outer = agent_hook_begin();
     PyObject *result = original_vectorcall(ufunc, args, nargsf, kwnames);
-    if (--agent_thread.hook_depth == 0 && result) {
+    if (agent_hook_end(outer) && result) {
         struct agent_call call = {.self = ufunc, .args = args, .n_args = PyVectorcall_NARGS(nargsf),
                                   .kwnames = kwnames, .result = result};
         np_ufunc_call(&call);
@@ -169,18 +169,18 @@ static void hook_ufuncs_of(PyObject *module, const char *module_name)
 
 static PyObject *hooked_subscript(PyObject *self, PyObject *key)
 {
-    agent_thread.hook_depth++;
+    const void *outer = agent_hook_begin();
     PyObject *result = original_subscript(self, key);
-    if (--agent_thread.hook_depth == 0 && result)
+    if (agent_hook_end(outer) && result)
         np_get(self, key, result);
     return result;
 }
 
 static PyObject *hooked_item(PyObject *self, Py_ssize_t i)
 {
-    agent_thread.hook_depth++;
+    const void *outer = agent_hook_begin();
     PyObject *result = original_item(self, i);
-    if (--agent_thread.hook_depth == 0 && result) {
+    if (agent_hook_end(outer) && result) {
         const struct np_array *array = (const struct np_array *)self;
         if (i < 0 && array->nd == 1)
             i += array->dimensions[0];
@@ -192,18 +192,18 @@ static PyObject *hooked_item(PyObject *self, Py_ssize_t i)
 
 static int hooked_assign(PyObject *self, PyObject *key, PyObject *value)
 {
-    agent_thread.hook_depth++;
+    const void *outer = agent_hook_begin();
     int status = original_assign(self, key, value);
-    if (--agent_thread.hook_depth == 0 && status == 0 && value)
+    if (agent_hook_end(outer) && status == 0 && value)
         np_set(self, key, value);
     return status;
 }
 
 static int hooked_assign_item(PyObject *self, Py_ssize_t i, PyObject *value)
 {
-    agent_thread.hook_depth++;
+    const void *outer = agent_hook_begin();
     int status = original_assign_item(self, i, value);
-    if (--agent_thread.hook_depth == 0 && status == 0 && value) {
+    if (agent_hook_end(outer) && status == 0 && value) {
         PyObject *key = PyLong_FromSsize_t(i);
         if (key)
             np_set(self, key, value);

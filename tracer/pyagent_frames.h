@@ -1,0 +1,30 @@
+/* The interpreter's own frames, as far as the agent looks into them. Needs Python.h included first.
+ *
+ * Their layout is fixed within a minor version of Python, which the agent is built for.
+ */
+#ifndef FORETRACE_PYAGENT_FRAMES_H
+#define FORETRACE_PYAGENT_FRAMES_H
+
+#define Py_BUILD_CORE 1 /* for this one header */
+#include <internal/pycore_frame.h>
+#undef Py_BUILD_CORE
+
+#if PY_VERSION_HEX >= 0x030d0000
+#define AGENT_CURRENT_FRAME(thread) ((thread)->current_frame)
+#define AGENT_FRAME_CODE(frame) ((frame)->f_executable)
+#define AGENT_FRAME_UNIT(frame) ((frame)->instr_ptr)
+static inline PyThreadState *agent_thread_state(void) { return PyThreadState_GetUnchecked(); }
+#else
+#define AGENT_CURRENT_FRAME(thread) ((thread)->cframe->current_frame)
+#define AGENT_FRAME_CODE(frame) ((PyObject *)(frame)->f_code)
+#define AGENT_FRAME_UNIT(frame) ((frame)->prev_instr)
+static inline PyThreadState *agent_thread_state(void) { return _PyThreadState_UncheckedGet(); }
+#endif
+
+static inline _PyInterpreterFrame *agent_interpreter_frame(void)
+{
+    PyThreadState *thread = agent_thread_state();
+    return thread ? AGENT_CURRENT_FRAME(thread) : NULL;
+}
+
+#endif
