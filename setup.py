@@ -1,4 +1,4 @@
-"""Builds the C cores: Python extensions, and the plugin that QEMU loads (one for each of its interface versions).
+"""Builds the C cores: Python extensions, and the plugin that QEMU loads.
 
 Everything else is declared in pyproject.toml.
 """
@@ -66,15 +66,11 @@ setup(
             depends=["benchmarks/kernels.h"],
             extra_compile_args=WARNINGS,
         ),
-        *(
-            SharedObject(
-                f"foretrace.tracer.qemu_plugin_{api}",
-                sources=["tracer/qemu_plugin.c", "tracer/writer.c"],
-                depends=["tracer/stream.h", "tracer/writer.h", "tracer/qemu_api.h"],
-                define_macros=[("FT_QEMU_PLUGIN_VERSION", str(api))],
-                extra_compile_args=WARNINGS,
-            )
-            for api in (1, 2)
+        SharedObject(
+            "foretrace.tracer.qemu_plugin",
+            sources=["tracer/qemu_plugin.c", "tracer/writer.c"],
+            depends=["tracer/stream.h", "tracer/writer.h", "tracer/qemu_api.h"],
+            extra_compile_args=WARNINGS,
         ),
     ],
 )

@@ -124,9 +124,8 @@ class QemuEngine:
         version = re.search(r"version (\d+)\.(\d+)(?:\.(\d+))?", _ask_qemu(qemu, "--version"))
         if version is None:
             raise EngineError(f"{qemu} does not tell its version; install Debian's or Ubuntu's qemu-user")
-        api = 1 if int(version[1]) < 9 else 2  # QEMU 9.0 raised the oldest plugin version it loads to 2
-        self._plugin = Path(__file__).with_name(f"qemu_plugin_{api}.so")
-        self.name = f"{guest.qemu} {version[0].removeprefix('version ')}, plugin API {api}"
+        self._plugin = Path(__file__).with_name("qemu_plugin.so")
+        self.name = f"{guest.qemu} {version[0].removeprefix('version ')}"
         self._isa = isa.load(guest.name)
 
     def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:

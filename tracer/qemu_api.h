@@ -2,8 +2,9 @@
  * (docs/devel/tcg-plugins in QEMU). Debian's qemu-user ships no header for it.
  *
  * The interface is versioned: a plugin says which version it was built for in qemu_plugin_version, and QEMU loads it if
- * its own range of versions holds that number. Version 1 (QEMU 4.2 to 8.x) and versions 2 and up (QEMU 8.1 and newer)
- * differ, for what is declared here, in qemu_plugin_insn_data alone, which copies since version 3.
+ * its own range of versions holds that number: 0 or 1 (QEMU 4.2 to 8.x), 2 and up (QEMU 9.0 and newer). What is declared
+ * here is the same in versions 1 to 5, but for qemu_plugin_n_vcpus, which version 2 took away. Version 3 changed
+ * qemu_plugin_insn_data, which is not used: qemu_plugin_insn_haddr serves all of them.
  */
 #ifndef FORETRACE_QEMU_API_H
 #define FORETRACE_QEMU_API_H
@@ -62,6 +63,8 @@ struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *insn);
+int qemu_plugin_n_vcpus(void) __attribute__((weak)); /* NULL since version 2 */
+
 unsigned int qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info);
 bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t info);
 

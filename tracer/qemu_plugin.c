@@ -27,7 +27,14 @@
 #define MAX_MAPS_BYTES (4u << 20)
 
 EXPORT extern int qemu_plugin_version;
-EXPORT int qemu_plugin_version = FT_QEMU_PLUGIN_VERSION;
+EXPORT int qemu_plugin_version = 2;
+
+/* QEMU reads qemu_plugin_version once we are loaded. What it offers says which version it wants, whatever its number. */
+static __attribute__((constructor)) void choose_version(void)
+{
+    if (qemu_plugin_n_vcpus)
+        qemu_plugin_version = 1;
+}
 
 /* An instruction's load [0] and store [1]. QEMU's own choice between the two callbacks is not used: up to 7.2 a callback
  * for loads is called for stores and one for stores for both. */
