@@ -12,7 +12,10 @@ from setuptools.command.build_ext import build_ext
 
 WARNINGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
 
-AGENT_PARTS = ["blocks", "cython", "hooks", "index", "key", "numpy", "record", "sparse", "templates", "ufunc"]
+AGENT_PARTS = [
+    *("blocks", "cython", "hooks", "index", "key", "numpy"),
+    *("other", "record", "sparse", "templates", "ufunc", "unseen"),
+]
 AGENT_HEADERS = ["", "_blocks", "_frames", "_hooks", "_key", "_numpy"]
 
 

@@ -169,6 +169,14 @@ def _assumptions(workload: Workload, figures: MachineFigures, misses: Misses) ->
     return (*misses.assumptions, *needed)
 
 
+def _unseen_warning(provenance: Provenance) -> str:
+    unseen, calls = provenance.unseen, provenance.unseen_calls
+    roughly = sum(operation.one_pass_calls for operation in unseen.operations)
+    share = f" ({unseen.calls_share:.1%} of them, {unseen.bytes_share:.1%} of their bytes)" if unseen.operations else ""
+    how = f"{roughly:,} count as one pass over each array, the others not at all" if roughly else "are not in the times"
+    return f"{calls:,} array operations ran unseen{share}: their memory accesses {how}"
+
+
 def warnings_of(provenance: Provenance) -> tuple[str, ...]:
     """What of the run is not in a prediction made from its signature."""
     warnings = []
@@ -186,9 +194,7 @@ def warnings_of(provenance: Provenance) -> tuple[str, ...]:
             "the interval is widened by as much"
         )
     if provenance.unseen_calls:
-        warnings.append(
-            f"{provenance.unseen_calls:,} array operations ran unseen: their memory accesses are not in the times"
-        )
+        warnings.append(_unseen_warning(provenance))
     if provenance.untraced_children:
         warnings.append(f"{provenance.untraced_children:,} child processes were not traced and are not in the times")
     if provenance.untraced_threads:

@@ -10,6 +10,8 @@
  *   pyagent_templates.c what copies, products and searches touch
  *   pyagent_sparse.c    what SciPy's sparse matrix products touch
  *   pyagent_cython.c    calls of Cython functions with arrays, which are counted as unseen
+ *   pyagent_other.c     calls of other compiled functions with arrays, which are counted as unseen
+ *   pyagent_unseen.c    counts of calls that are not seen (without Python.h)
  *   pyagent_record.c    bulk records: ordering, coalescing, splitting (without Python.h)
  *
  * Everything here runs with the GIL held, which is the only lock. Of the program's objects the agent holds the frames that
@@ -37,6 +39,7 @@ struct agent_thread {
     const void *hook_frame;   /* the frame that called the hooked function which runs; NULL: none runs */
     struct agent_frame *frames;
     uint32_t n_frames, frames_capacity;
+    bool unseen, wrote;       /* of the call that is being recorded: it is not seen; some of it is in the stream */
 };
 
 extern _Thread_local struct agent_thread agent_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -80,11 +83,23 @@ static inline bool agent_hook_running(void)
     return agent_thread.hook_frame && agent_thread.hook_frame == agent_current_frame();
 }
 
-/* An array operation ran whose accesses are not, or not all, in the stream. */
+/* ---- what is not seen (pyagent_unseen.c) ------------------------------------------------------------------------ */
+
+/* Says, while a call is recorded, that its accesses are not in the stream, or there as one pass over its arrays. */
 static inline void agent_unseen(void)
 {
-    atomic_fetch_add_explicit(&ft_writer_header()->unseen_calls, 1, memory_order_relaxed);
+    agent_thread.unseen = true;
 }
+
+/* Brackets the recording of a call. After it, tells whether agent_unseen was called. */
+static inline void agent_record_begin(void)
+{
+    agent_thread.unseen = agent_thread.wrote = false;
+}
+
+/* Counts a call that was not seen; `bytes` are those of one pass over its arrays, `one_pass` says that they are in the
+ * stream. `name` is told apart by address. */
+void agent_count_unseen(const char *name, uint64_t bytes, bool one_pass);
 
 /* ---- bulk records (pyagent_record.c) ---------------------------------------------------------------------------- */
 

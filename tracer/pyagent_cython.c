@@ -54,8 +54,11 @@ static void note_call(const char *name, PyObject *const *args, Py_ssize_t n, PyO
         arrays = np_is_array(args[i]);
     if (!arrays)
         return;
+    struct agent_call call = {.name = name, .args = args, .n_args = n, .result = result};
+    agent_record_begin();
     agent_unseen();
     np_one_pass(name, NULL, 0, result);
+    np_record_end(&call);
 }
 
 static PyObject *hooked_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
@@ -116,7 +119,7 @@ static void note_method(const struct agent_call *call)
 static void hook_method(PyObject *method, const char *module)
 {
     char *name = name_of(method, module);
-    if (name && !agent_hook_callable(method, name, note_method))
+    if (name && agent_hook_callable(method, name, note_method) != AGENT_HOOKED)
         free(name);
 }
 

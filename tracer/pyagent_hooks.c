@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define N_SLOTS 128
+#define N_SLOTS 512
 #define NOINLINE __attribute__((noinline)) /* or there would be a copy in each trampoline */
 
 struct hook {
@@ -36,7 +36,9 @@ static inline void leave(const struct hook *hook, struct agent_call *call, const
 {
     if (agent_hook_end(outer) && call->result) {
         call->name = hook->name;
+        agent_record_begin();
         hook->template(call);
+        np_record_end(call);
     }
 }
 
@@ -93,7 +95,9 @@ static NOINLINE PyObject *call_var_kw(const struct hook *hook, PyObject *self, P
 #define EIGHT(M, n) M(0##n##0) M(0##n##1) M(0##n##2) M(0##n##3) M(0##n##4) M(0##n##5) M(0##n##6) M(0##n##7)
 #define SIXTY_FOUR(M, n) \
     EIGHT(M, n##0) EIGHT(M, n##1) EIGHT(M, n##2) EIGHT(M, n##3) EIGHT(M, n##4) EIGHT(M, n##5) EIGHT(M, n##6) EIGHT(M, n##7)
-#define ALL_SLOTS(M) SIXTY_FOUR(M, 0) SIXTY_FOUR(M, 1)
+#define ALL_SLOTS(M) \
+    SIXTY_FOUR(M, 0) SIXTY_FOUR(M, 1) SIXTY_FOUR(M, 2) SIXTY_FOUR(M, 3) \
+    SIXTY_FOUR(M, 4) SIXTY_FOUR(M, 5) SIXTY_FOUR(M, 6) SIXTY_FOUR(M, 7)
 
 #define TRAMPOLINES(k) \
     static PyObject *fast_##k(PyObject *self, PyObject *const *args, Py_ssize_t n) \
@@ -128,23 +132,23 @@ static PyMethodDef *method_def(PyObject *callable)
     return NULL;
 }
 
-static bool install(PyMethodDef *def, struct hook hook, struct hook *hooks, const PyCFunction *functions, unsigned *used)
+static enum agent_hooked install(PyMethodDef *def, struct hook hook, struct hook *hooks, const PyCFunction *functions, unsigned *used)
 {
     for (unsigned k = 0; k < *used; k++)
         if (functions[k] == def->ml_meth)
-            return true; /* hooked already, under another name */
+            return AGENT_HOOKED_BEFORE; /* perhaps under another name */
     if (*used == N_SLOTS)
-        return false;
+        return AGENT_NO_ROOM;
     hooks[*used] = hook;
     def->ml_meth = functions[(*used)++];
-    return true;
+    return AGENT_HOOKED;
 }
 
-bool agent_hook_callable(PyObject *callable, const char *name, agent_template template)
+enum agent_hooked agent_hook_callable(PyObject *callable, const char *name, agent_template template)
 {
     PyMethodDef *def = callable ? method_def(callable) : NULL;
     if (!def)
-        return false;
+        return AGENT_NOT_BUILT_IN;
     struct hook hook = {def->ml_meth, template, name};
     switch (def->ml_flags & ~(METH_CLASS | METH_STATIC | METH_COEXIST)) {
     case METH_FASTCALL:
@@ -158,7 +162,7 @@ bool agent_hook_callable(PyObject *callable, const char *name, agent_template te
     case METH_VARARGS | METH_KEYWORDS:
         return install(def, hook, var_kw_hooks, var_kw_functions, &n_var_kw);
     default:
-        return false;
+        return AGENT_NOT_BUILT_IN;
     }
 }
 
@@ -186,7 +190,7 @@ static PyObject *after_settrace(PyObject *result, PyObject *function)
         agent_trace_thread();
     } else if (result) {
         agent_leave_blocks();
-        agent_unseen();
+        agent_count_unseen("sys.settrace", 0, false);
     }
     return result;
 }

@@ -18,8 +18,10 @@ struct agent_call {
 /* Writes what a call has touched. Raises nothing, calls no Python code. */
 typedef void (*agent_template)(const struct agent_call *call);
 
-/* Hooks a built-in function or method. False if it is something else, or there are too many. */
-bool agent_hook_callable(PyObject *callable, const char *name, agent_template template);
+enum agent_hooked { AGENT_HOOKED = 1, AGENT_HOOKED_BEFORE, AGENT_NOT_BUILT_IN, AGENT_NO_ROOM };
+
+/* Hooks a built-in function or method; keeps `name` if that is what happened. */
+enum agent_hooked agent_hook_callable(PyObject *callable, const char *name, agent_template template);
 
 /* A call's argument, by position or keyword; NULL if it was not given. */
 PyObject *agent_argument(const struct agent_call *call, Py_ssize_t position, const char *keyword);

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_ARRAYS_OF_CALL 64 /* that are counted of a list of arrays */
+
 struct ufunc_entry {
     PyObject *ufunc;
     const char *name[NP_N_METHODS]; /* NULL until first asked for, but for the first */
@@ -41,6 +43,30 @@ int64_t np_load_integer(const char *at, int64_t item_bytes, char kind)
     }
 }
 
+static uint64_t array_bytes(PyObject *object)
+{
+    const struct np_array *array = np_as_array(object);
+    uint64_t bytes = array ? (uint64_t)(np_size(array) * np_item_bytes(array)) : 0;
+    bool sequence = object && (PyTuple_CheckExact(object) || PyList_CheckExact(object));
+    for (Py_ssize_t i = 0; sequence && i < PySequence_Fast_GET_SIZE(object) && i < MAX_ARRAYS_OF_CALL; i++) {
+        const struct np_array *item = np_as_array(PySequence_Fast_GET_ITEM(object, i));
+        bytes += item ? (uint64_t)(np_size(item) * np_item_bytes(item)) : 0;
+    }
+    return bytes;
+}
+
+uint64_t np_call_bytes(const struct agent_call *call)
+{
+    PyObject *name, *value;
+    uint64_t bytes = array_bytes(call->self) + (call->result != call->self ? array_bytes(call->result) : 0);
+    Py_ssize_t n = call->n_args + (call->kwnames ? PyTuple_GET_SIZE(call->kwnames) : 0);
+    for (Py_ssize_t i = 0; i < n; i++)
+        bytes += call->args[i] != call->result ? array_bytes(call->args[i]) : 0;
+    for (Py_ssize_t at = 0; call->kwargs && PyDict_Next(call->kwargs, &at, &name, &value);)
+        bytes += value != call->result ? array_bytes(value) : 0;
+    return bytes;
+}
+
 /* ---- ufuncs ----------------------------------------------------------------------------------------------------- */
 
 static struct ufunc_entry *find_ufunc(struct ufunc_entry *table, size_t capacity, const PyObject *ufunc)
@@ -66,6 +92,15 @@ static bool grow_ufuncs(void)
     return true;
 }
 
+static void record_ufunc_call(struct agent_call *call)
+{
+    struct np_cost cost;
+    agent_record_begin();
+    call->name = np_ufunc_name(call->self, NP_CALL, &cost);
+    np_ufunc_call(call);
+    np_record_end(call);
+}
+
 static PyObject *hooked_vectorcall(PyObject *ufunc, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     const void *outer = agent_hook_begin();
@@ -73,7 +108,7 @@ static PyObject *hooked_vectorcall(PyObject *ufunc, PyObject *const *args, size_
     if (agent_hook_end(outer) && result) {
         struct agent_call call = {.self = ufunc, .args = args, .n_args = PyVectorcall_NARGS(nargsf),
                                   .kwnames = kwnames, .result = result};
-        np_ufunc_call(&call);
+        record_ufunc_call(&call);
     }
     return result;
 }
@@ -84,8 +119,7 @@ static vectorcallfunc *vectorcall_of(PyObject *ufunc)
     return offset > 0 ? (vectorcallfunc *)((char *)ufunc + offset) : NULL;
 }
 
-/* "numpy.add" for what lives in one of NumPy's own modules, "scipy.special.gamma" for SciPy's. */
-static char *full_name(const char *module, const char *name)
+char *np_full_name(const char *module, const char *name)
 {
     const char *cut = strstr(module, "._");
     size_t length = strncmp(module, "numpy.", 6) == 0 && strstr(module, "_multiarray_umath") ? 5
@@ -141,7 +175,7 @@ static void hook_ufunc(PyObject *ufunc, const char *module, const char *name)
     if (*function != original_vectorcall || (2 * (n_ufuncs + 1) > ufuncs_capacity && !grow_ufuncs()))
         return;
     struct ufunc_entry *entry = find_ufunc(ufuncs, ufuncs_capacity, ufunc);
-    entry->name[NP_CALL] = full_name(module, name);
+    entry->name[NP_CALL] = np_full_name(module, name);
     if (!entry->name[NP_CALL])
         return;
     entry->cost = cost_of(name);
@@ -171,8 +205,11 @@ static PyObject *hooked_subscript(PyObject *self, PyObject *key)
 {
     const void *outer = agent_hook_begin();
     PyObject *result = original_subscript(self, key);
-    if (agent_hook_end(outer) && result)
+    if (agent_hook_end(outer) && result) {
+        agent_record_begin();
         np_get(self, key, result);
+        np_record_end(&(struct agent_call){.name = NP_GETITEM, .args = &key, .n_args = 1, .result = result});
+    }
     return result;
 }
 
@@ -182,6 +219,7 @@ static PyObject *hooked_item(PyObject *self, Py_ssize_t i)
     PyObject *result = original_item(self, i);
     if (agent_hook_end(outer) && result) {
         const struct np_array *array = (const struct np_array *)self;
+        agent_record_begin();
         if (i < 0 && array->nd == 1)
             i += array->dimensions[0];
         if (array->nd == 1 && !np_is_array(result))
@@ -190,12 +228,20 @@ static PyObject *hooked_item(PyObject *self, Py_ssize_t i)
     return result;
 }
 
+static void record_assign(PyObject *self, PyObject *key, PyObject *value)
+{
+    PyObject *args[] = {key, value};
+    agent_record_begin();
+    np_set(self, key, value);
+    np_record_end(&(struct agent_call){.name = NP_SETITEM, .args = args, .n_args = 2});
+}
+
 static int hooked_assign(PyObject *self, PyObject *key, PyObject *value)
 {
     const void *outer = agent_hook_begin();
     int status = original_assign(self, key, value);
     if (agent_hook_end(outer) && status == 0 && value)
-        np_set(self, key, value);
+        record_assign(self, key, value);
     return status;
 }
 
@@ -206,7 +252,7 @@ static int hooked_assign_item(PyObject *self, Py_ssize_t i, PyObject *value)
     if (agent_hook_end(outer) && status == 0 && value) {
         PyObject *key = PyLong_FromSsize_t(i);
         if (key)
-            np_set(self, key, value);
+            record_assign(self, key, value);
         else
             PyErr_Clear();
         Py_XDECREF(key);
@@ -339,7 +385,7 @@ static void install_numpy(PyObject *module)
     PyErr_Clear();
     if (!np.scalar || !hook_array_type()) {
         np.ufunc = NULL;
-        agent_unseen(); /* this NumPy's arrays stay untraced */
+        agent_count_unseen("numpy (of a layout that is not known)", 0, false);
         return;
     }
     np_install_methods(module);
@@ -361,4 +407,5 @@ void agent_module_loaded(PyObject *module)
     cython_install(module, name);
     if (strcmp(name, "scipy.sparse._sparsetools") == 0)
         sparse_install(module);
+    other_install(module, name);
 }

@@ -106,6 +106,19 @@ enum np_method { NP_CALL, NP_REDUCE, NP_ACCUMULATE, NP_REDUCEAT, NP_OUTER, NP_AT
 /* What a hooked ufunc is called ("numpy.add.reduce") and costs; NULL if it is not hooked. */
 const char *np_ufunc_name(PyObject *ufunc, enum np_method method, struct np_cost *cost);
 
+/* "numpy.add" for what lives in one of NumPy's own modules, "scipy.special.gamma" for SciPy's. To be freed. */
+char *np_full_name(const char *module, const char *name);
+
+/* Bytes of one pass over the arrays that a call was given and has returned. */
+uint64_t np_call_bytes(const struct agent_call *call);
+
+/* Ends what agent_record_begin began: counts the call if it was not seen. */
+static inline void np_record_end(const struct agent_call *call)
+{
+    if (agent_thread.unseen)
+        agent_count_unseen(call->name, np_call_bytes(call), agent_thread.wrote);
+}
+
 /* ---- templates (pyagent_templates.c, pyagent_ufunc.c, pyagent_index.c) ------------------------------------------- */
 
 /* Starts a bulk over an array's own shape; false if that is too deep. */
@@ -147,6 +160,11 @@ void np_bincount(const struct agent_call *call);
 /* ---- SciPy (pyagent_sparse.c) ------------------------------------------------------------------------------------ */
 
 void sparse_install(PyObject *module);
+
+/* ---- other compiled functions (pyagent_other.c) ------------------------------------------------------------------ */
+
+void other_install(PyObject *module, const char *name);
+void other_install_methods(PyTypeObject *type, const char *name);
 
 /* ---- Cython (pyagent_cython.c) ----------------------------------------------------------------------------------- */
 

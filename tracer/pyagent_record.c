@@ -289,6 +289,7 @@ static void write_record(struct agent_bulk *bulk, uint32_t id, uint32_t dim, int
         index->next(index, (int64_t *)p, payload);
     cursor->next = p + payload;
     bulk->continued = true;
+    agent_thread.wrote = true;
 }
 
 /* Writes dimensions `dim` and up, split so that each record's index payload fits. */

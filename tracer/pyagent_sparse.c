@@ -218,7 +218,7 @@ void sparse_install(PyObject *module)
         strcat(strcpy(full, prefix), name);
         bool product = strcmp(name, "csr_matvec") == 0 || strcmp(name, "csr_matvecs") == 0 ||
                        strcmp(name, "csc_matvec") == 0 || strcmp(name, "csc_matvecs") == 0;
-        if (!agent_hook_callable(value, full, product ? product_function : other_function))
+        if (agent_hook_callable(value, full, product ? product_function : other_function) != AGENT_HOOKED)
             free(full);
     }
     PyErr_Clear();

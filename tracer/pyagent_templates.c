@@ -201,6 +201,16 @@ static void copy_method(const struct agent_call *call)
         np_one_pass(call->name, &call->self, 1, call->result);
 }
 
+/* byteswap(inplace=False) */
+static void byteswap_method(const struct agent_call *call)
+{
+    const struct np_array *array = (const struct np_array *)call->self;
+    if (call->result == call->self)
+        np_copy(call->name, array, array);
+    else
+        copy_method(call);
+}
+
 #define NP_OWNS_DATA 0x0004
 
 /* array(object), asarray(object) and their like. */
@@ -290,6 +300,14 @@ static void read_function(const struct agent_call *call)
     if (call->n_args && np_is_array(call->args[0]))
         np_read(call->name, (struct np_array *)call->args[0]);
     fill_result(call);
+}
+
+/* _monotonicity(x): reads on while x rises or falls, which it does to the end unless the answer is 0. */
+static void monotonicity_function(const struct agent_call *call)
+{
+    read_function(call);
+    if (call->result && PyLong_Check(call->result) && PyLong_AsLong(call->result) == 0)
+        agent_unseen();
 }
 
 /* Counts, then collects: a tuple of index arrays. */
@@ -385,7 +403,7 @@ struct entry {
 static const struct entry array_methods[] = {
     {"numpy.ndarray.argmax", read_method},         {"numpy.ndarray.argmin", read_method},
     {"numpy.ndarray.argpartition", one_pass_method}, {"numpy.ndarray.argsort", one_pass_method},
-    {"numpy.ndarray.astype", copy_method},         {"numpy.ndarray.byteswap", copy_method},
+    {"numpy.ndarray.astype", copy_method},         {"numpy.ndarray.byteswap", byteswap_method},
     {"numpy.ndarray.choose", one_pass_method},     {"numpy.ndarray.compress", one_pass_method},
     {"numpy.ndarray.copy", copy_method},           {"numpy.ndarray.__copy__", copy_method},
     {"numpy.ndarray.dot", dot_method},             {"numpy.ndarray.fill", fill_method},
@@ -396,6 +414,10 @@ static const struct entry array_methods[] = {
     {"numpy.ndarray.searchsorted", one_pass_method}, {"numpy.ndarray.sort", one_pass_in_place},
     {"numpy.ndarray.take", np_take},               {"numpy.ndarray.tobytes", read_method},
     {"numpy.ndarray.tolist", read_method},         {"numpy.ndarray.trace", one_pass_method},
+    {"numpy.ndarray.__array__", copy_method},      {"numpy.ndarray.__deepcopy__", copy_method},
+    {"numpy.ndarray.__complex__", item_method},    {"numpy.ndarray.__reduce__", read_method},
+    {"numpy.ndarray.__reduce_ex__", read_method},  {"numpy.ndarray.__setstate__", fill_method},
+    {"numpy.ndarray.tofile", read_method},         {"numpy.ndarray.tostring", read_method},
 };
 
 static const struct entry ufunc_methods[] = {
@@ -416,7 +438,8 @@ static const struct entry functions[] = {
     {"numpy.lexsort", one_pass_function},  {"numpy.packbits", one_pass_function},
     {"numpy.putmask", one_pass_function},  {"numpy.unpackbits", one_pass_function},
     {"numpy._place", one_pass_function},   {"numpy.vdot", inner_function},
-    {"numpy.where", where_function},
+    {"numpy.where", where_function},       {"numpy._monotonicity", monotonicity_function},
+    {"numpy.fromfile", fill_result},
 };
 
 static void install(PyObject *namespace, const struct entry *entries, size_t n)
@@ -435,4 +458,6 @@ void np_install_methods(PyObject *module)
     INSTALL(np.array->tp_dict, array_methods);
     INSTALL(np.ufunc->tp_dict, ufunc_methods);
     INSTALL(PyModule_GetDict(module), functions);
+    other_install_methods(np.array, "numpy.ndarray");
+    other_install_methods(np.ufunc, "numpy.ufunc");
 }

@@ -61,6 +61,21 @@ class RawArrayOperation:
     points: int
 
 
+@dataclass(frozen=True, slots=True)
+class RawUnseen:
+    """Calls of an array operation whose accesses are not in the stream, or are there as one pass over each array.
+
+    `bytes` are those of one pass over the arrays; of calls and bytes, `one_pass_` are those in the stream as such.
+    """
+
+    block_id: int
+    name: str
+    calls: int
+    bytes: int
+    one_pass_calls: int
+    one_pass_bytes: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RawTrace:
     """All that the stream told. Operation ids are the simulator's: dense, in order of first use.
@@ -83,3 +98,4 @@ class RawTrace:
     edges: npt.NDArray[np.uint64]
     maps: tuple[str, ...]
     guest_base: int
+    unseen: tuple[RawUnseen, ...] = ()

@@ -21,7 +21,7 @@ from foretrace.cache_sim.simulator import Simulator
 from foretrace.errors import EngineError, ProgramError
 
 from . import _reader
-from .raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace
+from .raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace, RawUnseen
 from .stream import MEMORY_BYTES, BlockEntry, PythonBlockEntry, SideTable, StreamError
 
 FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -248,7 +248,17 @@ class Session:
             edges=np.frombuffer(self._reader.edges(), np.uint64).reshape(-1, 3).copy(),
             maps=tuple(table.maps),
             guest_base=self._reader.header()["guest_base"],
+            unseen=self._unseen(),
         )
+
+    def _unseen(self) -> tuple[RawUnseen, ...]:
+        header = self._reader.header()
+        begin = header["side_offset"]
+        with memoryview(self._memory) as view, view[begin : begin + header["side_bytes"]] as table:
+            return tuple(
+                RawUnseen(e.block_id, e.name, e.calls, e.bytes, e.one_pass_calls, e.one_pass_bytes)
+                for e in self._side.unseen(table)
+            )
 
 
 class _Signals:

@@ -204,6 +204,33 @@ def merge_ranges(ranges: Iterable[AddressRange]) -> tuple[AddressRange, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class UnseenOperation:
+    """An array operation of a Python program whose accesses were not seen.
+
+    `bytes` are those of one pass over the arrays of all `calls`; `one_pass_calls` of them are recorded as such a pass.
+    """
+
+    name: str
+    calls: int
+    bytes: int
+    one_pass_calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """What was not seen of a Python program's array operations, beside how many calls it was.
+
+    The shares, from 0 to 1, are of the calls and of the bytes of all array operations. `operations` are those with the
+    most bytes, at most 30.
+    """
+
+    calls_share: float = 0.0
+    bytes: int = 0
+    bytes_share: float = 0.0
+    operations: tuple[UnseenOperation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Provenance:
     """How a signature was obtained. `complete` is False when the run was cut short, with the reason beside it."""
 
@@ -220,6 +247,7 @@ class Provenance:
     incomplete_reason: str = ""
     decoded_share: float = 1.0
     unseen_calls: int = 0
+    unseen: Unseen = Unseen()
     untraced_children: int = 0
     untraced_threads: int = 0
     threads: int = 1

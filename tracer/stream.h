@@ -131,7 +131,8 @@ enum ft_side_kind {
     FT_SIDE_BLOCK = 1,    /* struct ft_side_block, n_instructions length bytes, then the instruction bytes */
     FT_SIDE_MAPS = 2,     /* a copy of /proc/self/maps as text, made when executable mappings had changed */
     FT_SIDE_PYBLOCK = 3,  /* struct ft_side_pyblock, then file name and qualified name (UTF-8, not terminated) */
-    FT_SIDE_OPERATION = 4 /* struct ft_side_operation, then its name (UTF-8, not terminated) */
+    FT_SIDE_OPERATION = 4, /* struct ft_side_operation, then its name (UTF-8, not terminated) */
+    FT_SIDE_UNSEEN = 5     /* struct ft_side_unseen, then its name (UTF-8, not terminated) */
 };
 
 struct ft_side_entry {
@@ -177,6 +178,18 @@ struct ft_side_operation {
     uint32_t flops_per_point; /* floating-point operations at each point of the iteration space */
     uint32_t int_ops_per_point;
     struct ft_operand operands[FT_MAX_OPERANDS];
+};
+
+/* Array operations of one name, called in one block, whose accesses are not in the stream, or are there as one pass over
+ * each array because their true order or number is not known. The counts are kept up to date in place. */
+struct ft_side_unseen {
+    struct ft_side_entry entry;
+    uint32_t block_id; /* 0: not known */
+    uint32_t name_bytes;
+    _Atomic uint64_t calls;
+    _Atomic uint64_t bytes;           /* of one pass over the arrays they worked on */
+    _Atomic uint64_t one_pass_calls;  /* of the calls: those with such a pass in the stream */
+    _Atomic uint64_t one_pass_bytes;  /* of the bytes: those of these calls */
 };
 
 #endif

@@ -13,7 +13,7 @@ from foretrace.errors import ForetraceError
 MEMORY_BYTES = 1 << 30
 """Of the shared memory. Pages never touched cost nothing; nearly all of it is room for the side table."""
 
-SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION = 1, 2, 3, 4
+SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN = 1, 2, 3, 4, 5
 MAX_OPERANDS = 8
 
 ENTRY = struct.Struct("<II")
@@ -21,6 +21,7 @@ BLOCK = struct.Struct("<IIIIQ")
 PYBLOCK = struct.Struct("<IIIIIIIIII")
 OPERATION = struct.Struct("<IIIIIIIIII")
 OPERAND = struct.Struct("<HBBB3x")
+UNSEEN = struct.Struct("<IIIIQQQQ")
 OPERATION_BYTES = OPERATION.size + MAX_OPERANDS * OPERAND.size
 
 
@@ -74,6 +75,18 @@ class OperationEntry:
     operands: tuple[OperandEntry, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class UnseenEntry:
+    """Array operations that are not seen: see struct ft_side_unseen."""
+
+    block_id: int
+    name: str
+    calls: int
+    bytes: int
+    one_pass_calls: int
+    one_pass_bytes: int
+
+
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "backslashreplace")
 
@@ -111,6 +124,11 @@ def _operation(entry: bytes) -> OperationEntry:
     return OperationEntry(block_id, name, site, flops, int_ops, operands[:n_operands])
 
 
+def _unseen(entry: bytes) -> UnseenEntry:
+    _, _, block_id, name_bytes, *counts = UNSEEN.unpack_from(entry)
+    return UnseenEntry(block_id, _text(entry[UNSEEN.size : UNSEEN.size + name_bytes]), *counts)
+
+
 class SideTable:
     """The entries read so far. Block and operation ids are positions in `blocks` and `operations`, counted from 1."""
 
@@ -119,6 +137,7 @@ class SideTable:
         self.blocks: list[BlockEntry | PythonBlockEntry] = []
         self.operations: list[OperationEntry] = []
         self.maps: list[str] = []
+        self._unseen: list[slice] = []
         self._position = 0
 
     def extend(self, table: memoryview) -> None:
@@ -146,3 +165,10 @@ class SideTable:
             self.operations.append(_operation(entry))
         elif kind == SIDE_MAPS:
             self.maps.append(_text(entry[ENTRY.size :].rstrip(b"\0")))
+        elif kind == SIDE_UNSEEN:
+            _unseen(entry)
+            self._unseen.append(slice(self._position, self._position + len(entry)))
+
+    def unseen(self, table: memoryview) -> list[UnseenEntry]:
+        """What the counts of operations that are not seen stand at now; `table` is what `extend` has read."""
+        return [_unseen(bytes(table[where])) for where in self._unseen]

@@ -16,6 +16,7 @@ from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from .analysis import Analysis
 from .session import Ending, Progress, Recording, Session
 from .signature import Provenance, Signature
+from .unseen import unseen_of
 
 OnProgress = Callable[[Progress], None]
 
@@ -100,6 +101,7 @@ def _traced(
             incomplete_reason=recording.problem,
             decoded_share=analysis.decoded_share,
             unseen_calls=recording.unseen_calls,
+            unseen=unseen_of(recording.raw, recording.unseen_calls),
             untraced_children=recording.untraced_children,
             untraced_threads=recording.untraced_threads,
             threads=recording.threads,

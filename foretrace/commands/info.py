@@ -137,6 +137,12 @@ def _show(signature: Signature, top: int) -> None:
             f"not seen      {p.unseen_calls} array calls, {p.untraced_children} child processes, "
             f"{p.untraced_threads} threads, {1 - p.decoded_share:.2%} of instructions not decoded"
         )
+    if p.unseen.operations:
+        worst = ", ".join(f"{o.name} {o.calls}" for o in p.unseen.operations[:5])
+        out.print(
+            f"array calls   not seen: {p.unseen.calls_share:.1%} of the calls, {p.unseen.bytes_share:.1%} "
+            f"({format_bytes(p.unseen.bytes)}) of the bytes; {plain(worst)}"
+        )
     out.print(f"instructions  {format_count(totals.instructions)} in {len(signature.blocks)} basic blocks")
     out.print(f"loads         {format_count(totals.loads)}, {format_bytes(totals.load_bytes)}")
     out.print(f"stores        {format_count(totals.stores)}, {format_bytes(totals.store_bytes)}")
