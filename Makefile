@@ -63,6 +63,7 @@ clean: ## remove what was built, the demo's and the benchmark's files and the vi
 # ---- set-up ----------------------------------------------------------------------------------------------------------
 
 test dev bench sanitize: PROGRAMS := valgrind
+test: PROGRAMS += aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc
 
 # Finds what the machine lacks and installs it; quiet where nothing is missing.
 system:

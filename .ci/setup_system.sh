@@ -34,6 +34,15 @@ if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
 PYTHON
 }
 
+# The Debian packages with a program, where its name is not theirs.
+packages_of() {
+    case "$1" in
+        aarch64-linux-gnu-gcc) printf '%s\n' gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
+        riscv64-linux-gnu-gcc) printf '%s\n' gcc-riscv64-linux-gnu libc6-dev-riscv64-cross ;;
+        *) echo "$1" ;;
+    esac
+}
+
 if [ "${1-}" = --print-python ]; then
     supported_python || { echo "No Python 3.11 to 3.13 found. Install one (Debian 12: apt install python3), then try again." >&2; exit 1; }
     exit
@@ -58,7 +67,7 @@ fi
 gcc -E - >/dev/null 2>&1 <<<'#include <stdio.h>' || missing+=(gcc libc6-dev)
 command -v qemu-x86_64 >/dev/null || missing+=(qemu-user)
 for program in "$@"; do
-    command -v "$program" >/dev/null || missing+=("$program")
+    command -v "$program" >/dev/null || mapfile -t -O ${#missing[@]} missing < <(packages_of "$program")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 

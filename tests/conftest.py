@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -23,19 +25,31 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     return report
 
 
+def compiler_for(target: str) -> str:
+    """The C compiler that makes programs for an architecture, named as by QEMU. Skips where it cannot be used."""
+    compiler = "gcc" if target == platform.machine() else f"{target}-linux-gnu-gcc"
+    for tool, package in ((compiler, f"gcc-{target}-linux-gnu"), (f"qemu-{target}", "qemu-user")):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed (Debian: {package})")
+    return compiler
+
+
 @pytest.fixture(scope="session")
 def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """A function that compiles C source text, with flags, and returns the program's path."""
+    """A function that compiles C source text, with flags, and returns the program's path.
+
+    `target` is an architecture as QEMU names it; without its cross compiler or emulator the test is skipped.
+    """
     directory = tmp_path_factory.mktemp("programs")
     made: dict[tuple[str, ...], Path] = {}
 
-    def build(source: str, *flags: str) -> Path:
-        key = (source, *flags)
+    def build(source: str, *flags: str, target: str = "x86_64") -> Path:
+        key = (target, source, *flags)
         if key not in made:
             path = directory / f"program{len(made)}"
             path.with_suffix(".c").write_text(source)
             command = [
-                "gcc",
+                compiler_for(target),
                 "-std=gnu11",
                 "-g",
                 *flags,

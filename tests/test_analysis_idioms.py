@@ -1,4 +1,4 @@
-"""Gathers, scatters and pointer chasing in compiled programs, at every level of optimisation.
+"""Gathers, scatters and pointer chasing in compiled programs, at every level of optimisation, for every architecture.
 
 The comments in the source say what is to be found on their lines: G a gather, S a scatter, C pointer chasing. The lines
 without are not to have any: that is tested just as much.
@@ -252,9 +252,12 @@ int main(void)
     return r == 0;
 }
 """
-FLAGS = [
-    ("-O0",), ("-O0", "-static"), ("-O1", "-static"), ("-O2",), ("-O2", "-static"), ("-O2", "-no-pie", "-static"),
-    ("-O3", "-static"), ("-O3", "-march=haswell", "-static"),
+BUILDS = [
+    ("x86_64", "-O0"), ("x86_64", "-O0", "-static"), ("x86_64", "-O1", "-static"), ("x86_64", "-O2"),
+    ("x86_64", "-O2", "-static"), ("x86_64", "-O2", "-no-pie", "-static"), ("x86_64", "-O3", "-static"),
+    ("x86_64", "-O3", "-march=haswell", "-static"),
+    ("aarch64", "-O0"), ("aarch64", "-O1", "-static"), ("aarch64", "-O2"), ("aarch64", "-O3", "-static"),
+    ("riscv64", "-O0", "-static"), ("riscv64", "-O1"), ("riscv64", "-O2", "-static"), ("riscv64", "-O3", "-static"),
 ]  # fmt: skip
 
 
@@ -271,20 +274,21 @@ def expected(letters: str) -> dict[int, str]:
 
 @pytest.fixture(scope="module")
 def analysed(compile_c: Callable[..., Path]) -> Callable[..., Analysis]:
-    """A function that compiles and traces the source with flags, and analyses the trace."""
+    """A function that compiles the source for a target with flags, traces it, and analyses the trace."""
     if shutil.which("qemu-x86_64") is None:
         pytest.skip("qemu-user is not installed")
 
     @cache
-    def analyse(*flags: str) -> Analysis:
-        recording = Session(QemuEngine([str(compile_c(SOURCE, *flags))]), [DEFAULT_HIERARCHY]).run()
+    def analyse(target: str, *flags: str) -> Analysis:
+        program = compile_c(SOURCE, *flags, target=target)
+        recording = Session(QemuEngine([str(program)]), [DEFAULT_HIERARCHY]).run()
         assert recording.problem == ""
-        return binary_analysis.analyse(recording.raw, recording.simulator.statistics(), "x86_64")
+        return binary_analysis.analyse(recording.raw, recording.simulator.statistics(), target)
 
     return analyse
 
 
-pytestmark = pytest.mark.parametrize("flags", FLAGS, ids=" ".join)
+pytestmark = pytest.mark.parametrize("build", BUILDS, ids=" ".join)
 Analysed = Callable[..., Analysis]
 
 
@@ -292,23 +296,23 @@ def is_ours(file: str) -> bool:
     return Path(file).name.startswith("program") and file.endswith(".c")
 
 
-def test_gathers_and_scatters(analysed: Analysed, flags: tuple[str, ...]) -> None:
+def test_gathers_and_scatters(analysed: Analysed, build: tuple[str, ...]) -> None:
     found = defaultdict(str)
-    for idiom in analysed(*flags).idioms:
+    for idiom in analysed(*build).idioms:
         if is_ours(idiom.file):
             found[idiom.line] += {IdiomKind.GATHER: "G", IdiomKind.SCATTER: "S"}[idiom.kind]
     assert {line: "".join(sorted(marks)) for line, marks in found.items()} == expected("GS")
 
 
-def test_pointer_chasing(analysed: Analysed, flags: tuple[str, ...]) -> None:
-    operations = analysed(*flags).operations
+def test_pointer_chasing(analysed: Analysed, build: tuple[str, ...]) -> None:
+    operations = analysed(*build).operations
     found = {op.line for op in operations if op.self_dependent and is_ours(op.file)}
     assert found == set(expected("C"))
 
 
-def test_ranges_and_executions(analysed: Analysed, flags: tuple[str, ...]) -> None:
+def test_ranges_and_executions(analysed: Analysed, build: tuple[str, ...]) -> None:
     """The gather of `gather` touches all of a, each element once, and its index is the load of idx on the same line."""
-    analysis = analysed(*flags)
+    analysis = analysed(*build)
     line = next(n for n, text in enumerate(SOURCE.splitlines(), 1) if "b[i] = a[idx[i]];" in text)
     (idiom,) = (idiom for idiom in analysis.idioms if is_ours(idiom.file) and idiom.line == line)
     operations = [analysis.operations[operation] for operation in idiom.operations]
@@ -323,19 +327,19 @@ def test_ranges_and_executions(analysed: Analysed, flags: tuple[str, ...]) -> No
     assert analysis.loops[idiom.loop_id].function == "gather"
 
 
-def test_loops_have_the_lines_of_their_statements(analysed: Analysed, flags: tuple[str, ...]) -> None:
+def test_loops_have_the_lines_of_their_statements(analysed: Analysed, build: tuple[str, ...]) -> None:
     text = SOURCE.splitlines()
-    loops = [loop for loop in analysed(*flags).loops if is_ours(loop.file)]
+    loops = [loop for loop in analysed(*build).loops if is_ours(loop.file)]
     assert len({loop.line for loop in loops}) >= 25
     for loop in loops:
         assert re.search(r"\b(for|while)\b", text[loop.line - 1]), (loop.function, loop.line)
 
 
-def test_loops_have_the_counts_of_the_source(analysed: Analysed, flags: tuple[str, ...]) -> None:
+def test_loops_have_the_counts_of_the_source(analysed: Analysed, build: tuple[str, ...]) -> None:
     """Where nothing is unrolled or vectorised, iterations are those written; the test at the top makes one more."""
-    if "-O3" in flags:
+    if "-O3" in build:
         pytest.xfail("vectorised and unrolled loops take fewer iterations")
-    loops = {(loop.function, loop.depth): loop for loop in analysed(*flags).loops if is_ours(loop.file)}
+    loops = {(loop.function, loop.depth): loop for loop in analysed(*build).loops if is_ours(loop.file)}
     for function, depth, entries, iterations in [
         ("gather", 1, 1, 512), ("sparse", 1, 1, 32), ("sparse", 2, 32, 480), ("matrix", 2, 16, 256),
         ("transpose", 1, 1, 16), ("transpose", 2, 16, 256), ("chase_index", 1, 1, 512), ("interpret", 1, 1, 512),
@@ -345,7 +349,7 @@ def test_loops_have_the_counts_of_the_source(analysed: Analysed, flags: tuple[st
         assert loop.iterations - iterations in (0, entries), (function, depth)
 
 
-def test_everything_was_decoded(analysed: Analysed, flags: tuple[str, ...]) -> None:
-    analysis = analysed(*flags)
+def test_everything_was_decoded(analysed: Analysed, build: tuple[str, ...]) -> None:
+    analysis = analysed(*build)
     assert analysis.decoded_share == 1.0
     assert analysis.notes == ()

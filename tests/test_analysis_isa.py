@@ -180,8 +180,8 @@ def test_any_bytes_can_be_classified(code: bytes, length: int) -> None:
 
 
 def test_another_architecture_is_refused() -> None:
-    with pytest.raises(ProgramError, match="riscv64"):
-        isa.load("riscv64")
+    with pytest.raises(ProgramError, match="mips64"):
+        isa.load("mips64")
 
 
 def sums(*registers: tuple[str, int], displacement: int = 0) -> AddressSum:

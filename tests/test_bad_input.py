@@ -37,7 +37,11 @@ def test_missing_program(foretrace: Run, tmp_path: Path) -> None:
         (b"", "not an ELF program"),
         (b"#!/bin/sh\necho hi\n", "is a script"),
         (b"MZ\x90\0" + bytes(100), "not an ELF program"),
-        (b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\xb7\x00" + bytes(100), "AArch64"),
+        (
+            b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\x08\x00" + bytes(100),
+            "for MIPS; this release traces x86-64, AArch64, RISC-V",
+        ),
+        (b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\xb7\x00" + bytes(100), "nothing to load"),
         (b"\x7fELF\x01\x01\x01" + bytes(9) + b"\x02\x00\x03\x00" + bytes(100), "32-bit x86"),
         (b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x01\x00\x3e\x00" + bytes(100), "not a program"),
     ],

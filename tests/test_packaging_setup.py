@@ -113,6 +113,14 @@ def test_uses_sudo_where_the_user_is_not_root(machine):
     assert "sudo env DEBIAN_FRONTEND=noninteractive apt-get" in machine.log.read_text()
 
 
+def test_a_cross_compiler_comes_with_its_c_library(machine):
+    machine.add_all()
+    machine.add_apt()
+    machine.setup("aarch64-linux-gnu-gcc", "valgrind", "riscv64-linux-gnu-gcc")
+    cross = {"gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "gcc-riscv64-linux-gnu", "libc6-dev-riscv64-cross"}
+    assert machine.installed() == cross
+
+
 @pytest.mark.parametrize("with_apt", [True, False])
 def test_one_clear_line_where_nothing_can_be_installed(machine, with_apt):
     machine.add_all()

@@ -13,26 +13,48 @@ from pathlib import Path
 from foretrace.errors import EngineError, ProgramError
 
 from . import isa
+from .guest_libraries import library_prefix
 
 _ELF_HEADER_BYTES = 20
-_CPU = {"x86_64": "max,erms=off,fsrm=off"}
-"""The fullest processor that QEMU emulates; but for the flags that make the C library copy memory by `rep movsb`, which
-QEMU runs, and would report, byte by byte."""
 _ELFCLASS64, _ELFDATA2LSB = 2, 1
 _ET_EXEC, _ET_DYN = 2, 3
 
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """An architecture whose Linux programs can be traced. System call numbers: Linux, asm/unistd.h."""
+    """An architecture whose Linux programs can be traced.
+
+    `cpu` is the processor that QEMU emulates: the fullest whose accesses its plugins see. `triplet` names the
+    architecture in Debian's paths. System call numbers: Linux, asm/unistd.h.
+    """
 
     name: str
-    qemu: str
+    title: str
+    cpu: str
+    triplet: str
+    libc_package: str
     mmap_call: int
     mprotect_call: int
+    environment: str = ""
+    """A variable that the program is given, as NAME=VALUE."""
+
+    @property
+    def qemu(self) -> str:
+        """Name of the emulator."""
+        return f"qemu-{self.name}"
 
 
-GUESTS = {62: Guest("x86_64", "qemu-x86_64", 9, 10)}
+GUESTS = {
+    # Without the flags that make the C library copy memory by `rep movsb`, which QEMU runs, and would report, byte by
+    # byte.
+    62: Guest("x86_64", "x86-64", "max,erms=off,fsrm=off", "x86_64-linux-gnu", "libc6-amd64-cross", 9, 10),
+    # Plugins see neither what SVE and SME load and store nor what DC ZVA sets to zero: where the former are not there,
+    # programs that look for them do without; the C library's memset for an eMAG does without the latter. Pointer
+    # authentication as the architecture has it takes most of QEMU's time where it is used.
+    183: Guest("aarch64", "AArch64", "max,sve=off,sme=off,pauth-impdef=on", "aarch64-linux-gnu", "libc6-arm64-cross",
+               222, 226, "GLIBC_TUNABLES=glibc.cpu.name=emag"),
+    243: Guest("riscv64", "RISC-V", "rv64,v=on,vext_spec=v1.0", "riscv64-linux-gnu", "libc6-riscv64-cross", 222, 226),
+}  # fmt: skip
 """By ELF machine number (e_machine)."""
 
 _MACHINE_NAMES = {
@@ -86,7 +108,7 @@ def guest_of(path: Path) -> Guest:
     guest = GUESTS.get(machine)
     if guest is None or header[4] != _ELFCLASS64 or header[5] != _ELFDATA2LSB:
         what = _MACHINE_NAMES.get(machine, f"ELF machine {machine}")
-        known = ", ".join(guest.name for guest in GUESTS.values())
+        known = ", ".join(guest.title for guest in GUESTS.values())
         raise ProgramError(f"{path}: is a program for {what}; this release traces {known}")
     if int.from_bytes(header[16:18], "little") not in (_ET_EXEC, _ET_DYN):
         raise ProgramError(f"{path}: is an ELF file but not a program")
@@ -99,6 +121,13 @@ def _ask_qemu(qemu: str, option: str) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineError(f"{qemu} does not run: {error}") from error
     return answer.stdout + answer.stderr
+
+
+def _with_own_value(variable: str) -> str:
+    """A list of settings NAME=A=B, followed by those that the environment has under this name: the last one wins."""
+    name, _, value = variable.partition("=")
+    own = os.environ.get(name, "")
+    return f"{name}={value}:{own}" if own else variable
 
 
 class QemuEngine:
@@ -127,11 +156,17 @@ class QemuEngine:
         self._plugin = Path(__file__).with_name("qemu_plugin.so")
         self.name = f"{guest.qemu} {version[0].removeprefix('version ')}"
         self._isa = isa.load(guest.name)
+        prefix = library_prefix(self._path, guest.triplet, guest.libc_package)
+        self._options = ["-cpu", guest.cpu]
+        if prefix:
+            self._options += ["-L", prefix]
+        if guest.environment:
+            self._options += ["-E", _with_own_value(guest.environment)]
 
     def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:
         """See `session.Engine`."""
         plugin = str(self._plugin).replace(",", ",,")
-        options = ["-cpu", _CPU[self.guest], "-plugin", f"file={plugin},fd={stream_fd}", "-0", self._program[0]]
+        options = [*self._options, "-plugin", f"file={plugin},fd={stream_fd}", "-0", self._program[0]]
         return self._qemu, [self._qemu, *options, str(self._path), *self._program[1:]], dict(os.environ)
 
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:

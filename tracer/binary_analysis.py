@@ -145,22 +145,29 @@ class _Places:
             return "", 0
         base, rows = table
         candidates: set[tuple[int, int]] = set()
+        with_code: set[tuple[int, int]] = set()
         for block in members:
             begin, last = self.offsets[int(self._blocks.first[block])], int(self._blocks.first[block + 1]) - 1
             end = self.offsets[last] + len(self._blocks.codes[last])
-            # Statements without code at the header's very start may come before the loop.
-            statements = rows.statements(begin, end, from_code=block == header)
-            candidates.update((number + base, at) for number, at in statements)
+            candidates.update(
+                (number + base, at) for number, at in rows.statements(begin, end, from_code=block == header)
+            )
+            inside = slice(int(self._blocks.first[block]), last + 1)
+            with_code.update(zip(self.files[inside].tolist(), self.lines[inside].tolist(), strict=True))
+        # Statements without code at the header's very start may come before the loop, but not if it has code of them.
+        begin = self.offsets[start]
+        at_start = rows.statements(begin, begin + 1)
+        candidates.update(with_code.intersection((number + base, at) for number, at in at_start))
         function = self.functions[header]
         own = self._first_lines.get((self.modules[start], function.start)) if function else None
         if own is not None:
-            inside = [at for number, at in candidates if number == own[0] and at >= own[1]]
-            if inside:
-                return self.paths[own[0]], min(inside, key=lambda at: (at == own[1], at))
-        inside = [at for number, at in candidates if number == file and at > 0]
+            lines = [at for number, at in candidates if number == own[0] and at >= own[1]]
+            if lines:
+                return self.paths[own[0]], min(lines, key=lambda at: (at == own[1], at))
+        lines = [at for number, at in candidates if number == file and at > 0]
         if file < 0:
             return "", 0
-        return self.paths[file], min(inside, default=line)
+        return self.paths[file], min(lines, default=line)
 
     def notes(self) -> tuple[str, ...]:
         """What a reader of the signature has to know about what was not found."""

@@ -8,7 +8,7 @@ itself before (p = p->next), nor what is reached through such a pointer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import networkx as nx
@@ -124,16 +124,21 @@ class IdiomFinder:
         """The instructions of a block with their data flow, decoded when first needed."""
         steps = self._steps.get(block)
         if steps is None:
-            steps = [self._step(instruction) for instruction in self._blocks.instructions(block)]
+            steps = [
+                step for instruction in self._blocks.instructions(block) for step in self._instruction(instruction)
+            ]
             self._steps[block] = steps
         return steps
 
-    def _step(self, instruction: int) -> Step:
+    def _instruction(self, instruction: int) -> Iterator[Step]:
         load = self._of_instruction.get((instruction, False), -1)
         store = self._of_instruction.get((instruction, True), -1)
         code, address = self._blocks.codes[instruction], int(self._blocks.addresses[instruction])
-        flow: DataFlow = self._isa.data_flow(code, address, load >= 0, store >= 0)
-        return Step(instruction, flow, load, store, self._blocks.classes[instruction].flow is Flow.CALL)
+        flow: DataFlow | None = self._isa.data_flow(code, address, load >= 0, store >= 0)
+        is_call = self._blocks.classes[instruction].flow is Flow.CALL
+        while flow is not None:
+            yield Step(instruction, flow, load, store, is_call)
+            flow = flow.then
 
     def _groups(self, operations: Sequence[int], origins: AddressOrigins) -> list[list[int]]:
         """Operations on one array: they touch mostly the same addresses, or stand on one line and have one base."""

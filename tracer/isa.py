@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Protocol
 
@@ -26,12 +26,16 @@ class Flow(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class InstructionClass:
-    """What an instruction computes, on `lanes` elements of `element_bits` (0: no particular width), and its flow."""
+    """What an instruction computes, on `lanes` elements of `element_bits` (0: no particular width), and its flow.
+
+    `hides_access` marks one that accesses memory without the engine's knowledge.
+    """
 
     kind: OperationKind
     element_bits: int = 0
     lanes: int = 1
     flow: Flow = Flow.FALLTHROUGH
+    hides_access: bool = False
 
 
 UNKNOWN_INSTRUCTION = InstructionClass(OperationKind.UNKNOWN)
@@ -55,7 +59,8 @@ class DataFlow:
     it is computed from, `varies` that it depends on more than registers and loads, such as flags. Each register in
     `steps` moves on from its own old value alone. `stack_bytes` is added to the stack pointer. An indirect jump or call
     takes its destination from the registers `target`, or from memory if `loads_target`. `is_gather` marks a vector
-    gather or scatter instruction.
+    gather or scatter instruction. `then` is what the instruction does next, where it takes several steps: loading a
+    second register, moving on the one that held the address.
     """
 
     loads: tuple[AddressSum, ...] = ()
@@ -71,6 +76,11 @@ class DataFlow:
     target: tuple[str, ...] = ()
     loads_target: bool = False
     is_gather: bool = False
+    then: DataFlow | None = None
+
+    def followed_by(self, then: DataFlow) -> DataFlow:
+        """This, and then something else."""
+        return replace(self, then=then)
 
 
 class Isa(Protocol):
@@ -103,4 +113,12 @@ def load(arch: str) -> Isa:
         from .isa_x86_64 import X8664
 
         return X8664()
-    raise ProgramError(f"instructions of {arch} cannot be decoded: foretrace knows x86_64")
+    if arch == "aarch64":
+        from .isa_aarch64 import AArch64
+
+        return AArch64()
+    if arch == "riscv64":
+        from .isa_riscv64 import RiscV64
+
+        return RiscV64()
+    raise ProgramError(f"instructions of {arch} cannot be decoded: foretrace knows x86_64, aarch64 and riscv64")

@@ -1,0 +1,25 @@
+"""Operands of an instruction as a disassembler writes them, taken apart."""
+
+from __future__ import annotations
+
+import re
+
+_SEPARATOR = re.compile(r",\s*(?![^\[{(]*[\]})])")
+_INTEGER = re.compile(r"#?(-?)(0x)?([0-9a-f]+)")
+
+
+def split_operands(text: str) -> list[str]:
+    """The operands, separated by commas outside brackets."""
+    return _SEPARATOR.split(text) if text else []
+
+
+def integer(text: str) -> int | None:
+    """The value of an integer operand, such as `16` or `#-0x10`; None for what is none."""
+    match = _INTEGER.fullmatch(text)
+    if match is None:
+        return None
+    try:
+        value = int(match[3], 16 if match[2] else 10)
+    except ValueError:
+        return None
+    return -value if match[1] else value
