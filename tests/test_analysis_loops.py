@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from test_analysis_blocks import programs
 
 from foretrace.tracer.basic_blocks import BasicBlocks, find_basic_blocks
+from foretrace.tracer.graphs import cycles, groups
 from foretrace.tracer.loops import LoopForest, find_loops, nest_loops
 
 
@@ -166,3 +167,27 @@ def test_a_return_from_a_signal_into_the_middle_of_a_loop_is_no_entry() -> None:
     forest = nest_loops(flow, [1, 10, 91, 91, 1])
     assert [(loop.header, loop.depth, loop.entries) for loop in forest.loops] == [(1, 1, 2), (2, 2, 11)]
     assert forest.loops[1].blocks == {2, 3}
+
+
+edges = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=40)
+
+
+@given(edges)
+def test_cycles_are_the_strongly_connected_components(pairs: list[tuple[int, int]]) -> None:
+    graph = nx.DiGraph(pairs)
+    successors = {node: list(graph.successors(node)) for node in graph if graph.out_degree(node)}
+    expected = [c for c in nx.strongly_connected_components(graph) if len(c) > 1 or graph.has_edge(*c, *c)]
+    assert sorted(map(sorted, cycles(successors))) == sorted(map(sorted, expected))
+
+
+@given(edges)
+def test_groups_are_the_connected_components(pairs: list[tuple[int, int]]) -> None:
+    graph = nx.Graph(pairs)
+    graph.add_nodes_from(range(13))
+    assert groups(range(13), pairs) == sorted(map(sorted, nx.connected_components(graph)))
+
+
+def test_a_path_of_any_length_is_searched() -> None:
+    """Python's recursion ends at a depth of 1000."""
+    ring = {node: [(node + 1) % 100_000] for node in range(100_000)}
+    assert [len(component) for component in cycles(ring)] == [100_000]

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import networkx as nx
-
 from foretrace.cache_sim.results import OperationStatistics
 
 from .basic_blocks import BasicBlocks
 from .data_flow import AddressOrigins, LoopDataFlow, Step
+from .graphs import cycles, groups
 from .isa import DataFlow, Flow, Isa
 from .loops import LoopForest
 from .signature import Idiom, IdiomKind
@@ -142,13 +141,12 @@ class IdiomFinder:
 
     def _groups(self, operations: Sequence[int], origins: AddressOrigins) -> list[list[int]]:
         """Operations on one array: they touch mostly the same addresses, or stand on one line and have one base."""
-        graph = nx.Graph()
-        graph.add_nodes_from(operations)
+        pairs = []
         by_base: dict[tuple[tuple[str, int], frozenset[int]], int] = {}
         for operation in operations:
             bases = origins.bases.get(operation, frozenset())
             if bases and self._sites[operation][1]:
-                graph.add_edge(by_base.setdefault((self._sites[operation], bases), operation), operation)
+                pairs.append((by_base.setdefault((self._sites[operation], bases), operation), operation))
         by_address = sorted(operations, key=lambda operation: self._first[operation])
         for position, one in enumerate(by_address):
             for other in by_address[position + 1 :]:
@@ -157,14 +155,10 @@ class IdiomFinder:
                     break
                 both = max(self._last_exclusive[one], self._last_exclusive[other]) - self._first[one]
                 if 2 * common > both:
-                    graph.add_edge(one, other)
-        return sorted(sorted(group) for group in nx.connected_components(graph))
+                    pairs.append((one, other))
+        return groups(operations, pairs)
 
 
 def _self_dependent(origins: AddressOrigins) -> set[int]:
     """Operations whose address depends on what they loaded before, directly or through other loads."""
-    graph = nx.DiGraph()
-    for operation, sources in origins.sources.items():
-        graph.add_edges_from((source, operation) for source in sources)
-    cycles = (c for c in nx.strongly_connected_components(graph) if len(c) > 1 or graph.has_edge(*c, *c))
-    return set().union(*cycles)
+    return set().union(*cycles(origins.sources))

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
 from .basic_blocks import BasicBlocks
+from .graphs import cycles
 from .isa import Flow
 
 
@@ -58,25 +58,26 @@ def nest_loops(flow: Sequence[tuple[int, int, int]], executions: Sequence[int]) 
     `executions` are those of each block. Blocks are numbered in the order in which they first ran.
     """
     found: list[NaturalLoop] = []
+    counts = {(source, target): count for source, target, count in flow}
+    whole: dict[int, list[int]] = {}
     sources: dict[int, list[int]] = {}
-    for source, target, _ in flow:
+    for source, target in counts:
+        whole.setdefault(source, []).append(target)
         sources.setdefault(target, []).append(source)
-    work: list[tuple[Sequence[tuple[int, int, int]], int | None]] = [(flow, None)]
+    work: list[tuple[dict[int, list[int]], int | None]] = [(whole, None)]
     while work:
-        edges, parent = work.pop()
-        graph = nx.DiGraph()
-        graph.add_weighted_edges_from(edges)
-        for component in nx.strongly_connected_components(graph):
-            if len(component) == 1 and not graph.has_edge(*component, *component):
-                continue
-            inside = [edge for edge in graph.edges(component, data="weight") if edge[1] in component]
+        successors, parent = work.pop()
+        for component in cycles(successors):
+            inside = {block: [target for target in successors[block] if target in component] for block in component}
             entering = {block: executions[block] for block in component}
-            for _, target, count in inside:
-                entering[target] -= count
+            for block, targets in inside.items():
+                for target in targets:
+                    entering[target] -= counts[block, target]
             header = min(component, key=lambda block: (-entering[block], block))
             # Where it is entered by a step, not by what signals and exceptions do.
             doors = {block for block in component if not component.issuperset(sources.get(block, ()))} | {header}
-            work.append(([edge for edge in inside if doors.isdisjoint(edge[:2])], len(found)))
+            rest = {b: [t for t in targets if t not in doors] for b, targets in inside.items() if b not in doors}
+            work.append((rest, len(found)))
             depth = 1 if parent is None else found[parent].depth + 1
             entries = max(1, sum(count for count in entering.values() if count > 0))
             found.append(NaturalLoop(header, frozenset(component), parent, depth, entries, executions[header]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -50,13 +51,16 @@ def command(
 
     PROGRAM is a compiled program with its arguments, or a Python script. Its output, exit code and signals are its own.
     """
-    from foretrace.tracer.signature_file import write_signature
-    from foretrace.tracer.tracing import trace_binary, trace_python
-
     if module is None and not program:
         raise click.UsageError("name a program to trace, e.g. foretrace trace -o ls.sig -- ls -l")
     check_output(output, force=force)
     gc.disable()  # nearly all that is made lives until the signature is written
+    # NumPy's linear algebra, which nothing here uses, starts threads unless told not to. `os.environ`, which the
+    # program gets, stays as it is.
+    os.putenv("OPENBLAS_NUM_THREADS", "1")
+    from foretrace.tracer.signature_file import write_signature
+    from foretrace.tracer.tracing import trace_binary, trace_python
+
     simulated = _hierarchies(machines, hierarchies)
     with _progress() as on_progress:
         if module is not None:
@@ -74,12 +78,16 @@ def command(
 
 def _hierarchies(machines: tuple[str, ...], specs: tuple[str, ...]) -> list[Hierarchy]:
     """The hierarchies asked for, each geometry once; the default if there are none."""
+    wanted = [hierarchy for name in machines if (hierarchy := _hierarchy_of_machine(name))]
+    wanted += [Hierarchy.parse(spec) for spec in specs]
+    return list({h.spec: h for h in wanted}.values()) or [DEFAULT_HIERARCHY]
+
+
+def _hierarchy_of_machine(name: str) -> Hierarchy | None:
     from foretrace.profiles.hierarchies import hierarchy_of
     from foretrace.profiles.library import find
 
-    wanted = [hierarchy for name in machines if (hierarchy := hierarchy_of(find(name)).hierarchy)]
-    wanted += [Hierarchy.parse(spec) for spec in specs]
-    return list({h.spec: h for h in wanted}.values()) or [DEFAULT_HIERARCHY]
+    return hierarchy_of(find(name)).hierarchy
 
 
 @contextmanager
