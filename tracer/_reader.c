@@ -168,6 +168,22 @@ static PyObject *stream_reader_edges(StreamReader *self, PyObject *Py_UNUSED(ign
     return bytes;
 }
 
+/* tuple: for each thread that wrote, the id of the block that it was in last. */
+static PyObject *stream_reader_last_blocks(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < FT_MAX_CURSORS; i++) {
+        uint32_t block_id = self->reader->cursors[i].block_id;
+        PyObject *number = block_id ? PyLong_FromUnsignedLong(block_id) : NULL;
+        if (block_id && (!number || PyList_Append(list, number) < 0))
+            Py_CLEAR(list);
+        Py_XDECREF(number);
+    }
+    PyObject *tuple = list ? PyList_AsTuple(list) : NULL;
+    Py_XDECREF(list);
+    return tuple;
+}
+
 /* The header's figures as a dict. */
 static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ignored))
 {
@@ -234,6 +250,7 @@ static PyMethodDef stream_reader_methods[] = {
     {"longest_ranges", (PyCFunction)stream_reader_longest_ranges, METH_NOARGS, "uint64 [operations]"},
     {"arrays", (PyCFunction)stream_reader_arrays, METH_NOARGS, "uint64 [arrays, 3]"},
     {"edges", (PyCFunction)stream_reader_edges, METH_NOARGS, "uint64 [edges, 3]"},
+    {"last_blocks", (PyCFunction)stream_reader_last_blocks, METH_NOARGS, "ids of the blocks that the threads ran last"},
     {"header", (PyCFunction)stream_reader_header, METH_NOARGS, "the header's figures"},
     {"detach", (PyCFunction)stream_reader_detach, METH_NOARGS, "stop reading"},
     {NULL, NULL, 0, NULL},

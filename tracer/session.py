@@ -70,6 +70,10 @@ class Recording:
     untraced_threads: int
     threads: int
     unseen_calls: int
+    last_blocks: tuple[int, ...]
+    """Ids of the blocks that its threads ran last."""
+    engine_message: bytes
+    """The beginning of what the engine itself had to say."""
 
 
 @dataclass(slots=True)
@@ -207,6 +211,8 @@ class Session:
             untraced_threads=header["threads_untraced"],
             threads=header["threads"],
             unseen_calls=header["unseen_calls"],
+            last_blocks=self._reader.last_blocks(),
+            engine_message=header["message"],
         )
 
     def _raw_trace(self) -> RawTrace:

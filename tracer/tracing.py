@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from foretrace import __version__
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
@@ -27,10 +27,14 @@ def _ignore(_progress: Progress) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A signature, and how the program that it is of came to its end."""
+    """A signature, and how the program that it is of came to its end.
+
+    `explanation` says in one line what the status leaves open where the engine has a part in it, and is empty elsewhere.
+    """
 
     signature: Signature
     ending: Ending
+    explanation: str = ""
 
 
 def trace_binary(
@@ -43,14 +47,18 @@ def trace_binary(
     Raises:
         ProgramError, EngineError: it cannot be traced.
     """
-    from . import binary_analysis
+    from . import binary_analysis, endings
     from .binary import QemuEngine
 
     engine = QemuEngine(program)
     started = _now()
     recording = Session(engine, hierarchies).run(on_progress)
+    explanation = endings.explain(recording, engine.guest, engine.name)
+    if recording.problem and explanation:
+        recording = replace(recording, problem=explanation)
     analysis = binary_analysis.analyse(recording.raw, recording.simulator.statistics(), engine.guest)
-    return _traced(tuple(program), engine.name, engine.guest, started, recording, analysis)
+    traced = _traced(tuple(program), engine.name, engine.guest, started, recording, analysis)
+    return replace(traced, explanation=explanation)
 
 
 def trace_python(

@@ -70,6 +70,7 @@ def command(
         else:
             traced = trace_binary(program, simulated, on_progress)
     write_signature(traced.signature, output, force=force)
+    _explain(traced.explanation)
     _say_done(output, traced.signature.provenance.incomplete_reason)
     if traced.ending.signal_number is not None:
         die_by_signal(traced.ending.signal_number)
@@ -102,6 +103,14 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
 
     with Console(stderr=True).status("tracing") as status:
         yield lambda progress: status.update(f"tracing: {format_count(progress.accesses)} accesses simulated")
+
+
+def _explain(explanation: str) -> None:
+    """Says what had a part in the program's end without being the program's own."""
+    if explanation:
+        from foretrace.terminal import plain
+
+        print(f"foretrace: {plain(explanation)}", file=sys.stderr)
 
 
 def _say_done(output: Path, incomplete_reason: str) -> None:
