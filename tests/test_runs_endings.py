@@ -6,7 +6,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,155 @@ def test_what_the_engine_says_of_an_end_is_passed_on(compile_c: Compile, tmp_pat
     [line] = result.stderr.splitlines()
     assert line.startswith("foretrace: qemu-x86_64")
     assert "/no/such/\\x1bloader" in line
+
+
+MANY_THREADS = r"""
+#include <pthread.h>
+#include <stdio.h>
+static pthread_barrier_t all_run;
+static volatile int counted[200][64];
+static void *work(void *p) {
+    pthread_barrier_wait(&all_run);
+    for (int i = 0; i < 64; i++) ((volatile int *)p)[i]++;
+    return 0;
+}
+int main(void) {
+    pthread_t threads[200];
+    pthread_barrier_init(&all_run, 0, 200);
+    for (int i = 0; i < 200; i++) if (pthread_create(&threads[i], 0, work, (void *)counted[i])) return 1;
+    for (int i = 0; i < 200; i++) pthread_join(threads[i], 0);
+    puts("joined"); return 3;
+}"""
+
+CLOSES_EVERYTHING = r"""
+#include <fcntl.h>
+#include <unistd.h>
+static volatile int x[1000];
+int main(void) {
+    for (int fd = 0; fd < 1024; fd++) close(fd);
+    for (int i = 0; i < 1000; i++) x[i] = i;
+    return open("/dev/null", O_RDONLY) == 0 ? 5 : 6;
+}"""
+
+DAEMON = r"""
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    if (fork()) return 4;
+    setsid();
+    if (fork()) _exit(0);
+    for (int fd = 0; fd < 3; fd++) close(fd);
+    usleep(300000);
+    return mkdir(argv[1], 0700) || argc != 2;
+}"""
+
+FORKS_OFTEN = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    int right = 0, forks = atoi(argv[1]);
+    for (int i = 0; i < forks; i++) {
+        pid_t child = fork();
+        if (child < 0) return 1;
+        if (child == 0) _exit(i & 127);
+        int status;
+        if (waitpid(child, &status, 0) == child && WIFEXITED(status)) right += WEXITSTATUS(status) == (i & 127);
+    }
+    printf("%d right\n", right); return argc;
+}"""
+
+BECOMES_ANOTHER = r"""
+#include <unistd.h>
+int main(void) { execl("/bin/sh", "sh", "-c", "echo another; exit 11", (char *)0); return 1; }"""
+
+LIMITED = """
+import os, resource, sys
+resource.setrlimit(getattr(resource, sys.argv[1]), (int(sys.argv[2]), int(sys.argv[2])))
+os.execv(sys.executable, [sys.executable, "-P", "-m", "foretrace", *sys.argv[3:]])
+"""
+
+
+def processes_of(directory: Path) -> list[str]:
+    """Command lines of the processes that have to do with `directory`."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue  # it has ended
+        if str(directory) in command:
+            found.append(command)
+    return found
+
+
+@pytest.fixture
+def nothing_is_left(tmp_path: Path) -> Iterator[None]:
+    """After the test no process of it runs, and with them their shared memory, which has no name, is gone."""
+    before = set(Path("/dev/shm").iterdir())
+    yield
+    deadline = time.monotonic() + 30
+    while processes_of(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert processes_of(tmp_path) == []
+    assert not [path for path in set(Path("/dev/shm").iterdir()) - before if "foretrace" in path.name]
+
+
+@pytest.mark.usefixtures("nothing_is_left")
+def test_two_hundred_threads(compile_c: Compile, tmp_path: Path) -> None:
+    run = run_traced(tmp_path, compile_c(MANY_THREADS, "-O1"))
+    assert (run.returncode, run.stdout, run.stderr) == (3, "joined\n", "")
+    provenance = run.signature.provenance
+    assert (provenance.complete, provenance.threads, provenance.untraced_threads) == (True, 201, 0)
+    assert run.accesses("work", is_store=True, at_least=201) == {4: 200 * 64}
+    assert run.accesses("work", is_store=False, at_least=201) == {4: 200 * 64}
+
+
+@pytest.mark.usefixtures("nothing_is_left")
+def test_program_that_closes_all_descriptors(compile_c: Compile, tmp_path: Path) -> None:
+    run = run_traced(tmp_path, compile_c(CLOSES_EVERYTHING, "-O1"))
+    assert (run.returncode, run.stdout, run.stderr) == (5, "", "")
+    assert run.signature.provenance.complete
+    assert run.accesses("main", is_store=True, at_least=1000)[4] == 1000
+
+
+@pytest.mark.usefixtures("nothing_is_left")
+def test_daemon_lives_on_after_the_program(compile_c: Compile, tmp_path: Path) -> None:
+    program = tmp_path / "daemon"
+    program.write_bytes(compile_c(DAEMON).read_bytes())
+    program.chmod(0o755)
+    run = run_traced(tmp_path, program, tmp_path / "made")
+    assert (run.returncode, run.stdout, run.stderr) == (4, "", "")
+    assert run.signature.provenance.complete
+    assert run.signature.provenance.untraced_children == 1  # its grandchild is not known to us
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "made").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert (tmp_path / "made").is_dir()
+
+
+@pytest.mark.usefixtures("nothing_is_left")
+def test_a_thousand_short_lived_children(compile_c: Compile, tmp_path: Path) -> None:
+    run = run_traced(tmp_path, compile_c(FORKS_OFTEN), "1000")
+    assert (run.returncode, run.stdout, run.stderr) == (2, "1000 right\n", "")
+    assert run.signature.provenance.complete
+    assert run.signature.provenance.untraced_children == 1000
+
+
+@pytest.mark.usefixtures("nothing_is_left")
+def test_program_that_becomes_another(compile_c: Compile, tmp_path: Path) -> None:
+    run = run_traced(tmp_path, compile_c(BECOMES_ANOTHER))
+    assert (run.returncode, run.stdout, run.stderr) == (11, "another\n", "")
+    assert "replaced itself" in run.signature.provenance.incomplete_reason
+
+
+@pytest.mark.parametrize(("limit", "limit_bytes"), [("RLIMIT_FSIZE", 1 << 20), ("RLIMIT_AS", 1 << 30)])
+def test_no_room_for_the_shared_memory(limit: str, limit_bytes: int, compile_c: Compile, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LIMITED, limit, str(limit_bytes), "trace", "-o", str(tmp_path / "x.sig"), "--"]
+    result = subprocess.run([*command, compile_c(FORKS_OFTEN), "0"], capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout) == (72, "")
+    [line] = result.stderr.splitlines()
+    assert re.fullmatch(r"foretrace: error: cannot set up \d+ MiB of shared memory: [A-Z][a-z ]+", line)
+    assert list(tmp_path.iterdir()) == []
