@@ -1,4 +1,4 @@
-"""How a run can end badly, and what is said of it: nothing hangs, nothing is left behind, the status is the program's."""
+"""How a run can end badly, and what is said of it: nothing hangs, nothing is left behind, and the status is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a program ended as it did, where the engine has a part in it: an instruction that it lacks, or what it said itself.
+"""Why a program ended as it did, where the engine has a part in it: an instruction it lacks, or what it said itself.
 
 A processor that the engine does not emulate whole ends a program by SIGILL where a real one would have gone on.
 """

@@ -29,7 +29,7 @@ def _ignore(_progress: Progress) -> None:
 class Traced:
     """A signature, and how the program that it is of came to its end.
 
-    `explanation` says in one line what the status leaves open where the engine has a part in it, and is empty elsewhere.
+    `explanation` says in one line what the status leaves open where the engine has a part in it; else it is empty.
     """
 
     signature: Signature
