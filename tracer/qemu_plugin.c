@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "qemu_api.h"
+#include "store_exclusive.h"
 #include "writer.h"
 
 #include <fcntl.h>
@@ -70,6 +71,7 @@ static struct block **table;
 static size_t table_slots, table_used;
 static uint32_t n_blocks;
 static atomic_bool maps_changed = true;
+static const char *target; /* the traced program's architecture, as QEMU names it */
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
 
@@ -106,6 +108,12 @@ static void memory_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint6
     else
         tag = learn_tag(operations, info);
     ft_write(cursor, tag | (address & FT_ADDRESS_MASK));
+}
+
+static void store_exclusive_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *context)
+{
+    if (qemu_plugin_mem_is_store(info))
+        memory_accessed(vcpu, info, address, context);
 }
 
 /* ---- translating ------------------------------------------------------------------------------------------------ */
@@ -254,9 +262,12 @@ static void record_maps(void)
 static void instrument(struct qemu_plugin_tb *tb, struct block *block)
 {
     qemu_plugin_register_vcpu_tb_exec_cb(tb, block_runs, QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)block->id);
-    for (uint32_t i = 0; i < block->n_instructions; i++) {
+    const unsigned char *code = block->code + block->n_instructions;
+    for (uint32_t i = 0; i < block->n_instructions; code += block->code[i++]) {
         struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
-        qemu_plugin_register_vcpu_mem_cb(instruction, memory_accessed, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
+        qemu_plugin_vcpu_mem_cb_t accessed =
+            ft_is_store_exclusive(target, code, block->code[i]) ? store_exclusive_accessed : memory_accessed;
+        qemu_plugin_register_vcpu_mem_cb(instruction, accessed, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
                                          &block->operations[i]);
     }
 }
@@ -346,6 +357,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
         return -1;
     if (!ft_writer_attach(atoi(argv[0] + 3)))
         return -1;
+    target = info->target_name;
     redirect_messages();
     forbid_core_files();
     qemu_plugin_register_vcpu_init_cb(id, vcpu_starts);
