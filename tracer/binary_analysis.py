@@ -49,7 +49,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str) -> Analys
         edges=blocks.edges,
         operation_map=blocks.operation_map,
         decoded_share=_decoded_share(blocks),
-        notes=(*places.notes(), *given_up),
+        notes=(*places.notes(), *given_up, *_hidden_accesses(blocks)),
     )
 
 
@@ -250,6 +250,14 @@ def _loop(number: int, blocks: BasicBlocks, places: _Places, forest: LoopForest)
         iterations=loop.iterations,
         order=number,
     )
+
+
+def _hidden_accesses(blocks: BasicBlocks) -> list[str]:
+    """What the engine could not see, as a note."""
+    executions = blocks.executions[blocks.block_of].tolist()
+    hidden = sum(count for count, c in zip(executions, blocks.classes, strict=True) if c.hides_access)
+    what = "instructions that set whole cache lines to zero (DC ZVA), which QEMU does not show as stores"
+    return [f"not among the stores: {hidden} executions of {what}"] if hidden else []
 
 
 def _decoded_share(blocks: BasicBlocks) -> float:
