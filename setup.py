@@ -12,6 +12,7 @@ from setuptools.command.build_ext import build_ext
 
 WARNINGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
 
+SIMULATORS = ["cache", "memory_feed", "memory_system", "reuse", "simulation", "statistics", "tags"]
 AGENT_PARTS = [
     *("blocks", "cython", "hooks", "index", "key", "numpy"),
     *("other", "record", "sparse", "templates", "ufunc", "unseen"),
@@ -46,8 +47,8 @@ setup(
     ext_modules=[
         Extension(
             "foretrace.cache_sim._core",
-            sources=[f"cache_sim/{n}.c" for n in ("_core", "cache", "reuse", "simulation", "statistics")],
-            depends=[f"cache_sim/{n}.h" for n in ("access", "cache", "reuse", "simulation", "statistics")],
+            sources=[f"cache_sim/{n}.c" for n in ("_core", *SIMULATORS)],
+            depends=[f"cache_sim/{n}.h" for n in ("access", *SIMULATORS)],
             extra_compile_args=[*WARNINGS, "-pthread"],
         ),
         Extension(

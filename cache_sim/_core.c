@@ -9,6 +9,7 @@
 
 #include "access.h"
 #include "cache.h"
+#include "memory_feed.h"
 #include "reuse.h"
 #include "simulation.h"
 #include "statistics.h"
@@ -25,30 +26,60 @@ typedef struct {
     struct ft_cache *cache;
     struct ft_reuse *reuse; /* NULL if no distances are wanted */
     struct ft_simulation *simulation; /* owns the three */
+    struct ft_memory_feed *memory; /* NULL if no memory system is simulated */
+    size_t num_systems;
     size_t num_levels;
     PyThread_type_lock lock;
     bool failed; /* memory ran out during a batch */
 } Simulator;
 
-/* Needs no GIL, nor does feed_run. */
+/* A batch without its fetches, which only memory systems know of. Returns 0, or -1 when memory ran out. */
+static int feed_data(struct ft_simulation *simulation, const struct ft_access *batch, size_t length)
+{
+    struct ft_access data[BATCH];
+    int failed = 0;
+    for (size_t begin = 0, num_data = 0; begin < length && !failed; begin += BATCH, num_data = 0) {
+        for (size_t i = begin; i < length && i < begin + BATCH; i++)
+            if (!(batch[i].flags & FT_ACCESS_FETCH))
+                data[num_data++] = batch[i];
+        failed = ft_simulation_feed(simulation, data, num_data);
+    }
+    return failed;
+}
+
+/* Needs no GIL, nor do the others that a sink has. */
 static int feed(void *simulator, const struct ft_access *batch, size_t length)
 {
     Simulator *self = simulator;
     PyThread_acquire_lock(self->lock, WAIT_LOCK);
-    self->failed = self->failed || ft_simulation_feed(self->simulation, batch, length);
-    int result = self->failed ? -1 : 0;
+    int failed = self->failed || (self->sink.wants_fetches ? feed_data(self->simulation, batch, length)
+                                                           : ft_simulation_feed(self->simulation, batch, length));
+    if (self->memory && !failed)
+        ft_memory_feed_batch(self->memory, batch, length);
+    self->failed = failed;
     PyThread_release_lock(self->lock);
-    return result;
+    return failed ? -1 : 0;
 }
 
 static int feed_run(void *simulator, const struct ft_run *run)
 {
     Simulator *self = simulator;
     PyThread_acquire_lock(self->lock, WAIT_LOCK);
-    self->failed = self->failed || ft_simulation_feed_run(self->simulation, run);
-    int result = self->failed ? -1 : 0;
+    int failed = self->failed || ft_simulation_feed_run(self->simulation, run);
+    if (self->memory && !failed)
+        ft_memory_feed_run(self->memory, run);
+    self->failed = failed;
     PyThread_release_lock(self->lock);
-    return result;
+    return failed ? -1 : 0;
+}
+
+static int set_thread(void *simulator, uint32_t thread)
+{
+    Simulator *self = simulator;
+    PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    ft_memory_feed_set_thread(self->memory, thread);
+    PyThread_release_lock(self->lock);
+    return 0;
 }
 
 /* False, with MemoryError set, if the results are unusable. Otherwise the lock is held. */
@@ -57,6 +88,7 @@ static bool lock_results(Simulator *self)
     Py_BEGIN_ALLOW_THREADS
     PyThread_acquire_lock(self->lock, WAIT_LOCK);
     self->failed = self->failed || ft_simulation_drain(self->simulation);
+    self->failed = self->failed || (self->memory && ft_memory_feed_drain(self->memory));
     Py_END_ALLOW_THREADS
     if (!self->failed)
         return true;
@@ -72,6 +104,7 @@ static void simulator_dealloc(PyObject *object)
     Simulator *self = (Simulator *)object;
     PyTypeObject *type = Py_TYPE(object);
     ft_simulation_free(self->simulation);
+    ft_memory_feed_free(self->memory);
     if (self->lock)
         PyThread_free_lock(self->lock);
     type->tp_free(object);
@@ -120,17 +153,91 @@ static struct ft_geometry *read_levels(PyObject *levels, size_t *num_levels)
     return NULL;
 }
 
+static bool read_part(PyObject *item, struct ft_level_plan *plan)
+{
+    unsigned long long num_sets;
+    unsigned int ways, shift, replacement, inclusion, prefetch, degree, victim_lines;
+    int through, no_allocate, shared;
+    if (!PyTuple_Check(item) ||
+        !PyArg_ParseTuple(item, "KIIIIIIIppp", &num_sets, &ways, &shift, &replacement, &inclusion, &prefetch, &degree,
+                          &victim_lines, &through, &no_allocate, &shared)) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "a part of a memory system must be a tuple of 11");
+        return false;
+    }
+    *plan = (struct ft_level_plan){num_sets, ways, shift, replacement, inclusion, prefetch,
+                                   degree, victim_lines, through, no_allocate, shared};
+    if (num_sets && ways && shift < 32 && replacement < FT_NUM_REPLACEMENTS && inclusion < FT_NUM_INCLUSIONS &&
+        prefetch < FT_NUM_PREFETCHES && (replacement != FT_PLRU || (ways <= FT_TREE_WAYS && !(ways & (ways - 1)))))
+        return true;
+    PyErr_SetString(PyExc_ValueError, "a part of a memory system is out of range");
+    return false;
+}
+
+static bool read_plan(PyObject *item, struct ft_system_plan *plan)
+{
+    unsigned int num_levels, num_tlbs, num_cores;
+    int has_instruction_cache;
+    unsigned long long seed;
+    PyObject *parts;
+    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "IpIIKO!", &num_levels, &has_instruction_cache, &num_tlbs,
+                                                  &num_cores, &seed, &PyList_Type, &parts)) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "a memory system must be a tuple of 6");
+        return false;
+    }
+    *plan = (struct ft_system_plan){.num_levels = num_levels, .num_tlbs = num_tlbs, .num_cores = num_cores,
+                                    .has_instruction_cache = has_instruction_cache, .seed = seed};
+    if (num_levels == 0 || num_levels > FT_MAX_LEVELS || num_tlbs > FT_MAX_TLBS || num_cores == 0 ||
+        PyList_GET_SIZE(parts) != (Py_ssize_t)(num_levels + plan->has_instruction_cache + num_tlbs)) {
+        PyErr_SetString(PyExc_ValueError, "a memory system has an impossible number of parts");
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(parts); i++)
+        if (!read_part(PyList_GET_ITEM(parts, i), &plan->parts[i]))
+            return false;
+    return true;
+}
+
+/* Sets up the memory systems that are asked for, and has the sink ask for what they need. */
+static bool add_systems(Simulator *self, PyObject *systems)
+{
+    self->num_systems = (size_t)PyList_GET_SIZE(systems);
+    if (self->num_systems == 0)
+        return true;
+    struct ft_system_plan *plans = PyMem_Calloc(self->num_systems, sizeof *plans);
+    bool good = plans;
+    if (!good)
+        PyErr_NoMemory();
+    for (size_t i = 0; good && i < self->num_systems; i++) {
+        good = read_plan(PyList_GET_ITEM(systems, (Py_ssize_t)i), &plans[i]);
+        self->sink.wants_fetches |= plans[i].has_instruction_cache;
+        if (plans[i].num_cores > 1)
+            self->sink.set_thread = set_thread;
+    }
+    if (good && !(self->memory = ft_memory_feed_new(plans, self->num_systems))) {
+        PyErr_NoMemory();
+        good = false;
+    }
+    PyMem_Free(plans);
+    return good;
+}
+
 PyDoc_STRVAR(simulator_doc,
-             "Simulator(levels, reuse_line_shift, reuse_rate_shift)\n--\n\n"
+             "Simulator(levels, systems, reuse_line_shift, reuse_rate_shift)\n--\n\n"
              "levels: list of (num_sets, ways, line_shift, index of the parent or -1), parents first.\n"
+             "systems: list of (number of levels, has instruction cache, number of TLBs, cores, seed, parts); a part is\n"
+             "(num_sets, ways, shift, replacement, inclusion, prefetch, degree, victim lines, is write-through,\n"
+             "does not allocate, is shared), with numbers as in memory_system.h.\n"
              "Reuse distances are sampled at a rate of 2**-reuse_rate_shift, or not at all if it is negative.");
 
 static PyObject *simulator_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"levels", "reuse_line_shift", "reuse_rate_shift", NULL};
-    PyObject *levels;
+    static char *names[] = {"levels", "systems", "reuse_line_shift", "reuse_rate_shift", NULL};
+    PyObject *levels, *systems;
     int line_shift, rate_shift;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!ii", names, &PyList_Type, &levels, &line_shift, &rate_shift))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!ii", names, &PyList_Type, &levels, &PyList_Type, &systems,
+                                     &line_shift, &rate_shift))
         return NULL;
     if (line_shift < 0 || line_shift > 31 || rate_shift > (int)FT_REUSE_MAX_RATE_SHIFT)
         return PyErr_Format(PyExc_ValueError, "reuse_line_shift or reuse_rate_shift is out of range");
@@ -147,9 +254,10 @@ static PyObject *simulator_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         PyMem_Free(geometry);
         bool complete = self->lock && self->statistics && self->cache && (self->reuse || rate_shift < 0);
         self->simulation = ft_simulation_new(self->statistics, self->cache, self->reuse);
-        if (complete && self->simulation)
+        if (!complete || !self->simulation)
+            PyErr_NoMemory();
+        else if (add_systems(self, systems))
             return (PyObject *)self;
-        PyErr_NoMemory();
     }
     Py_DECREF(self);
     return NULL;
@@ -176,22 +284,23 @@ static bool feed_columns(Simulator *self, const Py_buffer columns[4])
     const uint64_t *addresses = columns[0].buf;
     const uint16_t *sizes = columns[1].buf;
     const uint32_t *operations = columns[2].buf;
-    const uint8_t *stores = columns[3].buf;
+    const uint8_t *flags = columns[3].buf;
     size_t length = (size_t)columns[0].len / sizeof *addresses;
     struct ft_access batch[BATCH];
     for (size_t done = 0, part; done < length; done += part) {
         part = length - done < BATCH ? length - done : BATCH;
         for (size_t i = 0; i < part; i++)
             batch[i] = (struct ft_access){addresses[done + i], operations[done + i], sizes[done + i],
-                                          stores[done + i] ? FT_ACCESS_STORE : 0};
+                                          flags[done + i] & (FT_ACCESS_STORE | FT_ACCESS_FETCH)};
         if (feed(self, batch, part))
             return false;
     }
     return true;
 }
 
-PyDoc_STRVAR(feed_doc, "feed(addresses, sizes_bytes, operations, stores)\n--\n\n"
-                       "Contiguous uint64, uint16, uint32 and uint8 buffers of one length.");
+PyDoc_STRVAR(feed_doc, "feed(addresses, sizes_bytes, operations, flags)\n--\n\n"
+                       "Contiguous uint64, uint16, uint32 and uint8 buffers of one length. Flags: 1 a store, 2 a fetch\n"
+                       "of a block's code, which only a simulator with an instruction cache may be fed.");
 
 static PyObject *simulator_feed(PyObject *object, PyObject *args)
 {
@@ -204,7 +313,7 @@ static PyObject *simulator_feed(PyObject *object, PyObject *args)
     for (int i = 1; i < 4; i++)
         fits = fits && columns[i].len == columns[0].len / item_bytes[0] * item_bytes[i];
     if (!fits) {
-        PyErr_SetString(PyExc_ValueError, "addresses, sizes, operations and stores differ in length");
+        PyErr_SetString(PyExc_ValueError, "addresses, sizes, operations and flags differ in length");
     } else {
         Py_BEGIN_ALLOW_THREADS
         fed = feed_columns(self, columns);
@@ -266,6 +375,44 @@ static PyObject *simulator_misses(PyObject *object, PyObject *argument)
                                                 (Py_ssize_t)(number * sizeof(uint64_t)));
     PyThread_release_lock(self->lock);
     return bytes;
+}
+
+PyDoc_STRVAR(memory_counts_doc, "memory_counts(system, of_fetches)\n--\n\n"
+                                "uint64 [operations or blocks, parts, 9], in the order of enum ft_event.");
+
+static PyObject *simulator_memory_counts(PyObject *object, PyObject *args)
+{
+    Simulator *self = (Simulator *)object;
+    Py_ssize_t index;
+    int of_fetches;
+    if (!PyArg_ParseTuple(args, "np", &index, &of_fetches))
+        return NULL;
+    if (index < 0 || (size_t)index >= self->num_systems)
+        return PyErr_Format(PyExc_IndexError, "no memory system %zd", index);
+    if (!lock_results(self))
+        return NULL;
+    const struct ft_memory_system *system = ft_memory_feed_system(self->memory, (size_t)index);
+    size_t num_rows, row_bytes = ft_memory_system_parts(system) * FT_NUM_EVENTS * sizeof(uint64_t);
+    const uint64_t *counts = ft_memory_system_counts(system, of_fetches, &num_rows);
+    PyObject *bytes = PyBytes_FromStringAndSize((const char *)counts, (Py_ssize_t)(num_rows * row_bytes));
+    PyThread_release_lock(self->lock);
+    return bytes;
+}
+
+PyDoc_STRVAR(set_thread_doc, "set_thread(thread)\n--\n\nWho makes the accesses that are fed from now on.");
+
+static PyObject *simulator_set_thread(PyObject *object, PyObject *number)
+{
+    Simulator *self = (Simulator *)object;
+    unsigned long thread = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred())
+        return NULL;
+    if (self->memory) {
+        Py_BEGIN_ALLOW_THREADS
+        set_thread(self, (uint32_t)thread);
+        Py_END_ALLOW_THREADS
+    }
+    Py_RETURN_NONE;
 }
 
 static PyObject *reuse_counts(const struct ft_reuse *reuse)
@@ -337,6 +484,8 @@ static PyMethodDef simulator_methods[] = {
     {"reserve", simulator_reserve, METH_O, reserve_doc},
     {"statistics", simulator_statistics, METH_NOARGS, statistics_doc},
     {"misses", simulator_misses, METH_O, misses_doc},
+    {"set_thread", simulator_set_thread, METH_O, set_thread_doc},
+    {"memory_counts", simulator_memory_counts, METH_VARARGS, memory_counts_doc},
     {"reuse", simulator_reuse, METH_NOARGS, reuse_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -54,7 +54,7 @@ class Hierarchy:
         where = f"hierarchy {self.name}"
         if not 1 <= len(self.levels) <= MAX_LEVELS:
             raise HierarchyError(f"{where}: has {len(self.levels)} levels, must have 1 to {MAX_LEVELS}")
-        names = [part.name for part in self._parts]
+        names = [part.name for part in self.parts]
         if len(set(names)) != len(names):
             raise HierarchyError(f"{where}: two levels have the same name")
         refuse_unless_whole(where, "cores", self.cores, 1, MAX_CORES)
@@ -71,8 +71,9 @@ class Hierarchy:
         return () if self.instruction is None else (self.instruction,)
 
     @property
-    def _parts(self) -> list[Level | Tlb]:
-        return [*self.levels, *self._instruction_levels, *self.tlbs]
+    def parts(self) -> tuple[Level | Tlb, ...]:
+        """Levels, then the instruction cache if there is one, then TLBs."""
+        return (*self.levels, *self._instruction_levels, *self.tlbs)
 
     def _refuse(self, level: Level | Tlb, field: str, why: str) -> None:
         raise HierarchyError(f"hierarchy {self.name}: {field} of {level.name} is {getattr(level, field)}, {why}")
@@ -147,7 +148,7 @@ class Hierarchy:
         parts += [f"{level.spec}/instructions" for level in self._instruction_levels]
         parts += [tlb.spec for tlb in self.tlbs]
         parts += [f"cores={self.cores}"] if self.cores != 1 else []
-        is_random = any(part.replacement is Replacement.RANDOM for part in self._parts)
+        is_random = any(part.replacement is Replacement.RANDOM for part in self.parts)
         parts += [f"seed={self.seed}"] if self.seed and is_random else []
         return ",".join(parts)
 

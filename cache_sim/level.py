@@ -132,11 +132,13 @@ class Level:
         refuse_unless_whole(where, "prefetch_degree", self.prefetch_degree, 1, MAX_PREFETCH_DEGREE)
         if self.prefetch is None and self.prefetch_degree != 1:
             raise HierarchyError(f"{where}: prefetch_degree is {self.prefetch_degree}, but it has no prefetch")
-        if self.prefetch is not None and self.inclusion is Inclusion.EXCLUSIVE:
-            raise HierarchyError(
-                f"{where}: prefetch is {self.prefetch}, but an exclusive level is filled by the level inside it: "
-                "give that one the prefetch"
-            )
+        if self.inclusion is Inclusion.EXCLUSIVE:
+            for field in ("prefetch", "victim_lines"):
+                if getattr(self, field):
+                    raise HierarchyError(
+                        f"{where}: {field} is {getattr(self, field)}, but an exclusive level holds what leaves the "
+                        f"level inside it, and nothing else: give {field} to that level"
+                    )
 
     @property
     def num_sets(self) -> int:

@@ -6,7 +6,8 @@ A tracer may find that several operations are one (an engine translates an instr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -85,21 +86,71 @@ class OperationStatistics:
         )
 
 
+class Event(StrEnum):
+    """What is counted of each part of a memory system, in the order of `enum ft_event`."""
+
+    ACCESSES = "accesses"
+    MISSES = "misses"
+    VICTIM_HITS = "victim_hits"
+    EVICTIONS = "evictions"
+    WRITE_BACKS = "write_backs"
+    BACK_INVALIDATIONS = "back_invalidations"
+    COHERENCE_INVALIDATIONS = "coherence_invalidations"
+    PREFETCHES = "prefetches"
+    USEFUL_PREFETCHES = "useful_prefetches"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryEvents:
+    """What happened in each part of a memory system, and what caused it.
+
+    Parts are the levels of data caches, the instruction cache if there is one, and the TLBs, named by `parts`.
+    `by_operation`: uint64 [operations, parts, events], the events that each operation's accesses caused, in the order
+    of `Event`. `by_block`: uint64 [blocks, parts, events], those that the fetches of each block's code caused; no rows
+    where no instruction cache was simulated. Accesses and misses count an access of the program, or a fetch, once,
+    however many lines or pages of it a part was asked for; the other events count lines.
+    """
+
+    parts: tuple[str, ...]
+    by_operation: Counts
+    by_block: Counts
+
+    def totals(self) -> dict[str, dict[str, int]]:
+        """Sums over all operations and blocks: totals()[part][event]."""
+        sums = self.by_operation.sum(axis=0) + self.by_block.sum(axis=0)
+        return {
+            part: {str(event): int(sums[p, e]) for e, event in enumerate(Event)} for p, part in enumerate(self.parts)
+        }
+
+    def merged(self, mapping: npt.ArrayLike, num_operations: int) -> MemoryEvents:
+        """The events of `num_operations` operations that these are parts of."""
+        indices = _checked(mapping, len(self.by_operation), num_operations)
+        return replace(self, by_operation=_summed(self.by_operation, indices, num_operations))
+
+    def merged_blocks(self, mapping: npt.ArrayLike, num_blocks: int) -> MemoryEvents:
+        """The events of `num_blocks` blocks that these are parts of. `mapping` may be longer than there are rows."""
+        indices = _checked(np.asarray(mapping)[: len(self.by_block)], len(self.by_block), num_blocks)
+        return replace(self, by_block=_summed(self.by_block, indices, num_blocks))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SimulatedHierarchy:
     """A hierarchy simulated while the program ran.
 
     `misses`: uint64 [operations, levels], the accesses of each operation that missed the level. An access that spans
-    two lines is one access, and misses where either line does.
+    two lines is one access, and misses where either line does. `events` is None for a hierarchy that is nothing but
+    LRU caches (`Hierarchy.is_plain`): what misses one level of it is what the next is asked for.
     """
 
     hierarchy: Hierarchy
     misses: Counts
+    events: MemoryEvents | None = None
 
     def merged(self, mapping: npt.ArrayLike, num_operations: int) -> SimulatedHierarchy:
         """The misses of `num_operations` operations that these are parts of."""
         indices = _checked(mapping, len(self.misses), num_operations)
-        return SimulatedHierarchy(self.hierarchy, _summed(self.misses, indices, num_operations))
+        events = None if self.events is None else self.events.merged(mapping, num_operations)
+        return SimulatedHierarchy(self.hierarchy, _summed(self.misses, indices, num_operations), events)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

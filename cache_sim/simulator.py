@@ -13,21 +13,24 @@ from foretrace.errors import ForetraceError, HierarchyError
 
 from . import _core
 from .hierarchy import Hierarchy
-from .results import OperationStatistics, ReuseHistograms, SimulatedHierarchy
+from .memory_plan import plan_of
+from .results import Event, MemoryEvents, OperationStatistics, ReuseHistograms, SimulatedHierarchy
 
 DEFAULT_REUSE_RATE = 1 / 16
 """At this rate sampling costs about half as much as the rest of a simulation, and a working set of 32 KB (512 lines)
 still has some 32 sampled lines."""
 
 _MAX_RATE_SHIFT = 32
+_FETCH = 2  # FT_ACCESS_FETCH of access.h; FT_ACCESS_STORE is 1
 _REUSE_COUNT = np.dtype([("operation", np.uint32), ("bin", np.uint32), ("count", np.uint64)])
 
 
 class Simulator:
     """Simulates any number of cache hierarchies, and samples reuse distances, in one pass over an address stream.
 
-    Hierarchies that begin with the same levels share the simulation of these. Producers in C feed it through `sink`.
-    Results can be asked for at any time; they cover what was fed until then.
+    Plain hierarchies (see `Hierarchy.is_plain`) that begin with the same levels share the simulation of these; each of
+    the others is simulated by a thread of its own. Producers in C feed it through `sink`. Results can be asked for at
+    any time; they cover what was fed until then.
 
     Args:
         hierarchies: what to simulate.
@@ -48,18 +51,14 @@ class Simulator:
     ) -> None:
         """Allocate the simulated caches."""
         self._hierarchies = tuple(hierarchies)
-        for hierarchy in self._hierarchies:
-            if not hierarchy.is_plain:
-                raise HierarchyError(
-                    f"hierarchy {hierarchy.spec}: only data caches with LRU replacement are simulated yet"
-                )
         self._reuse_line_bytes = reuse_line_bytes
-        levels, self._level_indices = _tree(self._hierarchies)
+        levels, self._level_indices = _tree([h for h in self._hierarchies if h.is_plain])
+        systems = [plan_of(h) for h in self._hierarchies if not h.is_plain]
         if reuse_line_bytes not in (1 << shift for shift in range(17)):
             raise ForetraceError(f"reuse_line_bytes is {reuse_line_bytes!r}, must be a power of two up to 65536")
         line_shift, rate_shift = _line_shift(reuse_line_bytes), _rate_shift(reuse_rate)
         try:
-            self._core = _core.Simulator(levels, line_shift, rate_shift)
+            self._core = _core.Simulator(levels, systems, line_shift, rate_shift)
         except MemoryError:
             wanted = "; ".join(hierarchy.spec for hierarchy in self._hierarchies)
             raise HierarchyError(f"memory cannot hold the state of the simulated caches {wanted}") from None
@@ -75,25 +74,58 @@ class Simulator:
         sizes_bytes: npt.ArrayLike,
         operations: npt.ArrayLike,
         stores: npt.ArrayLike = False,
+        *,
+        thread: int = 0,
     ) -> None:
-        """Simulate accesses, in order.
+        """Simulate accesses by one thread, in order.
 
         Args:
             addresses: [n] of the first bytes.
             sizes_bytes: [n] or one for all, 1 to 65535.
             operations: [n] or one for all, ids of the memory operations, dense from 0.
             stores: [n] or one for all, True for stores.
+            thread: number of the thread.
 
         Raises:
             ForetraceError: a value is out of range, or memory ran out.
         """
+        flags = np.asarray(stores, dtype=np.bool_).astype(np.uint8)
+        self._feed(addresses, sizes_bytes, operations, flags, "operations", thread)
+
+    def fetch(
+        self, addresses: npt.ArrayLike, sizes_bytes: npt.ArrayLike, blocks: npt.ArrayLike, *, thread: int = 0
+    ) -> None:
+        """Simulate fetches of the code of basic blocks by one thread, in order; only instruction caches see them.
+
+        Args:
+            addresses: [n] of the blocks' first bytes.
+            sizes_bytes: [n] or one for all, 1 to 65535.
+            blocks: [n] or one for all, ids of the blocks, dense.
+            thread: number of the thread.
+
+        Raises:
+            ForetraceError: a value is out of range, or memory ran out.
+        """
+        if any(hierarchy.instruction is not None for hierarchy in self._hierarchies):
+            self._feed(addresses, sizes_bytes, blocks, np.uint8(_FETCH), "blocks", thread)
+
+    def _feed(
+        self,
+        addresses: npt.ArrayLike,
+        sizes_bytes: npt.ArrayLike,
+        operations: npt.ArrayLike,
+        flags: npt.NDArray[np.uint8] | np.uint8,
+        what: str,
+        thread: int,
+    ) -> None:
         rows = np.atleast_1d(_column("addresses", addresses, np.uint64, 0))
         columns = (
             _column("sizes_bytes", sizes_bytes, np.uint16, 1),
-            _column("operations", operations, np.uint32, 0),
-            np.asarray(stores, dtype=np.uint8),
+            _column(what, operations, np.uint32, 0),
+            np.asarray(flags),
         )
-        for name, column in zip(("sizes_bytes", "operations", "stores"), columns, strict=True):
+        _column("thread", thread, np.uint32, 0)
+        for name, column in zip(("sizes_bytes", what, "stores"), columns, strict=True):
             if column.shape not in ((), rows.shape):
                 raise ForetraceError(
                     f"{name} has shape {column.shape}, must be one value or like addresses {rows.shape}"
@@ -101,6 +133,7 @@ class Simulator:
         if len(rows) and np.any(rows > np.uint64(np.iinfo(np.uint64).max) - columns[0]):
             raise ForetraceError("addresses: an access reaches beyond the end of a 64-bit address space")
         with _memory_checked():
+            self._core.set_thread(thread)
             self._core.feed(rows, *(np.ascontiguousarray(np.broadcast_to(c, rows.shape)) for c in columns))
 
     def reserve(self, num_operations: int) -> None:
@@ -130,10 +163,28 @@ class Simulator:
         """Misses of each operation, for each hierarchy in the order given."""
         with _memory_checked():
             misses = [np.frombuffer(self._core.misses(i), dtype=np.uint64) for i in range(self._num_levels)]
-            return tuple(
-                SimulatedHierarchy(hierarchy, np.stack([misses[i] for i in indices], axis=1))
-                for hierarchy, indices in zip(self._hierarchies, self._level_indices, strict=True)
-            )
+            plain = (np.stack([misses[i] for i in indices], axis=1) for indices in self._level_indices)
+            num_operations, num_systems = self._core.num_operations, 0
+            results = []
+            for hierarchy in self._hierarchies:
+                if hierarchy.is_plain:
+                    results.append(SimulatedHierarchy(hierarchy, next(plain)))
+                else:
+                    results.append(self._simulated_system(num_systems, hierarchy, num_operations))
+                    num_systems += 1
+            return tuple(results)
+
+    def _simulated_system(self, number: int, hierarchy: Hierarchy, num_operations: int) -> SimulatedHierarchy:
+        shape = (-1, len(hierarchy.parts), len(Event))
+        by_operation, by_block = (
+            np.frombuffer(self._core.memory_counts(number, of_fetches), dtype=np.uint64).reshape(shape)
+            for of_fetches in (False, True)
+        )
+        table = np.zeros((num_operations, *shape[1:]), dtype=np.uint64)
+        table[: len(by_operation)] = by_operation
+        events = MemoryEvents(tuple(part.name for part in hierarchy.parts), table, by_block)
+        misses = np.ascontiguousarray(table[:, : len(hierarchy.levels), tuple(Event).index(Event.MISSES)])
+        return SimulatedHierarchy(hierarchy, misses, events)
 
     def reuse(self) -> ReuseHistograms | None:
         """Reuse distances of each operation; None if they were not asked for."""
