@@ -14,10 +14,10 @@ WARNINGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidd
 
 SIMULATORS = ["cache", "memory_feed", "memory_system", "reuse", "simulation", "statistics", "tags"]
 AGENT_PARTS = [
-    *("blocks", "cython", "hooks", "index", "key", "numpy"),
-    *("other", "record", "sparse", "templates", "ufunc", "unseen"),
+    *("blocks", "bytecode", "code", "cython", "exec", "hooks", "index", "key", "list", "markers", "numpy"),
+    *("other", "record", "settrace", "sparse", "templates", "ufunc", "unseen"),
 ]
-AGENT_HEADERS = ["", "_blocks", "_frames", "_hooks", "_key", "_numpy"]
+AGENT_HEADERS = ["", "_blocks", "_bytecode", "_code", "_frames", "_hooks", "_key", "_markers", "_numpy"]
 
 
 class SharedObject(Extension):

@@ -10,7 +10,7 @@ from pathlib import Path
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
 from foretrace.tracer.analysis import Analysis
 from foretrace.tracer.python_analysis import analyse
-from foretrace.tracer.python_program import PythonEngine
+from foretrace.tracer.python_program import PythonCore, PythonEngine
 from foretrace.tracer.raw_trace import RawArrayOperation, RawPythonBlock
 from foretrace.tracer.session import Recording, Session
 from foretrace.tracer.signature import Idiom, Loop, MemoryOperation
@@ -20,11 +20,11 @@ import os, signal, sys
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
 from foretrace.tracer.python_program import PythonEngine
 from foretrace.tracer.session import Session
-target, *arguments = sys.argv[1:]
+core, target, *arguments = sys.argv[1:]
 is_module = target == "-m"
 if is_module:
     target, *arguments = arguments
-ending = Session(PythonEngine(target, arguments, is_module=is_module), [DEFAULT_HIERARCHY]).run().ending
+ending = Session(PythonEngine(target, arguments, is_module=is_module, core=core), [DEFAULT_HIERARCHY]).run().ending
 if ending.signal_number:
     signal.signal(ending.signal_number, signal.SIG_DFL)
     os.kill(os.getpid(), ending.signal_number)
@@ -38,9 +38,11 @@ def run_plain(directory: Path, *arguments: str, options: tuple[str, ...] = ()) -
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60)
 
 
-def run_traced(directory: Path, *arguments: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+def run_traced(
+    directory: Path, *arguments: str, options: tuple[str, ...] = (), core: str = "markers"
+) -> subprocess.CompletedProcess[str]:
     """What it does when it is traced by a foretrace that was started with the same options."""
-    command = [sys.executable, *options, "-c", RUNNER, *arguments]
+    command = [sys.executable, *options, "-c", RUNNER, core, *arguments]
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60)
 
 
@@ -80,11 +82,11 @@ class Run:
         return [idiom for idiom in self.analysis.idioms if idiom.file == str(self.script) and idiom.line == line]
 
 
-def trace(directory: Path, source: str, *arguments: str) -> Run:
+def trace(directory: Path, source: str, *arguments: str, core: PythonCore = PythonCore.MARKERS) -> Run:
     """Trace a script given as text."""
     script = directory / "program.py"
     script.write_text(source)
-    recording = Session(PythonEngine(str(script), arguments, is_module=False), [DEFAULT_HIERARCHY]).run()
+    recording = Session(PythonEngine(str(script), arguments, is_module=False, core=core), [DEFAULT_HIERARCHY]).run()
     assert recording.problem == ""
     assert recording.ending.exit_code == 0
     return Run(script, recording, analyse(recording.raw, recording.simulator.statistics()))

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from python_runs import Run, trace
 
+from foretrace.tracer.python_program import PythonCore
+
 PROGRAM = """\
 import threading
 def outer(n):
@@ -48,9 +50,9 @@ squares = [inner(v) for v in range(8)]
 """
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return trace(tmp_path_factory.mktemp("blocks"), PROGRAM)
+@pytest.fixture(scope="module", params=list(PythonCore))
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return trace(tmp_path_factory.mktemp("blocks"), PROGRAM, core=request.param)
 
 
 def test_lines_run_as_often_as_they_are_begun(run: Run) -> None:
@@ -124,7 +126,8 @@ def test_resumptions_become_their_blocks(run: Run) -> None:
     assert sum(b.executions for b in blocks) == sum(b.executions for b in raw if b.instructions)
 
 
-def test_a_program_that_traces_itself_is_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("core", "executions", "unseen"), [(PythonCore.SETTRACE, 2, 1), (PythonCore.MARKERS, 3, 0)])
+def test_a_program_that_traces_itself(tmp_path: Path, core: PythonCore, executions: int, unseen: int) -> None:
     run = trace(
         tmp_path,
         "import sys\n"
@@ -135,9 +138,10 @@ def test_a_program_that_traces_itself_is_counted(tmp_path: Path) -> None:
         "f()\n"
         "sys.settrace(None)\n"
         "f()\n",
+        core=core,
     )
-    assert run.executions(3, "f") == 2
-    assert run.recording.unseen_calls == 1
+    assert run.executions(3, "f") == executions
+    assert run.recording.unseen_calls == unseen
 
 
 def test_a_forked_child_is_counted(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from python_runs import RUNNER, run_plain, run_traced
 
 from foretrace.errors import ProgramError
-from foretrace.tracer.python_program import PythonEngine, interpreter_options
+from foretrace.tracer.python_program import PythonCore, PythonEngine, interpreter_options
 
 SCRIPTS = {
     "interpreter.py": """
@@ -168,7 +168,9 @@ def scrubbed(result: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_same_behaviour(scripts: Path, command: str) -> None:
     arguments = command.format(here=scripts.name).split()
-    assert scrubbed(run_traced(scripts, *arguments)) == scrubbed(run_plain(scripts, *arguments))
+    plain = scrubbed(run_plain(scripts, *arguments))
+    for core in PythonCore:
+        assert scrubbed(run_traced(scripts, *arguments, core=core)) == plain, core
 
 
 @pytest.mark.parametrize("options", [("-I",), ("-P", "-Wignore"), ("-X", "dev"), ("-O", "-W", "error")])
@@ -199,7 +201,7 @@ def test_a_signal_reaches_the_program_and_its_handler(tmp_path: Path, number: si
         "print('ready', flush=True)\n"
         "while True: time.sleep(0.01)\n"
     )
-    command = [sys.executable, "-P", "-c", RUNNER, str(script)]
+    command = [sys.executable, "-P", "-c", RUNNER, "markers", str(script)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -218,7 +220,7 @@ def test_the_program_outlives_its_tracer(tmp_path: Path) -> None:
         "for i in range(2_000_000): total += i\n"
         f"pathlib.Path({str(finished)!r}).write_text(str(total))\n"
     )
-    command = [sys.executable, "-P", "-c", RUNNER, str(script)]
+    command = [sys.executable, "-P", "-c", RUNNER, "markers", str(script)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdin is not None

@@ -9,11 +9,13 @@
 
 #include "pyagent_blocks.h"
 #include "pyagent_frames.h"
+#include "pyagent_markers.h"
 #include "pyagent_numpy.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static void finish(void)
@@ -34,17 +36,19 @@ static void look_at_loaded_modules(void)
     PyErr_Clear();
 }
 
-/* attach(fd): finds the stream behind fd. */
+/* attach(fd, core): finds the stream behind fd, and prepares tracing by the core of that name. */
 static PyObject *attach(PyObject *Py_UNUSED(module), PyObject *args)
 {
     int fd;
-    if (!PyArg_ParseTuple(args, "i", &fd))
+    const char *name;
+    if (!PyArg_ParseTuple(args, "is", &fd, &name))
         return NULL;
+    const struct agent_core *core = strcmp(name, "settrace") == 0 ? &agent_settrace_core : &agent_markers_core;
     if (!ft_writer_attach(fd)) {
         PyErr_Format(PyExc_OSError, "file descriptor %d is no address stream of this version", fd);
         return NULL;
     }
-    if (atexit(finish) != 0 || !agent_blocks_init() || !agent_hooks_init())
+    if (atexit(finish) != 0 || !agent_blocks_init(core) || !agent_hooks_init())
         return PyErr_Occurred() ? NULL : PyErr_NoMemory();
     look_at_loaded_modules();
     Py_RETURN_NONE;
@@ -93,22 +97,31 @@ static enum ending report_exception(void)
     return interrupted ? INTERRUPTED : FAILED;
 }
 
+/* The ending of a script whose exception, if any, has been reported. */
+static enum ending script_ending(int status)
+{
+    if (status == 0)
+        return ENDED;
+    return PySys_GetObject("last_type") == PyExc_KeyboardInterrupt ? INTERRUPTED : FAILED;
+}
+
 static enum ending run_file(PyObject *name)
 {
     PyObject *path;
+    int status;
+    if (markers_in_use && exec_script(name, &status))
+        return script_ending(status);
     if (!PyUnicode_FSConverter(name, &path))
         return report_exception();
     FILE *file = fopen(PyBytes_AS_STRING(path), "rbe");
     if (!file)
         PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, name);
     PyCompilerFlags flags = {.cf_flags = 0, .cf_feature_version = PY_MINOR_VERSION};
-    int status = file ? PyRun_AnyFileExFlags(file, PyBytes_AS_STRING(path), 1, &flags) : 0;
+    status = file ? PyRun_AnyFileExFlags(file, PyBytes_AS_STRING(path), 1, &flags) : 0;
     Py_DECREF(path);
     if (!file)
         return report_exception();
-    if (status == 0)
-        return ENDED;
-    return PySys_GetObject("last_type") == PyExc_KeyboardInterrupt ? INTERRUPTED : FAILED; /* it has been reported */
+    return script_ending(status);
 }
 
 static enum ending run_module(PyObject *name, PyObject *set_argv0)
@@ -150,7 +163,7 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 static PyMethodDef methods[] = {
-    {"attach", attach, METH_VARARGS, "attach(fd): write to the stream behind fd"},
+    {"attach", attach, METH_VARARGS, "attach(fd, core): write to the stream behind fd"},
     {"importable", importable, METH_O, "importable(path) -> whether it is a directory or an archive"},
     {"run", run, METH_VARARGS, "run(name, is_module, set_argv0): run the program and exit as it does"},
     {NULL, NULL, 0, NULL},

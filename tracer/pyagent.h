@@ -145,7 +145,11 @@ void agent_bulk_coalesce(struct agent_bulk *bulk);
 /* Writes the bulk, in as many records as it takes. `index` may be NULL if no operand is indexed. */
 void agent_bulk_write(struct agent_bulk *bulk, struct agent_index *index);
 
-/* One access, as an operation of its own. `indexed`: at an index that the program loaded from an array. */
+/* One access of the block `block`, at byte `site` of its code. `indexed` as below. */
+void agent_write_element(const char *name, uint32_t block, uint32_t site, const void *base, int64_t offset,
+                         int64_t size_bytes, bool store, bool indexed);
+
+/* One access, as an operation of its own, of the block it is charged to. `indexed`: at an index that the program loaded from an array. */
 void agent_write_access(const char *name, const void *base, int64_t offset, int64_t size_bytes, bool store, bool indexed);
 
 #endif

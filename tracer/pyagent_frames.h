@@ -21,6 +21,17 @@ static inline PyThreadState *agent_thread_state(void) { return PyThreadState_Get
 static inline PyThreadState *agent_thread_state(void) { return _PyThreadState_UncheckedGet(); }
 #endif
 
+/* The Python frame that called; frames of the interpreter itself lie between where C code has called Python. */
+static inline const _PyInterpreterFrame *agent_caller(const _PyInterpreterFrame *frame)
+{
+    frame = frame->previous;
+#if PY_VERSION_HEX >= 0x030c0000
+    while (frame && frame->owner == FRAME_OWNED_BY_CSTACK)
+        frame = frame->previous;
+#endif
+    return frame;
+}
+
 static inline _PyInterpreterFrame *agent_interpreter_frame(void)
 {
     PyThreadState *thread = agent_thread_state();

@@ -188,8 +188,7 @@ static PyObject *after_settrace(PyObject *result, PyObject *function)
 {
     if (result && function == Py_None) {
         agent_trace_thread();
-    } else if (result) {
-        agent_leave_blocks();
+    } else if (result && agent_leave_blocks()) {
         agent_count_unseen("sys.settrace", 0, false);
     }
     return result;
@@ -297,8 +296,7 @@ static PyObject *hooked_start_joinable(PyObject *self, PyObject *args, PyObject 
     return result;
 }
 
-/* Replaces module.name, if there is such a built-in function with these flags. */
-static PyCFunction replace(const char *module, const char *name, int flags, PyCFunction function)
+PyCFunction agent_replace(const char *module, const char *name, int flags, PyCFunction function)
 {
     PyObject *m = PyImport_ImportModule(module);
     PyObject *callable = m ? PyObject_GetAttrString(m, name) : NULL;
@@ -319,14 +317,14 @@ bool agent_hooks_init(void)
     thread_start_type = (PyTypeObject *)PyType_FromSpec(&thread_start_spec);
     if (!thread_start_type)
         return false;
-    original_settrace = replace("sys", "settrace", METH_O, hooked_settrace);
-    original_settrace_all = replace("sys", "_settraceallthreads", METH_O, hooked_settrace_all);
+    original_settrace = agent_replace("sys", "settrace", METH_O, hooked_settrace);
+    original_settrace_all = agent_replace("sys", "_settraceallthreads", METH_O, hooked_settrace_all);
     original_exit = AS(fast_kw_function,
-                       replace("posix", "_exit", METH_FASTCALL | METH_KEYWORDS, AS(PyCFunction, hooked_exit)));
-    original_start = replace("_thread", "start_new_thread", METH_VARARGS, hooked_start);
-    replace("_thread", "start_new", METH_VARARGS, hooked_start); /* the same function's old name */
-    original_start_joinable = replace("_thread", "start_joinable_thread", METH_VARARGS | METH_KEYWORDS,
+                       agent_replace("posix", "_exit", METH_FASTCALL | METH_KEYWORDS, AS(PyCFunction, hooked_exit)));
+    original_start = agent_replace("_thread", "start_new_thread", METH_VARARGS, hooked_start);
+    agent_replace("_thread", "start_new", METH_VARARGS, hooked_start); /* the same function's old name */
+    original_start_joinable = agent_replace("_thread", "start_joinable_thread", METH_VARARGS | METH_KEYWORDS,
                                       AS(PyCFunction, hooked_start_joinable));
-    original_exec_dynamic = replace("_imp", "exec_dynamic", METH_O, hooked_exec_dynamic);
+    original_exec_dynamic = agent_replace("_imp", "exec_dynamic", METH_O, hooked_exec_dynamic);
     return true;
 }

@@ -23,6 +23,9 @@ enum agent_hooked { AGENT_HOOKED = 1, AGENT_HOOKED_BEFORE, AGENT_NOT_BUILT_IN, A
 /* Hooks a built-in function or method; keeps `name` if that is what happened. */
 enum agent_hooked agent_hook_callable(PyObject *callable, const char *name, agent_template template);
 
+/* Replaces the function of module.name, if that is a built-in one with these flags. Returns what it was, or NULL. */
+PyCFunction agent_replace(const char *module, const char *name, int flags, PyCFunction function);
+
 /* A call's argument, by position or keyword; NULL if it was not given. */
 PyObject *agent_argument(const struct agent_call *call, Py_ssize_t position, const char *keyword);
 

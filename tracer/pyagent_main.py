@@ -1,7 +1,7 @@
 """Runs inside the traced program's interpreter, before the program: loads the agent, then gets out of the way.
 
-    python pyagent_main.py --fd N --agent PATH -- SCRIPT ARGS...
-    python pyagent_main.py --fd N --agent PATH -m MODULE ARGS...
+    python pyagent_main.py --fd N --agent PATH --core NAME -- SCRIPT ARGS...
+    python pyagent_main.py --fd N --agent PATH --core NAME -m MODULE ARGS...
 
 It leaves `sys` as the program alone would find it, and runs the program with no frame of ours above its first.
 """
@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # and no `import typing`, which the program might never h
 if TYPE_CHECKING:
     from types import ModuleType
 
-_ARGUMENTS = 5  # this file, --fd, N, --agent, PATH
+_ARGUMENTS = 7  # this file, --fd, N, --agent, PATH, --core, NAME
 
 
 def _load_agent(path: str) -> "ModuleType":
@@ -57,7 +57,7 @@ def _set_first_path(agent: "ModuleType", name: str, is_module: bool) -> bool:
 
 
 def _main() -> None:
-    fd, agent_path = int(sys.argv[2]), sys.argv[4]
+    fd, agent_path, core = int(sys.argv[2]), sys.argv[4], sys.argv[6]
     modules = set(sys.modules)
     agent = _load_agent(agent_path)
     is_module = sys.argv[_ARGUMENTS] == "-m"
@@ -66,7 +66,7 @@ def _main() -> None:
     is_package = _set_first_path(agent, name, is_module)
     for module in set(sys.modules) - modules:
         del sys.modules[module]
-    agent.attach(fd)
+    agent.attach(fd, core)
     agent.run("__main__" if is_package else name, is_module or is_package, not is_package)
 
 

@@ -91,7 +91,7 @@ static uint32_t operation_id(struct operation *key)
         return 0;
     struct operation *found = find(operations, operations_capacity, key);
     if (found->id)
-        return found->id;
+        return key->id = found->id;
     key->id = ft_writer_append(sizeof(struct ft_side_operation) + strlen(key->name), &last_operation_id,
                                fill_operation, key);
     if (key->id) {
@@ -103,7 +103,8 @@ static uint32_t operation_id(struct operation *key)
 
 static uint32_t bulk_operation_id(const struct agent_bulk *bulk)
 {
-    struct operation key = {.block = agent_charged_block(), .site = agent_charged_site(), .name = bulk->name,
+    const uint32_t block = agent_charged_block(); /* before the site, which goes by it */
+    struct operation key = {.block = block, .site = agent_charged_site(), .name = bulk->name,
                             .flops = bulk->flops, .int_ops = bulk->int_ops, .n_operands = bulk->n_operands};
     if (!key.block)
         return 0;
@@ -334,26 +335,50 @@ void agent_bulk_write(struct agent_bulk *bulk, struct agent_index *index)
     write_split(bulk, id, 0, bases, index);
 }
 
-/* The index of a single access. */
-struct one_offset {
-    struct agent_index index;
-    int64_t offset;
-};
+/* ---- single accesses -------------------------------------------------------------------------------------------- */
 
-static void next_one(struct agent_index *index, int64_t *offsets, int64_t count)
+#define N_RECENT 1024u
+
+/* The operation of an access that was written lately, by its place. */
+static struct operation *recent_operation(uint32_t block, uint32_t site)
 {
-    for (int64_t i = 0; i < count; i++)
-        offsets[i] = ((const struct one_offset *)index)->offset;
+    static struct operation recent[N_RECENT];
+    return &recent[(block * 7 + site / 2) % N_RECENT];
+}
+
+static uint32_t element_operation_id(const char *name, uint32_t block, uint32_t site, struct ft_operand operand)
+{
+    struct operation *recent = recent_operation(block, site);
+    if (recent->id && recent->block == block && recent->site == site && recent->name == name &&
+        memcmp(&recent->operands[0], &operand, sizeof operand) == 0)
+        return recent->id;
+    struct operation key = {.block = block, .site = site, .name = name, .n_operands = 1, .operands = {operand}};
+    if (block && operation_id(&key))
+        *recent = key;
+    return key.id;
+}
+
+void agent_write_element(const char *name, uint32_t block, uint32_t site, const void *base, int64_t offset,
+                         int64_t size_bytes, bool store, bool indexed)
+{
+    const struct ft_operand operand = {.size_bytes = size_bytes > UINT16_MAX ? UINT16_MAX : (uint16_t)size_bytes,
+                                       .is_store = store, .is_indexed = indexed};
+    if (size_bytes == 0)
+        return;
+    const uint32_t id = element_operation_id(name, block, site, operand);
+    struct ft_cursor *cursor = id ? agent_cursor() : NULL;
+    if (!cursor) {
+        agent_unseen();
+        return;
+    }
+    ft_write_begin(cursor, 2);
+    cursor->next[0] = (uint64_t)FT_TAG_ELEMENT << FT_TAG_SHIFT | id;
+    cursor->next[1] = (uintptr_t)base + (uint64_t)offset;
+    cursor->next += 2;
 }
 
 void agent_write_access(const char *name, const void *base, int64_t offset, int64_t size_bytes, bool store, bool indexed)
 {
-    struct agent_bulk bulk;
-    struct one_offset index = {{next_one}, offset};
-    agent_bulk_begin(&bulk, name, 0, NULL);
-    if (indexed)
-        agent_bulk_add_indexed(&bulk, base, size_bytes, store);
-    else
-        agent_bulk_add(&bulk, (const char *)base + offset, NULL, size_bytes, store);
-    agent_bulk_write(&bulk, indexed ? &index.index : NULL);
+    const uint32_t block = agent_charged_block();
+    agent_write_element(name, block, agent_charged_site(), base, offset, size_bytes, store, indexed);
 }

@@ -8,6 +8,7 @@ import platform
 import re
 import sys
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 
 from foretrace.errors import EngineError, ProgramError
@@ -55,6 +56,18 @@ def interpreter_options(arguments: Sequence[str]) -> list[str]:
     return options
 
 
+class PythonCore(StrEnum):
+    """How the agent tells which block of bytecode runs.
+
+    MARKERS puts instructions into the program's own bytecode, not into that of the standard library and of installed
+    packages. SETTRACE is told by the interpreter of every line of all code; it costs several times more and sees no
+    lists. Both give the same blocks, counts and loops of the program's own code.
+    """
+
+    MARKERS = "markers"
+    SETTRACE = "settrace"
+
+
 class PythonEngine:
     """Runs one script, or one module as `python -m` does. Satisfies `session.Engine`.
 
@@ -65,18 +78,21 @@ class PythonEngine:
 
     mmap_call = mprotect_call = 0
 
-    def __init__(self, target: str, arguments: Sequence[str], *, is_module: bool) -> None:
-        """`target` is the script's path, or the module's name."""
+    def __init__(
+        self, target: str, arguments: Sequence[str], *, is_module: bool, core: PythonCore = PythonCore.MARKERS
+    ) -> None:
+        """`target` is the script's path, or the module's name; `core` says how blocks are told."""
         if not is_module:
             _check_script(target)
         self._program = [("-m" if is_module else "--"), target, *arguments]
         self._agent = _agent_path()
-        self.name = f"settrace, {platform.python_implementation()} {platform.python_version()}"
+        self._core = core
+        self.name = f"{core}, {platform.python_implementation()} {platform.python_version()}"
         self.guest = "python"
 
     def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:
         """See `session.Engine`. The interpreter gets the options (-X, -W, -I, ...) that we were started with."""
-        agent = ["--fd", str(stream_fd), "--agent", self._agent]
+        agent = ["--fd", str(stream_fd), "--agent", self._agent, "--core", self._core]
         argv = [sys.executable, *interpreter_options(sys.orig_argv[1:]), str(_BOOTSTRAP), *agent, *self._program]
         return sys.executable, argv, dict(os.environ)
 

@@ -434,6 +434,30 @@ static enum ft_read_status read_bulk(struct ft_reader *reader, const uint64_t *w
     return walk_bulk(reader, &bulk);
 }
 
+/* One access by an array operation of one operand. */
+static enum ft_read_status read_element(struct ft_reader *reader, const uint64_t *words, uint32_t left)
+{
+    uint32_t id = (uint32_t)words[0];
+    if (left < 2)
+        return corrupt(reader, "an array record crosses the end of its chunk");
+    if (id > reader->n_arrays) {
+        enum ft_read_status status = read_side_table(reader);
+        if (status != FT_READ_IDLE)
+            return status;
+    }
+    if (id == 0 || id > reader->n_arrays || reader->arrays[id].facts.n_operands != 1)
+        return corrupt(reader, "an array record does not add up");
+    struct ft_array *array = &reader->arrays[id];
+    const struct ft_operand *operand = &array->facts.operands[0];
+    struct ft_operation *operation = &reader->operations[array->first_operation];
+    array->executions++;
+    array->points++;
+    if (operand->is_indexed && operation->longest_range_bytes < operand->size_bytes)
+        operation->longest_range_bytes = operand->size_bytes;
+    bool fed = emit(reader, words[1] & FT_ADDRESS_MASK, array->first_operation, operand->size_bytes, operand->is_store);
+    return fed ? FT_READ_IDLE : FT_READ_MEMORY;
+}
+
 /* ---- words ------------------------------------------------------------------------------------------------------ */
 
 /* The batch has room. Fetches are not among the accesses counted. */
@@ -666,6 +690,10 @@ static enum ft_read_status read_words(struct ft_reader *reader)
             status = read_header(reader, cursor, words, position, &length);
         } else if (UNLIKELY(tag == FT_TAG_BULK)) {
             status = read_bulk(reader, words + position, chunk.words - position, &length);
+            cursor->last_tag = 0;
+        } else if (tag == FT_TAG_ELEMENT) {
+            length = 2;
+            status = read_element(reader, words + position, chunk.words - position);
             cursor->last_tag = 0;
         } else {
             status = read_access(reader, cursor, words[position], tag);

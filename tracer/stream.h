@@ -97,12 +97,15 @@ struct ft_header {
  *                         2*i is instruction i's load, 2*i+1 its store.
  *   tag FT_TAG_BULK       a record of several words: bits 50..32 its length in words, this word included; bits 31..0 an
  *                         operation id from the side table (FT_SIDE_OPERATION). It never crosses a chunk's end.
+ *   tag FT_TAG_ELEMENT    one access by an operation of one operand: bits 31..0 its id, the next word the address. It
+ *                         never crosses a chunk's end.
  */
 #define FT_TAG_SHIFT 51
 #define FT_SIZE_SHIFT 48
 #define FT_ADDRESS_MASK ((UINT64_C(1) << FT_SIZE_SHIFT) - 1)
 #define FT_TAG_BULK 0x1fffu
-#define FT_TAG_MAX 0x1ffeu
+#define FT_TAG_ELEMENT 0x1ffeu
+#define FT_TAG_MAX 0x1ffdu
 #define FT_MAX_BULK_WORDS 4096u
 
 /* A bulk record: n operands are walked in lockstep over a (row-major) iteration space, and at each point every operand

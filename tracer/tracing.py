@@ -67,17 +67,20 @@ def trace_python(
     hierarchies: Sequence[Hierarchy] = (DEFAULT_HIERARCHY,),
     *,
     is_module: bool = False,
+    core: str = "markers",
     on_progress: OnProgress = _ignore,
 ) -> Traced:
     """Run a Python script (or, with `is_module`, a module as `python -m` does), simulating `hierarchies`.
+
+    `core` is one of `python_program.PythonCore`: how the blocks that run are told.
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
     """
     from . import python_analysis
-    from .python_program import PythonEngine
+    from .python_program import PythonCore, PythonEngine
 
-    engine = PythonEngine(target, arguments, is_module=is_module)
+    engine = PythonEngine(target, arguments, is_module=is_module, core=PythonCore(core))
     started = _now()
     recording = Session(engine, hierarchies).run(on_progress)
     analysis = python_analysis.analyse(recording.raw, recording.simulator.statistics())

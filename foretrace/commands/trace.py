@@ -37,6 +37,13 @@ _PYTHON_SUFFIXES = (".py", ".pyw", ".pyz")
     metavar="SPEC",
     help=f"Simulate these caches (repeatable), e.g. {DEFAULT_HIERARCHY.spec}: name=size/ways/line bytes.",
 )
+@click.option(
+    "--python-core",
+    type=click.Choice(["markers", "settrace"]),
+    default="markers",
+    show_default=True,
+    help="How to follow a Python program: by markers in its own code, or by sys.settrace through all code.",
+)
 @click.option("--force", is_flag=True, help="Overwrite the signature file if it exists.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def command(
@@ -44,6 +51,7 @@ def command(
     module: str | None,
     machines: tuple[str, ...],
     hierarchies: tuple[str, ...],
+    python_core: str,
     force: bool,
     program: tuple[str, ...],
 ) -> None:
@@ -64,9 +72,9 @@ def command(
     simulated = _hierarchies(machines, hierarchies)
     with _progress() as on_progress:
         if module is not None:
-            traced = trace_python(module, program, simulated, is_module=True, on_progress=on_progress)
+            traced = trace_python(module, program, simulated, is_module=True, core=python_core, on_progress=on_progress)
         elif program[0].endswith(_PYTHON_SUFFIXES):
-            traced = trace_python(program[0], program[1:], simulated, is_module=False, on_progress=on_progress)
+            traced = trace_python(program[0], program[1:], simulated, core=python_core, on_progress=on_progress)
         else:
             traced = trace_binary(program, simulated, on_progress)
     write_signature(traced.signature, output, force=force)

@@ -1,0 +1,101 @@
+/* What subscripts of lists touch: the slots, which hold references, not the objects referred to.
+ *
+ * The markers core shows a subscript before it happens, so it is for us to know whether it will succeed. Keys that only
+ * Python code could tell the meaning of (objects with an __index__ of their own) are counted as unseen.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "pyagent_bytecode.h"
+#include "pyagent_key.h"
+#include "pyagent_markers.h"
+
+#define SLOT_BYTES ((int64_t)sizeof(PyObject *))
+
+static const char LOAD[] = "list.__getitem__", STORE[] = "list.__setitem__", DELETE[] = "list.__delitem__";
+
+static const char *name_of(uint32_t kind)
+{
+    return kind == MARKER_LOAD ? LOAD : kind == MARKER_STORE ? STORE : DELETE;
+}
+
+bool list_is_like(PyObject *container)
+{
+    if (PyList_CheckExact(container))
+        return true;
+    const PyMappingMethods *mapping = Py_TYPE(container)->tp_as_mapping, *own = PyList_Type.tp_as_mapping;
+    return PyList_Check(container) && mapping && mapping->mp_subscript == own->mp_subscript &&
+           mapping->mp_ass_subscript == own->mp_ass_subscript;
+}
+
+/* A run of slots. */
+static void write_run(const char *name, PyObject *const *first, Py_ssize_t step, Py_ssize_t n, bool store)
+{
+    struct agent_bulk bulk;
+    const int64_t extent = n, stride = step * SLOT_BYTES;
+    agent_bulk_begin(&bulk, name, 1, &extent);
+    agent_bulk_add(&bulk, first, &stride, SLOT_BYTES, store);
+    agent_bulk_write(&bulk, NULL);
+}
+
+/* The slots behind those deleted move down. */
+static void write_move(PyObject *const *items, Py_ssize_t n, Py_ssize_t deleted, Py_ssize_t begin)
+{
+    struct agent_bulk bulk;
+    const int64_t extent = n - begin - deleted, stride = SLOT_BYTES;
+    agent_bulk_begin(&bulk, DELETE, 1, &extent);
+    agent_bulk_add(&bulk, items + begin + deleted, &stride, SLOT_BYTES, false);
+    agent_bulk_add(&bulk, items + begin, &stride, SLOT_BYTES, true);
+    agent_bulk_write(&bulk, NULL);
+}
+
+static bool is_plain(PyObject *part)
+{
+    return part == Py_None || PyLong_Check(part);
+}
+
+static void observe_slice(PyListObject *list, PyObject *key, uint32_t kind)
+{
+    const PySliceObject *slice = (const PySliceObject *)key;
+    Py_ssize_t begin, end, step;
+    if (!is_plain(slice->start) || !is_plain(slice->stop) || !is_plain(slice->step)) {
+        agent_count_unseen(name_of(kind), 0, false);
+        return;
+    }
+    if (PySlice_Unpack(key, &begin, &end, &step) < 0) {
+        PyErr_Clear(); /* it will be raised again */
+        return;
+    }
+    Py_ssize_t n = PySlice_AdjustIndices(Py_SIZE(list), &begin, &end, step);
+    if (kind != MARKER_DELETE)
+        write_run(name_of(kind), list->ob_item + begin, step, n, kind == MARKER_STORE);
+    else if (n > 0 && step == 1)
+        write_move(list->ob_item, Py_SIZE(list), n, begin);
+    else if (n > 0)
+        agent_count_unseen(DELETE, (uint64_t)(Py_SIZE(list) - begin) * sizeof(PyObject *), false);
+}
+
+void list_observe(PyObject *container, PyObject *key, uint32_t kind, uint32_t block, uint32_t site)
+{
+    PyListObject *list = (PyListObject *)container;
+    int64_t i;
+    if (PySlice_Check(key)) {
+        observe_slice(list, key, kind);
+        return;
+    }
+    if (!PyLong_Check(key) && !(np.array && key_is_integer(key))) {
+        if (PyIndex_Check(key))
+            agent_count_unseen(name_of(kind), sizeof(PyObject *), false);
+        return;
+    }
+    if (!key_integer(key, &i))
+        return;
+    i += i < 0 ? Py_SIZE(list) : 0;
+    if (i < 0 || i >= Py_SIZE(list))
+        return; /* an IndexError */
+    if (kind == MARKER_DELETE)
+        write_move(list->ob_item, Py_SIZE(list), 1, i);
+    else
+        agent_write_element(name_of(kind), block, site, list->ob_item, i * SLOT_BYTES, SLOT_BYTES,
+                            kind == MARKER_STORE, !PyLong_Check(key));
+}
