@@ -375,6 +375,7 @@ void agent_write_element(const char *name, uint32_t block, uint32_t site, const 
     cursor->next[0] = (uint64_t)FT_TAG_ELEMENT << FT_TAG_SHIFT | id;
     cursor->next[1] = (uintptr_t)base + (uint64_t)offset;
     cursor->next += 2;
+    agent_thread.wrote = true;
 }
 
 void agent_write_access(const char *name, const void *base, int64_t offset, int64_t size_bytes, bool store, bool indexed)
