@@ -152,6 +152,11 @@ class SimulatedHierarchy:
         events = None if self.events is None else self.events.merged(mapping, num_operations)
         return SimulatedHierarchy(self.hierarchy, _summed(self.misses, indices, num_operations), events)
 
+    def merged_blocks(self, mapping: npt.ArrayLike, num_blocks: int) -> SimulatedHierarchy:
+        """The same with the events of `num_blocks` blocks that those which were fetched are parts of."""
+        events = None if self.events is None else self.events.merged_blocks(mapping, num_blocks)
+        return replace(self, events=events)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReuseHistograms:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
+from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.errors import OutputError, SignatureError
 from foretrace.tracer.signature import AddressRange, Signature, merge_ranges
 from foretrace.tracer.signature_file import read_signature, write_signature
@@ -31,9 +31,12 @@ int main(void) {
 }"""
 
 
+SYSTEM = Hierarchy.parse("L1=4K/4/64/plru,LL=64K/8/64/inclusive,I1=4K/4/64/instructions,DTLB=8/8/4K/tlb", "system")
+
+
 @pytest.fixture(scope="module")
 def signature(compile_c: Callable[..., Path]) -> Signature:
-    return trace_binary([str(compile_c(GATHER, "-O1"))], [DEFAULT_HIERARCHY]).signature
+    return trace_binary([str(compile_c(GATHER, "-O1"))], [DEFAULT_HIERARCHY, SYSTEM]).signature
 
 
 @pytest.fixture
@@ -50,10 +53,33 @@ def test_round_trip(signature: Signature, file: Path) -> None:
     assert np.array_equal(read.edges, signature.edges)
     assert [h.hierarchy for h in read.hierarchies] == [h.hierarchy for h in signature.hierarchies]
     assert all(np.array_equal(a.misses, b.misses) for a, b in zip(read.hierarchies, signature.hierarchies, strict=True))
+    plain, system = (hierarchy.events for hierarchy in read.hierarchies)
+    assert plain is None
+    assert system is not None
+    before = signature.hierarchies[1].events
+    assert before is not None
+    assert system.parts == before.parts == ("L1", "LL", "I1", "DTLB")
+    assert np.array_equal(system.by_operation, before.by_operation)
+    assert np.array_equal(system.by_block, before.by_block)
     assert read.reuse is not None
     assert signature.reuse is not None
     for field in dataclasses.fields(signature.reuse):
         assert np.array_equal(getattr(read.reuse, field.name), getattr(signature.reuse, field.name))
+
+
+def test_blocks_are_fetched_as_often_as_they_ran(signature: Signature) -> None:
+    """Loops of 1024 iterations, the first of which the engine translates together with what comes before the loop."""
+    events = signature.hierarchies[1].events
+    assert events is not None
+    code = events.parts.index("I1")
+    loops = [loop for loop in signature.loops if loop.function == "main"]
+    assert len(loops) == 2
+    for loop in loops:
+        accesses, misses = events.by_block[loop.header_block_id, code, :2].tolist()
+        assert 1023 <= accesses <= loop.iterations == 1024
+        assert misses <= 2
+    loads = sum(op.executions for op in signature.operations)
+    assert events.totals()["DTLB"]["accesses"] == events.totals()["L1"]["accesses"] == loads
 
 
 def test_an_existing_file_is_kept(signature: Signature, file: Path) -> None:
@@ -84,7 +110,15 @@ def test_an_existing_file_is_kept(signature: Signature, file: Path) -> None:
         "UPDATE misses SET level = 9",
         "UPDATE reuse SET sampling_rate = 0",
         "UPDATE reuse_bins SET lower_edge_lines = 5",
-        "UPDATE levels SET ways = 0",
+        "UPDATE hierarchies SET spec = 'L1=32K/0/64'",
+        "UPDATE hierarchies SET spec = 'L1=32K/8/64'",
+        "UPDATE hierarchies SET hierarchy_id = 7 WHERE hierarchy_id = 1",
+        "UPDATE memory_events SET part = 'L9'",
+        "UPDATE memory_events SET event = 'explosions'",
+        "UPDATE memory_events SET operation_id = 1, block_id = 1",
+        "UPDATE memory_events SET block_id = 100000 WHERE operation_id IS NULL",
+        "UPDATE memory_events SET hierarchy_id = 0",
+        "UPDATE memory_events SET count = -1",
         "DELETE FROM provenance",
         "UPDATE provenance SET record = '{\"command\": 7}'",
         "DELETE FROM blocks WHERE block_id = 3",

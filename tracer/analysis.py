@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ class Analysis:
     """What a program was made of, ready for its `Signature`.
 
     `operation_map`: int64 [raw operations], the id in `operations` of each operation of the recording.
+    `block_map`: int64 [raw block ids], the block that each engine block begins in; empty where code is not fetched.
     `edges`: uint64 [edges, 3], ids of `blocks`. `decoded_share`: of the executed instructions, those that were decoded.
     `notes` say what the user should know of the analysis.
     """
@@ -26,5 +27,6 @@ class Analysis:
     idioms: Sequence[Idiom]
     edges: npt.NDArray[np.uint64]
     operation_map: npt.NDArray[np.int64]
+    block_map: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     decoded_share: float = 1.0
     notes: Sequence[str] = ()

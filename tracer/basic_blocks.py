@@ -33,6 +33,7 @@ class BasicBlocks:
     `edges`: uint64 [edges, 3], source block, destination block, count.
     Per memory operation: `operation_instruction` int64, `operation_is_store` bool.
     `operation_map`: int64 [raw operations], the memory operation that a raw one is (part of).
+    `block_map`: int64 [largest raw block id + 1], the block that an engine block begins in; 0 for those that never ran.
     """
 
     addresses: npt.NDArray[np.uint64]
@@ -45,6 +46,7 @@ class BasicBlocks:
     operation_instruction: Ints
     operation_is_store: npt.NDArray[np.bool_]
     operation_map: Ints
+    block_map: Ints
 
     @property
     def num_blocks(self) -> int:
@@ -138,7 +140,15 @@ def find_basic_blocks(raw: RawTrace, isa: Isa) -> BasicBlocks:
         operation_instruction=keys // 2,
         operation_is_store=keys % 2 == 1,
         operation_map=operation_map,
+        block_map=_block_map(blocks, block_of[place[instructions.distinct[instructions.starts[:-1]]]]),
     )
+
+
+def _block_map(blocks: Sequence[RawBlock], begin_in: Ints) -> Ints:
+    ids = np.array([block.block_id for block in blocks], np.int64)
+    block_map = np.zeros(ids.max(initial=0) + 1, np.int64)
+    block_map[ids] = begin_in
+    return block_map
 
 
 def _without_cut_instructions(blocks: Sequence[RawBlock]) -> list[RawBlock]:

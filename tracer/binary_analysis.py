@@ -48,6 +48,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str) -> Analys
         idioms=tuple(indirections.idioms),
         edges=blocks.edges,
         operation_map=blocks.operation_map,
+        block_map=blocks.block_map,
         decoded_share=_decoded_share(blocks),
         notes=(*places.notes(), *given_up, *_hidden_accesses(blocks)),
     )

@@ -2,6 +2,7 @@
 
 Version history (PRAGMA user_version):
     1  first version.
+    2  hierarchies, memory_events: what memory systems beyond LRU caches do.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
@@ -25,7 +26,8 @@ from urllib.parse import quote
 import msgspec
 import numpy as np
 
-from foretrace.cache_sim.hierarchy import Hierarchy, Level
+from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.results import Event, MemoryEvents
 from foretrace.errors import HierarchyError, SignatureError
 from foretrace.files import write_atomically
 
@@ -43,7 +45,7 @@ from .signature import (
 )
 
 APPLICATION_ID = 0x46545253  # "FTRS", in the database header where file(1) finds it
-VERSION = 1
+VERSION = 2
 MAX_FILE_BYTES = 8 << 30
 _SQLITE_MAGIC = b"SQLite format 3\0"
 
@@ -88,6 +90,9 @@ _SCHEMA = {
         "CREATE TABLE edges (source_block_id INTEGER NOT NULL, destination_block_id INTEGER NOT NULL, "
         "count INTEGER NOT NULL)"
     ),
+    "hierarchies": (
+        "CREATE TABLE hierarchies (hierarchy_id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL)"
+    ),
     "levels": (
         "CREATE TABLE levels (hierarchy_id INTEGER NOT NULL, hierarchy TEXT NOT NULL, level INTEGER NOT NULL, "
         "name TEXT NOT NULL, size_bytes INTEGER NOT NULL, ways INTEGER NOT NULL, line_bytes INTEGER NOT NULL)"
@@ -95,6 +100,10 @@ _SCHEMA = {
     "misses": (
         "CREATE TABLE misses (operation_id INTEGER NOT NULL, hierarchy_id INTEGER NOT NULL, level INTEGER NOT NULL, "
         "misses INTEGER NOT NULL)"
+    ),
+    "memory_events": (
+        "CREATE TABLE memory_events (hierarchy_id INTEGER NOT NULL, part TEXT NOT NULL, event TEXT NOT NULL, "
+        "operation_id INTEGER, block_id INTEGER, count INTEGER NOT NULL)"
     ),
     "reuse": (
         "CREATE TABLE reuse (line_bytes INTEGER NOT NULL, sampling_rate REAL NOT NULL, sampled_lines INTEGER NOT NULL)"
@@ -143,8 +152,10 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
     insert("idioms", ((i.idiom_id, i.loop_id, str(i.kind), i.file, i.line) for i in signature.idioms))
     insert("idiom_operations", _idiom_operation_rows(signature))
     insert("edges", signature.edges.tolist())
+    insert("hierarchies", ((i, s.hierarchy.name, s.hierarchy.spec) for i, s in enumerate(signature.hierarchies)))
     insert("levels", _level_rows(signature))
     insert("misses", _miss_rows(signature))
+    insert("memory_events", _memory_event_rows(signature))
     if signature.reuse is not None:
         reuse = signature.reuse
         insert("reuse", [(reuse.line_bytes, reuse.sampling_rate, reuse.sampled_lines)])
@@ -194,6 +205,18 @@ def _miss_rows(signature: Signature) -> Iterator[tuple[int, int, int, int]]:
         counts = simulated.misses[operations, levels]
         for operation, level, count in zip(operations.tolist(), levels.tolist(), counts.tolist(), strict=True):
             yield operation, number, level, count
+
+
+def _memory_event_rows(signature: Signature) -> Iterator[tuple[int, str, str, int | None, int | None, int]]:
+    """What an operation caused, or the fetches of a block."""
+    names = [str(event) for event in Event]
+    for number, simulated in enumerate(signature.hierarchies):
+        events = simulated.events
+        for table, is_block in () if events is None else ((events.by_operation, False), (events.by_block, True)):
+            where = np.nonzero(table)
+            for row, part, event, count in zip(*(i.tolist() for i in where), table[where].tolist(), strict=True):
+                ids = (None, row) if is_block else (row, None)
+                yield number, simulated.hierarchy.parts[part].name, names[event], *ids, count
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------
@@ -270,7 +293,7 @@ def _read(database: sqlite3.Connection) -> Signature:
         loops=loops,
         idioms=_read_idioms(database),
         edges=np.array(database.execute("SELECT * FROM edges").fetchall(), np.uint64).reshape(-1, 3),
-        hierarchies=_read_hierarchies(database, len(operations)),
+        hierarchies=_read_hierarchies(database, len(operations), len(blocks)),
         reuse=_read_reuse(database, len(operations)),
     )
     _check_references(signature)
@@ -314,22 +337,43 @@ def _read_idioms(database: sqlite3.Connection) -> tuple[Idiom, ...]:
     return tuple(idioms)
 
 
-def _read_hierarchies(database: sqlite3.Connection, num_operations: int) -> tuple[SimulatedHierarchy, ...]:
-    levels: dict[int, list[Level]] = defaultdict(list)
-    names: dict[int, str] = {}
-    for number, hierarchy, _, name, size, ways, line in database.execute(
-        "SELECT * FROM levels ORDER BY hierarchy_id, level"
-    ):
-        levels[number].append(Level(name, size, ways, line))
-        names[number] = hierarchy
-    misses = {number: np.zeros((num_operations, len(levels[number])), np.uint64) for number in levels}
+def _read_hierarchies(
+    database: sqlite3.Connection, num_operations: int, num_blocks: int
+) -> tuple[SimulatedHierarchy, ...]:
+    rows = database.execute("SELECT * FROM hierarchies ORDER BY hierarchy_id").fetchall()
+    if [row[0] for row in rows] != list(range(len(rows))):
+        raise ValueError("the ids in hierarchies are not 0, 1, 2, ...")
+    hierarchies = [Hierarchy.parse(spec, name) for _, name, spec in rows]
+    misses = [np.zeros((num_operations, len(hierarchy.levels)), np.uint64) for hierarchy in hierarchies]
     for operation, number, level, count in database.execute("SELECT * FROM misses"):
-        if not (0 <= operation < num_operations and number in misses and 0 <= level < len(levels[number])):
+        known = 0 <= operation < num_operations and 0 <= number < len(rows)
+        if not (known and 0 <= level < len(hierarchies[number].levels)):
             raise ValueError("misses are given for an operation or level that does not exist")
         misses[number][operation, level] = count
-    return tuple(
-        SimulatedHierarchy(Hierarchy(names[number], tuple(levels[number])), misses[number]) for number in sorted(levels)
-    )
+    events = [_no_events(hierarchy, num_operations, num_blocks) for hierarchy in hierarchies]
+    names = {str(event): number for number, event in enumerate(Event)}
+    for number, part, event, operation, block, count in database.execute("SELECT * FROM memory_events"):
+        recorded = events[number] if 0 <= number < len(rows) else None
+        if (
+            recorded is None
+            or part not in recorded.parts
+            or event not in names
+            or (operation is None) == (block is None)
+        ):
+            raise ValueError("events are given for a part of a hierarchy that does not exist")
+        table, row = (recorded.by_block, block) if operation is None else (recorded.by_operation, operation)
+        if not 0 <= row < len(table):
+            raise ValueError("events are given for an operation or block that does not exist")
+        table[row, recorded.parts.index(part), names[event]] = count
+    return tuple(map(SimulatedHierarchy, hierarchies, misses, events))
+
+
+def _no_events(hierarchy: Hierarchy, num_operations: int, num_blocks: int) -> MemoryEvents | None:
+    if hierarchy.is_plain:
+        return None
+    shape = (len(hierarchy.parts), len(Event))
+    tables = (np.zeros((num_rows, *shape), np.uint64) for num_rows in (num_operations, num_blocks))
+    return MemoryEvents(tuple(part.name for part in hierarchy.parts), *tables)
 
 
 def _read_reuse(database: sqlite3.Connection, num_operations: int) -> ReuseHistograms | None:

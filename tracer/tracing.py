@@ -123,7 +123,10 @@ def _traced(
         loops=analysis.loops,
         idioms=analysis.idioms,
         edges=analysis.edges,
-        hierarchies=[simulated.merged(mapping, count) for simulated in recording.simulator.simulated()],
+        hierarchies=[
+            simulated.merged(mapping, count).merged_blocks(analysis.block_map, len(analysis.blocks))
+            for simulated in recording.simulator.simulated()
+        ],
         reuse=None if reuse is None else reuse.merged(mapping, count),
     )
     return Traced(signature, recording.ending)
