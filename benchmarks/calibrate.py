@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import mmap
+import platform
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -137,6 +138,7 @@ def _profile(
         title=facts["cpu"],
         kind=MachineKind.HOST,
         date=today,
+        instruction_set=platform.machine(),
         sources={
             _MEASURED: Source(
                 SourceKind.MEASURED, f"foretrace calibrate, version {__version__}, on this machine", today

@@ -18,6 +18,7 @@ from .profile import SCHEMA, CacheLevel, CurvePiece, GatherScatterCurve, Machine
 
 OPERATIONS = ("gather", "scatter")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_INSTRUCTION_SET = re.compile(r"[a-z0-9_]{1,16}")
 _DATES = {4: "%Y", 7: "%Y-%m", 10: "%Y-%m-%d"}
 _MAY_BE_ZERO = {"launch_s", "transfer_latency_s", "noise", "from_bytes", "intercept_bytes_per_s"}
 _ANY_SIGN = {"intercept_bytes_per_s", "slope_bytes_per_s_per_byte"}
@@ -36,6 +37,11 @@ def check(profile: Profile) -> None:
         raise ProfileError(
             f"name is {profile.name!r}, must be 1 to 64 lower-case letters, digits, '.', '_' or '-', "
             "starting with a letter or digit"
+        )
+    if profile.instruction_set is not None and not _INSTRUCTION_SET.fullmatch(profile.instruction_set):
+        raise ProfileError(
+            f"instruction_set is {profile.instruction_set!r}, must be named as by QEMU, such as 'x86_64', 'aarch64', "
+            "'riscv64' or 'ppc64'"
         )
     _check_text("title", profile.title)
     _check_date("date", profile.date)

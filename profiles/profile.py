@@ -169,7 +169,10 @@ SCHEMA = "foretrace.profile/1"
 
 
 class Profile(Struct, frozen=True, forbid_unknown_fields=True):
-    """A machine. `sources` maps the short names used throughout to citations; `notes` says what a reader must know."""
+    """A machine. `sources` maps the short names used throughout to citations; `notes` says what a reader must know.
+
+    `instruction_set` is what its cores run, named as by QEMU: "x86_64", "aarch64", "riscv64", "ppc64".
+    """
 
     schema: str
     name: str
@@ -177,6 +180,7 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     kind: MachineKind
     date: str
     sources: dict[str, Source]
+    instruction_set: str | None = None
     core: Core | None = None
     caches: tuple[CacheLevel, ...] = ()
     memory: Memory | None = None

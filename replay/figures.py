@@ -8,7 +8,7 @@ figure's. docs/model.md lists the rules with their sources.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -89,6 +89,26 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
         python_call_s=_python(core.python_call_s, PYTHON_CALL_CYCLES, "python_call", "an array call", clock, notes),
         memory=memory,
         assumptions=notes.assumptions,
+    )
+
+
+FOREIGN_INSTRUCTIONS = (0.78, 1.28)
+"""Instructions of a program compiled for one instruction set, in terms of those for another: the range over six
+programs and three sets (docs/instruction-sets.md)."""
+
+
+def on_another_instruction_set(figures: MachineFigures, guest: str, instruction_set: str) -> MachineFigures:
+    """The figures for instructions that stand for those of another instruction set: as many, give or take."""
+    fewest, most = FOREIGN_INSTRUCTIONS
+    assumption = Assumption(
+        "instruction_set",
+        f"the program was traced as compiled for {guest}, the machine runs {instruction_set}: as many instructions "
+        f"assumed ({fewest:g} to {most:g} times as many), and the same loads, stores and vector widths",
+    )
+    return replace(
+        figures,
+        instruction_s=figures.instruction_s * between(fewest, 1.0, most),
+        assumptions=(*figures.assumptions, assumption),
     )
 
 

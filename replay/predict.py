@@ -14,7 +14,7 @@ from foretrace.tracer.signature import Provenance, Signature
 
 from .convolution import RegionTimes, convolve
 from .engine import Activity, replay
-from .figures import MachineFigures, figures_of
+from .figures import MachineFigures, figures_of, on_another_instruction_set
 from .hit_rates import Misses, misses_on
 from .records import Assumption, Bound, Prediction, RegionTime
 from .spread import FAST, SLOW, TYPICAL
@@ -59,6 +59,9 @@ class HostRun:
             )
         misses = misses_on(workload.signature, profile)
         figures = figures_of(profile, misses.hierarchy)
+        guest, runs = workload.signature.provenance.guest, profile.instruction_set
+        if guest != "python" and runs is not None and runs != guest:
+            figures = on_another_instruction_set(figures, guest, runs)
         times = convolve(workload, misses, figures)
         return cls(workload, profile, figures, misses, times, _assumptions(workload, figures, misses))
 

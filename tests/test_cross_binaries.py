@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from foretrace.benchmarks.programs import SOURCES
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
 from foretrace.tracer import binary_analysis
 from foretrace.tracer.analysis import Analysis
@@ -277,3 +278,23 @@ def test_a_straight_line_is_what_binutils_says_it_is(
     assert {kind: counts[kind] for kind in expected} == expected
     assert expected["loads"] > 10
     assert expected["stores"] >= 8
+
+
+ARGUMENTS = {"spmv": (500, 16, 2), "triad": (1000, 3), "cg": (20, 3)}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_an_algorithm_has_the_same_flops_on_every_architecture(compile_c: Callable[..., Path], name: str) -> None:
+    """One fuses multiplications with additions, one has vectors, one neither: the operations are the same."""
+    source = (SOURCES / f"{name}.c").read_text()
+    flops: dict[str, Counter[str]] = {}
+    for target in TARGETS:
+        program = compile_c(source, "-O2", "-static", f"-I{SOURCES}", target=target)
+        recording = Session(QemuEngine([str(program), *map(str, ARGUMENTS[name])]), [DEFAULT_HIERARCHY]).run()
+        assert recording.ending.exit_code == 0
+        analysis = binary_analysis.analyse(recording.raw, recording.simulator.statistics(), target)
+        functions = {block.function for block in analysis.blocks if block.file == str(program.with_suffix(".c"))}
+        flops[target] = Counter({function: flops_of(analysis, function) for function in functions if function})
+    assert +flops["aarch64"] == +flops["x86_64"]
+    assert +flops["riscv64"] == +flops["x86_64"]
+    assert sum(flops["x86_64"].values()) > 5000

@@ -269,6 +269,23 @@ def test_what_a_python_trace_cannot_hold_is_said():
     assert "starting the interpreter" in warning
 
 
+def test_a_program_for_another_instruction_set_is_predicted_with_a_wider_interval_that_says_why():
+    program = Program()
+    program.loop(10, instructions=1000)
+    same = predict(program.signature(guest="aarch64"), measured_host(instruction_set="aarch64"))
+    unknown = predict(program.signature(guest="aarch64"), measured_host())
+    foreign = predict(program.signature(guest="aarch64"), measured_host(instruction_set="x86_64"))
+    assert (unknown.low_s, unknown.high_s) == (same.low_s, same.high_s)
+    assert not any(a.name == "instruction_set" for a in (*same.assumptions, *unknown.assumptions))
+    assert foreign.time_s == pytest.approx(same.time_s)
+    assert foreign.low_s == pytest.approx(0.78 * same.low_s)
+    assert foreign.high_s == pytest.approx(1.28 * same.high_s)
+    (assumption,) = (a for a in foreign.assumptions if a.name == "instruction_set")
+    assert "compiled for aarch64, the machine runs x86_64" in assumption.text
+    python = predict(program.signature(guest="python"), measured_host(instruction_set="x86_64"))
+    assert not any(a.name == "instruction_set" for a in python.assumptions)
+
+
 def test_signature_without_blocks_is_refused():
     with pytest.raises(PredictionError, match="no basic block"):
         predict(Program().signature(), measured_host())

@@ -156,7 +156,8 @@ def _show(signature: Signature, top: int) -> None:
             f"array calls   not seen: {p.unseen.calls_share:.1%} of the calls, {p.unseen.bytes_share:.1%} "
             f"({format_bytes(p.unseen.bytes)}) of the bytes; {plain(worst)}"
         )
-    out.print(f"instructions  {format_count(totals.instructions)} in {len(signature.blocks)} basic blocks")
+    kind = "" if p.guest == "python" else f" ({plain(p.guest)})"
+    out.print(f"instructions  {format_count(totals.instructions)}{kind} in {len(signature.blocks)} basic blocks")
     out.print(f"loads         {format_count(totals.loads)}, {format_bytes(totals.load_bytes)}")
     out.print(f"stores        {format_count(totals.stores)}, {format_bytes(totals.store_bytes)}")
     out.print(f"flops         {format_count(totals.flops)}")

@@ -68,6 +68,7 @@ def summary(profile: Profile) -> dict[str, Any]:
         "name": profile.name,
         "title": profile.title,
         "kind": profile.kind.value,
+        "instruction_set": profile.instruction_set,
         "date": profile.date,
         "cores": core.cores if core else None,
         "clock_hz": core.clock_hz if core else None,
@@ -122,7 +123,8 @@ def _bandwidth(memory: Memory) -> str:
 
 def _show(profile: Profile, out: Console) -> None:
     out.print(plain(f"{profile.name}: {profile.title}"))
-    out.print(f"kind {profile.kind}, profile of {profile.date}")
+    runs = f", runs {profile.instruction_set}" if profile.instruction_set else ""
+    out.print(f"kind {profile.kind}{runs}, profile of {profile.date}")
     table = Table(box=None, pad_edge=False, title_justify="left")
     for heading in ("figure", "value", "source"):
         table.add_column(heading)
