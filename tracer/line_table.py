@@ -10,12 +10,14 @@ import posixpath
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from elftools.dwarf.compileunit import CompileUnit
-from elftools.dwarf.dwarfinfo import DWARFInfo
+
+if TYPE_CHECKING:
+    from elftools.dwarf.compileunit import CompileUnit
+    from elftools.dwarf.dwarfinfo import DWARFInfo
 
 _ADDRESS_MASK = (1 << 64) - 1
 _MAX_LINE = (1 << 31) - 1
