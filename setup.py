@@ -19,6 +19,8 @@ AGENT_PARTS = [
 ]
 AGENT_HEADERS = ["", "_blocks", "_bytecode", "_code", "_frames", "_hooks", "_key", "_markers", "_numpy"]
 
+STREAM_PARTS = ["block_queue", "foreign", "foreign_binary", "foreign_text", "stored_reader", "stored_writer"]
+
 
 class SharedObject(Extension):
     """A shared object without Python in it, loaded by another program (QEMU) and not imported."""
@@ -57,6 +59,13 @@ setup(
             depends=["tracer/stream.h", "tracer/reader.h", "tracer/signals.h", "cache_sim/access.h"],
             include_dirs=["."],
             extra_compile_args=WARNINGS,
+        ),
+        Extension(
+            "foretrace.tracer._streams",
+            sources=["tracer/_streams.c", *(f"tracer/{part}.c" for part in STREAM_PARTS)],
+            depends=[*(f"tracer/{header}.h" for header in ("block_queue", "foreign", "stored")), "cache_sim/access.h"],
+            include_dirs=["."],
+            extra_compile_args=[*WARNINGS, "-pthread"],
         ),
         Extension(
             "foretrace.tracer._pyagent",

@@ -59,3 +59,9 @@ class PredictionError(ForetraceError):
     """A prediction was asked for that the signature and the profile together cannot give."""
 
     exit_code = 78
+
+
+class TraceFileError(ForetraceError):
+    """A stored stream or another tool's trace is missing, damaged, empty, or of no format that can be read."""
+
+    exit_code = 81

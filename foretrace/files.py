@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from foretrace.errors import OutputError
 
@@ -31,12 +34,23 @@ def write_atomically(path: Path, data: bytes, *, force: bool) -> None:
     Raises:
         OutputError: it exists and `force` is False, the disk is full, or the path cannot be written.
     """
+    with open_atomically(path, force=force) as file:
+        file.write(data)
+
+
+@contextmanager
+def open_atomically(path: Path, *, force: bool) -> Iterator[BinaryIO]:
+    """A file that comes into being, whole, when the context ends, and not at all if it ends with an exception.
+
+    Raises:
+        OutputError: as for `write_atomically`; also where writing within the context fails.
+    """
     check_output(path, force=force)
     temporary = None
     try:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         umask = os.umask(0)
