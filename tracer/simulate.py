@@ -1,0 +1,177 @@
+"""The simulator alone, on a stored stream or another tool's trace."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from foretrace import __version__
+from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
+from foretrace.cache_sim.simulator import Simulator
+from foretrace.errors import TraceFileError
+
+from .foreign import FORMATS, STORED, ForeignReader, detect
+from .input_file import Bytes, InputFile
+from .stored_stream import Head, LoopPlace, Place, StreamReader, StreamWriter
+
+OUTPUT_FORMATS = ("din", STORED)
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far reading has come: accesses simulated, bytes read of how many (None: nobody knows)."""
+
+    accesses: int
+    read_bytes: int
+    size_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SimulatedStream:
+    """What came of a stream. `problem` says why it is not whole, and is empty if it is.
+
+    `places` are of the memory operations, by id: those of `simulator`. `instructions` is None where they were not
+    counted. `notes` tell what was assumed, skipped or left out.
+    """
+
+    name: str
+    format: str
+    command: tuple[str, ...]
+    problem: str
+    simulator: Simulator
+    loads: int
+    stores: int
+    fetches: int
+    instructions: int | None
+    places: Sequence[Place]
+    loops: Sequence[LoopPlace]
+    notes: tuple[str, ...]
+    wall_s: float
+
+
+def simulate_stream(
+    path: str | Path,
+    hierarchies: Sequence[Hierarchy] = (DEFAULT_HIERARCHY,),
+    *,
+    name: str = "auto",
+    access_bytes: int | None = None,
+    partial: bool = False,
+    convert_to: Path | None = None,
+    convert_format: str = STORED,
+    force: bool = False,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> SimulatedStream:
+    """Read a stream ("-": standard input) and simulate `hierarchies`.
+
+    Args:
+        path: the stream or trace, perhaps compressed.
+        hierarchies: what to simulate.
+        name: its format; "auto": found out from its beginning.
+        access_bytes: size of an access where the format has none (a power of two up to 64).
+        partial: take a damaged or cut-off stream up to there, instead of raising.
+        convert_to: also write the stream to this file, in `convert_format`.
+        convert_format: one of OUTPUT_FORMATS.
+        force: overwrite `convert_to`.
+        on_progress: called after each piece.
+
+    Raises:
+        TraceFileError: the stream is missing, empty, damaged, or of no known format.
+        OutputError: `convert_to` cannot be written.
+        ForetraceError: the caches cannot be simulated.
+    """
+    started = time.monotonic()
+    file = InputFile(path)
+    try:
+        data = Bytes(file)
+        found = detect(data) if name == "auto" else name
+        simulator = Simulator(hierarchies)
+        if convert_to is None:
+            return _Run(data, found, simulator, access_bytes, partial, on_progress, started).read(simulator.sink)
+        head = None
+        if convert_format == STORED:
+            head = Head(format="foretrace.stream/1", foretrace_version=__version__, source=found)
+        with StreamWriter(convert_to, head, force=force, fetches=True) as writer:
+            run = _Run(data, found, simulator, access_bytes, partial, on_progress, started)
+            simulated = run.read(writer.sink(simulator.sink))
+            writer.commit(
+                simulated.places,
+                simulated.loops,
+                incomplete_reason=simulated.problem,
+                instructions=simulated.instructions,
+                notes=simulated.notes,
+            )
+            return simulated
+    finally:
+        file.close()
+
+
+@dataclass(slots=True)
+class _Run:
+    data: Bytes
+    format: str
+    simulator: Simulator
+    access_bytes: int | None
+    partial: bool
+    on_progress: Callable[[Progress], None]
+    started: float
+
+    def read(self, sink: object) -> SimulatedStream:
+        return self._read_foreign(sink) if self.format in FORMATS else self._read_stored(sink)
+
+    def _follow(self, steps: Iterator[int]) -> str:
+        """Take all steps; the problem that ended them, if there is one and a part will do."""
+        file, accesses = self.data.file, 0
+        try:
+            for accesses in steps:
+                self.on_progress(Progress(accesses, file.offset, file.size_bytes))
+        except TraceFileError as error:
+            if not self.partial or not accesses:
+                raise
+            return str(error)
+        return ""
+
+    def _read_foreign(self, sink: object) -> SimulatedStream:
+        reader = ForeignReader(self.data, self.format, sink, self.access_bytes)
+        problem = self._follow(reader.steps())
+        trace = reader.contents()
+        self.simulator.reserve(len(trace.pcs))
+        return SimulatedStream(
+            name=self.data.file.name,
+            format=self.format,
+            command=(),
+            problem=problem,
+            simulator=self.simulator,
+            loads=trace.counts["loads"],
+            stores=trace.counts["stores"],
+            fetches=trace.counts["instructions"],
+            instructions=trace.instructions,
+            places=trace.places,
+            loops=(),
+            notes=trace.notes(),
+            wall_s=time.monotonic() - self.started,
+        )
+
+    def _read_stored(self, sink: object) -> SimulatedStream:
+        reader = StreamReader(self.data, sink)
+        problem = self._follow(reader.steps())
+        contents = reader.contents
+        if contents.done is not None and not contents.done.complete:
+            problem = problem or contents.done.incomplete_reason or "its end does not say why"
+        self.simulator.reserve(max(len(contents.places), contents.num_operations))
+        return SimulatedStream(
+            name=self.data.file.name,
+            format=self.format,
+            command=contents.head.command,
+            problem=problem,
+            simulator=self.simulator,
+            loads=contents.loads,
+            stores=contents.stores,
+            fetches=contents.fetches,
+            instructions=None if contents.done is None else contents.done.instructions,
+            places=contents.places,
+            loops=contents.loops,
+            notes=() if contents.done is None else contents.done.notes,
+            wall_s=time.monotonic() - self.started,
+        )
