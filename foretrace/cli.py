@@ -16,6 +16,7 @@ from foretrace.errors import ForetraceError
 VERBS = {
     "trace": "run a program and record its signature",
     "info": "show what a signature holds",
+    "simulate": "caches alone, on a stored stream or another tool's trace",
     "predict": "run time of a signature's program on other machines",
     "triage": "which gather/scatter loops are worth porting to an accelerator",
     "machines": "list, explain and check machine profiles",

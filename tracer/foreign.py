@@ -83,7 +83,8 @@ class ForeignTrace:
     def places(self) -> list[Place]:
         """Of the memory operations, by id: all that is known is the instruction's address."""
         return [
-            Place(offset=pc, is_store=store) for pc, store in zip(self.pcs.tolist(), self.is_store.tolist(), strict=True)
+            Place(offset=pc, is_store=store)
+            for pc, store in zip(self.pcs.tolist(), self.is_store.tolist(), strict=True)
         ]
 
     @property

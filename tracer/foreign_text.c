@@ -111,6 +111,12 @@ static const unsigned char *read_din(const unsigned char *p, struct record *reco
     return p;
 }
 
+/* What valgrind itself has to say: "==4711== Command: ./program". */
+static bool is_remark(const struct ft_foreign *foreign, const unsigned char *p)
+{
+    return foreign->format == FT_LACKEY && p[0] == '=' && p[1] == '=';
+}
+
 /* ---- what records mean ------------------------------------------------------------------------------------------ */
 
 /* False when memory ran out. */
@@ -167,7 +173,7 @@ static inline size_t read_lines(struct ft_foreign *foreign, const unsigned char 
         const unsigned char *end = read(p, &record);
         foreign->counts.records++;
         if (!end) {
-            if (!at_end(p) && !foreign->counts.skipped++)
+            if (!at_end(p) && !is_remark(foreign, p) && !foreign->counts.skipped++)
                 foreign->counts.first_skipped = foreign->counts.records;
             end = p;
         } else if (!take(foreign, &record)) {

@@ -20,6 +20,7 @@ from foretrace.errors import TraceFileError
 BLOCK_BYTES = 1 << 20
 _LZMA_MEMORY_BYTES = 256 << 20
 _ZIP_MEMBER = struct.Struct("<4sHHHHHIIIHH")
+_ZIP_END_BYTES = 22  # of the record at the end, which a comment of up to 65535 bytes follows
 _ZIP_STORED, _ZIP_DEFLATED = 0, 8
 _ZIP_HAS_DESCRIPTOR, _ZIP_ENCRYPTED = 0x8, 0x1
 _UNSUPPORTED = {
@@ -45,7 +46,7 @@ class InputFile:
         self.offset = 0
         self.size_bytes: int | None = None
         try:
-            self._file: BinaryIO = sys.stdin.buffer if str(path) == "-" else Path(path).open("rb", buffering=0)
+            self._file: BinaryIO = sys.stdin.buffer if str(path) == "-" else Path(path).open("rb", buffering=0)  # noqa: SIM115
             if str(path) != "-" and Path(path).is_file():
                 self.size_bytes = Path(path).stat().st_size
         except OSError as error:
@@ -219,13 +220,21 @@ def _zip_members(file: InputFile) -> Iterator[bytes]:
     while True:
         head = file.read_exactly(4)
         file.unread(head)
-        if head == b"PK\x01\x02":  # the directory: no more members
-            while file.read(BLOCK_BYTES):
-                pass
+        if head == b"PK\x01\x02":
+            _skip_zip_directory(file)
             return
         if head != b"PK\x03\x04":
             raise file.damaged("its zip archive breaks off, or has something that is no member,")
         yield from _zip_member(file)
+
+
+def _skip_zip_directory(file: InputFile) -> None:
+    """No more members come; but a whole archive has a record at its end."""
+    tail = b""
+    while block := file.read(BLOCK_BYTES):
+        tail = (tail + block)[-_ZIP_END_BYTES - 0xFFFF :]
+    if not 0 <= tail.rfind(b"PK\x05\x06") <= len(tail) - _ZIP_END_BYTES:
+        raise file.damaged("its zip archive breaks off")
 
 
 def _zip_member(file: InputFile) -> Iterator[bytes]:

@@ -80,7 +80,10 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a stored stream ends. `accesses` counts loads, stores and fetches; `instructions` is None if nobody counted."""
+    """How a stored stream ends.
+
+    `accesses` counts loads, stores and fetches; `instructions` is None where they were not counted.
+    """
 
     accesses: int
     complete: bool
@@ -165,7 +168,7 @@ class StreamWriter:
                 self._writer.finish()
             self._thread.join()
             self._thread = None
-        self._stack.__exit__(_Discard, _Discard(), None)
+        self._stack.__exit__(_DiscardError, _DiscardError(), None)
 
     def sink(self, following: object) -> object:
         """A sink that writes, and passes everything on to the sink `following` (None: to nobody)."""
@@ -256,7 +259,7 @@ class StreamWriter:
         self.written_bytes += len(data)
 
 
-class _Discard(Exception):
+class _DiscardError(Exception):
     """Makes `open_atomically` throw the file away."""
 
 
@@ -385,7 +388,9 @@ class StreamReader:
         return TraceFileError(f"{self._name}: {what} at byte {where}; the stream is damaged")
 
     def _cut_short(self, frame: int) -> TraceFileError:
-        return TraceFileError(f"{self._name}: breaks off at byte {self._offset}, in the frame that begins at byte {frame}")
+        return TraceFileError(
+            f"{self._name}: breaks off at byte {self._offset}, in the frame that begins at byte {frame}"
+        )
 
 
 class _OperationTable(msgspec.Struct, forbid_unknown_fields=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import click
 from rich.table import Table
 
+from foretrace.commands.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.terminal import console, plain, print_json
 from foretrace.tracer.signature import AddressRange, MemoryOperation, Signature, merge_ranges
 from foretrace.tracer.signature_file import read_signature
@@ -89,28 +89,8 @@ def _executions(operations: list[MemoryOperation], *, is_store: bool) -> int:
     return sum(operation.executions for operation in operations if operation.is_store == is_store)
 
 
-def _hierarchies(signature: Signature) -> Iterator[dict[str, Any]]:
-    """Each simulated hierarchy: its levels, and of a memory system all parts with what happened in them."""
-    all_accesses = sum(operation.executions for operation in signature.operations)
-    for simulated in signature.hierarchies:
-        totals = {} if simulated.events is None else simulated.events.totals()
-        accesses, levels = all_accesses, []
-        for level, misses in zip(simulated.hierarchy.levels, simulated.misses.sum(axis=0).tolist(), strict=True):
-            levels.append(asdict(level) | {"accesses": accesses, "misses": misses} | totals.get(level.name, {}))
-            accesses = misses
-        tlbs = [asdict(tlb) | _asked(totals[tlb.name]) for tlb in simulated.hierarchy.tlbs]
-        code = simulated.hierarchy.instruction
-        yield {
-            "name": simulated.hierarchy.name,
-            "spec": simulated.hierarchy.spec,
-            "levels": levels,
-            "tlbs": tlbs,
-            "instruction": None if code is None else asdict(code) | totals[code.name],
-        }
-
-
-def _asked(counts: dict[str, int]) -> dict[str, int]:
-    return {name: counts[name] for name in ("accesses", "misses")}
+def _all_accesses(signature: Signature) -> int:
+    return sum(operation.executions for operation in signature.operations)
 
 
 def document(signature: Signature) -> dict[str, Any]:
@@ -123,7 +103,7 @@ def document(signature: Signature) -> dict[str, Any]:
         "provenance": provenance,
         "totals": asdict(signature.totals),
         "blocks": len(signature.blocks),
-        "hierarchies": list(_hierarchies(signature)),
+        "hierarchies": list(hierarchy_documents(signature.hierarchies, _all_accesses(signature))),
         "reuse": None
         if signature.reuse is None
         else {
@@ -167,44 +147,8 @@ def _show(signature: Signature, top: int) -> None:
             f"reuse         distances of {format_count(reuse.sampled_lines)} sampled {reuse.line_bytes}-byte lines "
             f"(1 in {1 / reuse.sampling_rate:.0f}), for caches not simulated"
         )
-    for hierarchy in _hierarchies(signature):
-        _show_hierarchy(hierarchy)
+    show_hierarchies(signature.hierarchies, _all_accesses(signature))
     _show_loops(signature, top)
-
-
-_EVENT_HEADINGS = {
-    "write_backs": "written back",
-    "victim_hits": "victim hits",
-    "back_invalidations": "back-invalidated",
-    "coherence_invalidations": "taken by cores",
-    "prefetches": "prefetched",
-    "useful_prefetches": "of use",
-}
-
-
-def _show_hierarchy(hierarchy: dict[str, Any]) -> None:
-    """A table of its parts, with a column for each kind of event that occurred."""
-    parts = [
-        *hierarchy["levels"],
-        *([hierarchy["instruction"]] if hierarchy["instruction"] else []),
-        *hierarchy["tlbs"],
-    ]
-    occurred = [name for name in _EVENT_HEADINGS if any(part.get(name) for part in parts)]
-    table = Table(title=f"caches {plain(hierarchy['name'])}", title_justify="left", box=None, padding=(0, 2, 0, 0))
-    headings = ("level", "size", "ways", "line", "accesses", "misses", "miss rate")
-    for heading in (*headings, *(_EVENT_HEADINGS[name] for name in occurred)):
-        table.add_column(heading, justify="left" if heading == "level" else "right")
-    for part in parts:
-        rate = f"{part['misses'] / part['accesses']:.2%}" if part["accesses"] else "-"
-        size = format_bytes(part["size_bytes"]) if "size_bytes" in part else f"{part['entries']} pages"
-        granule = f"{part['line_bytes']} B" if "line_bytes" in part else format_bytes(part["page_bytes"])
-        table.add_row(
-            plain(part["name"]), size, str(part["ways"]), granule, format_count(part["accesses"]),
-            format_count(part["misses"]), rate, *(format_count(part.get(name, 0)) for name in occurred),
-        )  # fmt: skip
-    out = console()
-    out.print()
-    out.print(table)
 
 
 def _show_loops(signature: Signature, top: int) -> None:

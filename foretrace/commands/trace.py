@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
+from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
 from foretrace.cli import die_by_signal
 from foretrace.files import check_output
 
@@ -66,10 +66,11 @@ def command(
     # NumPy's linear algebra, which nothing here uses, starts threads unless told not to. `os.environ`, which the
     # program gets, stays as it is.
     os.putenv("OPENBLAS_NUM_THREADS", "1")
+    from foretrace.commands.caches import wanted_hierarchies
     from foretrace.tracer.signature_file import write_signature
     from foretrace.tracer.tracing import trace_binary, trace_python
 
-    simulated = _hierarchies(machines, hierarchies)
+    simulated = wanted_hierarchies(machines, hierarchies)
     with _progress() as on_progress:
         if module is not None:
             traced = trace_python(module, program, simulated, is_module=True, core=python_core, on_progress=on_progress)
@@ -83,20 +84,6 @@ def command(
     if traced.ending.signal_number is not None:
         die_by_signal(traced.ending.signal_number)
     sys.exit(traced.ending.exit_code)
-
-
-def _hierarchies(machines: tuple[str, ...], specs: tuple[str, ...]) -> list[Hierarchy]:
-    """The hierarchies asked for, each geometry once; the default if there are none."""
-    wanted = [hierarchy for name in machines if (hierarchy := _hierarchy_of_machine(name))]
-    wanted += [Hierarchy.parse(spec) for spec in specs]
-    return list({h.spec: h for h in wanted}.values()) or [DEFAULT_HIERARCHY]
-
-
-def _hierarchy_of_machine(name: str) -> Hierarchy | None:
-    from foretrace.profiles.hierarchies import hierarchy_of
-    from foretrace.profiles.library import find
-
-    return hierarchy_of(find(name)).hierarchy
 
 
 @contextmanager

@@ -1,0 +1,292 @@
+"""`foretrace simulate`: the cache simulator alone, on a stored stream or another tool's trace."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
+from foretrace.cache_sim.results import OperationStatistics
+from foretrace.commands.cache_reports import hierarchy_documents, show_hierarchies
+from foretrace.commands.caches import wanted_hierarchies
+from foretrace.terminal import console, plain, print_json
+from foretrace.tracer.foreign import FORMATS, STORED
+from foretrace.tracer.simulate import OUTPUT_FORMATS, SimulatedStream, simulate_stream
+from foretrace.tracer.simulate import Progress as Report
+from foretrace.tracer.stored_stream import Place
+from foretrace.units import format_bytes, format_count, format_seconds
+
+_PATTERNS = ("repeated", "unit_stride", "strided", "irregular")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A memory operation or a loop with what it did: `misses` are those of each hierarchy's levels."""
+
+    module: str
+    function: str
+    file: str
+    line: int
+    offset: int | None
+    is_store: bool | None
+    executions: int
+    total_bytes: int
+    misses: tuple[tuple[int, ...], ...]
+
+
+@click.command(
+    epilog="\b\nExamples:\n  foretrace simulate app.fts --hierarchy L1=48K/12/64,L2=2M/16/64\n"
+    "  foretrace simulate trace.txt.gz --convert trace.fts\n"
+    "  valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | foretrace simulate -"
+)
+@click.argument("stream")
+@click.option("--machine", "machines", multiple=True, metavar="M", help="Simulate this machine's caches (repeatable).")
+@click.option(
+    "--hierarchy",
+    "hierarchies",
+    multiple=True,
+    metavar="SPEC",
+    help=f"Simulate these caches (repeatable), e.g. {DEFAULT_HIERARCHY.spec}: name=size/ways/line bytes.",
+)
+@click.option(
+    "--format",
+    "name",
+    type=click.Choice(["auto", *FORMATS, STORED]),
+    default="auto",
+    show_default=True,
+    help="What STREAM is; auto looks at its beginning.",
+)
+@click.option(
+    "--access-bytes",
+    type=click.Choice(["1", "2", "4", "8", "16", "32", "64"]),
+    help="Size of an access where the format tells none.  [default: din 4, champsim 8]",
+)
+@click.option("--partial", is_flag=True, help="Take a damaged or cut-off stream up to there.")
+@click.option("--convert", type=click.Path(path_type=Path), metavar="FILE", help="Also write the stream to FILE.")
+@click.option(
+    "--to",
+    "convert_format",
+    type=click.Choice(OUTPUT_FORMATS),
+    default=STORED,
+    show_default=True,
+    help="FILE's format.",
+)
+@click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
+@click.option("--top", default=10, show_default=True, type=click.IntRange(min=0), help="How many operations to show.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops and the top operations.")
+def command(
+    stream: str,
+    machines: tuple[str, ...],
+    hierarchies: tuple[str, ...],
+    name: str,
+    access_bytes: str | None,
+    partial: bool,
+    convert: Path | None,
+    convert_format: str,
+    force: bool,
+    top: int,
+    as_json: bool,
+) -> None:
+    """Simulate caches on STREAM, without running a program.
+
+    STREAM is a stored stream (foretrace trace --keep-stream), or a trace of valgrind's lackey, of Dinero (din), of
+    DynamoRIO (drmemtrace) or of ChampSim; perhaps compressed (gzip, xz, bzip2, zip); - is standard input.
+    """
+    with _progress(stream) as on_progress:
+        simulated = simulate_stream(
+            stream,
+            wanted_hierarchies(machines, hierarchies),
+            name=name,
+            access_bytes=None if access_bytes is None else int(access_bytes),
+            partial=partial,
+            convert_to=convert,
+            convert_format=convert_format,
+            force=force,
+            on_progress=on_progress,
+        )
+    if as_json:
+        print_json(document(simulated, top))
+    else:
+        _show(simulated, top)
+
+
+def _sum(values: Any) -> int:
+    return int(values.sum(dtype=np.uint64))
+
+
+def _operation_rows(simulated: SimulatedStream, statistics: OperationStatistics) -> list[Row]:
+    """Those that did something, most misses of the first hierarchy's last level first, then most executions."""
+    misses = [hierarchy.misses for hierarchy in simulated.simulator.simulated()]
+    order = np.lexsort((np.arange(statistics.num_operations), -statistics.executions.astype(np.int64),
+                        -misses[0][:, -1].astype(np.int64)))  # fmt: skip
+    rows = []
+    for i in order[statistics.executions[order] > 0].tolist():
+        place = simulated.places[i] if i < len(simulated.places) else Place(is_store=False)
+        rows.append(
+            Row(
+                place.module, place.function, place.file, place.line, place.offset, place.is_store,
+                int(statistics.executions[i]), int(statistics.total_bytes[i]),
+                tuple(tuple(table[i].tolist()) for table in misses),
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _loop_rows(simulated: SimulatedStream, statistics: OperationStatistics) -> list[Row]:
+    """The loops that accesses were made in, in the order of `_operation_rows`."""
+    misses = [hierarchy.misses for hierarchy in simulated.simulator.simulated()]
+    members: dict[int, list[int]] = {}
+    for operation, place in enumerate(simulated.places):
+        if place.loop is not None:
+            members.setdefault(place.loop, []).append(operation)
+    rows = []
+    for loop in simulated.loops:
+        own = members.get(loop.loop, [])
+        executions = _sum(statistics.executions[own])
+        if executions:
+            rows.append(
+                Row(
+                    loop.module, loop.function, loop.file, loop.line, None, None, executions,
+                    _sum(statistics.total_bytes[own]),
+                    tuple(tuple(table[own].sum(axis=0).tolist()) for table in misses),
+                )
+            )  # fmt: skip
+    return sorted(rows, key=lambda row: (-row.misses[0][-1], -row.executions))
+
+
+def document(simulated: SimulatedStream, top: int) -> dict[str, Any]:
+    """The JSON face."""
+    statistics = simulated.simulator.statistics()
+    names = [(h.hierarchy.name, [v.name for v in h.hierarchy.levels]) for h in simulated.simulator.simulated()]
+    reuse = simulated.simulator.reuse()
+    is_store = np.zeros(statistics.num_operations, bool)
+    is_store[[i for i, place in enumerate(simulated.places) if place.is_store]] = True
+
+    def row(row: Row) -> dict[str, Any]:
+        known = {"module": row.module, "function": row.function, "file": row.file, "line": row.line}
+        if row.offset is not None:
+            known |= {"offset": row.offset, "is_store": row.is_store}
+        return known | {
+            "executions": row.executions,
+            "bytes": row.total_bytes,
+            "misses": [
+                {"name": name, "levels": dict(zip(levels, counts, strict=True))}
+                for (name, levels), counts in zip(names, row.misses, strict=True)
+            ],
+        }
+
+    return {
+        "schema": "foretrace.simulate/1",
+        "stream": simulated.name,
+        "format": simulated.format,
+        "complete": not simulated.problem,
+        "incomplete_reason": simulated.problem,
+        "command": list(simulated.command),
+        "notes": list(simulated.notes),
+        "totals": {
+            "instructions": simulated.instructions,
+            "loads": simulated.loads,
+            "stores": simulated.stores,
+            "load_bytes": _sum(statistics.total_bytes[~is_store]),
+            "store_bytes": _sum(statistics.total_bytes[is_store]),
+        },
+        "patterns": {name: _sum(getattr(statistics, name)) for name in _PATTERNS},
+        "hierarchies": hierarchy_documents(simulated.simulator.simulated(), simulated.loads + simulated.stores),
+        "reuse": None
+        if reuse is None
+        else {
+            "line_bytes": reuse.line_bytes,
+            "sampling_rate": reuse.sampling_rate,
+            "sampled_lines": reuse.sampled_lines,
+        },
+        "loops": [row(loop) for loop in _loop_rows(simulated, statistics)],
+        "operations": [row(operation) for operation in _operation_rows(simulated, statistics)[:top]],
+        "wall_s": simulated.wall_s,
+    }
+
+
+def _show(simulated: SimulatedStream, top: int) -> None:
+    out, statistics = console(), simulated.simulator.statistics()
+    accesses = simulated.loads + simulated.stores
+    rate = f", {format_count(accesses / simulated.wall_s)} accesses/s" if simulated.wall_s else ""
+    out.print(f"stream        {plain(simulated.name)}, {simulated.format}, {format_seconds(simulated.wall_s)}{rate}")
+    if simulated.command:
+        out.print(f"command       {plain(' '.join(simulated.command))}")
+    out.print(f"complete      {'yes' if not simulated.problem else 'no: ' + plain(simulated.problem)}")
+    for note in simulated.notes:
+        out.print(f"note          {plain(note)}")
+    if simulated.instructions is not None:
+        out.print(f"instructions  {format_count(simulated.instructions)}")
+    out.print(f"loads         {format_count(simulated.loads)}")
+    out.print(f"stores        {format_count(simulated.stores)}")
+    out.print(f"bytes         {format_bytes(_sum(statistics.total_bytes))}")
+    classed = max(1, sum(_sum(getattr(statistics, name)) for name in _PATTERNS))
+    shares = ", ".join(
+        f"{name.replace('_', ' ')} {_sum(getattr(statistics, name)) / classed:.1%}" for name in _PATTERNS
+    )
+    out.print(f"patterns      {shares}")
+    show_hierarchies(simulated.simulator.simulated(), accesses)
+    _show_rows("loops", _loop_rows(simulated, statistics), simulated, top)
+    _show_rows("operations", _operation_rows(simulated, statistics), simulated, top)
+
+
+def _show_rows(what: str, rows: list[Row], simulated: SimulatedStream, top: int) -> None:
+    if not rows or not top:
+        return
+    levels = simulated.simulator.simulated()[0].hierarchy.levels
+    table = Table(
+        title=f"{what} by misses of {plain(levels[-1].name)}, {min(top, len(rows))} of {len(rows)}",
+        title_justify="left", box=None, padding=(0, 2, 0, 0),
+    )  # fmt: skip
+    headings = ["where", *(["kind"] if what == "operations" else []), "executions", "bytes"]
+    for heading in [*headings, *(f"{plain(level.name)} misses" for level in levels)]:
+        table.add_column(heading, justify="left" if heading in ("where", "kind") else "right")
+    for row in rows[:top]:
+        kind = [] if row.is_store is None else ["store" if row.is_store else "load"]
+        table.add_row(
+            plain(_where(row)), *kind, format_count(row.executions), format_bytes(row.total_bytes),
+            *(format_count(misses) for misses in row.misses[0]),
+        )  # fmt: skip
+    out = console()
+    out.print()
+    out.print(table)
+
+
+def _where(row: Row) -> str:
+    source = f"{Path(row.file).name}:{row.line}" if row.file else ""
+    if row.function or source:
+        return " ".join(filter(None, (row.function, source)))
+    if row.module or row.offset:
+        return f"{Path(row.module).name}{'+' if row.module else ''}{row.offset or 0:#x}"
+    return "unknown"
+
+
+@contextmanager
+def _progress(stream: str) -> Iterator[Callable[[Report], None]]:
+    """A bar on the terminal; none elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda report: None
+        return
+    columns = (
+        TextColumn("simulating {task.fields[stream]}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
+        TextColumn("{task.fields[accesses]} accesses"),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True, markup=False), transient=True) as progress:
+        task = progress.add_task("", total=None, stream=plain(Path(stream).name), accesses="0")
+
+        def show(report: Report) -> None:
+            progress.update(
+                task, total=report.size_bytes, completed=report.read_bytes, accesses=format_count(report.accesses)
+            )
+
+        yield show
