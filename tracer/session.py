@@ -87,8 +87,10 @@ class Progress:
 class Session:
     """One traced run of one program."""
 
-    def __init__(self, engine: Engine, hierarchies: Sequence[Hierarchy]) -> None:
-        """Set up the shared memory and the simulator.
+    def __init__(
+        self, engine: Engine, hierarchies: Sequence[Hierarchy], tee: Callable[[object], object] = lambda sink: sink
+    ) -> None:
+        """Set up the shared memory and the simulator, which `tee` may put another sink before.
 
         Raises:
             EngineError: the system has no room for the shared memory.
@@ -101,7 +103,7 @@ class Session:
             self._memory = mmap.mmap(self._fd, MEMORY_BYTES)
         except OSError as error:
             raise EngineError(f"cannot set up {MEMORY_BYTES >> 20} MiB of shared memory: {error.strerror}") from error
-        self._reader = _reader.StreamReader(self._memory, self._simulator.sink)
+        self._reader = _reader.StreamReader(self._memory, tee(self._simulator.sink))
         self._reader.expect(os.getpid(), engine.mmap_call, engine.mprotect_call)
         self._side = SideTable()
         self._problem = ""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from foretrace import __version__
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.errors import TraceFileError
@@ -89,12 +88,9 @@ def simulate_stream(
         simulator = Simulator(hierarchies)
         if convert_to is None:
             return _Run(data, found, simulator, access_bytes, partial, on_progress, started).read(simulator.sink)
-        head = None
-        if convert_format == STORED:
-            head = Head(format="foretrace.stream/1", foretrace_version=__version__, source=found)
-        with StreamWriter(convert_to, head, force=force, fetches=True) as writer:
+        with StreamWriter(convert_to, din=convert_format == "din", force=force, fetches=True) as writer:
             run = _Run(data, found, simulator, access_bytes, partial, on_progress, started)
-            simulated = run.read(writer.sink(simulator.sink))
+            simulated = run.read(writer.sink(simulator.sink, Head(source=found)))
             writer.commit(
                 simulated.places,
                 simulated.loops,

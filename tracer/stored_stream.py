@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Self, TypeVar
 import msgspec
 import numpy as np
 
+from foretrace import __version__
 from foretrace.errors import OutputError, TraceFileError
 from foretrace.files import open_atomically
 
@@ -73,8 +74,8 @@ class LoopPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a stored stream begins: what made it, from what."""
 
-    format: str
-    foretrace_version: str
+    format: str = FORMAT
+    foretrace_version: str = __version__
     source: str
     command: tuple[str, ...] = ()
 
@@ -135,7 +136,7 @@ class StreamWriter:
 
     Args:
         path: the file.
-        head: how the stream came about; None writes a din file instead.
+        din: write din, not our own format.
         force: overwrite the file if it exists.
         fetches: ask for instruction fetches as well.
 
@@ -143,10 +144,10 @@ class StreamWriter:
         OutputError: the file cannot be made.
     """
 
-    def __init__(self, path: Path, head: Head | None, *, force: bool = False, fetches: bool = False) -> None:
-        """Open the file and write its beginning."""
+    def __init__(self, path: Path, *, din: bool = False, force: bool = False, fetches: bool = False) -> None:
+        """Open the file."""
         self._path = path
-        self._head = head
+        self._din = din
         self._fetches = fetches
         self._writer: _streams.Writer | None = None
         self._thread: threading.Thread | None = None
@@ -170,12 +171,19 @@ class StreamWriter:
             self._thread = None
         self._stack.__exit__(_DiscardError, _DiscardError(), None)
 
-    def sink(self, following: object) -> object:
-        """A sink that writes, and passes everything on to the sink `following` (None: to nobody)."""
-        self._writer = _streams.Writer(self._head is None, following, self._fetches)
-        if self._head is not None:
-            self._write(MAGIC)
-            self._write_json(_HEAD, self._head)
+    def sink(self, following: object, head: Head) -> object:
+        """A sink that writes, and passes everything on to the sink `following` (None: to nobody).
+
+        `head` says how the stream comes about.
+        """
+        self._writer = _streams.Writer(self._din, following, self._fetches)
+        try:
+            if not self._din:
+                self._write(MAGIC)
+                self._write_json(_HEAD, head)
+        except OSError as error:
+            self._failure = error
+            self._writer.refuse()
         self._thread = threading.Thread(target=self._drain, name="foretrace-stream", daemon=True)
         self._thread.start()
         return self._writer.sink
@@ -213,7 +221,7 @@ class StreamWriter:
         if self._failure is not None:
             raise OutputError(f"{self._path}: cannot be written: {self._failure.strerror}") from self._failure
         try:
-            if self._head is not None:
+            if not self._din:
                 for first in range(0, len(places), _OPERATIONS_A_FRAME):
                     part = places[first : first + _OPERATIONS_A_FRAME]
                     self._write_json(_OPERATIONS, {"first": first, "operations": part})
@@ -238,7 +246,7 @@ class StreamWriter:
             while (block := self._writer.take(_WAIT_MS)) != b"":
                 if block is None:
                     continue
-                if self._head is None:
+                if self._din:
                     self._write(block)
                 else:
                     self._write_frame(_ACCESSES, _deflate_frame(block), len(block))

@@ -9,6 +9,10 @@ import datetime
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
 
 from foretrace import __version__
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
@@ -17,6 +21,9 @@ from .analysis import Analysis
 from .session import Ending, Progress, Recording, Session
 from .signature import Provenance, Signature
 from .unseen import unseen_of
+
+if TYPE_CHECKING:
+    from .stored_stream import StreamWriter
 
 OnProgress = Callable[[Progress], None]
 
@@ -29,11 +36,13 @@ def _ignore(_progress: Progress) -> None:
 class Traced:
     """A signature, and how the program that it is of came to its end.
 
+    `operation_map` has, for each memory operation of the stream, its id in the signature.
     `explanation` says in one line what the status leaves open where the engine has a part in it; else it is empty.
     """
 
     signature: Signature
     ending: Ending
+    operation_map: npt.NDArray[np.int64]
     explanation: str = ""
 
 
@@ -41,8 +50,11 @@ def trace_binary(
     program: Sequence[str],
     hierarchies: Sequence[Hierarchy] = (DEFAULT_HIERARCHY,),
     on_progress: OnProgress = _ignore,
+    keep: StreamWriter | None = None,
 ) -> Traced:
     """Run a compiled program (its name, then its arguments), simulating `hierarchies`.
+
+    The address stream goes to `keep` as well, which then is for `kept_stream.commit`.
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
@@ -52,7 +64,7 @@ def trace_binary(
 
     engine = QemuEngine(program)
     started = _now()
-    recording = Session(engine, hierarchies).run(on_progress)
+    recording = Session(engine, hierarchies, _tee(keep, engine.name, program)).run(on_progress)
     explanation = endings.explain(recording, engine.guest, engine.name)
     if recording.problem and explanation:
         recording = replace(recording, problem=explanation)
@@ -69,8 +81,11 @@ def trace_python(
     is_module: bool = False,
     core: str = "markers",
     on_progress: OnProgress = _ignore,
+    keep: StreamWriter | None = None,
 ) -> Traced:
     """Run a Python script (or, with `is_module`, a module as `python -m` does), simulating `hierarchies`.
+
+    The address stream goes to `keep` as well, which then is for `kept_stream.commit`.
 
     `core` is one of `python_program.PythonCore`: how the blocks that run are told.
 
@@ -81,11 +96,20 @@ def trace_python(
     from .python_program import PythonCore, PythonEngine
 
     engine = PythonEngine(target, arguments, is_module=is_module, core=PythonCore(core))
-    started = _now()
-    recording = Session(engine, hierarchies).run(on_progress)
-    analysis = python_analysis.analyse(recording.raw, recording.simulator.statistics())
     command = (*(("-m",) if is_module else ()), target, *arguments)
+    started = _now()
+    recording = Session(engine, hierarchies, _tee(keep, engine.name, command)).run(on_progress)
+    analysis = python_analysis.analyse(recording.raw, recording.simulator.statistics())
     return _traced(command, engine.name, engine.guest, started, recording, analysis)
+
+
+def _tee(keep: StreamWriter | None, engine: str, command: Sequence[str]) -> Callable[[object], object]:
+    if keep is None:
+        return lambda sink: sink
+    from .stored_stream import Head
+
+    head = Head(source=engine, command=tuple(command))
+    return lambda sink: keep.sink(sink, head)
 
 
 def _now() -> str:
@@ -129,4 +153,4 @@ def _traced(
         ],
         reuse=None if reuse is None else reuse.merged(mapping, count),
     )
-    return Traced(signature, recording.ending)
+    return Traced(signature, recording.ending, mapping)

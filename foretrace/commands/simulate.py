@@ -201,7 +201,7 @@ def document(simulated: SimulatedStream, top: int) -> dict[str, Any]:
             "store_bytes": _sum(statistics.total_bytes[is_store]),
         },
         "patterns": {name: _sum(getattr(statistics, name)) for name in _PATTERNS},
-        "hierarchies": hierarchy_documents(simulated.simulator.simulated(), simulated.loads + simulated.stores),
+        "hierarchies": list(hierarchy_documents(simulated.simulator.simulated(), simulated.loads + simulated.stores)),
         "reuse": None
         if reuse is None
         else {

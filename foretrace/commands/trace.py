@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +44,13 @@ _PYTHON_SUFFIXES = (".py", ".pyw", ".pyz")
     show_default=True,
     help="How to follow a Python program: by markers in its own code, or by sys.settrace through all code.",
 )
-@click.option("--force", is_flag=True, help="Overwrite the signature file if it exists.")
+@click.option(
+    "--keep-stream",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Also keep all accesses, compressed, for foretrace simulate.",
+)
+@click.option("--force", is_flag=True, help="Overwrite the files if they exist.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def command(
     output: Path,
@@ -52,6 +58,7 @@ def command(
     machines: tuple[str, ...],
     hierarchies: tuple[str, ...],
     python_core: str,
+    keep_stream: Path | None,
     force: bool,
     program: tuple[str, ...],
 ) -> None:
@@ -71,14 +78,31 @@ def command(
     from foretrace.tracer.tracing import trace_binary, trace_python
 
     simulated = wanted_hierarchies(machines, hierarchies)
-    with _progress() as on_progress:
-        if module is not None:
-            traced = trace_python(module, program, simulated, is_module=True, core=python_core, on_progress=on_progress)
-        elif program[0].endswith(_PYTHON_SUFFIXES):
-            traced = trace_python(program[0], program[1:], simulated, core=python_core, on_progress=on_progress)
+    with ExitStack() as stack:
+        on_progress = stack.enter_context(_progress())
+        keep = None
+        if keep_stream is not None:
+            from foretrace.tracer.stored_stream import StreamWriter
+
+            keep = stack.enter_context(StreamWriter(keep_stream, force=force))
+        if module is None and not program[0].endswith(_PYTHON_SUFFIXES):
+            traced = trace_binary(program, simulated, on_progress, keep)
         else:
-            traced = trace_binary(program, simulated, on_progress)
-    write_signature(traced.signature, output, force=force)
+            target, *arguments = program if module is None else (module, *program)
+            traced = trace_python(
+                target,
+                arguments,
+                simulated,
+                is_module=module is not None,
+                core=python_core,
+                on_progress=on_progress,
+                keep=keep,
+            )
+        write_signature(traced.signature, output, force=force)
+        if keep is not None:
+            from foretrace.tracer import kept_stream
+
+            kept_stream.commit(keep, traced)
     _explain(traced.explanation)
     _say_done(output, traced.signature.provenance.incomplete_reason)
     if traced.ending.signal_number is not None:
