@@ -15,7 +15,7 @@ FILES := $(sort $(wildcard $(foreach folder,$(FOLDERS),$(folder)/*.py $(folder)/
 NATIVE := $(filter %.c %.h,$(filter-out benchmarks/programs/%,$(FILES)))
 INSTALLED := $(VENV)/installed-$(shell echo $(CURDIR) $(FILES) | cksum | cut -d' ' -f1)
 
-.PHONY: help demo test dev bench validate lint format sanitize wheel clean system
+.PHONY: help demo test dev bench numpy-suite validate lint format sanitize wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -31,6 +31,9 @@ dev: $(INSTALLED) ## set up what is missing: a virtual environment in .venv that
 
 bench: $(INSTALLED) ## measure speed and exactness against cachegrind (ARGS=--quick for small programs)
 	@$(BIN)/python -P -m foretrace.benchmarks.peers $(ARGS)
+
+numpy-suite: $(INSTALLED) ## run tests of NumPy and SciPy themselves, alone and traced, and compare (ARGS=--quick for few)
+	@$(BIN)/python -P tests/library_suites.py $(ARGS)
 
 validate: $(INSTALLED) ## compare with the published tables, and with run times measured here
 	@$(BIN)/foretrace validate $(ARGS)

@@ -14,10 +14,10 @@ WARNINGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidd
 
 SIMULATORS = ["cache", "memory_feed", "memory_system", "reuse", "simulation", "statistics", "tags"]
 AGENT_PARTS = [
-    *("blocks", "bytecode", "code", "cython", "exec", "hooks", "index", "key", "list", "markers", "numpy"),
-    *("other", "record", "settrace", "sparse", "templates", "ufunc", "unseen"),
+    *("blocks", "bytecode", "code", "conversions", "cython", "exec", "flat", "hooks", "index", "key", "list"),
+    *("markers", "numpy", "other", "record", "settrace", "sparse", "templates", "ufunc", "unseen"),
 ]
-AGENT_HEADERS = ["", "_blocks", "_bytecode", "_code", "_frames", "_hooks", "_key", "_markers", "_numpy"]
+AGENT_HEADERS = ["", "_blocks", "_bytecode", "_code", "_frames", "_hooks", "_key", "_markers", "_numpy", "_sparse"]
 
 STREAM_PARTS = ["block_queue", "foreign", "foreign_binary", "foreign_text", "stored_reader", "stored_writer"]
 

@@ -4,11 +4,13 @@
  *   pyagent_blocks.c    which block of bytecode runs (a C trace function), threads
  *   pyagent_hooks.c     replaces entries of method tables; sees extension modules being loaded
  *   pyagent_numpy.c     NumPy's type slots, ufuncs and method tables
+ *   pyagent_flat.c      array.flat, and arrays of one element taken as numbers
  *   pyagent_key.c       parsed keys of subscripts
  *   pyagent_index.c     what a subscript, take, put or add.at touches
  *   pyagent_ufunc.c     what a ufunc touches, called, reduced or accumulated
  *   pyagent_templates.c what copies, products and searches touch
  *   pyagent_sparse.c    what SciPy's sparse matrix products touch
+ *   pyagent_conversions.c what its conversions and other products touch
  *   pyagent_cython.c    calls of Cython functions with arrays, which are counted as unseen
  *   pyagent_other.c     calls of other compiled functions with arrays, which are counted as unseen
  *   pyagent_unseen.c    counts of calls that are not seen (without Python.h)

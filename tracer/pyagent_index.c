@@ -196,6 +196,46 @@ static const struct np_array *own_mask(const struct np_array *array, PyObject *k
     return mask;
 }
 
+/* All of one shape, contiguous in the same order: points count along memory. */
+static bool same_layout(const struct np_array *a, const struct np_array *b)
+{
+    int both = a->flags & b->flags & (NP_C_CONTIGUOUS | NP_F_CONTIGUOUS);
+    for (int d = 0; a->nd == b->nd && d < a->nd; d++)
+        if (a->dimensions[d] != b->dimensions[d])
+            return false;
+    return a->nd == b->nd && both;
+}
+
+bool np_masked_copy(const char *name, const struct np_array *to, const struct np_array *from,
+                    const struct np_array *mask)
+{
+    const int64_t size = np_size(to), bytes = np_item_bytes(to), one = 1;
+    if (mask->dtype->kind != 'b' || !same_layout(to, mask) ||
+        (from && (!same_layout(to, from) || np_item_bytes(from) != bytes)))
+        return false;
+    bool continued = false;
+    for (int64_t done = 0; done < size; done += MASK_CHUNK) {
+        int64_t count = size - done < MASK_CHUNK ? size - done : MASK_CHUNK, n = 0;
+        struct chosen chosen = {.index = {next_chosen}};
+        struct agent_bulk bulk;
+        agent_bulk_begin(&bulk, name, 1, &count);
+        bulk.continued = done > 0;
+        agent_bulk_add(&bulk, mask->data + done, &one, 1, false);
+        agent_bulk_write(&bulk, NULL);
+        for (int64_t i = 0; i < count; i++)
+            if (mask->data[done + i])
+                chosen.offsets[n++] = (done + i) * bytes;
+        agent_bulk_begin(&bulk, name, 1, &n);
+        bulk.continued = continued;
+        if (from)
+            agent_bulk_add_indexed(&bulk, from->data, bytes, false);
+        agent_bulk_add_indexed(&bulk, to->data, bytes, true);
+        agent_bulk_write(&bulk, &chosen.index);
+        continued |= n > 0;
+    }
+    return true;
+}
+
 /* ---- subscripts ------------------------------------------------------------------------------------------------- */
 
 /* a[i] of a vector. */

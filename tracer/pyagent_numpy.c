@@ -67,6 +67,14 @@ uint64_t np_call_bytes(const struct agent_call *call)
     return bytes;
 }
 
+/* Nothing is missed of a call without arrays: it has converted Python's objects. A subscript has its array besides. */
+void np_count_unseen(const struct agent_call *call)
+{
+    uint64_t bytes = np_call_bytes(call);
+    if (bytes || call->name == NP_GETITEM || call->name == NP_SETITEM)
+        agent_count_unseen(call->name, bytes, agent_thread.wrote);
+}
+
 /* ---- ufuncs ----------------------------------------------------------------------------------------------------- */
 
 static struct ufunc_entry *find_ufunc(struct ufunc_entry *table, size_t capacity, const PyObject *ufunc)
@@ -389,6 +397,11 @@ static void install_numpy(PyObject *module)
         return;
     }
     np_install_methods(module);
+    PyObject *array = PyObject_CallMethod(module, "empty", "(ii)s", 3, 5, "i2");
+    if (array)
+        flat_install(array);
+    Py_XDECREF(array);
+    PyErr_Clear();
 }
 
 void agent_module_loaded(PyObject *module)

@@ -112,11 +112,13 @@ char *np_full_name(const char *module, const char *name);
 /* Bytes of one pass over the arrays that a call was given and has returned. */
 uint64_t np_call_bytes(const struct agent_call *call);
 
+void np_count_unseen(const struct agent_call *call);
+
 /* Ends what agent_record_begin began: counts the call if it was not seen. */
 static inline void np_record_end(const struct agent_call *call)
 {
     if (agent_thread.unseen)
-        agent_count_unseen(call->name, np_call_bytes(call), agent_thread.wrote);
+        np_count_unseen(call);
 }
 
 /* ---- templates (pyagent_templates.c, pyagent_ufunc.c, pyagent_index.c) ------------------------------------------- */
@@ -153,6 +155,11 @@ void np_get(PyObject *self, PyObject *key, PyObject *result);
 void np_set(PyObject *self, PyObject *key, PyObject *value);
 bool np_update_at(const char *name, const struct np_array *array, PyObject *key, const struct np_array *values,
                   uint32_t flops, uint32_t int_ops);
+/* Copies elements where a boolean mask says so, walking all in C order; `from` may be NULL. False if their shapes and
+ * layouts differ. */
+bool np_masked_copy(const char *name, const struct np_array *to, const struct np_array *from,
+                    const struct np_array *mask);
+
 void np_take(const struct agent_call *call);
 void np_put(const struct agent_call *call);
 void np_bincount(const struct agent_call *call);
@@ -160,6 +167,13 @@ void np_bincount(const struct agent_call *call);
 /* ---- SciPy (pyagent_sparse.c) ------------------------------------------------------------------------------------ */
 
 void sparse_install(PyObject *module);
+
+/* ---- array.flat (pyagent_flat.c) --------------------------------------------------------------------------------- */
+
+void flat_install(PyObject *some_array);
+
+/* Where element `i` of an array lies, counted in C order. */
+int64_t np_flat_offset(const struct np_array *array, int64_t i);
 
 /* ---- other compiled functions (pyagent_other.c) ------------------------------------------------------------------ */
 

@@ -84,12 +84,22 @@ static void hook_other(PyObject *callable, const char *prefix, const char *name)
     free(full);
 }
 
+/* Whether a function that a module has in its dictionary comes from another package: it is hooked there, or not to be. */
+static bool is_imported(PyObject *callable, const char *module)
+{
+    PyObject *own = PyCFunction_Check(callable) ? ((PyCFunctionObject *)callable)->m_module : NULL;
+    const char *name = own && PyUnicode_Check(own) ? PyUnicode_AsUTF8(own) : NULL;
+    const char *end = strchr(module, '.');
+    size_t length = end ? (size_t)(end - module) : strlen(module);
+    return name && (strncmp(name, module, length) != 0 || (name[length] != '.' && name[length] != 0));
+}
+
 static void hook_all(PyObject *dict, const char *prefix, PyTypeObject *kind)
 {
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
         const char *name = Py_IS_TYPE(value, kind) && PyUnicode_Check(key) ? PyUnicode_AsUTF8(key) : NULL;
-        if (name)
+        if (name && !is_imported(value, prefix))
             hook_other(value, prefix, name);
     }
     PyErr_Clear();

@@ -3,18 +3,16 @@
  * A product of a CSR matrix walks its rows: for each the row pointer and the row's sum, for each nonzero of the row its
  * column index, its value and the element of x in that column. For CSC, rows and columns change places, and it is the
  * result that is gathered and scattered (scipy/sparse/sparsetools/csr.h, csc.h). Rows are recorded in chunks: first what
- * is touched once for each row of the chunk, then its nonzeros. SciPy's other sparse functions are one pass over each
- * array and count as unseen.
+ * is touched once for each row of the chunk, then its nonzeros. Conversions and the products of other formats are in
+ * pyagent_conversions.c; the rest of SciPy's sparse functions are one pass over each array and count as unseen.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "pyagent_numpy.h"
+#include "pyagent_sparse.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define CHUNK_NONZEROS 2048
 
 /* pointers [n_major + 1], indices and values [nonzeros], x and y. */
 struct product {
@@ -140,7 +138,7 @@ static void write_product(struct product *p)
         int64_t first = row, from = integer_at(p->pointers, row), to = from;
         do
             to = integer_at(p->pointers, ++row);
-        while (p->n_vectors == 1 && row < p->n_major && integer_at(p->pointers, row + 1) - from <= CHUNK_NONZEROS);
+        while (p->n_vectors == 1 && row < p->n_major && integer_at(p->pointers, row + 1) - from <= SPARSE_CHUNK_NONZEROS);
         write_major(p, first, row - first);
         if (p->n_vectors == 1)
             write_nonzeros(p, from, to - from);
@@ -149,7 +147,7 @@ static void write_product(struct product *p)
     }
 }
 
-static bool integer_argument(PyObject *object, int64_t *value)
+bool sparse_integer_argument(PyObject *object, int64_t *value)
 {
     *value = PyIndex_Check(object) ? PyNumber_AsSsize_t(object, PyExc_OverflowError) : -1;
     PyErr_Clear();
@@ -183,8 +181,8 @@ static void product_function(const struct agent_call *call)
     struct product p = {.name = call->name, .n_vectors = 1, .by_column = strstr(call->name, ".csc_") != NULL};
     int64_t n_row, n_column;
     PyObject *const *arrays = call->args + 2 + several;
-    if (call->n_args != 7 + several || !integer_argument(call->args[0], &n_row) ||
-        !integer_argument(call->args[1], &n_column) || (several && !integer_argument(call->args[2], &p.n_vectors))) {
+    if (call->n_args != 7 + several || !sparse_integer_argument(call->args[0], &n_row) ||
+        !sparse_integer_argument(call->args[1], &n_column) || (several && !sparse_integer_argument(call->args[2], &p.n_vectors))) {
         agent_unseen();
         return;
     }
@@ -218,7 +216,9 @@ void sparse_install(PyObject *module)
         strcat(strcpy(full, prefix), name);
         bool product = strcmp(name, "csr_matvec") == 0 || strcmp(name, "csr_matvecs") == 0 ||
                        strcmp(name, "csc_matvec") == 0 || strcmp(name, "csc_matvecs") == 0;
-        if (agent_hook_callable(value, full, product ? product_function : other_function) != AGENT_HOOKED)
+        agent_template conversion = sparse_conversion(name);
+        agent_template template = product ? product_function : conversion ? conversion : other_function;
+        if (agent_hook_callable(value, full, template) != AGENT_HOOKED)
             free(full);
     }
     PyErr_Clear();

@@ -240,13 +240,26 @@ static void copyto_function(const struct agent_call *call)
     const struct np_array *to = np_as_array(agent_argument(call, 0, "dst"));
     const struct np_array *from = np_as_array(agent_argument(call, 1, "src"));
     const struct np_array *where = np_as_array(agent_argument(call, 3, "where"));
-    if (!to)
+    if (!to || (where && np_masked_copy(call->name, to, from, where)))
         return;
     if (where) {
         np_read(call->name, where);
         agent_unseen(); /* which elements it let through */
     }
     np_copy(call->name, to, from);
+}
+
+/* putmask(a, mask, values) */
+static void putmask_function(const struct agent_call *call)
+{
+    const struct np_array *to = np_as_array(agent_argument(call, 0, "a"));
+    const struct np_array *mask = np_as_array(agent_argument(call, 1, "mask"));
+    const struct np_array *values = np_as_array(agent_argument(call, 2, "values"));
+    if (to && mask && (!values || np_size(values) == 1 || np_size(values) == np_size(to)) &&
+        np_masked_copy(call->name, to, values && np_size(values) == 1 ? NULL : values, mask))
+        return;
+    np_one_pass(call->name, call->args, call->n_args, call->args[0]);
+    agent_unseen();
 }
 
 /* The array that has the part of `whole` from `start` along `axis`, as large as `part`. */
@@ -350,9 +363,8 @@ static void where_function(const struct agent_call *call)
 static void item_method(const struct agent_call *call)
 {
     const struct np_array *array = (const struct np_array *)call->self;
-    int64_t index[AGENT_MAX_DIMS] = {0};
-    int64_t offset = 0;
-    if (array->nd > AGENT_MAX_DIMS || (call->n_args > 1 && call->n_args != array->nd)) {
+    int64_t offset = 0, flat = 0;
+    if (call->n_args > 1 && call->n_args != array->nd) {
         agent_unseen();
         return;
     }
@@ -362,15 +374,11 @@ static void item_method(const struct agent_call *call)
             agent_unseen();
             return;
         }
-        index[i] = PyLong_AsSsize_t(call->args[i]);
-        index[i] += index[i] < 0 ? extent : 0;
+        flat = PyLong_AsSsize_t(call->args[i]);
+        flat += flat < 0 ? extent : 0;
+        offset += call->n_args > 1 ? flat * array->strides[i] : 0;
     }
-    int64_t flat = index[0];
-    for (int d = array->nd; d-- > 0;) {
-        int64_t i = call->n_args == 1 ? flat % array->dimensions[d] : index[d];
-        flat /= call->n_args == 1 ? array->dimensions[d] : 1;
-        offset += i * array->strides[d];
-    }
+    offset = call->n_args == 1 ? np_flat_offset(array, flat) : offset;
     agent_write_access(call->name, array->data, offset, np_item_bytes(array), false, false);
 }
 
@@ -415,7 +423,8 @@ static const struct entry array_methods[] = {
     {"numpy.ndarray.take", np_take},               {"numpy.ndarray.tobytes", read_method},
     {"numpy.ndarray.tolist", read_method},         {"numpy.ndarray.trace", one_pass_method},
     {"numpy.ndarray.__array__", copy_method},      {"numpy.ndarray.__deepcopy__", copy_method},
-    {"numpy.ndarray.__complex__", item_method},    {"numpy.ndarray.__reduce__", read_method},
+    {"numpy.ndarray.__complex__", item_method},    {"numpy.ndarray.__format__", read_method},
+    {"numpy.ndarray.__reduce__", read_method},
     {"numpy.ndarray.__reduce_ex__", read_method},  {"numpy.ndarray.__setstate__", fill_method},
     {"numpy.ndarray.tofile", read_method},         {"numpy.ndarray.tostring", read_method},
 };
@@ -436,7 +445,7 @@ static const struct entry functions[] = {
     {"numpy.dot", dot_function},           {"numpy.fromiter", fill_result},
     {"numpy.inner", inner_function},       {"numpy.interp", one_pass_function},
     {"numpy.lexsort", one_pass_function},  {"numpy.packbits", one_pass_function},
-    {"numpy.putmask", one_pass_function},  {"numpy.unpackbits", one_pass_function},
+    {"numpy.putmask", putmask_function},   {"numpy.unpackbits", one_pass_function},
     {"numpy._place", one_pass_function},   {"numpy.vdot", inner_function},
     {"numpy.where", where_function},       {"numpy._monotonicity", monotonicity_function},
     {"numpy.fromfile", fill_result},
