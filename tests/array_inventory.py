@@ -42,6 +42,7 @@ w = np.array([1.0, 2.0, 3.0, 4.0])
 i = np.array([2, 0, 1, 3])
 k = np.array([[1, 0], [2, 1]])
 m = a > 5
+along = a.argsort(axis=1)
 u = np.arange(8, dtype=np.uint8)
 s = np.array(["one", "two"])
 d = np.array(["2020-01-01", "2020-01-02"], "M8[D]")
@@ -88,8 +89,8 @@ EXPLICIT: dict[str, str] = {
     "numpy.copyto": "lambda *p: np.copyto(a.copy(), b), [(a,)]",
     "numpy.place": "lambda *p: np.place(a.copy(), m, v), [(a,)]",
     "numpy.putmask": "lambda *p: np.putmask(a.copy(), m, b), [(a,)]",
-    "numpy.put_along_axis": "lambda *p: np.put_along_axis(a.copy(), k, 1.0, 1), [(a,)]",
-    "numpy.take_along_axis": "lambda *p: np.take_along_axis(a, k, 0), [(a,)]",
+    "numpy.put_along_axis": "lambda *p: np.put_along_axis(a.copy(), along, 1.0, 1), [(a,)]",
+    "numpy.take_along_axis": "lambda *p: np.take_along_axis(a, along, 1), [(a,)]",
     "numpy.choose": "lambda *p: np.choose(i % 2, [v, w]), [(a,)]",
     "numpy.select": "lambda *p: np.select([m, ~m], [a, b]), [(a,)]",
     "numpy.piecewise": "lambda *p: np.piecewise(v, [v < 2, v >= 2], [-1, lambda x: x]), [(a,)]",
@@ -107,6 +108,8 @@ EXPLICIT: dict[str, str] = {
     "numpy.ndarray.item": "lambda *p: a.item(3), [(a,)]",
     "numpy.ndarray.itemset": "lambda *p: a.copy().itemset(3, 1.0), [(a,)]",
     "scipy.sparse.save_npz": "lambda *p: sp.save_npz(io.BytesIO(), S), [(a,)]",
+    "numpy.concatenate": "lambda *p: np.concatenate([a, b]), [()]",
+    "numpy.concat": "lambda *p: np.concat([a, b]), [()]",
     "numpy.arange": "lambda *p: np.arange(5), [()]",
     "numpy.eye": "lambda *p: np.eye(5), [()]",
     "numpy.identity": "lambda *p: np.identity(5), [()]",
@@ -173,10 +176,12 @@ SILENT = {
         numpy.atleast_1d numpy.atleast_2d numpy.atleast_3d numpy.broadcast_arrays numpy.broadcast_to numpy.diag
         numpy.diagonal numpy.dsplit numpy.expand_dims numpy.flip numpy.fliplr numpy.flipud numpy.from_dlpack
         numpy.frombuffer numpy.hsplit numpy.imag numpy.ix_ numpy.linalg.diagonal numpy.linalg.matrix_transpose
-        numpy.matrix_transpose numpy.moveaxis numpy.permute_dims numpy.ravel numpy.real numpy.real_if_close numpy.require
+        numpy.matrix_transpose numpy.moveaxis numpy.permute_dims numpy.ravel numpy.real numpy.real_if_close
+        numpy.require
         numpy.reshape numpy.rollaxis numpy.rot90 numpy.split numpy.squeeze numpy.swapaxes numpy.transpose numpy.unstack
         numpy.vsplit numpy.ndarray.diagonal numpy.ndarray.getfield numpy.ndarray.newbyteorder numpy.ndarray.ravel
-        numpy.ndarray.reshape numpy.ndarray.squeeze numpy.ndarray.swapaxes numpy.ndarray.transpose numpy.ndarray.view""",
+        numpy.ndarray.reshape numpy.ndarray.squeeze numpy.ndarray.swapaxes numpy.ndarray.transpose
+        numpy.ndarray.view""",
     "it looks at types and shapes only, or at numbers that are no arrays": """
         numpy.base_repr numpy.binary_repr numpy.broadcast_shapes numpy.can_cast numpy.common_type
         numpy.format_float_positional numpy.format_float_scientific
@@ -198,13 +203,13 @@ SILENT = {
     "it is charged to a line of the standard library": "numpy:copy.copy",
     "the interpreter reads through the buffer protocol": "numpy:bytes numpy:memoryview",
     "the sample needs nothing done": """
+        scipy.sparse.coo.asformat
         scipy.sparse.bsr.resize scipy.sparse.coo.resize scipy.sparse.csc.resize scipy.sparse.csr.resize
         scipy.sparse.dia.resize scipy.sparse.lil.resize""",
 }
 """Names of which nothing is recorded or counted, by why that is right."""
 
-NOT_CALLED = {"scipy.sparse.dok.update"}  # it refuses all arguments
-
+NOT_CALLED = {"scipy.sparse.bsr.setdiag", "scipy.sparse.dok.update"}  # both refuse all arguments
 
 FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
 
