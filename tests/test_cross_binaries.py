@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Callable
@@ -12,7 +14,7 @@ import pytest
 
 from foretrace.benchmarks.programs import SOURCES
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
-from foretrace.tracer import binary_analysis
+from foretrace.tracer import binary_analysis, isa
 from foretrace.tracer.analysis import Analysis
 from foretrace.tracer.binary import QemuEngine
 from foretrace.tracer.session import Session
@@ -298,3 +300,122 @@ def test_an_algorithm_has_the_same_flops_on_every_architecture(compile_c: Callab
     assert +flops["aarch64"] == +flops["x86_64"]
     assert +flops["riscv64"] == +flops["x86_64"]
     assert sum(flops["x86_64"].values()) > 5000
+
+
+# Loads, stores and atomics of each form, on a zeroed buffer whose address is in x9 or s1; each runs once.
+ACCESSES = {
+    "aarch64": """
+ldr x1, [x9]; ldr w1, [x9, #4]!; ldrb w1, [x9], #12; ldrsh x1, [x9]; ldr q1, [x9]; str q1, [x9, #16]; ldr s1, [x9]
+ldp x1, x2, [x9]; ldp w1, w2, [x9]; ldpsw x1, x2, [x9]; stp x1, x2, [x9], #16; ldp q0, q1, [x9]; stp q0, q1, [x9]
+ldp d0, d1, [x9]; stp s0, s1, [x9]; ldnp x1, x2, [x9]; ldur x1, [x9, #1]; strh w1, [x9]; stur b1, [x9]
+ld1 {v0.4s}, [x9]; ld1 {v0.16b-v3.16b}, [x9]; ld2 {v0.4s, v1.4s}, [x9]; ld3 {v0.8b-v2.8b}, [x9]; st4 {v0.2d-v3.2d}, [x9]
+st1 {v0.4h, v1.4h}, [x9]; ld1 {v0.s}[1], [x9]; ld2 {v0.s, v1.s}[1], [x9]; st3 {v0.b-v2.b}[3], [x9]; ld1r {v0.4s}, [x9]
+ld4r {v0.8h-v3.8h}, [x9]; ldar x1, [x9]; stlr w1, [x9]; ldapr x1, [x9]; ldxr x1, [x9]; stxr w2, x1, [x9]
+ldaxp x1, x2, [x9]; stlxp w3, x1, x2, [x9]; ldaxrb w1, [x9]; stlxrb w2, w1, [x9]; ldadd x1, x2, [x9]; stadd w1, [x9]
+swpalh w1, w2, [x9]; cas x1, x2, [x9]; casp x2, x3, x4, x5, [x9]; casb w1, w2, [x9]; prfm pldl1keep, [x9]; dmb ish
+""",
+    "riscv64": """
+ld a0, 8(s1); c.ld a0, 8(s1); lw a0, 4(s1); c.lw a0, 4(s1); lwu a0, (s1); lh a0, 2(s1); lhu a0, (s1); lb a0, 1(s1)
+lbu a0, (s1); sd a0, 8(s1); c.sd a0, 8(s1); c.sw a0, 4(s1); sh a0, 2(s1); sb a0, 1(s1); flw fa0, 4(s1); fld fa0, 8(s1)
+c.fld fa0, 8(s1); fsw fa0, 4(s1); c.fsd fa0, 8(s1); c.fldsp fa0, 8(sp); c.sdsp a0, 8(sp); ld a0, 1(s1); lr.d a0, (s1)
+sc.d a1, a0, (s1); lr.w.aq a0, (s1); sc.w.rl a1, a0, (s1); amoadd.d a0, a1, (s1); amoswap.w a0, a1, (s1)
+amomaxu.w.aqrl a0, a1, (s1); fence
+""",
+}
+START = {
+    "aarch64": (".arch armv8.3-a+lse", "adrp x9, buffer; add x9, x9, :lo12:buffer", "mov x8, #93; mov x0, #0; svc #0"),
+    "riscv64": (".option arch, +c, +a, +d", "la s1, buffer; addi sp, sp, -64", "li a7, 93; li a0, 0; ecall"),
+}
+
+
+@pytest.mark.parametrize("target", CROSS)
+def test_every_form_of_access_has_the_size_that_its_text_tells(compile_c: Callable[..., Path], target: str) -> None:
+    """What QEMU shows in parts is put together to what the instruction accesses, all in one."""
+    forms = [text.strip() for line in ACCESSES[target].strip().splitlines() for text in line.split(";")]
+    directive, before, after = START[target]
+    lines = [
+        directive,
+        ".global _start",
+        "_start:",
+        before,
+        "first:",
+        *forms,
+        "last:",
+        after,
+        ".bss",
+        ".balign 64",
+        "buffer: .zero 4096",
+    ]
+    source = "__asm__(" + "".join(f'"{line}\\n"' for line in lines) + ");"
+    program = compile_c(source, "-nostdlib", "-static", target=target)
+    recording = Session(QemuEngine([str(program)]), [DEFAULT_HIERARCHY]).run()
+    assert recording.ending.exit_code == 0
+    (block,) = (block for block in recording.raw.blocks if len(block.lengths) > len(forms))
+    skipped = next(at for at in range(10) if len(block.lengths) - at - len(forms) == 3)  # what follows are three
+    statistics = recording.simulator.statistics()
+    decoder = isa.load(target)
+    seen: dict[int, list[tuple[bool, int]]] = {}
+    for number, slot in enumerate(recording.raw.operation_slot.tolist()):
+        assert statistics.executions[number] == 1
+        access = (bool(slot % 2), int(statistics.total_bytes[number]))
+        seen.setdefault(slot // 2 - skipped, []).append(access)
+    wrong = []
+    for position, form in enumerate(forms):
+        begin = sum(block.lengths[: skipped + position])
+        code = block.code[begin : begin + block.lengths[skipped + position]]
+        size_bytes = decoder.access_bytes(code, 0x1000, False)
+        is_update = re.match(r"amo|cas|swp|(ld|st)add", form) is not None
+        kinds = [False, True] if is_update else [re.match(r"c?\.?f?s[tbhwdc]", form) is not None]
+        expected = [(kind, size_bytes) for kind in kinds if size_bytes]
+        if sorted(seen.get(position, [])) != expected:
+            wrong.append(f"{form}: {seen.get(position)}, not {expected}")
+    assert wrong == []
+
+
+def test_libraries_are_looked_for_and_their_lack_is_told(
+    compile_c: Callable[..., Path], foretrace: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    program = compile_c("int main(void) { return 3; }", target="aarch64")
+    (tmp_path / "empty").mkdir()
+    arguments = ("trace", "-o", tmp_path / "x.sig", "--", program)
+    assert foretrace(*arguments).returncode == 3
+    (tmp_path / "x.sig").unlink()
+    result = foretrace(*arguments, env=os.environ | {"QEMU_LD_PREFIX": str(tmp_path / "empty")})
+    assert result.returncode == 71
+    assert len(result.stderr.splitlines()) == 1
+    assert "needs /lib/ld-linux-aarch64.so.1, which QEMU_LD_PREFIX" in result.stderr
+    moved = tmp_path / "moved"
+    data = program.read_bytes()
+    moved.write_bytes(data.replace(b"/lib/ld-linux-aarch64.so.1", b"/lib/ld-linux-nowhere.so.1"))
+    moved.chmod(0o755)
+    result = foretrace("trace", "-o", tmp_path / "x.sig", "--", moved)
+    assert result.returncode == 71
+    assert "which is not on this machine; on Debian or Ubuntu: apt install libc6-arm64-cross" in result.stderr
+    assert "QEMU_LD_PREFIX" in result.stderr
+
+
+@pytest.mark.parametrize("at", [32, 54])
+def test_damaged_headers_are_refused(
+    at: int, compile_c: Callable[..., Path], foretrace: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    data = bytearray(compile_c("int main(void) { return 3; }", target="aarch64").read_bytes())
+    data[at : at + 2] = b"\xff\xff"
+    damaged = tmp_path / "damaged"
+    damaged.write_bytes(data)
+    damaged.chmod(0o755)
+    result = foretrace("trace", "-o", tmp_path / "x.sig", "--", damaged)
+    assert result.returncode == 71
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_program_for_sve_ends_with_the_reason(
+    compile_c: Callable[..., Path], foretrace: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    program = compile_c(LOOPS, "-O3", f"-DN={N}", "-static", "-march=armv8.2-a+sve", target="aarch64")
+    result = foretrace("trace", "-o", tmp_path / "x.sig", "--", program)
+    assert result.returncode == -signal.SIGILL
+    line = result.stderr.splitlines()[-1]
+    print(line)
+    assert "SVE and SME are left out" in line
+    assert "-march=armv8.6-a" in line
+    assert re.search(r"in (copy|main|triad) \(\S+\.c:\d+, ", line)

@@ -5,6 +5,7 @@ A processor that the engine does not emulate whole ends a program by SIGILL wher
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ _DISASSEMBLERS = {
     "aarch64": (capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN),
     "riscv64": (capstone.CS_ARCH_RISCV, capstone.CS_MODE_RISCV64 | capstone.CS_MODE_RISCVC),
 }
+_SCALABLE_REGISTER = re.compile(r"\b(z\d+\.[bhsdq]|p\d+[./]|pn?\d+\.[bhsd]|za\b|cnt[bhwd] )")
 _TRAPS = frozenset({"ud0", "ud1", "ud2", "ud2b", "udf", "unimp", "c.unimp"})
 """Instructions whose purpose is to raise SIGILL."""
 _NOISE = ("uncaught target signal", "**")
@@ -139,4 +141,8 @@ def _advice(instruction: _Instruction, guest: str, engine: str) -> str:
         return f"{engine} has no AVX-512; compile with -mno-avx512f, or for -march=x86-64-v3"
     if guest == "x86_64":
         return f"{engine} does not have this instruction; compile for -march=x86-64-v3, which it has whole"
+    if guest == "aarch64" and _SCALABLE_REGISTER.search(instruction.text):
+        return (
+            "SVE and SME are left out, as QEMU does not show what they access; compile without, as for -march=armv8.6-a"
+        )
     return f"{engine} does not have this instruction; compile for an older processor"
