@@ -415,7 +415,6 @@ def test_a_program_for_sve_ends_with_the_reason(
     result = foretrace("trace", "-o", tmp_path / "x.sig", "--", program)
     assert result.returncode == -signal.SIGILL
     line = result.stderr.splitlines()[-1]
-    print(line)
-    assert "SVE and SME are left out" in line
+    assert "SVE and SME are off" in line
     assert "-march=armv8.6-a" in line
     assert re.search(r"in (copy|main|triad) \(\S+\.c:\d+, ", line)

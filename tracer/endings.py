@@ -5,7 +5,6 @@ A processor that the engine does not emulate whole ends a program by SIGILL wher
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +29,6 @@ _DISASSEMBLERS = {
     "aarch64": (capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN),
     "riscv64": (capstone.CS_ARCH_RISCV, capstone.CS_MODE_RISCV64 | capstone.CS_MODE_RISCVC),
 }
-_SCALABLE_REGISTER = re.compile(r"\b(z\d+\.[bhsdq]|p\d+[./]|pn?\d+\.[bhsd]|za\b|cnt[bhwd] )")
 _TRAPS = frozenset({"ud0", "ud1", "ud2", "ud2b", "udf", "unimp", "c.unimp"})
 """Instructions whose purpose is to raise SIGILL."""
 _NOISE = ("uncaught target signal", "**")
@@ -41,7 +39,7 @@ _NOISE = ("uncaught target signal", "**")
 class _Instruction:
     text: str
     mnemonic: str
-    is_evex: bool
+    extension: str  # of the instruction set, if it is one that the engine leaves out
 
 
 def engine_messages(message: bytes) -> tuple[str, ...]:
@@ -103,11 +101,20 @@ def _whole(path: str, offset: int, recorded: bytes) -> bytes:
 
 
 def _decode(code: bytes, address: int, guest: str) -> _Instruction:
-    is_evex = guest == "x86_64" and code[0] == _EVEX_PREFIX
+    extension = _extension(code, guest)
     disassembler = capstone.Cs(*_DISASSEMBLERS[guest])
     for decoded in disassembler.disasm(code, address, 1):
-        return _Instruction(f"{decoded.mnemonic} {decoded.op_str}".strip(), decoded.mnemonic, is_evex)
-    return _Instruction(f"an instruction that begins with the bytes {code[:6].hex(' ')}", "", is_evex)
+        return _Instruction(f"{decoded.mnemonic} {decoded.op_str}".strip(), decoded.mnemonic, extension)
+    return _Instruction(f"an instruction that begins with the bytes {code[:6].hex(' ')}", "", extension)
+
+
+def _extension(code: bytes, guest: str) -> str:
+    if guest == "x86_64" and code[0] == _EVEX_PREFIX:
+        return "AVX-512"
+    # Arm Architecture Reference Manual for A-profile architecture (DDI 0487), section C4.1: op0 and op1.
+    word = int.from_bytes(code[:4], "little")
+    group = word >> 25 & 15
+    return "SVE" if guest == "aarch64" and (group == 2 or (group == 0 and word >> 31)) else ""
 
 
 def _place(path: str, offset: int) -> str:
@@ -137,12 +144,10 @@ def _source_line(table: LineTable, start: int, address: int) -> str:
 
 
 def _advice(instruction: _Instruction, guest: str, engine: str) -> str:
-    if instruction.is_evex:
+    if instruction.extension == "AVX-512":
         return f"{engine} has no AVX-512; compile with -mno-avx512f, or for -march=x86-64-v3"
     if guest == "x86_64":
         return f"{engine} does not have this instruction; compile for -march=x86-64-v3, which it has whole"
-    if guest == "aarch64" and _SCALABLE_REGISTER.search(instruction.text):
-        return (
-            "SVE and SME are left out, as QEMU does not show what they access; compile without, as for -march=armv8.6-a"
-        )
+    if instruction.extension == "SVE":
+        return "SVE and SME are off, as QEMU does not show what they access; compile for -march=armv8.6-a, without them"
     return f"{engine} does not have this instruction; compile for an older processor"
