@@ -11,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import compiler_for
 
+from foretrace.benchmarks import instruction_sets
 from foretrace.benchmarks.programs import SOURCES
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
 from foretrace.tracer import binary_analysis, isa
@@ -418,3 +420,30 @@ def test_a_program_for_sve_ends_with_the_reason(
     assert "SVE and SME are off" in line
     assert "-march=armv8.6-a" in line
     assert re.search(r"in (copy|main|triad) \(\S+\.c:\d+, ", line)
+
+
+def test_the_comparison_of_instruction_sets_measures_them(tmp_path: Path) -> None:
+    for target in TARGETS:
+        compiler_for(target)
+    relative = {row[2]: row for row in instruction_sets.rows(["-O2"], tmp_path, ["triad"])}
+    assert list(relative) == list(TARGETS)
+    assert relative["x86_64"][4:] == ("1.00",) * 8
+    for target in CROSS:
+        assert relative[target][9] == "1.00"  # flops
+        assert 0.7 < float(relative[target][4]) < 1.5
+
+
+# Four doubles by the vector extension: loaded, added to themselves, stored.
+VECTORS = (
+    '__asm__(".option arch, +v\\n.global _start\\n_start: la a0, buffer\\nli a1, 4\\nvsetvli a2, a1, e64, m2, ta, ma\\n'
+    "vle64.v v0, (a0)\\nvfadd.vv v2, v0, v0\\nvse64.v v2, (a0)\\nli a7, 93\\nli a0, 0\\necall\\n"
+    '.bss\\n.balign 64\\nbuffer: .zero 64\\n");'
+)
+
+
+def test_what_the_vector_extension_of_riscv_computes_is_told_to_be_unknown(compile_c: Callable[..., Path]) -> None:
+    analysis = analyse(compile_c(VECTORS, "-nostdlib", "-static", target="riscv64"), "riscv64")
+    instructions = sum(block.executions * block.instructions for block in analysis.blocks)
+    assert analysis.decoded_share == pytest.approx(1 - 4 / instructions)
+    data = [op for op in analysis.operations if op.total_bytes == 32]
+    assert [(op.is_store, op.executions, op.size_bytes) for op in data] == [(False, 4, 8), (True, 4, 8)]
