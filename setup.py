@@ -15,7 +15,7 @@ WARNINGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidd
 SIMULATORS = ["cache", "memory_feed", "memory_system", "reuse", "simulation", "statistics", "tags"]
 AGENT_PARTS = [
     *("blocks", "bytecode", "code", "conversions", "cython", "exec", "flat", "hooks", "index", "key", "list"),
-    *("markers", "numpy", "other", "record", "settrace", "sparse", "templates", "ufunc", "unseen"),
+    *("markers", "numpy", "other", "record", "search", "settrace", "sparse", "templates", "ufunc", "unseen"),
 ]
 AGENT_HEADERS = ["", "_blocks", "_bytecode", "_code", "_frames", "_hooks", "_key", "_markers", "_numpy", "_sparse"]
 

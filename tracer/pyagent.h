@@ -8,6 +8,7 @@
  *   pyagent_key.c       parsed keys of subscripts
  *   pyagent_index.c     what a subscript, take, put or add.at touches
  *   pyagent_ufunc.c     what a ufunc touches, called, reduced or accumulated
+ *   pyagent_search.c    what binary searches touch
  *   pyagent_templates.c what copies, products and searches touch
  *   pyagent_sparse.c    what SciPy's sparse matrix products touch
  *   pyagent_conversions.c what its conversions and other products touch

@@ -267,7 +267,8 @@ static void distribute(const struct counting_sort *sort, int64_t *next)
                                   .store = true};
     struct indexed_loop values = {.name = sort->name, .loads = {sort->values}, .target = sort->to_values, .at = to,
                                   .store = true};
-    struct indexed_loop advance = {.name = sort->name, .target = sort->pointers, .at = keys, .store = true};
+    struct indexed_loop advance = {.name = sort->name, .target = sort->pointers, .at = keys, .load = true,
+                                   .store = true};
     for (int64_t done = 0, count; done < sort->nonzeros; done += count) {
         count = chunk_of(done, sort->nonzeros);
         load_indices(sort->keys, done, count, 1, keys);
@@ -355,16 +356,26 @@ static bool expandptr(const struct agent_call *call)
     return true;
 }
 
-/* csr_has_sorted_indices, csr_has_canonical_format(n_row, Ap, Aj): to the end if the answer is yes. */
+/* csr_has_sorted_indices, csr_has_canonical_format(n_row, Ap, Aj): up to the first two indices that are out of order. */
 static bool has_format(const struct agent_call *call)
 {
     struct arguments args;
-    int64_t answer;
-    if (!parse(call, 1, 2, &args) || !sparse_integer_argument(call->result, &answer) || !answer ||
+    if (!parse(call, 1, 2, &args) || !np_is_integer(args.a[1]) ||
         !pointers_within(args.a[0], args.n[0], np_size(args.a[1])))
         return false;
-    write_pass(args.name, args.a[0], 0, args.n[0] + 1, true, false);
-    write_pass(args.name, args.a[1], 0, sparse_integer_at(args.a[0], args.n[0]), true, false);
+    const bool strictly = strstr(args.name, "canonical") != NULL;
+    int64_t row = 0, end = 0;
+    bool ordered = true;
+    for (; row < args.n[0] && ordered; row++) {
+        end = sparse_integer_at(args.a[0], row + 1);
+        for (int64_t n = sparse_integer_at(args.a[0], row) + 1; n < end && ordered; n++) {
+            int64_t before = sparse_integer_at(args.a[1], n - 1), here = sparse_integer_at(args.a[1], n);
+            ordered = strictly ? before < here : before <= here;
+            end = ordered ? end : n + 1;
+        }
+    }
+    write_pass(args.name, args.a[0], 0, row + 1, true, false);
+    write_pass(args.name, args.a[1], 0, end, true, false);
     return true;
 }
 

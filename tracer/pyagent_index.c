@@ -236,6 +236,66 @@ bool np_masked_copy(const char *name, const struct np_array *to, const struct np
     return true;
 }
 
+/* The elements of a mask's chunk that are `chosen`, as offsets from the mask's first element. */
+static int64_t choose(const struct np_array *mask, int64_t done, int64_t count, bool chosen, int64_t item_bytes,
+                      int64_t *offsets)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < count; i++)
+        if ((mask->data[done + i] != 0) == chosen)
+            offsets[n++] = (done + i) * item_bytes;
+    return n;
+}
+
+bool np_where(const char *name, const struct np_array *mask, const struct np_array *if_true,
+              const struct np_array *if_false, const struct np_array *result)
+{
+    const struct np_array *from[] = {if_false, if_true};
+    const int64_t size = np_size(mask), one = 1, bytes = np_item_bytes(result);
+    bool continued[] = {false, false};
+    if (mask->dtype->kind != 'b' || !same_layout(mask, result))
+        return false;
+    for (int k = 0; k < 2; k++)
+        if (from[k] && !same_layout(mask, from[k]))
+            return false;
+    for (int64_t done = 0; done < size; done += MASK_CHUNK) {
+        int64_t count = size - done < MASK_CHUNK ? size - done : MASK_CHUNK;
+        struct agent_bulk bulk;
+        agent_bulk_begin(&bulk, name, 1, &count);
+        bulk.continued = done > 0;
+        agent_bulk_add(&bulk, mask->data + done, &one, 1, false);
+        agent_bulk_add(&bulk, result->data + done * bytes, &bytes, bytes, true);
+        agent_bulk_write(&bulk, NULL);
+        for (int k = 1; k >= 0; k--) {
+            struct chosen chosen = {.index = {next_chosen}};
+            int64_t n = from[k] ? choose(mask, done, count, k, np_item_bytes(from[k]), chosen.offsets) : 0;
+            agent_bulk_begin(&bulk, name, 1, &n);
+            bulk.continued = continued[k];
+            if (n)
+                agent_bulk_add_indexed(&bulk, from[k]->data, np_item_bytes(from[k]), false);
+            agent_bulk_write(&bulk, &chosen.index);
+            continued[k] |= n > 0;
+        }
+    }
+    return true;
+}
+
+bool np_select_flat(const char *name, const struct np_array *array, const struct np_array *mask,
+                    const struct np_array *other, bool store)
+{
+    if (mask->dtype->kind != 'b' || mask->nd == 0 || !same_layout(mask, array) || !(mask->flags & NP_C_CONTIGUOUS) ||
+        (other && other->nd != 1))
+        return false;
+    struct masked m = {.name = name, .item_bytes = np_item_bytes(array), .store = store};
+    if (other) {
+        m.other = other->data;
+        m.other_bytes = np_item_bytes(other);
+        m.other_stride = other->strides[0];
+    }
+    write_masked(&m, mask, array);
+    return true;
+}
+
 /* ---- subscripts ------------------------------------------------------------------------------------------------- */
 
 /* a[i] of a vector. */

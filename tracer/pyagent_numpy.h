@@ -160,8 +160,17 @@ bool np_update_at(const char *name, const struct np_array *array, PyObject *key,
 bool np_masked_copy(const char *name, const struct np_array *to, const struct np_array *from,
                     const struct np_array *mask);
 
+/* where(mask, if_true, if_false): each element is read of one of the two, either of which may be NULL. */
+bool np_where(const char *name, const struct np_array *mask, const struct np_array *if_true,
+              const struct np_array *if_false, const struct np_array *result);
+
+/* Copies between the elements that a mask picks, in C order, and consecutive ones of a vector. */
+bool np_select_flat(const char *name, const struct np_array *array, const struct np_array *mask,
+                    const struct np_array *other, bool store);
+
 void np_take(const struct agent_call *call);
 void np_put(const struct agent_call *call);
+void np_searchsorted(const struct agent_call *call);
 void np_bincount(const struct agent_call *call);
 
 /* ---- SciPy (pyagent_sparse.c) ------------------------------------------------------------------------------------ */

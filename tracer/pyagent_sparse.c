@@ -68,6 +68,7 @@ static void write_major(struct product *p, int64_t from, int64_t count)
     struct agent_bulk bulk;
     agent_bulk_begin(&bulk, p->name, 1, &count);
     bulk.continued = p->continued_major;
+    add_run(&bulk, p->pointers, from, false);
     add_run(&bulk, p->pointers, from + 1, false);
     if (p->n_vectors == 1)
         add_run(&bulk, p->by_column ? p->x : p->y, from, false);

@@ -2,7 +2,8 @@
  *
  * A template says "one pass" where an operation reads its inputs and writes its output in an order or number of its own
  * (sorting, searching): each array once, and the call is counted as unseen. Matrix products are an exception: BLAS blocks
- * them so that one pass over each matrix is what they cost below the caches, and their flops are exact.
+ * them so that one pass over each factor is what they cost below the caches; the result is cleared, then loaded and stored
+ * for each block of terms. Their flops are exact.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -73,12 +74,29 @@ void np_one_pass(const char *name, PyObject *const *inputs, Py_ssize_t n_inputs,
         np_copy(name, (struct np_array *)output, NULL);
 }
 
+/* BLAS sums this many terms at a time into each element of a product (OpenBLAS: DGEMM_DEFAULT_Q of Haswell). */
+#define PRODUCT_BLOCK 256
+
 /* ---- products --------------------------------------------------------------------------------------------------- */
 
 static void set_product_cost(struct agent_bulk *bulk, char kind, int64_t terms)
 {
     bulk->flops = (uint32_t)(terms * (kind == 'f' ? 2 : kind == 'c' ? 8 : 0));
     bulk->int_ops = (uint32_t)(kind == 'f' || kind == 'c' ? 0 : terms * 2);
+}
+
+/* What a product does to its result once it is cleared. */
+static void add_product_terms(const char *name, const struct np_array *result, int64_t summed)
+{
+    struct agent_bulk bulk;
+    for (int64_t done = 0; done < summed; done += PRODUCT_BLOCK) {
+        np_bulk_begin(&bulk, name, result);
+        np_bulk_add(&bulk, result, false);
+        np_bulk_add(&bulk, result, true);
+        agent_bulk_order(&bulk);
+        bulk.continued = done > 0;
+        agent_bulk_write(&bulk, NULL);
+    }
 }
 
 /* A vector times a vector or a matrix, whose sums run over a's last axis and b's last but one (or only). */
@@ -104,8 +122,10 @@ static bool vector_product(const char *name, const struct np_array *a, const str
     agent_bulk_add(&bulk, b->data, b_strides, np_item_bytes(b), false);
     agent_bulk_order(&bulk);
     agent_bulk_write(&bulk, NULL);
-    if (result)
+    if (result) {
         np_copy(name, result, NULL);
+        add_product_terms(name, result, 1);
+    }
     return true;
 }
 
@@ -125,10 +145,12 @@ void np_product(const char *name, const struct np_array *a, const struct np_arra
         agent_unseen();
         return;
     }
-    set_product_cost(&bulk, result->dtype->kind, a->dimensions[a->nd - 1]);
+    const int64_t summed = a->dimensions[a->nd - 1];
+    set_product_cost(&bulk, result->dtype->kind, summed);
     np_bulk_add(&bulk, result, true);
     agent_bulk_order(&bulk);
     agent_bulk_write(&bulk, NULL);
+    add_product_terms(name, result, summed);
 }
 
 static void product_of(const struct agent_call *call, PyObject *a, PyObject *b)
@@ -338,25 +360,68 @@ static void nonzero_method(const struct agent_call *call)
     collect_nonzero(call->name, (struct np_array *)call->self, call->result);
 }
 
-/* where(condition[, x, y]): both x and y are taken to be read everywhere. */
+/* where(condition[, x, y]) */
 static void where_function(const struct agent_call *call)
 {
-    const struct np_array *result = np_as_array(call->result);
+    const struct np_array *result = np_as_array(call->result), *mask = np_as_array(agent_argument(call, 0, "condition"));
     struct agent_bulk bulk;
-    if (call->n_args == 1 && np_is_array(call->args[0])) {
-        collect_nonzero(call->name, (struct np_array *)call->args[0], call->result);
+    if (call->n_args == 1 && mask) {
+        collect_nonzero(call->name, mask, call->result);
         return;
     }
+    if (call->n_args == 3 && result && mask &&
+        np_where(call->name, mask, np_as_array(call->args[1]), np_as_array(call->args[2]), result))
+        return;
+    agent_unseen(); /* of other layouts, x and y are taken to be read everywhere */
     bool fits = call->n_args == 3 && result && np_bulk_begin(&bulk, call->name, result);
     for (Py_ssize_t i = 0; fits && i < 3; i++)
         if (np_is_array(call->args[i]))
             fits = np_bulk_add(&bulk, (struct np_array *)call->args[i], false);
-    if (!fits || !np_bulk_add(&bulk, result, true)) {
-        agent_unseen();
+    if (!fits || !np_bulk_add(&bulk, result, true))
         return;
-    }
     agent_bulk_order(&bulk);
     agent_bulk_write(&bulk, NULL);
+}
+
+/* _place(array, mask, values): values[0], values[1], ... where the mask is set */
+static void place_function(const struct agent_call *call)
+{
+    const struct np_array *array = np_as_array(agent_argument(call, 0, "arr"));
+    const struct np_array *mask = np_as_array(agent_argument(call, 1, "mask"));
+    const struct np_array *values = np_as_array(agent_argument(call, 2, "vals"));
+    if (array && mask && values && values->nd == 1 && np_size(values) >= np_size(array) &&
+        np_select_flat(call->name, array, mask, values, true))
+        return;
+    np_one_pass(call->name, call->args, call->n_args, array ? (PyObject *)array : NULL);
+    agent_unseen(); /* fewer values start again, which depends on how often the mask is set */
+}
+
+/* a.compress(condition, axis=None, out=None) of a vector: counts, then collects. */
+static void compress_method(const struct agent_call *call)
+{
+    const struct np_array *array = np_as_array(call->self), *result = np_as_array(call->result);
+    const struct np_array *mask = np_as_array(agent_argument(call, 0, "condition"));
+    if (array && mask && result && array->nd == 1 && mask->nd == 1 && mask->dimensions[0] == array->dimensions[0] &&
+        mask->dtype->kind == 'b') {
+        np_read(call->name, mask);
+        if (np_select_flat(call->name, array, mask, result, false))
+            return;
+    }
+    np_one_pass(call->name, &call->self, 1, NULL);
+    np_one_pass(call->name, call->args, call->n_args, call->result);
+    agent_unseen();
+}
+
+/* a.repeat(repeats, axis=None): each element of the flat array is read for each of its copies, which follow each other. */
+static void repeat_method(const struct agent_call *call)
+{
+    const struct np_array *array = np_as_array(call->self), *result = np_as_array(call->result);
+    PyObject *axis = agent_argument(call, 1, "axis");
+    np_one_pass(call->name, call->args, call->n_args, NULL);
+    if (array && result && (array->nd == 1 || ((!axis || axis == Py_None) && array->flags & NP_C_CONTIGUOUS)))
+        np_one_pass(call->name, &call->self, 1, call->result);
+    else
+        agent_unseen();
 }
 
 /* a.item(), a.item(i), a.item(i, j, ...) */
@@ -412,14 +477,14 @@ static const struct entry array_methods[] = {
     {"numpy.ndarray.argmax", read_method},         {"numpy.ndarray.argmin", read_method},
     {"numpy.ndarray.argpartition", one_pass_method}, {"numpy.ndarray.argsort", one_pass_method},
     {"numpy.ndarray.astype", copy_method},         {"numpy.ndarray.byteswap", byteswap_method},
-    {"numpy.ndarray.choose", one_pass_method},     {"numpy.ndarray.compress", one_pass_method},
+    {"numpy.ndarray.choose", one_pass_method},     {"numpy.ndarray.compress", compress_method},
     {"numpy.ndarray.copy", copy_method},           {"numpy.ndarray.__copy__", copy_method},
     {"numpy.ndarray.dot", dot_method},             {"numpy.ndarray.fill", fill_method},
     {"numpy.ndarray.flatten", copy_method},        {"numpy.ndarray.item", item_method},
     {"numpy.ndarray.nonzero", nonzero_method},     {"numpy.ndarray.partition", one_pass_in_place},
     {"numpy.ndarray.put", np_put},                 {"numpy.ndarray.ravel", copy_method},
-    {"numpy.ndarray.repeat", one_pass_method},     {"numpy.ndarray.reshape", copy_method},
-    {"numpy.ndarray.searchsorted", one_pass_method}, {"numpy.ndarray.sort", one_pass_in_place},
+    {"numpy.ndarray.repeat", repeat_method},     {"numpy.ndarray.reshape", copy_method},
+    {"numpy.ndarray.searchsorted", np_searchsorted}, {"numpy.ndarray.sort", one_pass_in_place},
     {"numpy.ndarray.take", np_take},               {"numpy.ndarray.tobytes", read_method},
     {"numpy.ndarray.tolist", read_method},         {"numpy.ndarray.trace", one_pass_method},
     {"numpy.ndarray.__array__", copy_method},      {"numpy.ndarray.__deepcopy__", copy_method},
@@ -446,7 +511,7 @@ static const struct entry functions[] = {
     {"numpy.inner", inner_function},       {"numpy.interp", one_pass_function},
     {"numpy.lexsort", one_pass_function},  {"numpy.packbits", one_pass_function},
     {"numpy.putmask", putmask_function},   {"numpy.unpackbits", one_pass_function},
-    {"numpy._place", one_pass_function},   {"numpy.vdot", inner_function},
+    {"numpy._place", place_function},   {"numpy.vdot", inner_function},
     {"numpy.where", where_function},       {"numpy._monotonicity", monotonicity_function},
     {"numpy.fromfile", fill_result},
 };

@@ -301,17 +301,51 @@ void np_ufunc_accumulate(const struct agent_call *call)
     agent_bulk_write(&rest, NULL);
 }
 
-/* reduceat(array, indices, axis=0): each index starts a sum; together they pass over the array once. */
+/* The least of a vector of indices that do not go down, -1 if they do. */
+static int64_t first_of_rising(const struct np_array *indices)
+{
+    int64_t last = -1, first = -1;
+    for (int64_t i = 0; i < indices->dimensions[0]; i++) {
+        int64_t index = np_load_integer(indices->data + i * indices->strides[0], np_item_bytes(indices),
+                                        indices->dtype->kind);
+        if (index < last)
+            return -1;
+        first = i == 0 ? index : first;
+        last = index;
+    }
+    return first;
+}
+
+/* reduceat(array, indices, axis=0): each index starts a sum. Rising indices pass over a vector once, from the first on,
+ * and are read thrice: to be checked, and as the beginning and the end of a sum. */
 void np_ufunc_reduceat(const struct agent_call *call)
 {
     const char *name;
     struct np_cost cost;
     const struct np_array *array = method_array(call, NP_REDUCEAT, &name, &cost), *result = np_as_array(call->result);
+    const struct np_array *indices = np_as_array(agent_argument(call, 1, "indices"));
+    struct agent_bulk bulk;
     if (!array)
         return;
-    PyObject *inputs[] = {(PyObject *)array, agent_argument(call, 1, "indices")};
-    np_one_pass(name, inputs, 2, (PyObject *)result);
-    agent_unseen(); /* indices that go down make sums of one element */
+    int64_t first = array->nd == 1 && indices && indices->nd == 1 && np_is_integer(indices) && result
+                        ? first_of_rising(indices) : -1;
+    if (first < 0 || first >= array->dimensions[0]) {
+        PyObject *inputs[] = {(PyObject *)array, agent_argument(call, 1, "indices")};
+        np_one_pass(name, inputs, 2, (PyObject *)result);
+        agent_unseen(); /* indices that go down make sums of one element */
+        return;
+    }
+    const int64_t n_sums = indices->dimensions[0], n_summed = array->dimensions[0] - first;
+    np_read(name, indices);
+    agent_bulk_begin(&bulk, name, 1, &n_sums);
+    for (int i = 0; i < 2; i++)
+        agent_bulk_add(&bulk, indices->data, indices->strides, np_item_bytes(indices), false);
+    agent_bulk_add(&bulk, result->data, result->strides, np_item_bytes(result), true);
+    agent_bulk_write(&bulk, NULL);
+    agent_bulk_begin(&bulk, name, 1, &n_summed);
+    set_cost(&bulk, cost, array->dtype->kind);
+    agent_bulk_add(&bulk, array->data + first * array->strides[0], array->strides, np_item_bytes(array), false);
+    agent_bulk_write(&bulk, NULL);
 }
 
 void np_ufunc_outer(const struct agent_call *call)

@@ -1,0 +1,161 @@
+"""What array operations touch, seen twice: by the Python agent's templates, and in the machine code of the libraries.
+
+The same program runs under the agent and, as a compiled program, under QEMU. Its arrays lie in an arena at a fixed
+address, so that accesses to them can be told from all others; a store to a marker begins each operation.
+
+Valgrind's lackey would be a third pair of eyes, but writes a line for each of some billion instructions of the imports
+before the first operation: about an hour for what takes QEMU seconds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
+from foretrace.tracer.binary import QemuEngine
+from foretrace.tracer.python_program import PythonEngine
+from foretrace.tracer.session import Engine, Session
+
+ARENA, ARENA_BYTES = 0x2000_0000_0000, 64 << 20
+MARKER_BYTES = 4096
+LINE_BYTES = 64
+
+PRELUDE = f"""\
+import ctypes, sys
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+assert libc.mmap({ARENA}, {ARENA_BYTES}, 3, 0x32, -1, 0) == {ARENA}
+import numpy as np
+arena = np.frombuffer((ctypes.c_char * {ARENA_BYTES}).from_address({ARENA}), np.uint8)
+marker = arena[:{MARKER_BYTES}].view(np.float64)
+taken = {MARKER_BYTES}
+names = open(sys.argv[1], "w")
+def put(name, values):
+    global taken
+    values = np.asarray(values)
+    where = arena[taken : taken + values.nbytes].view(values.dtype).reshape(values.shape)
+    where[...] = values
+    names.write(f"{{name}} {{taken + {ARENA}}} {{values.nbytes}}\\n")
+    taken += -(-values.nbytes // 4096) * 4096 + 4096
+    return where
+"""
+
+_ACCESS = np.dtype([("address", "<u8"), ("op", "<u4"), ("size", "<u2"), ("flags", "<u2")])
+_RUN_ACCESS = np.dtype([("op", "<u4"), ("word", "<u4"), ("size", "<u2"), ("flags", "<u2")])
+
+
+class _Run(ctypes.Structure):
+    _fields_ = [("words", ctypes.c_void_p), ("mask", ctypes.c_uint64), ("period", ctypes.c_size_t)]
+    _fields_ += [("iterations", ctypes.c_size_t), ("num_accesses", ctypes.c_size_t), ("accesses", ctypes.c_void_p)]
+
+
+_FEED = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+_FEED_RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Run))
+
+
+class _Sink(ctypes.Structure):
+    _fields_ = [("simulator", ctypes.c_void_p), ("feed", _FEED), ("feed_run", _FEED_RUN)]
+    _fields_ += [("later_members", ctypes.c_uint64 * 8)]
+
+
+def _view(address: int, dtype: np.dtype[np.void] | type, count: int) -> np.ndarray:
+    size = np.dtype(dtype).itemsize * count
+    return np.frombuffer((ctypes.c_char * size).from_address(address), dtype)
+
+
+class _Recorder:
+    """A sink that keeps the accesses to the arena."""
+
+    def __init__(self) -> None:
+        self.kept: list[np.ndarray] = []
+        self._sink = _Sink(None, _FEED(self._feed), _FEED_RUN(self._feed_run))
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        self._name = b"foretrace.cache_sim.sink"
+        self.capsule = new(ctypes.addressof(self._sink), self._name, None)
+
+    def _keep(self, accesses: np.ndarray) -> int:
+        inside = accesses["address"] - np.uint64(ARENA) < ARENA_BYTES
+        if inside.any():
+            self.kept.append(accesses[inside])
+        return 0
+
+    def _feed(self, _simulator: int, batch: int, length: int) -> int:
+        return self._keep(_view(batch, _ACCESS, length))
+
+    def _feed_run(self, _simulator: int, run: ctypes._Pointer[_Run]) -> int:
+        facts = run.contents
+        each = _view(facts.accesses, _RUN_ACCESS, facts.num_accesses)
+        words = _view(facts.words, np.uint64, facts.period * (facts.iterations - 1) + int(each["word"].max()) + 1)
+        accesses = np.zeros((facts.iterations, facts.num_accesses), _ACCESS)
+        at = np.arange(facts.iterations)[:, None] * facts.period + each["word"][None, :]
+        accesses["address"] = words[at] & np.uint64(facts.mask)
+        for field in ("size", "flags"):
+            accesses[field] = each[field]
+        return self._keep(accesses.ravel())
+
+
+@dataclass(frozen=True)
+class Touched:
+    """What one operation did to one array: loads and stores in order, as (address from the array's start, bytes)."""
+
+    loads: list[tuple[int, int]]
+    stores: list[tuple[int, int]]
+
+    @staticmethod
+    def bytes_of(accesses: Sequence[tuple[int, int]]) -> set[int]:
+        """Each byte touched."""
+        return {byte for address, size in accesses for byte in range(address, address + size)}
+
+    @staticmethod
+    def lines_of(accesses: Sequence[tuple[int, int]]) -> set[int]:
+        """Each cache line touched."""
+        return {line for a, size in accesses for line in range(a // LINE_BYTES, (a + size - 1) // LINE_BYTES + 1)}
+
+
+def _run(engine: Engine) -> np.ndarray:
+    recorder = _Recorder()
+    recording = Session(engine, [DEFAULT_HIERARCHY], tee=lambda _: recorder.capsule).run()
+    assert recording.problem == ""
+    assert recording.ending.exit_code == 0
+    return np.concatenate(recorder.kept)
+
+
+def _by_operation(accesses: np.ndarray, arrays: dict[str, tuple[int, int]], count: int) -> list[dict[str, Touched]]:
+    markers = np.flatnonzero((accesses["address"] < ARENA + MARKER_BYTES) & (accesses["flags"] == 1))
+    assert accesses["address"][markers].tolist() == [ARENA + 8 * k for k in range(count + 1)]
+    found = []
+    for begin, end in itertools.pairwise(markers):
+        part = accesses[begin + 1 : end]
+        touched = {}
+        for name, (first, size) in arrays.items():
+            own = part[(part["address"] >= first) & (part["address"] < first + size)]
+            both = [[(int(a) - first, int(s)) for a, s in own[own["flags"] == store][["address", "size"]].tolist()]
+                    for store in (0, 1)]  # fmt: skip
+            if both[0] or both[1]:
+                touched[name] = Touched(*both)
+        found.append(touched)
+    return found
+
+
+def compare(
+    directory: Path, set_up: str, statements: Sequence[str]
+) -> list[tuple[dict[str, Touched], dict[str, Touched]]]:
+    """For each statement, what it did to each array in the arena: (as the agent says, as the machine code did)."""
+    marked = "".join(f"marker[{k}] = 1.0\n{text}\n" for k, text in enumerate(statements))
+    script, names = directory / "operations.py", directory / "names"
+    script.write_text(f"{PRELUDE}{set_up}\n{marked}marker[{len(statements)}] = 1.0\n")
+    agent = _run(PythonEngine(str(script), [str(names)], is_module=False))
+    arrays = {n: (int(first), int(size)) for n, first, size in map(str.split, names.read_text().splitlines())}
+    machine = _run(QemuEngine([sys.executable, str(script), str(names)]))
+    said = _by_operation(agent, arrays, len(statements))
+    did = _by_operation(machine, arrays, len(statements))
+    return list(zip(said, did, strict=True))
