@@ -12,7 +12,17 @@ from setuptools.command.build_ext import build_ext
 
 WARNINGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
 
-SIMULATORS = ["cache", "memory_feed", "memory_system", "reuse", "simulation", "statistics", "tags"]
+SIMULATORS = [
+    "cache",
+    "memory_feed",
+    "memory_system",
+    "recency",
+    "reuse",
+    "set_order",
+    "simulation",
+    "statistics",
+    "tags",
+]
 AGENT_PARTS = [
     *("blocks", "bytecode", "code", "conversions", "cython", "exec", "flat", "hooks", "index", "key", "list"),
     *("markers", "numpy", "other", "record", "search", "settrace", "sparse", "templates", "ufunc", "unseen"),

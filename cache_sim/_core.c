@@ -223,24 +223,41 @@ static bool add_systems(Simulator *self, PyObject *systems)
     return good;
 }
 
+static bool read_reuse_options(PyObject *item, struct ft_reuse_options *options)
+{
+    unsigned first_class_shift, class_shift, burst_shift;
+    unsigned long long burst, warm, exact;
+    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "IIIKKK", &first_class_shift, &class_shift, &burst_shift, &burst,
+                                                  &warm, &exact)) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "reuse must be a tuple of six numbers, or None");
+        return false;
+    }
+    *options = (struct ft_reuse_options){first_class_shift, class_shift, burst_shift, burst, warm, exact};
+    if (first_class_shift <= class_shift && class_shift <= FT_REUSE_MAX_CLASS_SHIFT &&
+        burst_shift <= FT_REUSE_MAX_BURST_SHIFT && burst && burst < UINT64_C(1) << 32 && warm < UINT64_C(1) << 32 && exact)
+        return true;
+    PyErr_SetString(PyExc_ValueError, "reuse has a number out of range");
+    return false;
+}
+
 PyDoc_STRVAR(simulator_doc,
-             "Simulator(levels, systems, reuse_line_shift, reuse_rate_shift)\n--\n\n"
+             "Simulator(levels, systems, reuse)\n--\n\n"
              "levels: list of (num_sets, ways, line_shift, index of the parent or -1), parents first.\n"
              "systems: list of (number of levels, has instruction cache, number of TLBs, cores, seed, parts); a part is\n"
              "(num_sets, ways, shift, replacement, inclusion, prefetch, degree, victim lines, is write-through,\n"
              "does not allocate, is shared), with numbers as in memory_system.h.\n"
-             "Reuse distances are sampled at a rate of 2**-reuse_rate_shift, or not at all if it is negative.");
+             "reuse: the fields of struct ft_reuse_options, or None for no reuse distances.");
 
 static PyObject *simulator_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"levels", "systems", "reuse_line_shift", "reuse_rate_shift", NULL};
-    PyObject *levels, *systems;
-    int line_shift, rate_shift;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!ii", names, &PyList_Type, &levels, &PyList_Type, &systems,
-                                     &line_shift, &rate_shift))
+    static char *names[] = {"levels", "systems", "reuse", NULL};
+    PyObject *levels, *systems, *reuse;
+    struct ft_reuse_options options;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O", names, &PyList_Type, &levels, &PyList_Type, &systems,
+                                     &reuse) ||
+        (reuse != Py_None && !read_reuse_options(reuse, &options)))
         return NULL;
-    if (line_shift < 0 || line_shift > 31 || rate_shift > (int)FT_REUSE_MAX_RATE_SHIFT)
-        return PyErr_Format(PyExc_ValueError, "reuse_line_shift or reuse_rate_shift is out of range");
     Simulator *self = (Simulator *)type->tp_alloc(type, 0);
     if (!self)
         return NULL;
@@ -250,9 +267,9 @@ static PyObject *simulator_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         self->lock = PyThread_allocate_lock();
         self->statistics = ft_statistics_new();
         self->cache = ft_cache_new(geometry, self->num_levels);
-        self->reuse = rate_shift < 0 ? NULL : ft_reuse_new((unsigned)line_shift, (unsigned)rate_shift);
+        self->reuse = reuse == Py_None ? NULL : ft_reuse_new(&options);
         PyMem_Free(geometry);
-        bool complete = self->lock && self->statistics && self->cache && (self->reuse || rate_shift < 0);
+        bool complete = self->lock && self->statistics && self->cache && (self->reuse || reuse == Py_None);
         self->simulation = ft_simulation_new(self->statistics, self->cache, self->reuse);
         if (!complete || !self->simulation)
             PyErr_NoMemory();
@@ -415,9 +432,9 @@ static PyObject *simulator_set_thread(PyObject *object, PyObject *number)
     Py_RETURN_NONE;
 }
 
-static PyObject *reuse_counts(const struct ft_reuse *reuse)
+static PyObject *reuse_counts(struct ft_reuse *reuse)
 {
-    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(ft_reuse_num_counts(reuse) *
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(ft_reuse_finish(reuse) *
                                                                   sizeof(struct ft_reuse_count)));
     if (!bytes)
         return NULL;
@@ -429,8 +446,8 @@ static PyObject *reuse_counts(const struct ft_reuse *reuse)
 }
 
 PyDoc_STRVAR(reuse_doc, "reuse()\n--\n\n"
-                        "(rate_shift, sampled_lines, counts) or None; counts are records of uint32 operation, uint32 bin,\n"
-                        "uint64 accesses, in no order.");
+                        "None, or the fields of struct ft_reuse_summary and, as bytes: records of struct ft_reuse_count in no\n"
+                        "order; uint64 [operations, 2] of ft_reuse_executions; struct ft_reuse_variances; ft_reuse_groups.");
 
 static PyObject *simulator_reuse(PyObject *object, PyObject *Py_UNUSED(args))
 {
@@ -439,20 +456,29 @@ static PyObject *simulator_reuse(PyObject *object, PyObject *Py_UNUSED(args))
         Py_RETURN_NONE;
     if (!lock_results(self))
         return NULL;
-    unsigned rate_shift = ft_reuse_rate_shift(self->reuse);
-    size_t sampled_lines = ft_reuse_sampled_lines(self->reuse);
-    PyObject *counts = reuse_counts(self->reuse);
+    struct ft_reuse_summary all = ft_reuse_summary(self->reuse);
+    PyObject *counts = reuse_counts(self->reuse), *result = NULL;
+    const void *executions = ft_reuse_executions(self->reuse);
+    if (counts)
+        result = Py_BuildValue("KKKIINy#y#y#", (unsigned long long)all.accesses, (unsigned long long)all.burst_accesses,
+                               (unsigned long long)all.bursts, (unsigned)all.class_shift, (unsigned)all.known_blocks,
+                               counts, executions ? (const char *)executions : "",
+                               (Py_ssize_t)(ft_reuse_operations(self->reuse) * 2 * sizeof(uint64_t)),
+                               (const char *)ft_reuse_variances(self->reuse),
+                               (Py_ssize_t)sizeof(struct ft_reuse_variances),
+                               (const char *)ft_reuse_groups(self->reuse),
+                               (Py_ssize_t)(FT_REUSE_GROUPS * sizeof(ft_reuse_group)));
     PyThread_release_lock(self->lock);
-    return counts ? Py_BuildValue("InN", rate_shift, (Py_ssize_t)sampled_lines, counts) : NULL;
+    return result;
 }
 
-PyDoc_STRVAR(bin_edges_doc, "reuse_bin_edges()\n--\n\nLower edge of each bin in lines, inf for first touches.");
+PyDoc_STRVAR(bin_edges_doc, "reuse_bin_edges()\n--\n\nLower edge of each bin in lines; inf for the last, beyond all others.");
 
 static PyObject *reuse_bin_edges(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
 {
     PyObject *edges = PyTuple_New(FT_REUSE_BINS);
     for (unsigned bin = 0; edges && bin < FT_REUSE_BINS; bin++) {
-        PyObject *edge = PyFloat_FromDouble(bin == FT_REUSE_FIRST_TOUCH ? Py_HUGE_VAL : (double)ft_reuse_bin_edge(bin));
+        PyObject *edge = PyFloat_FromDouble(bin == FT_REUSE_BEYOND ? Py_HUGE_VAL : (double)ft_reuse_bin_edge(bin));
         if (edge)
             PyTuple_SET_ITEM(edges, (Py_ssize_t)bin, edge);
         else

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -97,19 +98,24 @@ def statistics(accesses: Iterable[Access], num_operations: int) -> list[dict[str
     return [operation.totals() for operation in operations]
 
 
-def reuse_distances(accesses: Sequence[Access], line_bytes: int) -> list[int | None]:
-    """Distinct lines touched since the line of each access was touched last; None for a first touch.
+def set_distances(accesses: Sequence[Access], line_bytes: int, num_sets: int) -> list[int | None]:
+    """Distinct lines of its set touched since the line of each access was touched last; None for a first touch.
 
-    An access of several lines touches them in ascending order, and has the distance of the last.
+    An access of several lines touches them in ascending order, and has the largest of the distances of those in its
+    last 256 bytes.
     """
     distances: list[int | None] = []
-    recent: list[int] = []
+    recent: dict[int, list[int]] = {}
     for access in accesses:
-        distance = None
+        last_block = (access.address + access.size_bytes - 1) // 256
+        largest: float = 0
         for line in access.lines(line_bytes):
-            distance = recent.index(line) if line in recent else None
-            if distance is not None:
-                del recent[distance]
-            recent.insert(0, line)
-        distances.append(distance)
+            lines = recent.setdefault(line % num_sets, [])
+            distance = lines.index(line) if line in lines else math.inf
+            if line in lines:
+                lines.remove(line)
+            lines.insert(0, line)
+            if line * line_bytes // 256 == last_block:
+                largest = max(largest, distance)
+        distances.append(None if largest == math.inf else int(largest))
     return distances

@@ -17,7 +17,12 @@ from .hierarchy import Hierarchy
 Counts = npt.NDArray[np.uint64]
 
 
-def _checked(mapping: npt.ArrayLike, num_before: int, num_after: int) -> npt.NDArray[np.intp]:
+def checked_mapping(mapping: npt.ArrayLike, num_before: int, num_after: int) -> npt.NDArray[np.intp]:
+    """The mapping as indices.
+
+    Raises:
+        ValueError: it has not `num_before` entries, or one that is not below `num_after`.
+    """
     indices = np.asarray(mapping, dtype=np.intp)
     if indices.shape != (num_before,):
         raise ValueError(f"mapping has shape {indices.shape}, must have one entry for each of {num_before} operations")
@@ -63,7 +68,7 @@ class OperationStatistics:
         Where parts are joined, nobody knows the distance from the last access of one to the first of the next: these
         accesses are classed `irregular`.
         """
-        indices = _checked(mapping, self.num_operations, num_operations)
+        indices = checked_mapping(mapping, self.num_operations, num_operations)
         used = self.executions > 0
         first = np.full(num_operations, np.iinfo(np.uint64).max)
         np.minimum.at(first, indices[used], self.first[used])
@@ -124,12 +129,12 @@ class MemoryEvents:
 
     def merged(self, mapping: npt.ArrayLike, num_operations: int) -> MemoryEvents:
         """The events of `num_operations` operations that these are parts of."""
-        indices = _checked(mapping, len(self.by_operation), num_operations)
+        indices = checked_mapping(mapping, len(self.by_operation), num_operations)
         return replace(self, by_operation=_summed(self.by_operation, indices, num_operations))
 
     def merged_blocks(self, mapping: npt.ArrayLike, num_blocks: int) -> MemoryEvents:
         """The events of `num_blocks` blocks that these are parts of. `mapping` may be longer than there are rows."""
-        indices = _checked(np.asarray(mapping)[: len(self.by_block)], len(self.by_block), num_blocks)
+        indices = checked_mapping(np.asarray(mapping)[: len(self.by_block)], len(self.by_block), num_blocks)
         return replace(self, by_block=_summed(self.by_block, indices, num_blocks))
 
 
@@ -148,7 +153,7 @@ class SimulatedHierarchy:
 
     def merged(self, mapping: npt.ArrayLike, num_operations: int) -> SimulatedHierarchy:
         """The misses of `num_operations` operations that these are parts of."""
-        indices = _checked(mapping, len(self.misses), num_operations)
+        indices = checked_mapping(mapping, len(self.misses), num_operations)
         events = None if self.events is None else self.events.merged(mapping, num_operations)
         return SimulatedHierarchy(self.hierarchy, _summed(self.misses, indices, num_operations), events)
 
@@ -156,51 +161,3 @@ class SimulatedHierarchy:
         """The same with the events of `num_blocks` blocks that those which were fetched are parts of."""
         events = None if self.events is None else self.events.merged_blocks(mapping, num_blocks)
         return replace(self, events=events)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ReuseHistograms:
-    """Reuse distances (distinct lines touched since the line's last access), sampled by line (SHARDS, FAST'15).
-
-    `operation`, `bin`, `count`: one row for each non-empty bin of an operation, sorted. `count` is the number of
-    accesses that the sampled ones stand for: each counts as 1 / (sampling rate at that moment), so that counts of one
-    operation sum, up to the sampling error, to its executions. The rate starts at 1 and falls; `sampling_rate` is the
-    last, `sampled_lines` the number of lines tracked then.
-    `bin_edges`: float64 [bins], the lower edge of each bin, in lines; bin b holds distances in [bin_edges[b],
-    bin_edges[b+1]). The last bin (edge inf) holds first touches. An access that spans lines touches them all, in
-    ascending order, and has the distance of the last.
-    """
-
-    line_bytes: int
-    sampling_rate: float
-    sampled_lines: int
-    bin_edges: npt.NDArray[np.float64]
-    operation: npt.NDArray[np.uint32]
-    bin: npt.NDArray[np.uint16]
-    count: Counts
-
-    def dense(self, num_operations: int) -> Counts:
-        """The histograms as one array: uint64 [operations, bins]."""
-        table = np.zeros((num_operations, len(self.bin_edges)), dtype=np.uint64)
-        table[self.operation, self.bin] = self.count
-        return table
-
-    def merged(self, mapping: npt.ArrayLike, num_operations: int) -> ReuseHistograms:
-        """The histograms of `num_operations` operations that these are parts of.
-
-        `mapping` must cover the largest operation that has a row.
-        """
-        indices = _checked(mapping, np.size(np.asarray(mapping)), num_operations)
-        if len(self.operation) and self.operation.max() >= len(indices):
-            raise ValueError(f"mapping has {len(indices)} entries, operation {self.operation.max()} has a histogram")
-        num_bins = len(self.bin_edges)
-        rows, row_of = np.unique(indices[self.operation] * num_bins + self.bin, return_inverse=True)
-        return ReuseHistograms(
-            line_bytes=self.line_bytes,
-            sampling_rate=self.sampling_rate,
-            sampled_lines=self.sampled_lines,
-            bin_edges=self.bin_edges,
-            operation=(rows // num_bins).astype(np.uint32),
-            bin=(rows % num_bins).astype(np.uint16),
-            count=_summed(self.count, row_of, len(rows)),
-        )

@@ -1,82 +1,122 @@
-/* SHARDS: Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST'15.
+/* Two samples of one stream, for caches whose ways are small and for those whose ways are large.
  *
- * A line is sampled if a hash of its address is at most `limit`, so all or none of its accesses are. The distance among
- * sampled lines, divided by the rate, estimates the distance among all lines. The rate only falls, always by half (so that
- * an access sampled at rate 2^-s stands for exactly 2^s accesses, and is counted as such):
- *  - on a fixed schedule from 1 to the wanted rate, so that short programs are measured exactly and long ones cheaply.
- *    The schedule looks at nothing but the number of accesses: a rule that looked at the cost would drop hot lines.
- *  - when more than MAX_LINES lines are tracked (section 3.2 of the paper, with halves for steps).
- * Lines above the new limit are forgotten. The order of those that stay, and so their distances, is not disturbed.
+ * Bursts: all accesses of a short time, from empty lists on, for ways of up to 512 KB and for small fully associative
+ * caches (set_order.c, recency.c). A burst sees conflicts as they are, wherever in a set they happen. What it cannot tell
+ * is how long ago a line was used that it sees for the first time. For that it has the other sample: a first use in a burst
+ * that is sampled there too stands for all of them, and its distance is that one's, divided by the number of sets.
  *
- * Each tracked line has a slot: slots number the sampled accesses, and a bit is set in `marked` for those that are the
- * latest of their line. A distance is the number of marks above the line's slot: bits of a word, counts of the words in its
- * group, counts of the groups. When slots run out, the marked ones are renumbered from 0, in order.
+ * Classes: all accesses to some of the 256-byte blocks modulo 1 MB, for ways from 1 MB on and for large fully associative
+ * caches. Whole sets of such ways are sampled, so that distances within a set are exact; those among all lines are scaled
+ * by the rate (Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST'15).
  *
- * Invariants
- *  - words[i] is the number of bits in marked[i], groups[i] the sum over its GROUP words; all marks are below `next_slot`.
- *  - entries[0 .. num_lines) are the tracked lines, in no order; each has its own marked slot and is in `index`.
- *  - `index` is open addressing without deletions (it is rebuilt when the limit falls), at most half full. 0 is empty, n
- *    is entries[n - 1]. `histogram` likewise; key 0 is empty.
+ * An access sampled at a rate of 1/n counts as n. Rates are chosen before what they are for is seen: from the number of
+ * accesses until then, so that short programs are measured exactly and long ones cheaply, and from the work until then,
+ * so that no program costs much. Each period of a stream (2^n bursts long) has one burst, somewhere in it. Classes only
+ * become fewer, by half each time.
+ *
+ * A burst looks at ways below 4 KB and at fully associative caches only every SPARSE-th time: they need most work.
+ *
+ * Counts are kept as changes from one way size to the next: distances only become smaller, and most are 0 soon, or remain
+ * beyond everything. `counts` is open addressing, at most half full; key 0 is empty.
  */
 #include "reuse.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH 1024u
-#define MAX_LINES (1u << 16)
-#define INDEX_BITS 17u
-#define INDEX_SIZE (1u << INDEX_BITS)
-#define NUM_SLOTS (4 * MAX_LINES)
-#define NUM_WORDS (NUM_SLOTS / 64)
-#define GROUP 64u
-#define NUM_GROUPS (NUM_WORDS / GROUP)
-#define ACCESSES_AT_FULL_RATE (UINT64_C(1) << 20)
 #define MAX_DISTANCE ((UINT64_C(1) << 44) - 1)
 #define EXACT_BINS 8u /* one distance each; above, BINS_PER_OCTAVE */
 #define BINS_PER_OCTAVE 4u
+#define PART 1024u
+#define LEAST_FAR_BYTES (UINT64_C(1) << 17) /* distances below are measured better in bursts */
+#define SPARSE 4u
+#define SPARSE_SHIFT 1u
+#define MAX_BURSTS_UNWEIGHTED 32u /* so that 32 bits hold what they count */
+#define ACCESSES_PER_WORK 32u /* one changed set for so many accesses, for bursts and for classes each */
+#define ACCESSES_PER_FAR_WORK 32u
+#define FREE_WORK (UINT64_C(1) << 23)
+#define FREE_FAR_WORK (UINT64_C(1) << 21)
+#define MRU_SETS 128u /* of 32-byte lines in the smallest way that every burst looks at */
+#define ACCESSES_PER_WORK 32u /* one changed set for so many accesses, for bursts and for classes each */
+#define ACCESSES_PER_FAR_WORK 32u
+#define FREE_WORK (UINT64_C(1) << 23)
+#define FREE_FAR_WORK (UINT64_C(1) << 21)
+#define MRU_SETS 128u /* of 32-byte lines in the smallest way that every burst looks at */
+#define SMALL_BINS 16u /* of the near ways: those of distances below FT_NEAR_DEPTH, and the last for FT_BEYOND */
+
+#define RESOLVED (1u << 16) /* in a key: changes for first uses whose distance became known */
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* An access, or one line of an access that has several: then UNCOUNTED marks all but the last. */
-#define UNCOUNTED 0x8000u
-typedef struct ft_access sample;
-
-struct entry {
-    uint64_t line;
-    uint64_t slot;
+struct bucket {
+    uint64_t key; /* 1 + (op << 17 | resolved << 16 | bin << 7 | way << 2 | size) */
+    int64_t accesses;
 };
 
-struct bucket {
-    uint64_t key; /* 1 + op * 256 + bin */
-    uint64_t accesses;
+/* What bursts count for an operation, before it is weighted; changes from way to way. Ways count from 1 here. */
+typedef int32_t near_counts[FT_LINE_SIZES][FT_NEAR_WAYS][FT_REUSE_NEAR_BINS];
+
+/* What one burst counts for all operations; `resolved` are the changes for those first uses whose distance is known. */
+struct burst_counts {
+    int32_t sets[2][FT_LINE_SIZES][FT_NEAR_WAYS][FT_REUSE_NEAR_BINS];
+    int32_t one_set[2][FT_LINE_SIZES][FT_REUSE_BINS];
+    int32_t first_uses[FT_LINE_SIZES], resolved_uses[FT_LINE_SIZES];
+};
+
+/* The same as shares of the burst's accesses, for distances from each bin's edge on. */
+struct burst_misses {
+    double sets[FT_LINE_SIZES][FT_NEAR_WAYS][FT_REUSE_NEAR_BINS];
+    double one_set[FT_LINE_SIZES][FT_REUSE_BINS];
+};
+
+enum phase { BEFORE_BURST, IN_BURST, AFTER_BURST };
+
+/* One line size of an access: its distances by way. */
+struct distances {
+    uint16_t sets[FT_LAST_WAY + 1];
+    uint64_t one_set;
+    bool is_new;
 };
 
 struct ft_reuse {
-    uint64_t limit;
-    unsigned line_shift;
-    unsigned rate_shift;
-    unsigned wanted_rate_shift;
-    uint64_t num_accesses;
-    size_t num_lines;
-    uint64_t next_slot;
-    uint64_t marked[NUM_WORDS];
-    uint8_t words[NUM_WORDS];
-    uint16_t groups[NUM_GROUPS];
-    struct entry entries[MAX_LINES];
-    uint32_t index[INDEX_SIZE];
-    struct bucket *histogram;
-    size_t histogram_size, histogram_used;
-    sample samples[2 * BATCH];
+    struct ft_reuse_options options;
+    struct ft_recency *near_lines, *far_lines;
+    struct ft_near *near;
+    struct ft_far *far;
+    uint64_t num_accesses, random_state;
+    /* bursts */
+    enum phase phase;
+    bool all_ways, is_counted;
+    uint64_t phase_end, period_end, burst_begin;
+    unsigned burst_shift, bursts_unweighted;
+    uint64_t num_bursts, burst_accesses, near_work, work_before, work_per_burst;
+    int64_t weight, sparse_weight;
+    uint64_t most_recent[FT_LINE_SIZES][MRU_SETS]; /* 1 + line, in sets of the first dense way */
+    uint16_t present[FT_MAX_BLOCKS + 1];           /* lines of a block that the burst has seen, a bit each */
+    uint64_t (*executions)[2];
+    near_counts **near_counts;
+    size_t num_operations;
+    struct burst_counts burst;
+    struct burst_misses last_burst;
+    struct ft_reuse_variances variances;
+    bool has_last[2]; /* a burst before this one, for dense and sparse ways */
+    /* classes */
+    unsigned class_shift;
+    uint64_t far_work;
+    uint8_t sampled[FT_NUM_CLASSES];
+    ft_reuse_group groups[FT_REUSE_GROUPS];
+    /* results */
+    struct bucket *counts;
+    size_t counts_size, counts_used;
+    bool failed;
 };
 
-/* Multiples of the golden ratio, modulo 1, as 64-bit fixed point. They spread consecutive lines (and rows and columns of
- * arrays) more evenly than chance would: of 512 lines in a row 32 are sampled at 1/16, give or take 1, where a hash that
- * looks random gives 32 +- 5. Lines in no order are sampled as by chance. */
-static inline uint64_t hash(uint64_t line)
+static const uint8_t near_bins[FT_NEAR_DEPTH] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  8,  9,  9,  10, 10, 11,
+                                                11, 12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15};
+
+static inline unsigned near_bin(uint16_t distance)
 {
-    return line * UINT64_C(0x9e3779b97f4a7c15);
+    return distance < FT_NEAR_DEPTH ? near_bins[distance] : FT_REUSE_NEAR_BEYOND;
 }
 
 static unsigned bin_of(uint64_t distance)
@@ -84,9 +124,19 @@ static unsigned bin_of(uint64_t distance)
     if (distance < EXACT_BINS)
         return (unsigned)distance;
     if (distance > MAX_DISTANCE)
-        distance = MAX_DISTANCE;
+        return FT_REUSE_BEYOND;
     unsigned exponent = 63u - (unsigned)__builtin_clzll(distance);
     return EXACT_BINS + (exponent - 3) * BINS_PER_OCTAVE + (unsigned)(distance >> (exponent - 2) & 3);
+}
+
+static inline unsigned wide_bin(unsigned near_bin)
+{
+    return near_bin == FT_REUSE_NEAR_BEYOND ? FT_REUSE_BEYOND : near_bin;
+}
+
+static inline unsigned far_bin(uint16_t distance)
+{
+    return distance == FT_BEYOND ? FT_REUSE_BEYOND : bin_of(distance);
 }
 
 uint64_t ft_reuse_bin_edge(unsigned bin)
@@ -97,241 +147,602 @@ uint64_t ft_reuse_bin_edge(unsigned bin)
     return (uint64_t)(BINS_PER_OCTAVE + (bin - EXACT_BINS) % BINS_PER_OCTAVE) << (exponent - 2);
 }
 
-/* ---- histogram ---------------------------------------------------------------------------------------------------- */
+/* ---- counts ------------------------------------------------------------------------------------------------------- */
 
-static struct bucket *find_bucket(struct bucket *histogram, size_t size, uint64_t key)
+static struct bucket *find_bucket(struct bucket *counts, size_t size, uint64_t key)
 {
-    size_t i = (size_t)(hash(key) >> 32) & (size - 1);
-    while (histogram[i].key && histogram[i].key != key)
+    size_t i = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (size - 1);
+    while (counts[i].key && counts[i].key != key)
         i = (i + 1) & (size - 1);
-    return &histogram[i];
+    return &counts[i];
 }
 
-static int grow_histogram(struct ft_reuse *reuse)
+static void grow_counts(struct ft_reuse *reuse)
 {
-    size_t size = reuse->histogram_size * 2;
+    size_t size = reuse->counts_size * 2;
     struct bucket *grown = calloc(size, sizeof *grown);
-    if (!grown)
-        return -1;
-    for (size_t i = 0; i < reuse->histogram_size; i++)
-        if (reuse->histogram[i].key)
-            *find_bucket(grown, size, reuse->histogram[i].key) = reuse->histogram[i];
-    free(reuse->histogram);
-    reuse->histogram = grown;
-    reuse->histogram_size = size;
-    return 0;
+    if (!grown) {
+        reuse->failed = true;
+        reuse->counts_used--; /* as long as there is one empty bucket, look-ups end */
+        return;
+    }
+    for (size_t i = 0; i < reuse->counts_size; i++)
+        if (reuse->counts[i].key)
+            *find_bucket(grown, size, reuse->counts[i].key) = reuse->counts[i];
+    free(reuse->counts);
+    reuse->counts = grown;
+    reuse->counts_size = size;
 }
 
-static int count(struct ft_reuse *reuse, const sample *taken, unsigned bin)
+static void count(struct ft_reuse *reuse, uint32_t op, unsigned size, unsigned way, unsigned bin, int64_t accesses)
 {
-    if (taken->flags & UNCOUNTED)
-        return 0;
-    uint64_t key = 1 + ((uint64_t)taken->op << 8 | bin);
-    struct bucket *bucket = find_bucket(reuse->histogram, reuse->histogram_size, key);
-    bucket->accesses += UINT64_C(1) << reuse->rate_shift;
-    if (bucket->key)
-        return 0;
+    uint64_t key = 1 + ((uint64_t)op << 17 | (size & RESOLVED) | bin << 7 | way << 2 | (size & 3));
+    struct bucket *bucket = find_bucket(reuse->counts, reuse->counts_size, key);
+    bucket->accesses += accesses;
+    if (bucket->key || reuse->failed)
+        return;
     bucket->key = key;
-    reuse->histogram_used++;
-    return reuse->histogram_used * 2 > reuse->histogram_size ? grow_histogram(reuse) : 0;
+    if (++reuse->counts_used * 2 > reuse->counts_size)
+        grow_counts(reuse);
 }
 
-/* ---- order of use ------------------------------------------------------------------------------------------------- */
-
-static void set_mark(struct ft_reuse *reuse, uint64_t slot)
+/* Ways first .. last of an access get `factor` accesses more. Where `counts` is NULL, it is one of resolved distance. */
+static void count_near_sets(struct ft_reuse *reuse, uint32_t op, near_counts *counts, unsigned size, unsigned first,
+                            unsigned last, const uint16_t *distances, int32_t factor)
 {
-    reuse->marked[slot / 64] |= UINT64_C(1) << slot % 64;
-    reuse->words[slot / 64]++;
-    reuse->groups[slot / 64 / GROUP]++;
-}
-
-static void clear_mark(struct ft_reuse *reuse, uint64_t slot)
-{
-    reuse->marked[slot / 64] &= ~(UINT64_C(1) << slot % 64);
-    reuse->words[slot / 64]--;
-    reuse->groups[slot / 64 / GROUP]--;
-}
-
-static uint64_t marks_above(const struct ft_reuse *reuse, uint64_t slot)
-{
-    size_t word = slot / 64, group = word / GROUP;
-    size_t last_word = reuse->next_slot / 64, last_group = last_word / GROUP;
-    uint64_t marks = (uint64_t)__builtin_popcountll(reuse->marked[word] >> slot % 64 >> 1);
-    size_t end = group == last_group ? last_word + 1 : (group + 1) * GROUP;
-    for (size_t i = word + 1; i < end; i++)
-        marks += reuse->words[i];
-    for (size_t i = group + 1; i <= last_group; i++)
-        marks += reuse->groups[i];
-    return marks;
-}
-
-/* Renumbers the slots of tracked lines from 0. Lines that are no longer tracked must have lost their marks. */
-static void renumber_slots(struct ft_reuse *reuse)
-{
-    static_assert(MAX_LINES <= NUM_SLOTS / 2 && MAX_LINES <= INDEX_SIZE / 2, "there is always room");
-    uint32_t below[NUM_WORDS], marks = 0;
-    for (size_t i = 0; i < NUM_WORDS; i++) {
-        below[i] = marks;
-        marks += reuse->words[i];
+    int64_t weight = first < FT_REUSE_DENSE_WAY ? reuse->sparse_weight : reuse->weight;
+    unsigned before = 0;
+    for (unsigned way = first; way <= last; way++) {
+        unsigned bin = near_bin(distances[way]);
+        for (int i = 0; i < 2 && bin != before; i++) {
+            unsigned changed = i ? bin : before;
+            int32_t change = i ? factor : -factor;
+            if (!changed)
+                continue;
+            reuse->burst.sets[!counts][size][way - 1][changed] += change;
+            if (counts)
+                (*counts)[size][way - 1][changed] += change;
+            else
+                count(reuse, op, RESOLVED | size, way, wide_bin(changed), change * weight);
+        }
+        before = bin;
+        if (!bin)
+            return;
     }
-    for (size_t i = 0; i < reuse->num_lines; i++) {
-        uint64_t slot = reuse->entries[i].slot;
-        uint64_t lower = reuse->marked[slot / 64] & ((UINT64_C(1) << slot % 64) - 1);
-        reuse->entries[i].slot = below[slot / 64] + (uint64_t)__builtin_popcountll(lower);
+}
+
+/* Of known accesses, or with `factor` -1 and 1 of those whose distance becomes known. */
+static void count_near_access(struct ft_reuse *reuse, uint32_t op, near_counts *counts, unsigned size,
+                              const struct distances *found, int32_t factor)
+{
+    count_near_sets(reuse, op, counts, size, FT_REUSE_DENSE_WAY, FT_NEAR_WAYS, found->sets, factor);
+    if (!reuse->all_ways)
+        return;
+    count_near_sets(reuse, op, counts, size, 1, FT_REUSE_DENSE_WAY - 1, found->sets, factor);
+    if (found->one_set) {
+        unsigned bin = bin_of(found->one_set);
+        reuse->burst.one_set[!counts][size][bin] += factor;
+        count(reuse, op, (counts ? 0 : RESOLVED) | size, FT_REUSE_ONE_SET_NEAR, bin, factor * reuse->sparse_weight);
     }
-    memset(reuse->marked, 0, sizeof reuse->marked);
-    memset(reuse->words, 0, sizeof reuse->words);
-    memset(reuse->groups, 0, sizeof reuse->groups);
-    for (uint64_t slot = 0; slot < marks; slot++)
-        set_mark(reuse, slot);
-    reuse->next_slot = marks;
 }
 
-/* ---- tracked lines ------------------------------------------------------------------------------------------------ */
-
-static uint32_t *find_line(struct ft_reuse *reuse, uint64_t line, uint64_t line_hash)
+/* Moves an operation's near counts, weighted, to `counts`. */
+static void weight_counts(struct ft_reuse *reuse, uint32_t op, near_counts *counts)
 {
-    size_t i = (size_t)(line_hash << reuse->rate_shift >> (64 - INDEX_BITS)); /* the bits above are 0 */
-    while (reuse->index[i] && reuse->entries[reuse->index[i] - 1].line != line)
-        i = (i + 1) & (INDEX_SIZE - 1);
-    return &reuse->index[i];
+    for (unsigned size = 0; size < FT_LINE_SIZES; size++)
+        for (unsigned way = 1; way <= FT_NEAR_WAYS; way++)
+            for (unsigned bin = 0; bin < FT_REUSE_NEAR_BINS; bin++) {
+                int64_t accesses = (*counts)[size][way - 1][bin];
+                if (accesses)
+                    count(reuse, op, size, way, wide_bin(bin),
+                          accesses * (way < FT_REUSE_DENSE_WAY ? reuse->sparse_weight : reuse->weight));
+            }
+    memset(counts, 0, sizeof *counts);
 }
 
-static void halve_rate(struct ft_reuse *reuse)
+static void weight_near_counts(struct ft_reuse *reuse)
 {
-    reuse->rate_shift++;
-    reuse->limit >>= 1;
-    memset(reuse->index, 0, sizeof reuse->index);
-    size_t kept = 0;
-    for (size_t i = 0; i < reuse->num_lines; i++) {
-        struct entry entry = reuse->entries[i];
-        uint64_t line_hash = hash(entry.line);
-        if (line_hash > reuse->limit) {
-            clear_mark(reuse, entry.slot);
+    reuse->bursts_unweighted = 0;
+    for (size_t op = 0; op < reuse->num_operations; op++)
+        if (reuse->near_counts[op])
+            weight_counts(reuse, (uint32_t)op, reuse->near_counts[op]);
+}
+
+static void count_far(struct ft_reuse *reuse, uint32_t op, unsigned group, unsigned size, unsigned way, unsigned bin,
+                      int64_t factor)
+{
+    if (reuse->class_shift)
+        reuse->groups[group][size][way - FT_FAR_WAY][bin] += (double)(factor * (INT64_C(1) << reuse->class_shift));
+    count(reuse, op, size, way, bin, factor * (INT64_C(1) << reuse->class_shift));
+}
+
+static void count_far_access(struct ft_reuse *reuse, uint32_t op, unsigned group, unsigned size,
+                             const struct distances *found)
+{
+    unsigned before = 0;
+    for (unsigned way = FT_FAR_WAY; way <= FT_LAST_WAY && found->sets[FT_FAR_WAY]; way++) {
+        unsigned bin = far_bin(found->sets[way]);
+        if (bin != before && before)
+            count_far(reuse, op, group, size, way, before, -1);
+        if (bin != before && bin)
+            count_far(reuse, op, group, size, way, bin, 1);
+        before = bin;
+    }
+    if (found->one_set >= LEAST_FAR_BYTES >> (FT_LINE_SHIFT + size))
+        count_far(reuse, op, group, size, FT_REUSE_ONE_SET_FAR, bin_of(found->one_set), 1);
+}
+
+/* ---- classes ------------------------------------------------------------------------------------------------------ */
+
+static const uint8_t first_bit[FT_LINE_SIZES] = {0, 8, 12, 14};
+
+/* A permutation of classes in no order that a program's strides could agree with. */
+static unsigned rank_of(uint64_t block)
+{
+    unsigned x = (unsigned)block & (FT_NUM_CLASSES - 1);
+    x = (x ^ x >> 6) * 2531 & (FT_NUM_CLASSES - 1);
+    x = (x ^ x >> 5) * 1945 & (FT_NUM_CLASSES - 1);
+    return x ^ x >> 6;
+}
+
+static bool is_sampled(uint64_t block, const void *context)
+{
+    return ((const struct ft_reuse *)context)->sampled[block & (FT_NUM_CLASSES - 1)];
+}
+
+static void halve_classes(struct ft_reuse *reuse)
+{
+    reuse->class_shift++;
+    for (unsigned class = 0; class < FT_NUM_CLASSES; class++)
+        if (reuse->sampled[class] && rank_of(class) >= FT_NUM_CLASSES >> reuse->class_shift) {
+            reuse->sampled[class] = 0;
+            ft_far_clear_class(reuse->far, class);
+        }
+    ft_recency_filter(reuse->far_lines, is_sampled, reuse);
+}
+
+/* Whether there are more classes than the accesses until now call for. */
+static bool samples_too_many(const struct ft_reuse *reuse)
+{
+    if (reuse->class_shift == FT_REUSE_MAX_CLASS_SHIFT)
+        return false;
+    return (reuse->class_shift < reuse->options.class_shift &&
+            reuse->num_accesses >> (reuse->class_shift - reuse->options.first_class_shift) >= reuse->options.exact_accesses) ||
+           reuse->far_work > FREE_FAR_WORK + reuse->num_accesses / ACCESSES_PER_FAR_WORK;
+}
+
+static uint64_t scaled(const struct ft_reuse *reuse, uint64_t distance)
+{
+    return distance > MAX_DISTANCE >> reuse->class_shift ? FT_NEW_LINE : distance << reuse->class_shift;
+}
+
+/* One block of an access. Returns whether it is sampled; then `found` has the distances for each line size. */
+static bool touch_far(struct ft_reuse *reuse, uint64_t first_byte, uint64_t last_byte, struct distances *found)
+{
+    uint64_t block = first_byte >> FT_BLOCK_SHIFT;
+    uint32_t number = 0;
+    while (is_sampled(block, reuse) && !(number = ft_recency_block(reuse->far_lines, block))) {
+        if (reuse->class_shift == FT_REUSE_MAX_CLASS_SHIFT)
+            return false; /* more than 8 GB are in use */
+        halve_classes(reuse);
+    }
+    if (!number)
+        return false;
+    for (unsigned size = 0; size < FT_LINE_SIZES; size++) {
+        unsigned shift = FT_LINE_SHIFT + size, mask = 7u >> size;
+        found[size] = (struct distances){{0}, 0, false};
+        for (uint64_t line = first_byte >> shift; line <= last_byte >> shift; line++) {
+            uint64_t distance = ft_recency_touch(reuse->far_lines, number, size, (unsigned)line & mask);
+            reuse->far_work++;
+            if (distance == 0)
+                continue; /* the most recent line of all is that of its sets, too */
+            bool is_new = distance == FT_NEW_LINE;
+            reuse->far_work += ft_far_touch(reuse->far, size, line << shift, is_new, found[size].sets);
+            distance = scaled(reuse, distance);
+            if (distance > found[size].one_set)
+                found[size].one_set = distance;
+        }
+    }
+    return true;
+}
+
+/* An access has the distances of its last block: in a stream, that is the one that is new. Returns whether they are
+ * known. */
+static bool sample_access(struct ft_reuse *reuse, const struct ft_access *access, struct distances *found)
+{
+    uint64_t last_byte = access->address + access->size_bytes - 1, block_mask = (UINT64_C(1) << FT_BLOCK_SHIFT) - 1;
+    bool known = false;
+    for (uint64_t first = access->address;; first = (first | block_mask) + 1) {
+        uint64_t last = (first | block_mask) < last_byte ? first | block_mask : last_byte;
+        known = touch_far(reuse, first, last, found);
+        if (last == last_byte)
+            break;
+    }
+    unsigned group = rank_of(last_byte >> FT_BLOCK_SHIFT) % FT_REUSE_GROUPS;
+    for (unsigned size = 0; known && size < FT_LINE_SIZES; size++)
+        count_far_access(reuse, access->op, group, size, &found[size]);
+    return known;
+}
+
+/* ---- bursts ------------------------------------------------------------------------------------------------------- */
+
+/* The lines of one size of an access, all in one block; in a burst that looks at dense ways only. */
+static void touch_dense(struct ft_reuse *reuse, uint32_t number, unsigned size, uint64_t first_line, uint64_t last_line,
+                        struct distances *found)
+{
+    unsigned shift = FT_LINE_SHIFT + size, mask = 7u >> size;
+    for (uint64_t line = first_line; line <= last_line; line++) {
+        uint64_t *most_recent = &reuse->most_recent[size][line & ((MRU_SETS >> size) - 1)];
+        if (*most_recent == line + 1)
             continue;
-        }
-        reuse->entries[kept++] = entry;
-        *find_line(reuse, entry.line, line_hash) = (uint32_t)kept;
+        *most_recent = line + 1;
+        uint16_t bit = (uint16_t)(1u << (first_bit[size] + ((unsigned)line & mask)));
+        bool is_new = !(reuse->present[number] & bit);
+        reuse->present[number] |= bit;
+        found->is_new |= is_new;
+        reuse->near_work += ft_near_touch(reuse->near, size, line << shift, number, is_new, FT_REUSE_DENSE_WAY, found->sets);
     }
-    reuse->num_lines = kept;
 }
 
-static int touch(struct ft_reuse *reuse, const sample *taken)
+static void touch_all_ways(struct ft_reuse *reuse, uint32_t number, unsigned size, uint64_t first_line,
+                           uint64_t last_line, struct distances *found)
 {
-    uint64_t line = taken->address >> reuse->line_shift, line_hash = hash(line);
-    if (UNLIKELY(line_hash > reuse->limit)) /* the limit fell after the sample was taken */
-        return 0;
-    uint32_t *number = find_line(reuse, line, line_hash);
-    unsigned bin = FT_REUSE_FIRST_TOUCH;
-    if (*number) {
-        struct entry *entry = &reuse->entries[*number - 1];
-        if (entry->slot == reuse->next_slot - 1)
-            return count(reuse, taken, 0);
-        bin = bin_of(marks_above(reuse, entry->slot) << reuse->rate_shift);
-        clear_mark(reuse, entry->slot);
-        entry->slot = reuse->next_slot;
-    } else {
-        while (reuse->num_lines == MAX_LINES) {
-            if (reuse->rate_shift == FT_REUSE_MAX_RATE_SHIFT) /* only addresses chosen for their hash come here */
-                return 0;
-            halve_rate(reuse);
-            if (line_hash > reuse->limit)
-                return 0;
-            number = find_line(reuse, line, line_hash);
-        }
-        reuse->entries[reuse->num_lines++] = (struct entry){line, reuse->next_slot};
-        *number = (uint32_t)reuse->num_lines;
+    unsigned shift = FT_LINE_SHIFT + size, mask = 7u >> size;
+    for (uint64_t line = first_line; line <= last_line; line++) {
+        size_t known_lines = ft_recency_lines(reuse->near_lines, size);
+        uint64_t distance = ft_recency_touch(reuse->near_lines, number, size, (unsigned)line & mask);
+        if (distance == 0)
+            continue;
+        bool is_new = distance == FT_NEW_LINE;
+        found->is_new |= is_new;
+        reuse->near_work += 2 + ft_near_touch(reuse->near, size, line << shift, number, is_new, 1, found->sets);
+        distance = is_new ? known_lines : distance;
+        if (distance > found->one_set)
+            found->one_set = distance;
     }
-    set_mark(reuse, reuse->next_slot++);
-    if (reuse->next_slot == NUM_SLOTS)
-        renumber_slots(reuse);
-    return count(reuse, taken, bin);
 }
 
-static int touch_all(struct ft_reuse *reuse, size_t length)
+/* Whether the lines, of all sizes, that an access in one line of 32 bytes touches are the most recent ones of their sets. */
+static inline bool repeats(const struct ft_reuse *reuse, uint64_t address)
 {
-    for (size_t i = 0; i < length; i++)
-        if (touch(reuse, &reuse->samples[i]))
-            return -1;
-    return 0;
+    uint64_t changed = 0;
+    for (unsigned size = 0; size < FT_LINE_SIZES; size++) {
+        uint64_t line = address >> (FT_LINE_SHIFT + size);
+        changed |= reuse->most_recent[size][line & ((MRU_SETS >> size) - 1)] ^ (line + 1);
+    }
+    return !changed;
+}
+
+/* One block of an access. Returns false if there is no room for it. */
+static bool touch_near(struct ft_reuse *reuse, uint64_t first_byte, uint64_t last_byte, struct distances *found)
+{
+    uint32_t number = ft_recency_block(reuse->near_lines, first_byte >> FT_BLOCK_SHIFT);
+    if (!number)
+        return false;
+    for (unsigned size = 0; size < FT_LINE_SIZES; size++) {
+        found[size] = (struct distances){{0}, 0, false};
+        uint64_t first_line = first_byte >> (FT_LINE_SHIFT + size), last_line = last_byte >> (FT_LINE_SHIFT + size);
+        (reuse->all_ways ? touch_all_ways : touch_dense)(reuse, number, size, first_line, last_line, &found[size]);
+    }
+    return true;
+}
+
+/* The distances of a line that is new to the burst, by those on the sampled classes. */
+static void resolve(struct distances *near, unsigned size, uint64_t one_set)
+{
+    if (one_set > near->one_set)
+        near->one_set = one_set;
+    for (unsigned way = 1; way <= FT_NEAR_WAYS; way++) {
+        uint64_t distance = one_set == FT_NEW_LINE ? FT_BEYOND : one_set >> (way + 7 - FT_LINE_SHIFT - size);
+        if (distance > near->sets[way])
+            near->sets[way] = distance < FT_BEYOND ? (uint16_t)distance : FT_BEYOND;
+    }
+}
+
+static near_counts *counts_of(struct ft_reuse *reuse, uint32_t op)
+{
+    near_counts **counts = &reuse->near_counts[op];
+    if (!*counts && !(*counts = calloc(1, sizeof **counts)))
+        reuse->failed = true;
+    return *counts;
+}
+
+/* Bin 0 has no distances to count: it holds an operation's first uses, and how many of them are resolved. */
+static void count_first_use(struct ft_reuse *reuse, near_counts *counts, unsigned size, bool is_resolved)
+{
+    reuse->burst.first_uses[size]++;
+    reuse->burst.resolved_uses[size] += is_resolved;
+    (*counts)[size][FT_REUSE_DENSE_WAY - 1][0]++;
+    (*counts)[size][FT_REUSE_DENSE_WAY][0] += is_resolved;
+    (*counts)[size][0][0] += reuse->all_ways;
+    (*counts)[size][1][0] += reuse->all_ways && is_resolved;
+}
+
+/* `far` is NULL if the access is not in a sampled class. */
+static void count_burst_access(struct ft_reuse *reuse, uint32_t op, struct distances *near, const struct distances *far)
+{
+    bool is_first = reuse->num_bursts == 0;
+    near_counts *counts = counts_of(reuse, op);
+    for (unsigned size = 0; counts && size < FT_LINE_SIZES; size++) {
+        if (near[size].is_new && is_first)
+            resolve(&near[size], size, FT_NEW_LINE);
+        count_near_access(reuse, op, counts, size, &near[size], 1);
+        if (!near[size].is_new || is_first)
+            continue;
+        count_first_use(reuse, counts, size, far);
+        if (!far)
+            continue;
+        count_near_access(reuse, op, NULL, size, &near[size], -1);
+        resolve(&near[size], size, far[size].one_set);
+        count_near_access(reuse, op, NULL, size, &near[size], 1);
+    }
+}
+
+static bool burst_access(struct ft_reuse *reuse, const struct ft_access *access)
+{
+    struct distances near[FT_LINE_SIZES], far[FT_LINE_SIZES];
+    uint64_t last_byte = access->address + access->size_bytes - 1, block_mask = (UINT64_C(1) << FT_BLOCK_SHIFT) - 1;
+    bool far_known = (is_sampled(access->address >> FT_BLOCK_SHIFT, reuse) ||
+                      is_sampled(last_byte >> FT_BLOCK_SHIFT, reuse) || access->size_bytes > block_mask) &&
+                     sample_access(reuse, access, far);
+    if (!reuse->all_ways && access->address >> FT_LINE_SHIFT == last_byte >> FT_LINE_SHIFT &&
+        repeats(reuse, access->address))
+        return true;
+    for (uint64_t first = access->address;; first = (first | block_mask) + 1) {
+        uint64_t last = (first | block_mask) < last_byte ? first | block_mask : last_byte;
+        if (!touch_near(reuse, first, last, near))
+            return false;
+        if (last == last_byte)
+            break;
+    }
+    if (reuse->is_counted)
+        count_burst_access(reuse, access->op, near, far_known ? far : NULL);
+    return true;
+}
+
+static bool reserve_operations(struct ft_reuse *reuse, uint32_t op)
+{
+    if (op < reuse->num_operations)
+        return true;
+    size_t before = reuse->num_operations, number = ((size_t)op + 1) * 2;
+    void *executions = realloc(reuse->executions, number * sizeof *reuse->executions);
+    if (executions)
+        reuse->executions = executions;
+    void *counts = realloc(reuse->near_counts, number * sizeof *reuse->near_counts);
+    if (counts)
+        reuse->near_counts = counts;
+    if (!executions || !counts)
+        return false;
+    memset(reuse->executions + before, 0, (number - before) * sizeof *reuse->executions);
+    for (size_t i = before; i < number; i++)
+        reuse->near_counts[i] = NULL;
+    reuse->num_operations = number;
+    return true;
+}
+
+/* Returns how many of the accesses were looked at: fewer than given when there is no room for more blocks. */
+static size_t burst_part(struct ft_reuse *reuse, const struct ft_access *batch, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (!reserve_operations(reuse, batch[i].op)) {
+            reuse->failed = true;
+            return i;
+        }
+        if (reuse->is_counted) {
+            reuse->executions[batch[i].op][0] += (uint64_t)reuse->weight;
+            if (reuse->all_ways)
+                reuse->executions[batch[i].op][1] += (uint64_t)reuse->sparse_weight;
+        }
+        if (!burst_access(reuse, &batch[i]))
+            return i + 1;
+    }
+    return length;
+}
+
+/* ---- periods ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t random_below(struct ft_reuse *reuse, uint64_t limit)
+{
+    uint64_t z = reuse->random_state += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (z ^ z >> 31) % limit;
+}
+
+static void begin_burst(struct ft_reuse *reuse, uint64_t length)
+{
+    reuse->phase = IN_BURST;
+    reuse->burst_begin = reuse->num_accesses;
+    reuse->phase_end = reuse->num_accesses + length;
+    reuse->work_before = reuse->near_work;
+    ft_near_clear(reuse->near);
+    ft_recency_clear(reuse->near_lines);
+    memset(reuse->most_recent, 0, sizeof reuse->most_recent);
+    memset(reuse->present, 0, sizeof reuse->present);
+}
+
+/* The rate for the period to come: that of options once there are accesses enough, less where that would be too dear. It
+ * rises again only if it may rise much: each change costs time. */
+static unsigned next_burst_shift(const struct ft_reuse *reuse)
+{
+    unsigned shift = 0;
+    while (shift < reuse->options.burst_shift && reuse->options.exact_accesses << shift <= reuse->num_accesses)
+        shift++;
+    bool is_dear = reuse->near_work > FREE_WORK + reuse->num_accesses / ACCESSES_PER_WORK;
+    while (shift < FT_REUSE_MAX_BURST_SHIFT && is_dear &&
+           reuse->work_per_burst * ACCESSES_PER_WORK > reuse->options.burst_accesses << shift)
+        shift++;
+    return shift == reuse->burst_shift - 1 ? reuse->burst_shift : shift;
+}
+
+static void begin_period(struct ft_reuse *reuse)
+{
+    unsigned burst_shift = reuse->burst_shift = next_burst_shift(reuse), sparse = burst_shift < SPARSE_SHIFT ? 1 : SPARSE;
+    int64_t weight = INT64_C(1) << burst_shift, sparse_weight = weight * sparse;
+    if (weight != reuse->weight || sparse_weight != reuse->sparse_weight ||
+        reuse->bursts_unweighted == MAX_BURSTS_UNWEIGHTED)
+        weight_near_counts(reuse);
+    reuse->all_ways = reuse->num_bursts % sparse == 0;
+    reuse->weight = weight;
+    reuse->sparse_weight = sparse_weight;
+    reuse->phase = BEFORE_BURST;
+    uint64_t length = (reuse->options.burst_accesses << burst_shift) + reuse->options.warm_accesses;
+    reuse->period_end = reuse->num_accesses + length;
+    reuse->phase_end = reuse->num_accesses + random_below(reuse, (reuse->options.burst_accesses << burst_shift) - reuse->options.burst_accesses + 1);
+}
+
+static void add_differences(double *variances, double *last, const double *misses, size_t number, double factor)
+{
+    for (size_t i = 0; i < number; i++) {
+        double difference = misses[i] - last[i];
+        variances[i] += factor * difference * difference;
+        last[i] = misses[i];
+    }
+}
+
+/* Turns changes by way into shares of the burst's accesses, for distances from each bin's edge on. */
+static void sum_burst(const struct burst_counts *burst, double accesses, struct burst_misses *misses)
+{
+    for (unsigned size = 0; size < FT_LINE_SIZES; size++) {
+        double above = 0, known = 1 / accesses;
+        double resolved = burst->resolved_uses[size]
+                              ? (double)burst->first_uses[size] / burst->resolved_uses[size] / accesses
+                              : 0;
+        for (unsigned bin = FT_REUSE_BINS; bin-- > 0;)
+            misses->one_set[size][bin] = above += burst->one_set[0][size][bin] * known +
+                                                  burst->one_set[1][size][bin] * resolved;
+        for (unsigned way = 1; way <= FT_NEAR_WAYS; way++) {
+            bool is_first = way == 1 || way == FT_REUSE_DENSE_WAY;
+            above = 0;
+            for (unsigned bin = FT_REUSE_NEAR_BINS; bin-- > 0;) {
+                above += burst->sets[0][size][way - 1][bin] * known + burst->sets[1][size][way - 1][bin] * resolved;
+                misses->sets[size][way - 1][bin] = above + (is_first ? 0 : misses->sets[size][way - 2][bin]);
+            }
+        }
+    }
+}
+
+/* Variance of a sum over periods of which one burst each is known, from the differences of successive ones: Wolter,
+ * "Introduction to Variance Estimation", section 8.2, estimator v2. */
+static void add_variances(struct ft_reuse *reuse, const struct burst_misses *misses)
+{
+    double burst = (double)reuse->options.burst_accesses;
+    for (unsigned sparse = 0; sparse <= (unsigned)reuse->all_ways; sparse++) {
+        double weight = (double)(sparse ? reuse->sparse_weight : reuse->weight);
+        double factor = reuse->has_last[sparse] ? 0.5 * weight * (weight - 1) * burst * burst : 0;
+        unsigned way = sparse ? 1 : FT_REUSE_DENSE_WAY, last_way = sparse ? FT_REUSE_DENSE_WAY - 1 : FT_NEAR_WAYS;
+        for (unsigned size = 0; size < FT_LINE_SIZES; size++) {
+            add_differences(reuse->variances.sets[size][way - 1], reuse->last_burst.sets[size][way - 1],
+                            misses->sets[size][way - 1], (last_way - way + 1) * FT_REUSE_NEAR_BINS, factor);
+            if (sparse)
+                add_differences(reuse->variances.one_set[size], reuse->last_burst.one_set[size], misses->one_set[size],
+                                FT_REUSE_BINS, factor);
+        }
+        reuse->has_last[sparse] = true;
+    }
+}
+
+static void end_burst(struct ft_reuse *reuse)
+{
+    uint64_t length = reuse->num_accesses - reuse->burst_begin, work = reuse->near_work - reuse->work_before;
+    bool is_first = reuse->num_bursts == 0;
+    if (!is_first) {
+        struct burst_misses misses;
+        sum_burst(&reuse->burst, (double)length, &misses);
+        add_variances(reuse, &misses);
+        reuse->work_per_burst = reuse->num_bursts > 1 ? (3 * reuse->work_per_burst + work) / 4 : work;
+    }
+    memset(&reuse->burst, 0, sizeof reuse->burst);
+    reuse->burst_accesses += length;
+    reuse->num_bursts++;
+    reuse->bursts_unweighted++;
+    reuse->phase = AFTER_BURST;
+    reuse->phase_end = is_first ? reuse->num_accesses : reuse->period_end;
+}
+
+static void next_phase(struct ft_reuse *reuse)
+{
+    if (reuse->phase == BEFORE_BURST) {
+        begin_burst(reuse, reuse->options.warm_accesses);
+        reuse->is_counted = false;
+    } else if (reuse->phase == IN_BURST && !reuse->is_counted) {
+        reuse->is_counted = true;
+        reuse->burst_begin = reuse->num_accesses;
+        reuse->phase_end = reuse->num_accesses + reuse->options.burst_accesses;
+    } else if (reuse->phase == IN_BURST)
+        end_burst(reuse);
+    else
+        begin_period(reuse);
 }
 
 /* ---- accesses ----------------------------------------------------------------------------------------------------- */
 
-/* All lines of an access are touched, in ascending order; the last one's distance is counted, as in a stream it is the
- * line that is new. Returns the new number of samples waiting, or -1 when memory ran out. */
-static __attribute__((noinline)) ptrdiff_t sample_lines(struct ft_reuse *reuse, const struct ft_access *access,
-                                                        size_t length)
+/* Between bursts only those in sampled classes are looked at. */
+static void sample_part(struct ft_reuse *reuse, const struct ft_access *batch, size_t length)
 {
-    uint64_t last_byte = access->address + access->size_bytes - 1;
-    if (last_byte < access->address)
-        last_byte = UINT64_MAX - 1;
-    uint64_t last_line = last_byte >> reuse->line_shift;
-    for (uint64_t line = access->address >> reuse->line_shift; line <= last_line; line++) {
-        if (hash(line) > reuse->limit)
-            continue;
-        uint16_t flags = line < last_line ? UNCOUNTED : 0;
-        reuse->samples[length++] = (sample){line << reuse->line_shift, access->op, access->size_bytes, flags};
-        if (length >= BATCH) { /* leave room for one sample for each access to come */
-            if (touch_all(reuse, length))
-                return -1;
-            length = 0;
-        }
-    }
-    return (ptrdiff_t)length;
-}
-
-static int feed_part(struct ft_reuse *reuse, const struct ft_access *batch, size_t num_accesses)
-{
-    const uint64_t line_bytes = UINT64_C(1) << reuse->line_shift, limit = reuse->limit;
-    ptrdiff_t length = 0;
-    for (size_t i = 0; i < num_accesses; i++) {
+    uint16_t chosen[PART];
+    size_t num_chosen = 0;
+    for (size_t i = 0; i < length; i++) {
         uint64_t address = batch[i].address;
-        if (UNLIKELY((address & (line_bytes - 1)) + batch[i].size_bytes > line_bytes)) {
-            length = sample_lines(reuse, &batch[i], (size_t)length);
-            if (length < 0)
-                return -1;
-            continue;
-        }
-        uint64_t line = address >> reuse->line_shift;
-        reuse->samples[length] = batch[i];
-        length += hash(line) <= limit;
+        bool spans = (address & ((1u << FT_BLOCK_SHIFT) - 1)) + batch[i].size_bytes > 1u << FT_BLOCK_SHIFT;
+        chosen[num_chosen] = (uint16_t)i;
+        num_chosen += reuse->sampled[address >> FT_BLOCK_SHIFT & (FT_NUM_CLASSES - 1)] | spans;
     }
-    return touch_all(reuse, (size_t)length);
+    struct distances found[FT_LINE_SIZES];
+    for (size_t i = 0; i < num_chosen; i++)
+        sample_access(reuse, &batch[chosen[i]], found);
 }
 
 int ft_reuse_feed(struct ft_reuse *reuse, const struct ft_access *batch, size_t length)
 {
-    while (length) {
-        size_t part = length < BATCH ? length : BATCH;
-        if (feed_part(reuse, batch, part))
-            return -1;
+    while (length && !reuse->failed) {
+        while (reuse->num_accesses == reuse->phase_end)
+            next_phase(reuse);
+        uint64_t left = reuse->phase_end - reuse->num_accesses;
+        size_t part = length < PART ? length : PART;
+        part = part < left ? part : (size_t)left;
+        if (reuse->phase == IN_BURST) {
+            size_t done = burst_part(reuse, batch, part);
+            if (done < part)
+                reuse->phase_end = reuse->num_accesses + done;
+            part = done;
+        } else {
+            sample_part(reuse, batch, part);
+        }
         reuse->num_accesses += part;
-        if (reuse->rate_shift < reuse->wanted_rate_shift &&
-            reuse->num_accesses >> reuse->rate_shift >= ACCESSES_AT_FULL_RATE)
-            halve_rate(reuse);
+        while (samples_too_many(reuse))
+            halve_classes(reuse);
         batch += part;
         length -= part;
     }
-    return 0;
+    return reuse->failed ? -1 : 0;
 }
 
 /* ---- life and results --------------------------------------------------------------------------------------------- */
 
-struct ft_reuse *ft_reuse_new(unsigned line_shift, unsigned rate_shift)
+struct ft_reuse *ft_reuse_new(const struct ft_reuse_options *options)
 {
     struct ft_reuse *reuse = calloc(1, sizeof *reuse);
     if (!reuse)
         return NULL;
-    reuse->limit = UINT64_MAX;
-    reuse->line_shift = line_shift;
-    reuse->wanted_rate_shift = rate_shift;
-    reuse->histogram_size = 1024;
-    reuse->histogram = calloc(reuse->histogram_size, sizeof *reuse->histogram);
-    if (!reuse->histogram) {
-        free(reuse);
+    reuse->options = *options;
+    reuse->near_lines = ft_recency_new();
+    reuse->far_lines = ft_recency_new();
+    reuse->near = ft_near_new();
+    reuse->far = ft_far_new();
+    reuse->counts_size = 4096;
+    reuse->counts = calloc(reuse->counts_size, sizeof *reuse->counts);
+    if (!reuse->near_lines || !reuse->far_lines || !reuse->near || !reuse->far || !reuse->counts) {
+        ft_reuse_free(reuse);
         return NULL;
     }
+    for (unsigned class = 0; class < FT_NUM_CLASSES; class++)
+        reuse->sampled[class] = rank_of(class) < FT_NUM_CLASSES >> options->first_class_shift;
+    reuse->class_shift = options->first_class_shift;
+    reuse->all_ways = true;
+    reuse->weight = reuse->sparse_weight = 1;
+    begin_burst(reuse, options->exact_accesses);
+    reuse->is_counted = true;
     return reuse;
 }
 
@@ -339,35 +750,67 @@ void ft_reuse_free(struct ft_reuse *reuse)
 {
     if (!reuse)
         return;
-    free(reuse->histogram);
+    ft_recency_free(reuse->near_lines);
+    ft_recency_free(reuse->far_lines);
+    ft_near_free(reuse->near);
+    ft_far_free(reuse->far);
+    free(reuse->executions);
+    for (size_t op = 0; op < reuse->num_operations; op++)
+        free(reuse->near_counts[op]);
+    free(reuse->near_counts);
+    free(reuse->counts);
     free(reuse);
 }
 
-unsigned ft_reuse_rate_shift(const struct ft_reuse *reuse)
+struct ft_reuse_summary ft_reuse_summary(const struct ft_reuse *reuse)
 {
-    return reuse->rate_shift;
+    uint64_t in_burst = reuse->phase == IN_BURST ? reuse->num_accesses - reuse->burst_begin : 0;
+    return (struct ft_reuse_summary){
+        .accesses = reuse->num_accesses,
+        .burst_accesses = reuse->burst_accesses + in_burst,
+        .bursts = reuse->num_bursts + (in_burst > 0),
+        .class_shift = reuse->class_shift,
+        .known_blocks = (uint32_t)ft_recency_lines(reuse->far_lines, FT_LINE_SIZES - 1),
+    };
 }
 
-size_t ft_reuse_sampled_lines(const struct ft_reuse *reuse)
+size_t ft_reuse_operations(const struct ft_reuse *reuse)
 {
-    return reuse->num_lines;
+    return reuse->num_operations;
 }
 
-size_t ft_reuse_num_counts(const struct ft_reuse *reuse)
+const uint64_t (*ft_reuse_executions(const struct ft_reuse *reuse))[2]
 {
-    return reuse->histogram_used;
+    return (const uint64_t(*)[2])reuse->executions;
 }
 
-int ft_reuse_next(const struct ft_reuse *reuse, size_t *position, struct ft_reuse_count *count)
+const struct ft_reuse_variances *ft_reuse_variances(const struct ft_reuse *reuse)
 {
-    while (*position < reuse->histogram_size) {
-        const struct bucket *bucket = &reuse->histogram[(*position)++];
-        if (bucket->key) {
-            count->op = (uint32_t)((bucket->key - 1) >> 8);
-            count->bin = (uint32_t)((bucket->key - 1) & 0xff);
-            count->accesses = bucket->accesses;
-            return 1;
-        }
+    return &reuse->variances;
+}
+
+const ft_reuse_group *ft_reuse_groups(const struct ft_reuse *reuse)
+{
+    return reuse->groups;
+}
+
+size_t ft_reuse_finish(struct ft_reuse *reuse)
+{
+    weight_near_counts(reuse);
+    return reuse->counts_used;
+}
+
+int ft_reuse_next(const struct ft_reuse *reuse, size_t *position, struct ft_reuse_count *result)
+{
+    while (*position < reuse->counts_size) {
+        const struct bucket *bucket = &reuse->counts[(*position)++];
+        if (!bucket->key)
+            continue;
+        uint64_t key = bucket->key - 1;
+        *result = (struct ft_reuse_count){(uint32_t)(key >> 17), (uint8_t)(key & 3), (uint8_t)(key >> 2 & 31),
+                                          (uint16_t)((key >> 7 & 0x1ff) | (key & RESOLVED ? FT_REUSE_RESOLVED : 0)),
+                                          bucket->accesses};
+        return 1;
     }
     return 0;
 }

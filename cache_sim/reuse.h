@@ -1,38 +1,92 @@
-/* Reuse distances by spatial sampling: how many distinct lines were touched since a line was touched last. See reuse.c. */
+/* Distances between uses of a line, from which the misses of any LRU cache follow. See reuse.c. */
 #ifndef FORETRACE_REUSE_H
 #define FORETRACE_REUSE_H
 
 #include "access.h"
+#include "set_order.h"
 
-#define FT_REUSE_MAX_RATE_SHIFT 32u
-#define FT_REUSE_BINS 173u /* the last for first touches */
-#define FT_REUSE_FIRST_TOUCH (FT_REUSE_BINS - 1)
+#define FT_REUSE_MAX_CLASS_SHIFT 9u
+#define FT_REUSE_MAX_BURST_SHIFT 9u
+#define FT_REUSE_BINS 173u /* the last for distances beyond all others, and for first uses */
+#define FT_REUSE_BEYOND (FT_REUSE_BINS - 1)
+
+/* Ways are numbered as in set_order.h. A fully associative cache is one large way: */
+#define FT_REUSE_ONE_SET_NEAR 0u /* measured in bursts */
+#define FT_REUSE_ONE_SET_FAR 20u /* measured on sampled classes */
+#define FT_REUSE_NUM_WAYS 21u
+
+/* What is known of all operations together; all in ratios to the accesses. */
+#define FT_REUSE_GROUPS 16u
+typedef double ft_reuse_group[FT_LINE_SIZES][FT_REUSE_ONE_SET_FAR + 1 - FT_FAR_WAY][FT_REUSE_BINS];
+
+/* Bursts look at ways from this one on; at smaller ones, and at one set for all, now and then. */
+#define FT_REUSE_DENSE_WAY 5u /* 4 KB */
+
+/* Bins of near ways: like others below, but the last of them is for FT_REUSE_BEYOND. */
+#define FT_REUSE_NEAR_BINS 17u
+#define FT_REUSE_NEAR_BEYOND (FT_REUSE_NEAR_BINS - 1)
+
+/* Variances, from sampling, of the number of accesses with distances of at least a bin's edge. */
+struct ft_reuse_variances {
+    double sets[FT_LINE_SIZES][FT_NEAR_WAYS][FT_REUSE_NEAR_BINS]; /* ways from 1 on */
+    double one_set[FT_LINE_SIZES][FT_REUSE_BINS];
+};
 
 struct ft_reuse;
 
-struct ft_reuse_count {
-    uint32_t op;
-    uint32_t bin;
-    uint64_t accesses; /* that the sampled ones stand for */
+struct ft_reuse_options {
+    unsigned first_class_shift; /* classes are sampled at a rate of 2^-first_class_shift in the beginning, */
+    unsigned class_shift;       /* and of 2^-class_shift in the end */
+    unsigned burst_shift;       /* at most 2^-burst_shift of the accesses lie in bursts in the end */
+    uint64_t burst_accesses;    /* length of a burst */
+    uint64_t warm_accesses;     /* before a burst that fill its sets, and are not counted */
+    uint64_t exact_accesses;    /* so many are in the first burst, and looked at in all classes */
 };
 
-/* Samples lines of 2^line_shift bytes, in the end at a rate of at most 2^-rate_shift. NULL when memory ran out. */
-struct ft_reuse *ft_reuse_new(unsigned line_shift, unsigned rate_shift);
+#define FT_REUSE_RESOLVED 0x8000u /* in `bin`: for those first uses in bursts whose distance is known */
+
+/* Sizes are those of recency.h. `way` to `FT_NEAR_WAYS` (or FT_LAST_WAY) have `accesses` more (or fewer) in the bin. */
+struct ft_reuse_count {
+    uint32_t op;
+    uint8_t size;
+    uint8_t way;
+    uint16_t bin;
+    int64_t accesses;
+};
+
+struct ft_reuse_summary {
+    uint64_t accesses, burst_accesses;
+    uint64_t bursts;
+    uint32_t class_shift;
+    uint32_t known_blocks;
+};
+
+/* NULL when memory ran out. */
+struct ft_reuse *ft_reuse_new(const struct ft_reuse_options *options);
 void ft_reuse_free(struct ft_reuse *reuse);
 
 /* Returns 0, or -1 when memory ran out. */
 int ft_reuse_feed(struct ft_reuse *reuse, const struct ft_access *batch, size_t length);
 
-/* The rate now is 2^-rate_shift. */
-unsigned ft_reuse_rate_shift(const struct ft_reuse *reuse);
-size_t ft_reuse_sampled_lines(const struct ft_reuse *reuse);
+struct ft_reuse_summary ft_reuse_summary(const struct ft_reuse *reuse);
 
-/* Smallest distance of a bin, in lines; not for FT_REUSE_FIRST_TOUCH. */
+/* Smallest distance of a bin, in lines; not for FT_REUSE_BEYOND. */
 uint64_t ft_reuse_bin_edge(unsigned bin);
 
-size_t ft_reuse_num_counts(const struct ft_reuse *reuse);
+/* Makes the counts complete; to be called before `ft_reuse_next`. Returns how many there are, some may be 0. */
+const ft_reuse_group *ft_reuse_groups(const struct ft_reuse *reuse);
 
-/* Non-empty histogram entries, in no order; *position starts at 0. Returns 0 when there are no more. */
+size_t ft_reuse_finish(struct ft_reuse *reuse);
+
+/* Non-zero counts, in no order; *position starts at 0. Returns 0 when there are no more. */
 int ft_reuse_next(const struct ft_reuse *reuse, size_t *position, struct ft_reuse_count *count);
+
+/* Operations that have executions in bursts are below this number. */
+size_t ft_reuse_operations(const struct ft_reuse *reuse);
+
+/* Executions that those in bursts stand for; [0] in ways from FT_REUSE_DENSE_WAY on, [1] in smaller ones and one set. */
+const uint64_t (*ft_reuse_executions(const struct ft_reuse *reuse))[2];
+
+const struct ft_reuse_variances *ft_reuse_variances(const struct ft_reuse *reuse);
 
 #endif

@@ -1,10 +1,11 @@
 """From reuse distances to the misses of a cache that nobody simulated.
 
-An access of reuse distance d, in lines, hits a fully associative LRU cache of more than d lines. In a cache of S sets
-of A ways it hits if fewer than A of the d other lines lie in its own set. With lines spread over the sets
-independently, their number is binomial (d, 1/S): Hill and Smith, "Evaluating Associativity in CPU Caches", IEEE
-Transactions on Computers 38(12), 1989. Programs that walk arrays spread their lines more evenly than that, so that the
-model errs towards misses where a working set nearly fills a cache; strides that meet few sets err the other way.
+An access misses an LRU cache of A ways if A or more lines of its set were used since its own was (Mattson et al.,
+"Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970; for many numbers of sets at once, Hill
+and Smith, "Evaluating associativity in CPU caches", IEEE Transactions on Computers 38(12), 1989). These distances were
+measured for ways of 256 bytes, 512 bytes, ... 64 MB, and for one set. What lies between is interpolated at equal
+capacity: between two way sizes for a number of sets that is no power of two, and between the largest number of ways
+that was measured and one set for more ways than that.
 
 Each level is treated as if it saw every access (its own contents then hold those of the levels above), and an outer
 level has never more misses than an inner one.
@@ -13,17 +14,28 @@ level has never more misses than an inner one.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from .hierarchy import Hierarchy, Level
-from .results import ReuseHistograms
+from .reuse_results import CHAINS, LINE_BYTES, NUM_WAYS, ONE_SET_FAR, ONE_SET_NEAR, ReuseHistograms
 
-_POINTS_PER_BIN = 8
+_MOST_NEAR_WAYS, _MOST_FAR_WAYS = 28, 192  # associativities up to which distances are measured
+_FAR, _LAST = 13, 19
+_NEAR_BYTES = 512 << 10  # of fully associative caches that bursts measure better
 
 Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """A share of the accesses with at least `lines` for a distance, for ways of this number."""
+
+    weight: float
+    way: int
+    lines: float
 
 
 def misses_from_reuse(
@@ -34,72 +46,113 @@ def misses_from_reuse(
 ) -> Floats:
     """Estimate how many accesses of each operation miss each level of a hierarchy.
 
-    An operation of which no access was sampled is taken to touch few lines, and to hit everywhere.
+    An operation of which no access was sampled is taken to hit everywhere.
 
-    Where a level's lines have another size than the histogram's, *equal bytes* are assumed: a distance is a number of
-    bytes, whatever lines these are held in. What then changes is how many accesses a miss fetches data for: misses of
-    the `unit_stride_share` of an operation's accesses scale with 1 / line size, those of the others not at all.
+    For lines shorter or longer than those measured (32 to 256 bytes), distances of the nearest of these are taken for
+    distances in bytes. Misses of the `unit_stride_share` of an operation's accesses then scale with 1 / line size,
+    those of the others not at all.
 
     Args:
         reuse: the histograms.
         hierarchy: the caches.
-        executions: [operations], what the histogram of each operation is scaled to.
+        executions: [operations], how often each was executed: it has no more misses.
         unit_stride_share: [operations] or one for all, share of an operation's accesses that go to the next element.
 
     Returns:
         float64 [operations, levels].
     """
     accesses = np.asarray(executions, dtype=np.float64)
-    counts = reuse.dense(len(accesses)).astype(np.float64)
-    sampled = counts.sum(axis=1)
-    scale = np.divide(accesses, sampled, out=np.zeros_like(accesses), where=sampled > 0)
     share = np.broadcast_to(np.asarray(unit_stride_share, dtype=np.float64), accesses.shape)
     misses = np.empty((len(accesses), len(hierarchy.levels)))
     limit = accesses
     for index, level in enumerate(hierarchy.levels):
-        fetches = share * (reuse.line_bytes / level.line_bytes) + (1 - share)
-        estimate = counts @ miss_probabilities(reuse, level) * scale * fetches
-        limit = np.minimum(estimate, limit)
+        line_bytes = measured_line_bytes(level)
+        fetches = share * (line_bytes / level.line_bytes) + (1 - share)
+        limit = np.clip(_misses(reuse, level, len(accesses)) * fetches, 0, limit)
         misses[:, index] = limit
     return misses
 
 
-def miss_probabilities(reuse: ReuseHistograms, level: Level) -> Floats:
-    """Probability that an access in each bin misses: float64 [bins]. Distances are taken as uniform within a bin."""
-    num_sets = max(1.0, level.size_bytes / (level.ways * reuse.line_bytes))
-    ways = level.ways if num_sets > 1 else max(1, level.size_bytes // reuse.line_bytes)
-    edges = reuse.bin_edges
-    result = np.ones(len(edges))
-    for index, (low, high) in enumerate(pairwise(edges[:-1])):
-        num_points = int(min(_POINTS_PER_BIN, high - low))
-        points = np.floor(low + (high - low) * (np.arange(num_points) + 0.5) / num_points)
-        result[index] = np.mean([_miss_probability(point, num_sets, ways) for point in points])
-        if result[index] > 1 - 1e-12:
-            break  # and so in all further bins
-    return result
+def measured_line_bytes(level: Level) -> int:
+    """The line size that distances are taken from."""
+    return min(max(level.line_bytes, LINE_BYTES[0]), LINE_BYTES[-1])
 
 
-def _miss_probability(distance: float, num_sets: float, ways: int) -> float:
-    """P(X >= ways) for X binomial (distance, 1 / num_sets)."""
-    if distance < ways:
-        return 0.0
-    if num_sets == 1:
-        return 1.0
-    number = np.arange(ways)
-    # log P(X = k) = log P(X = 0) + sum over i < k of log((distance - i) / (i + 1) / (num_sets - 1))
-    ratios = np.log(distance - number[:-1]) - np.log((number[:-1] + 1) * (num_sets - 1))
-    logs = distance * math.log1p(-1 / num_sets) + np.concatenate([[0.0], np.cumsum(ratios)])
-    return float(np.clip(1 - np.exp(logs).sum(), 0, 1))
+def _misses(reuse: ReuseHistograms, level: Level, num_operations: int) -> Floats:
+    rows = reuse.line_bytes == measured_line_bytes(level)
+    coefficients = _coefficients(reuse.bin_edges, _probes(level))
+    weights = reuse.count[rows] * coefficients[reuse.way[rows], reuse.bin[rows]]
+    return np.bincount(reuse.operation[rows], weights=weights, minlength=num_operations).astype(np.float64)
 
 
-def expected_error(reuse: ReuseHistograms, miss_ratio: float) -> float:
-    """Standard error of a program's estimated miss ratio, from sampling alone.
+def miss_count_error(reuse: ReuseHistograms, level: Level) -> float:
+    """Standard error, from sampling, of the number of accesses of the program that are estimated to miss a level.
 
-    Lines are sampled, not accesses, and accesses to one line tend to miss or hit together. So this is the binomial
-    error for as many trials as there are sampled lines, less the part of the lines that was sampled. Where few lines
-    take most accesses it is larger.
+    Of what is interpolated, errors are added up as if they were one.
     """
-    if reuse.sampled_lines == 0:
-        return 0.0
-    variance = miss_ratio * (1 - miss_ratio) / reuse.sampled_lines * (1 - reuse.sampling_rate)
-    return math.sqrt(max(0.0, variance))
+    errors = reuse.errors[LINE_BYTES.index(measured_line_bytes(level))]
+    total = 0.0
+    for probe in _probes(level):
+        bin_index, part = _place(reuse.bin_edges, probe.lines)
+        below, above = errors[probe.way, bin_index], errors[probe.way, min(bin_index + 1, errors.shape[1] - 1)]
+        total += abs(probe.weight) * float(below + (above - below) * part)
+    return total
+
+
+def _place(edges: Floats, lines: float) -> tuple[int, float]:
+    """The bin that a distance is in, and how far up."""
+    index = int(np.searchsorted(edges, lines, side="right")) - 1
+    if index + 2 >= len(edges):
+        return index, 0.0
+    return index, (lines - edges[index]) / (edges[index + 1] - edges[index])
+
+
+def _coefficients(edges: Floats, probes: list[_Probe]) -> Floats:
+    """[ways, bins]: how many misses a count of 1 there is."""
+    table = np.zeros((NUM_WAYS, len(edges)))
+    for probe in probes:
+        index, part = _place(edges, probe.lines)
+        at_least = np.zeros(len(edges))
+        at_least[index:] = 1
+        at_least[index] -= part
+        chain = next(chain for chain in CHAINS if probe.way in chain)
+        table[chain.start : probe.way + 1] += probe.weight * at_least
+    return table
+
+
+def _probes(level: Level) -> list[_Probe]:
+    """Which distances a level's misses are read from, and with what weight."""
+    line_bytes = measured_line_bytes(level)
+    way_bytes = level.size_bytes / level.ways
+    number = math.log2(way_bytes / 128)
+    below, above = math.floor(number + 1e-9), math.ceil(number - 1e-9)
+    if way_bytes <= line_bytes:
+        return [_one_set(level.size_bytes, line_bytes)]
+    if below < 1 or _ways(level.size_bytes, below) > _most_ways(below):
+        return _towards_one_set(level.size_bytes, number, line_bytes)
+    if above > _LAST:
+        return [_Probe(1.0, _LAST, _ways(level.size_bytes, _LAST))]
+    share = number - below if above > below else 0.0
+    probes = [_Probe(1 - share, below, _ways(level.size_bytes, below))]
+    return probes + [_Probe(share, above, _ways(level.size_bytes, above))] * (share > 0)
+
+
+def _ways(size_bytes: int, way: int) -> float:
+    return size_bytes / (128 << way)
+
+
+def _most_ways(way: int) -> int:
+    return _MOST_NEAR_WAYS if way < _FAR else _MOST_FAR_WAYS
+
+
+def _one_set(size_bytes: int, line_bytes: int) -> _Probe:
+    return _Probe(1.0, ONE_SET_NEAR if size_bytes <= _NEAR_BYTES else ONE_SET_FAR, size_bytes / line_bytes)
+
+
+def _towards_one_set(size_bytes: int, number: float, line_bytes: int) -> list[_Probe]:
+    """Between one set and the smallest way size for which so few ways were measured, by the logarithm of the size."""
+    way = next(way for way in range(1, _LAST + 1) if _ways(size_bytes, way) <= _most_ways(way) or way == _LAST)
+    one_set = _one_set(size_bytes, line_bytes)
+    line_number = math.log2(line_bytes / 128)
+    share = min(1.0, (number - line_number) / (way - line_number))
+    return [_Probe(1 - share, one_set.way, one_set.lines), _Probe(share, way, _ways(size_bytes, way))]

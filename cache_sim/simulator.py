@@ -14,15 +14,15 @@ from foretrace.errors import ForetraceError, HierarchyError
 from . import _core
 from .hierarchy import Hierarchy
 from .memory_plan import plan_of
-from .results import Event, MemoryEvents, OperationStatistics, ReuseHistograms, SimulatedHierarchy
+from .results import Event, MemoryEvents, OperationStatistics, SimulatedHierarchy
+from .reuse_results import ReuseHistograms, measured_reuse
 
-DEFAULT_REUSE_RATE = 1 / 16
-"""At this rate sampling costs about half as much as the rest of a simulation, and a working set of 32 KB (512 lines)
-still has some 32 sampled lines."""
+DEFAULT_REUSE_RATE = 1 / 64
+"""Of the blocks of 256 bytes; twice that share of the accesses lies in bursts. See reuse.c."""
 
-_MAX_RATE_SHIFT = 32
+_MAX_RATE_SHIFT = 9
+_EXACT_ACCESSES, _BURST_ACCESSES, _WARM_ACCESSES = 1 << 15, 1 << 13, 1 << 13
 _FETCH = 2  # FT_ACCESS_FETCH of access.h; FT_ACCESS_STORE is 1
-_REUSE_COUNT = np.dtype([("operation", np.uint32), ("bin", np.uint32), ("count", np.uint64)])
 
 
 class Simulator:
@@ -34,31 +34,26 @@ class Simulator:
 
     Args:
         hierarchies: what to simulate.
-        reuse_line_bytes: line size of the reuse distances, a power of two.
-        reuse_rate: share of the lines that are sampled in the long run: 1, 1/2, 1/4, ... The first million accesses are
-            all looked at. A footprint of more than 65536 / `reuse_rate` lines lowers the rate. None: no distances.
+        reuse_rate: share of the memory that reuse distances are sampled of in the long run: 1, 1/2, ... 1/512, or less
+            where that would cost too much. At 1 all that uses less than 8 MB is measured exactly. None: no distances.
 
     Raises:
-        ForetraceError: `reuse_line_bytes` or `reuse_rate` is out of range, or memory cannot hold the simulated caches.
+        ForetraceError: `reuse_rate` is out of range, or memory cannot hold the simulated caches.
     """
 
     def __init__(
         self,
         hierarchies: Sequence[Hierarchy],
         *,
-        reuse_line_bytes: int = 64,
         reuse_rate: float | None = DEFAULT_REUSE_RATE,
     ) -> None:
         """Allocate the simulated caches."""
         self._hierarchies = tuple(hierarchies)
-        self._reuse_line_bytes = reuse_line_bytes
         levels, self._level_indices = _tree([h for h in self._hierarchies if h.is_plain])
         systems = [plan_of(h) for h in self._hierarchies if not h.is_plain]
-        if reuse_line_bytes not in (1 << shift for shift in range(17)):
-            raise ForetraceError(f"reuse_line_bytes is {reuse_line_bytes!r}, must be a power of two up to 65536")
-        line_shift, rate_shift = _line_shift(reuse_line_bytes), _rate_shift(reuse_rate)
+        options = None if reuse_rate is None else _reuse_options(reuse_rate)
         try:
-            self._core = _core.Simulator(levels, systems, line_shift, rate_shift)
+            self._core = _core.Simulator(levels, systems, options)
         except MemoryError:
             wanted = "; ".join(hierarchy.spec for hierarchy in self._hierarchies)
             raise HierarchyError(f"memory cannot hold the state of the simulated caches {wanted}") from None
@@ -192,17 +187,7 @@ class Simulator:
             result = self._core.reuse()
         if result is None:
             return None
-        rate_shift, sampled_lines, data = result
-        counts = np.sort(np.frombuffer(data, dtype=_REUSE_COUNT), order=("operation", "bin"))
-        return ReuseHistograms(
-            line_bytes=self._reuse_line_bytes,
-            sampling_rate=2.0**-rate_shift,
-            sampled_lines=sampled_lines,
-            bin_edges=np.array(_core.reuse_bin_edges()),
-            operation=np.ascontiguousarray(counts["operation"]),
-            bin=counts["bin"].astype(np.uint16),
-            count=np.ascontiguousarray(counts["count"]),
-        )
+        return measured_reuse(result, self.statistics().executions, np.array(_core.reuse_bin_edges()))
 
     @property
     def _num_levels(self) -> int:
@@ -238,13 +223,12 @@ def _line_shift(line_bytes: int) -> int:
     return line_bytes.bit_length() - 1
 
 
-def _rate_shift(rate: float | None) -> int:
-    """-1 for no sampling."""
-    if rate is None:
-        return -1
+def _reuse_options(rate: float) -> tuple[int, int, int, int, int, int]:
+    """The fields of `struct ft_reuse_options`: classes at first and in the end, bursts, and their lengths."""
     for shift in range(_MAX_RATE_SHIFT + 1):
         if rate == 2.0**-shift:
-            return shift
+            exact_accesses = _EXACT_ACCESSES if shift else 1 << 62
+            return min(shift, 2), shift, max(shift - 1, 0), _BURST_ACCESSES, _WARM_ACCESSES, exact_accesses
     raise ForetraceError(f"reuse_rate is {rate!r}, must be None, 1, 1/2, 1/4, ... down to 2**-{_MAX_RATE_SHIFT}")
 
 

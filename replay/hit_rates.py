@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.cache_sim.reuse_model import misses_from_reuse
+from foretrace.cache_sim.reuse_model import miss_count_error, misses_from_reuse
 from foretrace.errors import PredictionError
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.profile import Profile
-from foretrace.tracer.signature import Signature
+from foretrace.tracer.signature import ReuseHistograms, Signature
 
 from .records import Assumption, HitRates, HitSource, LevelHits
 
@@ -66,7 +66,7 @@ def misses_on(signature: Signature, profile: Profile) -> Misses:
             )
         unit = np.array([op.unit_stride for op in signature.operations]) / np.maximum(executions, 1)
         misses, source = misses_from_reuse(signature.reuse, hierarchy, executions, unit), HitSource.ESTIMATED
-        error = _sampling_error(signature.reuse.sampling_rate, signature.reuse.sampled_lines)
+        error = _sampling_error(signature.reuse, hierarchy, misses)
     shape = (len(executions), len(hierarchy.levels))
     if misses.shape != shape:
         raise PredictionError(f"signature: misses are {misses.shape}, must be {shape} (operations, levels)")
@@ -74,9 +74,14 @@ def misses_on(signature: Signature, profile: Profile) -> Misses:
     return Misses(hierarchy, source, executions, misses, error, assumptions)
 
 
-def _sampling_error(rate: float, sampled_lines: int) -> float:
-    """Relative standard error of a count over sampled lines: lines are drawn independently with probability `rate`.
+def _sampling_error(reuse: ReuseHistograms, hierarchy: Hierarchy, misses: npt.NDArray[np.float64]) -> float:
+    """The largest relative standard error of the misses of a level, among those where one access in a thousand misses.
 
-    Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST'15, section 3: the number sampled is binomial.
+    Fewer misses than that matter little, however badly they are known.
     """
-    return float(np.sqrt((1 - rate) / max(sampled_lines, 1))) if rate < 1 else 0.0
+    least = 1e-3 * reuse.accesses
+    return max(
+        (miss_count_error(reuse, level) / max(total, least, 1.0)
+         for level, total in zip(hierarchy.levels, misses.sum(axis=0).tolist(), strict=True)),
+        default=0.0,
+    )  # fmt: skip

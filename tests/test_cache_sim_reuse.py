@@ -1,6 +1,7 @@
-"""Reuse distances against the reference, against the simulated caches, and their sampling error."""
+"""Reuse distances against the reference, and what is counted of merged and refused operations."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -9,16 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretrace.cache_sim import reference
-from foretrace.cache_sim.hierarchy import Hierarchy, Level
+from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.reference import Access
-from foretrace.cache_sim.results import ReuseHistograms
+from foretrace.cache_sim.reuse_results import CHAINS, LINE_BYTES, ReuseHistograms
 from foretrace.cache_sim.simulator import Simulator
 
-Addresses = npt.NDArray[np.int64]
-
-
-def fully_associative(num_lines: int) -> Hierarchy:
-    return Hierarchy(f"{num_lines} lines", (Level("L1", 64 * num_lines, num_lines, 64),))
+NEAR_DEPTH = 30  # FT_NEAR_DEPTH of set_order.h
+LEAST_FAR_BYTES = 1 << 17  # LEAST_FAR_BYTES of reuse.c
 
 
 def reuse_of(simulator: Simulator) -> ReuseHistograms:
@@ -27,36 +25,76 @@ def reuse_of(simulator: Simulator) -> ReuseHistograms:
     return reuse
 
 
-def counts_at_or_beyond(reuse: ReuseHistograms, distance: float) -> int:
-    return int(reuse.count[reuse.bin_edges[reuse.bin] >= distance].sum())
+def fed(rows: npt.ArrayLike, rate: float = 1) -> ReuseHistograms:
+    """`rows`: [n, 3] of address, size and operation."""
+    simulator = Simulator([], reuse_rate=rate)
+    simulator.feed(*np.asarray(rows, dtype=np.int64).reshape(-1, 3).T)
+    return reuse_of(simulator)
 
 
-def zipf_lines(num_accesses: int, num_lines: int, seed: int) -> Addresses:
-    """Some lines are far more popular than others, and popular lines are not neighbours."""
-    random = np.random.default_rng(seed)
-    popularity = 1 / np.arange(1, num_lines + 1) ** 0.7
-    ranks = random.choice(num_lines, num_accesses, p=popularity / popularity.sum())
-    return np.asarray(random.permutation(num_lines)[ranks], dtype=np.int64)
+def histogram(reuse: ReuseHistograms, line_bytes: int, way: int) -> Counter[tuple[int, int]]:
+    """(operation, bin) of one way size, with the changes of smaller ways in its chain added up."""
+    chain = next(chain for chain in CHAINS if way in chain)
+    found: Counter[tuple[int, int]] = Counter()
+    rows = (reuse.line_bytes == line_bytes) & (reuse.way >= chain.start) & (reuse.way <= way)
+    for operation, index, count in zip(reuse.operation[rows], reuse.bin[rows], reuse.count[rows], strict=True):
+        found[int(operation), int(index)] += int(count)
+    return Counter({key: count for key, count in found.items() if count})
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(0, 2000), st.sampled_from([1, 8, 8, 8, 200]), st.integers(0, 2)), max_size=300),
-    st.sampled_from([1, 16, 64]),
-)
-def test_at_rate_1_distances_are_exact(rows: list[tuple[int, int, int]], line_bytes: int) -> None:
-    accesses = [Access(*row) for row in rows]
-    simulator = Simulator([], reuse_rate=1, reuse_line_bytes=line_bytes)
-    simulator.feed(*np.array(rows, dtype=np.int64).reshape(-1, 3).T)
-    reuse = reuse_of(simulator)
+def expected_histogram(
+    reuse: ReuseHistograms, accesses: list[Access], line_bytes: int, way: int
+) -> Counter[tuple[int, int]]:
+    num_sets = 1 if way in (0, 20) else (128 << way) // line_bytes
     expected: Counter[tuple[int, int]] = Counter()
-    for access, distance in zip(accesses, reference.reuse_distances(accesses, line_bytes), strict=True):
-        value = np.inf if distance is None else distance
-        expected[access.operation, int(np.searchsorted(reuse.bin_edges, value, side="right")) - 1] += 1
-    found = {(int(op), int(b)): int(n) for op, b, n in zip(reuse.operation, reuse.bin, reuse.count, strict=True)}
-    assert found == expected
-    assert list(found) == sorted(found)
+    for access, distance in zip(accesses, reference.set_distances(accesses, line_bytes, num_sets), strict=True):
+        lines = np.inf if distance is None else distance
+        if 1 <= way <= 12 and lines >= NEAR_DEPTH:
+            lines = np.inf
+        least = LEAST_FAR_BYTES // line_bytes if way == 20 else 1
+        if lines >= least:
+            expected[access.operation, int(np.searchsorted(reuse.bin_edges, lines, side="right")) - 1] += 1
+    return expected
+
+
+addresses = st.one_of(
+    st.integers(0, 3000),
+    st.builds(lambda k, j: k * 1024 + j, st.integers(0, 60), st.integers(0, 300)),
+    st.builds(lambda k, j: k << 20 | j, st.integers(0, 130), st.integers(0, 300)),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(addresses, st.sampled_from([1, 8, 8, 16, 700]), st.integers(0, 2)), max_size=200))
+def test_at_rate_1_distances_are_exact(rows: list[tuple[int, int, int]]) -> None:
+    accesses = [Access(*row) for row in rows]
+    reuse = fed(rows)
     assert reuse.sampling_rate == 1
+    assert reuse.burst_share == 1
+    assert not np.any(reuse.errors)
+    for line_bytes in LINE_BYTES:
+        for way in (0, 1, 3, 5, 8, 12, 13, 14, 19, 20):
+            expected = expected_histogram(reuse, accesses, line_bytes, way)
+            if way == 1 and line_bytes == 256:
+                assert histogram(reuse, 256, 1).keys() == expected.keys()
+            assert histogram(reuse, line_bytes, way) == expected, (line_bytes, way)
+
+
+def test_many_lines_of_few_sets() -> None:
+    """Lists and stacks lose their oldest lines, and say so: 600 lines of one set, up and down."""
+    lines = np.concatenate([np.arange(600), np.arange(600)[::-1]])
+    rows = np.column_stack([lines << 20, np.full(len(lines), 8), np.zeros(len(lines), dtype=np.int64)])
+    accesses = [Access(*row) for row in rows.tolist()]
+    reuse = fed(rows)
+    for way in (0, 5, 12):
+        assert histogram(reuse, 64, way) == expected_histogram(reuse, accesses, 64, way)
+    deep = histogram(reuse, 64, 13)
+    exact = expected_histogram(reuse, accesses, 64, 13)
+    beyond = (0, len(reuse.bin_edges) - 1)
+    for key in deep.keys() - {beyond}:
+        assert reuse.bin_edges[key[1]] < 255
+    assert sum(deep.values()) == sum(exact.values())
+    assert deep[0, 5] == exact[0, 5] == 1
 
 
 def test_bins_are_exact_to_8_and_4_an_octave_above() -> None:
@@ -68,59 +106,29 @@ def test_bins_are_exact_to_8_and_4_an_octave_above() -> None:
 
 
 def test_hand_worked() -> None:
-    """a b c a: a comes back after 2 other lines; then a again: 0; d is new."""
-    simulator = Simulator([], reuse_rate=1)
-    simulator.feed(64 * np.array([0, 1, 2, 0, 0, 3]), 8, 0)
+    """a b c a: a comes back after 2 other lines; then a again: 0, which nobody counts; d is new."""
+    reuse = fed([(64 * line, 8, 0) for line in (0, 1, 2, 0, 0, 3)])
+    last = len(reuse.bin_edges) - 1
+    assert histogram(reuse, 64, 0) == {(0, 2): 1, (0, last): 4}
+    assert histogram(reuse, 64, 1) == {(0, last): 4}  # four sets: each line has its own
+
+
+def test_rates_fall_and_what_is_left_stands_for_all() -> None:
+    """A stream over 16 MB, twice: each line is new once, and comes back after all others."""
+    position = np.arange(1 << 21)
+    simulator = Simulator([], reuse_rate=1 / 8)
+    for _ in range(2):
+        simulator.feed(position * 8, 8, 0)
     reuse = reuse_of(simulator)
-    assert reuse.bin_edges[reuse.bin].tolist() == [0, 2, np.inf]
-    assert reuse.count.tolist() == [1, 1, 4]
-    assert reuse.sampled_lines == 4
-
-
-@pytest.mark.parametrize("num_lines", [10, 3000, 60_000])
-def test_misses_of_a_fully_associative_cache_are_the_distances_beyond_it(num_lines: int) -> None:
-    """An oracle of its own for long streams: a distance of at least its capacity is a miss."""
-    addresses = 64 * zipf_lines(700_000, num_lines, seed=1)
-    capacities = [8, 64, 1024, 2048]
-    simulator = Simulator([fully_associative(capacity) for capacity in capacities], reuse_rate=1)
-    simulator.feed(addresses, 8, 0)
-    reuse = reuse_of(simulator)
-    for capacity, simulated in zip(capacities, simulator.simulated(), strict=True):
-        assert counts_at_or_beyond(reuse, capacity) == simulated.misses[0, 0]
-
-
-def nested_working_sets(num_accesses: int, lines: tuple[int, ...], seed: int) -> Addresses:
-    """Each access goes to one of a few working sets, uniformly within it."""
-    random = np.random.default_rng(seed)
-    chosen = random.integers(0, len(lines), num_accesses)
-    within: Addresses = (random.random(num_accesses) * np.array(lines)[chosen]).astype(np.int64)
-    return within + 10_000_000 * chosen
-
-
-@pytest.mark.parametrize("working_sets", [(20_000,), (1_500, 30_000, 1_000_000)])
-def test_sampling_error_is_bounded(working_sets: tuple[int, ...]) -> None:
-    """Three million accesses are sampled at 1, then 1/2 (and, with many lines, less). Miss ratios stay within 2 %."""
-    addresses = 64 * nested_working_sets(3_000_000, working_sets, seed=2)
-    capacities = [1024, 4096, 16_384]
-    simulator = Simulator([fully_associative(capacity) for capacity in capacities], reuse_rate=1 / 64)
-    simulator.feed(addresses, 8, 0)
-    reuse = reuse_of(simulator)
-    assert reuse.sampling_rate <= 1 / 4
-    assert reuse.sampled_lines <= 65_536
-    assert int(reuse.count.sum()) == pytest.approx(len(addresses), rel=0.05)
-    for capacity, simulated in zip(capacities, simulator.simulated(), strict=True):
-        estimate = counts_at_or_beyond(reuse, capacity) / int(reuse.count.sum())
-        assert estimate == pytest.approx(int(simulated.misses[0, 0]) / len(addresses), abs=0.02)
-
-
-def test_rate_falls_to_the_wanted_one_and_no_further() -> None:
-    addresses = np.arange(1 << 20) % 4096 * 8
-    simulator = Simulator([], reuse_rate=1 / 4)
-    rates = []
-    for _ in range(6):
-        simulator.feed(addresses, 8, 0)
-        rates.append(reuse_of(simulator).sampling_rate)
-    assert rates == [1 / 2, 1 / 4, 1 / 4, 1 / 4, 1 / 4, 1 / 4]
+    assert 1 / 512 <= reuse.sampling_rate <= 1 / 8
+    assert 0.01 < reuse.burst_share < 0.5
+    assert reuse.bursts > 10
+    for line_bytes in LINE_BYTES:
+        fetched = 2 * (8 << 21) / line_bytes
+        for way in (0, 5, 12, 13, 20):
+            counts = histogram(reuse, line_bytes, way)
+            far = sum(count for (_, index), count in counts.items() if reuse.bin_edges[index] >= 12)
+            assert far == pytest.approx(fetched, rel=0.03), (line_bytes, way)
 
 
 def test_no_distances_unless_asked_for() -> None:
@@ -128,16 +136,15 @@ def test_no_distances_unless_asked_for() -> None:
 
 
 def test_merged_adds_up() -> None:
-    simulator = Simulator([fully_associative(2)], reuse_rate=1)
+    hierarchy = Hierarchy.parse("L1=128/2/64")
+    simulator, whole = Simulator([hierarchy], reuse_rate=1), Simulator([hierarchy], reuse_rate=1)
     lines, operations = np.array([0, 1, 0, 1, 2, 0, 5]), np.array([0, 1, 2, 2, 0, 1, 4])
     simulator.feed(64 * lines, 8, operations)
-    whole = Simulator([fully_associative(2)], reuse_rate=1)
     mapping = np.array([1, 0, 1, 0, 2])
     whole.feed(64 * lines, 8, mapping[operations])
     merged, expected = reuse_of(simulator).merged(mapping, 3), reuse_of(whole)
-    for name in ("operation", "bin", "count"):
+    for name in ("operation", "line_bytes", "way", "bin", "count"):
         assert getattr(merged, name).tolist() == getattr(expected, name).tolist()
-    assert merged.dense(3).sum(axis=1).tolist() == [2, 4, 1]
     assert simulator.simulated()[0].merged(mapping, 3).misses.tolist() == whole.simulated()[0].misses.tolist()
     totals, whole_totals = simulator.statistics().merged(mapping, 3), whole.statistics()
     for name in ("executions", "total_bytes", "size_bytes", "first", "last_exclusive"):
@@ -148,8 +155,25 @@ def test_merged_adds_up() -> None:
 
 @pytest.mark.parametrize("mapping", [[0], [0, 1, 3], [0, -1, 1]])
 def test_merging_refuses_a_mapping_that_does_not_fit(mapping: list[int]) -> None:
-    simulator = Simulator([fully_associative(2)], reuse_rate=1)
+    simulator = Simulator([Hierarchy.parse("L1=128/2/64")], reuse_rate=1)
     simulator.feed([0, 64, 128], 8, [0, 1, 2])
     for record in (simulator.statistics(), simulator.simulated()[0], reuse_of(simulator)):
         with pytest.raises(ValueError, match="mapping has"):
             record.merged(mapping, 3)
+
+
+def test_more_memory_than_blocks_can_be_known() -> None:
+    """The first burst ends when there is no room; classes become fewer until there is."""
+    reuse = fed([(block * 256, 8, 0) for block in range(100_000)])
+    assert reuse.sampling_rate == 1 / 4
+    assert reuse.burst_share < 1
+    last = len(reuse.bin_edges) - 1
+    for way in (0, 12, 13, 20):
+        assert histogram(reuse, 64, way)[0, last] == pytest.approx(100_000, rel=0.02), way
+
+
+def test_document_tells_how_it_was_sampled() -> None:
+    reuse = fed([(0, 8, 0)])
+    assert reuse.document["burst_share"] == reuse.document["sampling_rate"] == 1
+    noisy = replace(reuse, errors=np.full_like(reuse.errors, 0.5))
+    assert noisy.document["largest_standard_error"] == 0.5

@@ -132,12 +132,12 @@ def test_huge_accesses_between_small_ones(num_small: int) -> None:
     sizes_bytes = [1000, *[1] * num_small, 3000, *[1] * num_small, 1023, *[1] * num_small, 2047]
     starts = np.random.default_rng(0).integers(0, 100_000, len(sizes_bytes))
     accesses = [Access(int(start), size_bytes, 0) for start, size_bytes in zip(starts, sizes_bytes, strict=True)]
-    simulator = fed([tiny], accesses, reuse_rate=1, reuse_line_bytes=1)
+    simulator = fed([tiny], accesses, reuse_rate=1)
     expected = [counter[0] for counter in reference.simulate(tiny, accesses)]
     assert simulator.simulated()[0].misses.tolist() == [expected]
     reuse = simulator.reuse()
     assert reuse is not None
-    assert int(reuse.count.sum()) == len(accesses)
+    assert reuse.accesses == reuse.burst_accesses == len(accesses)
 
 
 def test_hand_worked() -> None:
@@ -243,7 +243,7 @@ def test_bad_accesses_are_refused(arguments: tuple[object, object, object], mess
     assert simulator.num_operations == 0
 
 
-@pytest.mark.parametrize("options", [{"reuse_rate": 0.3}, {"reuse_rate": 2}, {"reuse_line_bytes": 48}])
+@pytest.mark.parametrize("options", [{"reuse_rate": 0.3}, {"reuse_rate": 2}])
 def test_bad_options_are_refused(options: dict[str, float]) -> None:
     name, value = next(iter(options.items()))
     with pytest.raises(ForetraceError, match=f"{name} is {value}"):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from replay_samples import CACHES, Program, measured_host, published_host, with_changes
 
 from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.cache_sim.results import ReuseHistograms
+from foretrace.cache_sim.reuse_results import ReuseHistograms
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import BandwidthPoint, Memory, Pattern
 from foretrace.replay.predict import predict
@@ -392,22 +392,29 @@ def test_caches_that_were_not_simulated_are_estimated_from_reuse_distances():
     program = Program()
     block = program.loop(10_000)
     program.access(block, 10_000, (0, 0), size=64, pattern="strided", length=6400)
-    edges = np.array([0.0, 48.0, 64.0, np.inf])
+    edges = np.array([0.0, 1.0, 2.0, 4.0, np.inf])
     reuse = ReuseHistograms(
-        line_bytes=64,
+        accesses=10_000,
+        bursts=1,
+        burst_accesses=10_000,
         sampling_rate=1.0,
-        sampled_lines=100,
+        sampled_blocks=14,
         bin_edges=edges,
-        operation=np.array([0, 0], dtype=np.uint32),
-        bin=np.array([1, 3], dtype=np.uint16),
-        count=np.array([9900, 100], dtype=np.uint64),
+        operation=np.zeros(4, dtype=np.uint32),
+        line_bytes=np.full(4, 64, dtype=np.uint16),
+        way=np.array([1, 1, 4, 4], dtype=np.uint8),  # from 2 KB on there is room for all but the first uses
+        bin=np.full(4, 4, dtype=np.uint16),
+        count=np.array([9900, 100, -9900, 0]),
+        errors=np.zeros((4, 21, len(edges))),
     )
     signature = replace(program.signature(), hierarchies=(), reuse=reuse)
     rates = predict(signature, measured_host()).hit_rates
     assert str(rates.source) == "estimated from reuse distances"
     first, second = rates.levels
     assert first.hit_rate == pytest.approx(0, abs=0.01)
-    assert second.misses < 0.2 * second.accesses
-    sampled = replace(signature, reuse=replace(reuse, sampling_rate=0.01))
-    assert predict(sampled, measured_host()).high_s > predict(signature, measured_host()).high_s
-    assert predict(sampled, measured_host()).low_s < predict(signature, measured_host()).low_s
+    assert second.misses == 100
+    assert rates.relative_error == 0
+    noisy = replace(signature, reuse=replace(reuse, errors=np.full((4, 21, len(edges)), 500.0)))
+    assert predict(noisy, measured_host()).hit_rates.relative_error == 5
+    assert predict(noisy, measured_host()).high_s > predict(signature, measured_host()).high_s
+    assert predict(noisy, measured_host()).low_s < predict(signature, measured_host()).low_s

@@ -13,8 +13,8 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.cache_sim.results import ReuseHistograms as ReuseHistograms
 from foretrace.cache_sim.results import SimulatedHierarchy as SimulatedHierarchy
+from foretrace.cache_sim.reuse_results import ReuseHistograms as ReuseHistograms
 
 
 class OperationKind(StrEnum):

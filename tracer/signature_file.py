@@ -3,6 +3,7 @@
 Version history (PRAGMA user_version):
     1  first version.
     2  hierarchies, memory_events: what memory systems beyond LRU caches do.
+    3  reuse, reuse_counts, reuse_errors: distances within sets, for four line sizes and many numbers of sets.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
@@ -28,6 +29,7 @@ import numpy as np
 
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.results import Event, MemoryEvents
+from foretrace.cache_sim.reuse_results import LINE_BYTES, NUM_WAYS
 from foretrace.errors import HierarchyError, SignatureError
 from foretrace.files import write_atomically
 
@@ -45,7 +47,7 @@ from .signature import (
 )
 
 APPLICATION_ID = 0x46545253  # "FTRS", in the database header where file(1) finds it
-VERSION = 2
+VERSION = 3
 MAX_FILE_BYTES = 8 << 30
 _SQLITE_MAGIC = b"SQLite format 3\0"
 
@@ -106,12 +108,17 @@ _SCHEMA = {
         "operation_id INTEGER, block_id INTEGER, count INTEGER NOT NULL)"
     ),
     "reuse": (
-        "CREATE TABLE reuse (line_bytes INTEGER NOT NULL, sampling_rate REAL NOT NULL, sampled_lines INTEGER NOT NULL)"
+        "CREATE TABLE reuse (accesses INTEGER NOT NULL, bursts INTEGER NOT NULL, burst_accesses INTEGER NOT NULL, "
+        "sampling_rate REAL NOT NULL, sampled_blocks INTEGER NOT NULL)"
     ),
     "reuse_bins": "CREATE TABLE reuse_bins (bin INTEGER PRIMARY KEY, lower_edge_lines REAL NOT NULL)",
     "reuse_counts": (
-        "CREATE TABLE reuse_counts (operation_id INTEGER NOT NULL, bin INTEGER NOT NULL, "
-        "sampled_accesses INTEGER NOT NULL)"
+        "CREATE TABLE reuse_counts (operation_id INTEGER NOT NULL, line_bytes INTEGER NOT NULL, way INTEGER NOT NULL, "
+        "bin INTEGER NOT NULL, accesses INTEGER NOT NULL)"
+    ),
+    "reuse_errors": (
+        "CREATE TABLE reuse_errors (line_bytes INTEGER NOT NULL, way INTEGER NOT NULL, bin INTEGER NOT NULL, "
+        "standard_error REAL NOT NULL)"
     ),
 }
 
@@ -158,9 +165,15 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
     insert("memory_events", _memory_event_rows(signature))
     if signature.reuse is not None:
         reuse = signature.reuse
-        insert("reuse", [(reuse.line_bytes, reuse.sampling_rate, reuse.sampled_lines)])
+        insert(
+            "reuse", [(reuse.accesses, reuse.bursts, reuse.burst_accesses, reuse.sampling_rate, reuse.sampled_blocks)]
+        )
         insert("reuse_bins", enumerate(reuse.bin_edges.tolist()))
-        insert("reuse_counts", zip(reuse.operation.tolist(), reuse.bin.tolist(), reuse.count.tolist(), strict=True))
+        columns = (reuse.operation, reuse.line_bytes, reuse.way, reuse.bin, reuse.count)
+        insert("reuse_counts", zip(*(column.tolist() for column in columns), strict=True))
+        sizes, ways, bins = np.nonzero(reuse.errors)
+        lines, errors = np.array(LINE_BYTES)[sizes].tolist(), reuse.errors[sizes, ways, bins].tolist()
+        insert("reuse_errors", zip(lines, ways.tolist(), bins.tolist(), errors, strict=True))
 
 
 def _row(record: Any, skip: str = "") -> tuple[Any, ...]:
@@ -380,23 +393,35 @@ def _read_reuse(database: sqlite3.Connection, num_operations: int) -> ReuseHisto
     head = database.execute("SELECT * FROM reuse").fetchall()
     if not head:
         return None
-    line_bytes, rate, sampled_lines = head[0]
-    if line_bytes <= 0 or not 0 < rate <= 1 or not math.isfinite(rate) or sampled_lines < 0:
-        raise ValueError("its reuse histograms have an impossible sampling rate or line size")
+    accesses, bursts, burst_accesses, rate, blocks = head[0]
+    if not 0 < rate <= 1 or min(accesses, bursts, blocks) < 0 or not 0 <= burst_accesses <= accesses:
+        raise ValueError("its reuse histograms have an impossible sampling rate")
     edges = np.array([row[1] for row in database.execute("SELECT * FROM reuse_bins ORDER BY bin")], np.float64)
-    counts = np.array(database.execute("SELECT * FROM reuse_counts").fetchall(), np.int64).reshape(-1, 3)
-    if np.any(counts < 0) or np.any(counts[:, 0] >= num_operations) or np.any(counts[:, 1] >= len(edges)):
-        raise ValueError("a reuse count belongs to no operation or bin")
-    if np.any(np.isnan(edges)) or np.any(np.diff(edges) <= 0):
+    if not 2 <= len(edges) <= 256 or np.any(np.isnan(edges)) or np.any(np.diff(edges) <= 0):
         raise ValueError("the bins of its reuse histograms are not in order")
+    counts = np.array(database.execute("SELECT * FROM reuse_counts").fetchall(), np.int64).reshape(-1, 5)
+    largest = (num_operations, LINE_BYTES[-1] + 1, NUM_WAYS, len(edges))
+    if np.any(counts[:, :4] < 0) or np.any(counts[:, :4] >= largest) or not np.all(np.isin(counts[:, 1], LINE_BYTES)):
+        raise ValueError("a reuse count belongs to no operation, line size, way size or bin")
+    errors = np.zeros((len(LINE_BYTES), NUM_WAYS, len(edges)))
+    for line_bytes, way, index, error in database.execute("SELECT * FROM reuse_errors"):
+        known = line_bytes in LINE_BYTES and 0 <= way < NUM_WAYS and 0 <= index < len(edges)
+        if not known or not 0 <= error < math.inf:
+            raise ValueError("a standard error of its reuse histograms is impossible")
+        errors[LINE_BYTES.index(line_bytes), way, index] = error
     return ReuseHistograms(
-        line_bytes=line_bytes,
+        accesses=accesses,
+        bursts=bursts,
+        burst_accesses=burst_accesses,
         sampling_rate=rate,
-        sampled_lines=sampled_lines,
+        sampled_blocks=blocks,
         bin_edges=edges,
         operation=counts[:, 0].astype(np.uint32),
-        bin=counts[:, 1].astype(np.uint16),
-        count=counts[:, 2].astype(np.uint64),
+        line_bytes=counts[:, 1].astype(np.uint16),
+        way=counts[:, 2].astype(np.uint8),
+        bin=counts[:, 3].astype(np.uint16),
+        count=counts[:, 4],
+        errors=errors,
     )
 
 

@@ -104,13 +104,7 @@ def document(signature: Signature) -> dict[str, Any]:
         "totals": asdict(signature.totals),
         "blocks": len(signature.blocks),
         "hierarchies": list(hierarchy_documents(signature.hierarchies, _all_accesses(signature))),
-        "reuse": None
-        if signature.reuse is None
-        else {
-            "line_bytes": signature.reuse.line_bytes,
-            "sampling_rate": signature.reuse.sampling_rate,
-            "sampled_lines": signature.reuse.sampled_lines,
-        },
+        "reuse": None if signature.reuse is None else signature.reuse.document,
         "loops": [
             asdict(loop) | {"ranges": [asdict(r) | {"bytes": r.range_bytes} for r in loop.ranges]}
             for loop in summarise_loops(signature)
@@ -144,8 +138,8 @@ def _show(signature: Signature, top: int) -> None:
     if signature.reuse is not None:
         reuse = signature.reuse
         out.print(
-            f"reuse         distances of {format_count(reuse.sampled_lines)} sampled {reuse.line_bytes}-byte lines "
-            f"(1 in {1 / reuse.sampling_rate:.0f}), for caches not simulated"
+            f"reuse         distances of {reuse.burst_share:.1%} of the accesses, in {reuse.bursts} bursts, and of 1 "
+            f"in {1 / reuse.sampling_rate:.0f} blocks of memory, for caches not simulated"
         )
     show_hierarchies(signature.hierarchies, _all_accesses(signature))
     _show_loops(signature, top)

@@ -202,13 +202,7 @@ def document(simulated: SimulatedStream, top: int) -> dict[str, Any]:
         },
         "patterns": {name: _sum(getattr(statistics, name)) for name in _PATTERNS},
         "hierarchies": list(hierarchy_documents(simulated.simulator.simulated(), simulated.loads + simulated.stores)),
-        "reuse": None
-        if reuse is None
-        else {
-            "line_bytes": reuse.line_bytes,
-            "sampling_rate": reuse.sampling_rate,
-            "sampled_lines": reuse.sampled_lines,
-        },
+        "reuse": None if reuse is None else reuse.document,
         "loops": [row(loop) for loop in _loop_rows(simulated, statistics)],
         "operations": [row(operation) for operation in _operation_rows(simulated, statistics)[:top]],
         "wall_s": simulated.wall_s,
