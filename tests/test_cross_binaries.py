@@ -447,3 +447,30 @@ def test_what_the_vector_extension_of_riscv_computes_is_told_to_be_unknown(compi
     assert analysis.decoded_share == pytest.approx(1 - 4 / instructions)
     data = [op for op in analysis.operations if op.total_bytes == 32]
     assert [(op.is_store, op.executions, op.size_bytes) for op in data] == [(False, 4, 8), (True, 4, 8)]
+
+
+# A loop of 1000 iterations with an instruction that lies across a page's end, and a jump into the middle of a block.
+ACROSS_PAGES = r"""
+__asm__(".option norelax\n"
+        ".global _start\n"
+        "_start: li t0, 1000\n"
+        "j middle\n"
+        ".balign 4096\n"
+        ".zero 4096 - 14\n"
+        ".option norvc\n"
+        "again: addi a1, a1, 1\n"
+        "middle: addi a2, a2, 2\n"
+        "ori a3, a3, 1\n"
+        "addi t0, t0, -1\n"
+        "bnez t0, again\n"
+        "li a7, 93\n"
+        "li a0, 0\n"
+        "ecall\n");
+"""
+
+
+def test_counts_to_the_instruction_across_a_page(compile_c: Callable[..., Path]) -> None:
+    analysis = analyse(compile_c(ACROSS_PAGES, "-nostdlib", "-static", target="riscv64"), "riscv64")
+    assert [(b.executions, b.instructions) for b in analysis.blocks] == [(1, 2), (1000, 4), (999, 1), (1, 3)]
+    assert [(loop.entries, loop.iterations) for loop in analysis.loops] == [(1, 1000)]
+    assert analysis.blocks[1].offset % 4096 == 4096 - 10
