@@ -18,7 +18,7 @@ from .isa import AddressSum, DataFlow
 Constant = tuple[int, int]  # root, offset
 Varying = frozenset[int]  # the loads that it was computed from; -1 - root for each constant added to them, or _ADDED
 Value = Constant | Varying
-Place = tuple[str, Hashable]  # ("register", name), ("memory", constant) or ("fixed", address)
+Place = str | tuple[str, Hashable]  # a register's name, ("memory", constant) or ("fixed", address)
 State = dict[Place, Value]
 
 _NUMBER = 0  # the root of plain numbers
@@ -37,6 +37,13 @@ class Step:
     load: int
     store: int
     is_call: bool
+
+    @property
+    def matters(self) -> bool:
+        """Whether it does anything to values: comparisons of registers and jumps do not."""
+        flow = self.flow
+        moves = flow.loads or flow.stores or flow.writes or flow.steps or flow.stack_bytes
+        return bool(moves or flow.target or flow.loads_target or flow.is_gather or self.is_call)
 
 
 @dataclass(slots=True)
@@ -82,12 +89,14 @@ class LoopDataFlow:
         self._steps = steps
         self._successors = successors
         self._fixed = fixed
-        self._stack_pointer: Place = ("register", stack_pointer)
+        self._stack_pointer = stack_pointer
         used = {stack_pointer}.union(*(_registers_used(step.flow) for block in steps.values() for step in block))
         self._used = used
-        self._clobbered: list[Place] = [("register", name) for name in sorted(call_clobbered & used)]
+        self._clobbered = sorted(call_clobbered & used)
         self._roots: dict[Hashable, int] = {"number": _NUMBER}
         self._origins = AddressOrigins()
+        self._before: State = {}  # of the block that is interpreted
+        self._written: State = {}  # by the block, so far
 
     def run(self, header: int) -> AddressOrigins | None:
         """Interpret the loop from its header, where every register holds what it held when the loop was entered.
@@ -96,6 +105,7 @@ class LoopDataFlow:
         """
         order = self._order(header)
         entry: dict[int, State] = {header: {}}
+        news: dict[int, set[Place]] = {}  # in the entry of a block, since it was last interpreted
         work = [(0, 0, header)]
         waiting = {header}
         while work:
@@ -103,14 +113,19 @@ class LoopDataFlow:
             if sweep > _MAX_SWEEPS:
                 return None
             waiting.discard(block)
-            state = dict(entry[block])
-            for step in self._steps[block]:
-                self._execute(step, state)
+            self._interpret(block, entry[block])
+            # Whatever else it passes on, its successors have joined already.
+            fresh = {*news[block], *self._written} if block in news else None
+            news[block] = set()
             for successor in self._successors.get(block, ()):
                 if successor not in entry:
-                    entry[successor] = dict(state)
-                elif not self._join(entry[successor], state):
-                    continue
+                    entry[successor] = self._before | self._written
+                else:
+                    changed = self._join(entry[successor], fresh)
+                    if not changed:
+                        continue
+                    if successor in news:
+                        news[successor] |= changed
                 if successor not in waiting:
                     waiting.add(successor)
                     # A step back is for the next sweep, so that all that comes before a block is settled first.
@@ -119,10 +134,13 @@ class LoopDataFlow:
         # What was noted on the way may come from states that were not final yet.
         self._origins = AddressOrigins()
         for block, before in entry.items():
-            state = dict(before)
-            for step in self._steps[block]:
-                self._execute(step, state)
+            self._interpret(block, before)
         return self._origins
+
+    def _interpret(self, block: int, before: State) -> None:
+        self._before, self._written = before, {}
+        for step in self._steps[block]:
+            self._execute(step)
 
     def _order(self, header: int) -> dict[int, int]:
         """Position of each block in reverse postorder: what comes before a block is mostly interpreted before it."""
@@ -146,29 +164,29 @@ class LoopDataFlow:
     def _root(self, name: Hashable) -> int:
         return self._roots.setdefault(name, len(self._roots))
 
-    def _get(self, state: State, place: Place) -> Value:
+    def _get(self, place: Place) -> Value:
         """What a place holds: if nothing in the loop has written it, what it held when the loop was entered."""
-        value = state.get(place)
+        value = self._written.get(place)
+        if value is None:
+            value = self._before.get(place)
         return (self._root(place), 0) if value is None else value
 
-    def _join(self, known: State, state: State) -> bool:
-        """Join a state into one that is known; True if that changed it."""
-        changed = False
-        for place in known.keys() | state.keys():
-            old, new = known.get(place), state.get(place)
-            if old == new:
+    def _join(self, known: State, fresh: set[Place] | None) -> set[Place]:
+        """Join the state that was reached into one that is known, for all places or a few; those that changed."""
+        changed = set()
+        for place in known.keys() | self._before.keys() | self._written.keys() if fresh is None else fresh:
+            old, new = known.get(place), self._get(place)
+            if old is None:
+                old = known[place] = (self._root(place), 0)
+            if old is new or (old == new if isinstance(old, tuple) else _sources(new) <= old):
                 continue
-            old = self._get(known, place) if old is None else old
-            new = self._get(state, place) if new is None else new
-            joined = old if old == new else _sources(old) | _sources(new)
-            if joined != old:
-                changed = True
-            known[place] = joined
+            known[place] = _sources(old) | _sources(new)
+            changed.add(place)
         return changed
 
-    def _sum(self, state: State, terms: AddressSum) -> Value:
+    def _sum(self, terms: AddressSum) -> Value:
         """The value of a sum."""
-        values = [(self._get(state, ("register", name)), scale) for name, scale in terms.registers]
+        values = [(self._get(name), scale) for name, scale in terms.registers]
         offset = terms.displacement
         scales: dict[int, int] = {}
         for value, scale in values:
@@ -187,43 +205,43 @@ class LoopDataFlow:
 
     # ---- instructions -----------------------------------------------------------------------------------------------
 
-    def _execute(self, step: Step, state: State) -> None:
+    def _execute(self, step: Step) -> None:
         flow = step.flow
-        loaded = [self._load(step, address, state) for address in flow.loads]
-        read = [self._get(state, ("register", name)) for name in flow.reads]
-        result = self._result(step, loaded, read, state)
-        places = [self._place(step.store, address, state) for address in flow.stores]
+        loaded = [self._load(step, address) for address in flow.loads]
+        read = [self._get(name) for name in flow.reads]
+        result = self._result(step, loaded, read)
+        places = [self._place(step.store, address) for address in flow.stores]
         for name in flow.steps:
-            old = self._get(state, ("register", name))
+            old = self._get(name)
             if isinstance(old, tuple):
-                state["register", name] = (self._root((step.instruction, name, old)), 0)
+                self._written[name] = (self._root((step.instruction, name, old)), 0)
         for name in flow.writes:
             if name in self._used:
-                state["register", name] = result
+                self._written[name] = result
         for place in places:
             if place is not None:
-                state[place] = result
+                self._written[place] = result
         if flow.stack_bytes:
-            pointer = self._get(state, self._stack_pointer)
+            pointer = self._get(self._stack_pointer)
             if isinstance(pointer, tuple):
-                state[self._stack_pointer] = (pointer[0], pointer[1] + flow.stack_bytes)
-        self._note_uses(step, state)
+                self._written[self._stack_pointer] = (pointer[0], pointer[1] + flow.stack_bytes)
+        self._note_uses(step)
         if step.is_call:
             for place in self._clobbered:
-                state[place] = _FROM_NOTHING
+                self._written[place] = _FROM_NOTHING
 
-    def _note_uses(self, step: Step, state: State) -> None:
+    def _note_uses(self, step: Step) -> None:
         for name in step.flow.target:
-            self._origins.jump_sources |= _loads(_sources(self._get(state, ("register", name))))
+            self._origins.jump_sources |= _loads(_sources(self._get(name)))
         if step.flow.loads_target and step.load >= 0:
             self._origins.jump_sources.add(step.load)
         if step.flow.is_gather:
             self._origins.vector_gathers |= {operation for operation in (step.load, step.store) if operation >= 0}
 
-    def _result(self, step: Step, loaded: list[Value], read: list[Value], state: State) -> Value:
+    def _result(self, step: Step, loaded: list[Value], read: list[Value]) -> Value:
         flow = step.flow
         if flow.sum is not None:
-            return self._sum(state, flow.sum)
+            return self._sum(flow.sum)
         if flow.copies and loaded:
             return loaded[0]
         inputs = loaded + read
@@ -234,9 +252,9 @@ class LoopDataFlow:
             return _FROM_NOTHING.union(*varying)
         return self._root((step.instruction, tuple(inputs))), 0
 
-    def _place(self, operation: int, address: AddressSum, state: State) -> Place | None:
+    def _place(self, operation: int, address: AddressSum) -> Place | None:
         """The place that an access goes to; None if it varies."""
-        where = self._sum(state, address)
+        where = self._sum(address)
         if isinstance(where, tuple):
             return "memory", where
         if operation in self._fixed:
@@ -245,11 +263,11 @@ class LoopDataFlow:
             self._origins.note(operation, where)
         return None
 
-    def _load(self, step: Step, address: AddressSum, state: State) -> Value:
-        place = self._place(step.load, address, state)
+    def _load(self, step: Step, address: AddressSum) -> Value:
+        place = self._place(step.load, address)
         if place is None:
             return frozenset({step.load}) if step.load >= 0 else _FROM_NOTHING
-        return self._get(state, place)
+        return self._get(place)
 
 
 def _registers_used(flow: DataFlow) -> set[str]:

@@ -124,7 +124,10 @@ class IdiomFinder:
         steps = self._steps.get(block)
         if steps is None:
             steps = [
-                step for instruction in self._blocks.instructions(block) for step in self._instruction(instruction)
+                step
+                for instruction in self._blocks.instructions(block)
+                for step in self._instruction(instruction)
+                if step.matters
             ]
             self._steps[block] = steps
         return steps
