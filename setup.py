@@ -23,6 +23,8 @@ SIMULATORS = [
     "statistics",
     "tags",
 ]
+WRITER_SOURCES = ["tracer/writer.c", "tracer/children.c"]
+WRITER_HEADERS = ["tracer/stream.h", "tracer/writer.h", "tracer/children.h"]
 AGENT_PARTS = [
     *("blocks", "bytecode", "code", "conversions", "cython", "exec", "flat", "hooks", "index", "key", "list"),
     *("markers", "numpy", "other", "record", "search", "settrace", "sparse", "templates", "ufunc", "unseen"),
@@ -79,8 +81,8 @@ setup(
         ),
         Extension(
             "foretrace.tracer._pyagent",
-            sources=["tracer/_pyagent.c", "tracer/writer.c", *(f"tracer/pyagent_{part}.c" for part in AGENT_PARTS)],
-            depends=["tracer/stream.h", "tracer/writer.h", *(f"tracer/pyagent{part}.h" for part in AGENT_HEADERS)],
+            sources=["tracer/_pyagent.c", *WRITER_SOURCES, *(f"tracer/pyagent_{part}.c" for part in AGENT_PARTS)],
+            depends=[*WRITER_HEADERS, *(f"tracer/pyagent{part}.h" for part in AGENT_HEADERS)],
             extra_compile_args=WARNINGS,
         ),
         Extension(
@@ -91,8 +93,8 @@ setup(
         ),
         SharedObject(
             "foretrace.tracer.qemu_plugin",
-            sources=["tracer/qemu_plugin.c", "tracer/writer.c"],
-            depends=["tracer/stream.h", "tracer/writer.h", "tracer/qemu_api.h"],
+            sources=["tracer/qemu_plugin.c", *WRITER_SOURCES],
+            depends=[*WRITER_HEADERS, "tracer/qemu_api.h"],
             extra_compile_args=WARNINGS,
         ),
     ],

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from binary_runs import run_traced
+from binary_runs import run_traced, trace_command
 
 Compile = Callable[..., Path]
 
@@ -168,6 +168,22 @@ BECOMES_ANOTHER = r"""
 #include <unistd.h>
 int main(void) { execl("/bin/sh", "sh", "-c", "echo another; exit 11", (char *)0); return 1; }"""
 
+REPLACES_ITSELF = r"""
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    if (argc == 1) execl("/proc/self/exe", argv[0], "again", (char *)0);
+    puts(argv[1]); return 5;
+}"""
+
+WORKS_LONG = r"""
+#include <stdio.h>
+int main(void) {
+    puts("begins"); fflush(stdout);
+    for (volatile long i = 0; i < 60000000; i++) {}
+    puts("ends"); return 0;
+}"""
+
 LIMITED = """
 import os, resource, sys
 resource.setrlimit(getattr(resource, sys.argv[1]), (int(sys.argv[2]), int(sys.argv[2])))
@@ -256,3 +272,14 @@ def test_no_room_for_the_shared_memory(limit: str, limit_bytes: int, compile_c: 
     [line] = result.stderr.splitlines()
     assert re.fullmatch(r"foretrace: error: cannot set up \d+ MiB of shared memory: [A-Z][a-z ]+", line)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("nothing_is_left")
+def test_program_outlives_a_killed_reader_however_much_it_does(compile_c: Compile, tmp_path: Path) -> None:
+    command = trace_command(tmp_path / "x.sig", compile_c(WORKS_LONG))
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begins\n"
+        process.kill()
+        process.wait()
+        assert process.stdout.read() == "ends\n"  # it writes more words than the shared memory has room for

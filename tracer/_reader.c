@@ -5,6 +5,10 @@
 #include "reader.h"
 #include "signals.h"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 typedef struct {
     PyObject_HEAD
     Py_buffer memory;
@@ -191,9 +195,10 @@ static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ig
     uint32_t message_bytes = atomic_load(&h->message_bytes);
     if (message_bytes > sizeof h->message)
         message_bytes = sizeof h->message;
-    return Py_BuildValue("{sOsOsIsIsIsIsKsKsKsKsKsKsy#}",
+    return Py_BuildValue("{sOsOsOsIsIsIsIsKsKsKsKsKsKsy#}",
                          "attached", atomic_load(&h->attached) ? Py_True : Py_False,
                          "finished", atomic_load(&h->finished) ? Py_True : Py_False,
+                         "replaced", atomic_load(&h->replaced) ? Py_True : Py_False,
                          "forks", atomic_load(&h->forks), "side_full", atomic_load(&h->side_full),
                          "threads", atomic_load(&h->threads), "threads_untraced", atomic_load(&h->threads_untraced),
                          "side_offset", (unsigned long long)h->side_offset,
@@ -215,6 +220,44 @@ static PyObject *stream_reader_expect(StreamReader *self, PyObject *args)
     self->reader->header->mmap_call = mmap_call;
     self->reader->header->mprotect_call = mprotect_call;
     atomic_store(&self->reader->header->reader_pid, pid);
+    Py_RETURN_NONE;
+}
+
+/* Says that children are followed; to be called before the program starts. */
+static PyObject *stream_reader_follow(StreamReader *self, PyObject *args)
+{
+    struct ft_request *request = &self->reader->header->request;
+    unsigned long long execve_call;
+    unsigned int elf_machine;
+    if (!PyArg_ParseTuple(args, "KI", &execve_call, &elf_machine))
+        return NULL;
+    request->execve_call = execve_call;
+    request->elf_machine = elf_machine;
+    atomic_store(&request->follow, 1);
+    Py_RETURN_NONE;
+}
+
+/* A process that asks for a stream of its own: (pid, kind, command), or None. */
+static PyObject *stream_reader_request(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    struct ft_request *request = &self->reader->header->request;
+    if (atomic_load(&request->state) != FT_REQUEST_ASKED)
+        Py_RETURN_NONE;
+    uint32_t bytes = request->command_bytes;
+    return Py_BuildValue("IIy#", atomic_load(&request->pid), request->kind, request->command,
+                         (Py_ssize_t)(bytes < sizeof request->command ? bytes : sizeof request->command));
+}
+
+/* Answers it: with the descriptor of a stream's memory, or with a negative number. */
+static PyObject *stream_reader_answer(StreamReader *self, PyObject *number)
+{
+    struct ft_request *request = &self->reader->header->request;
+    long fd = PyLong_AsLong(number);
+    if (PyErr_Occurred())
+        return NULL;
+    request->fd = (uint32_t)fd;
+    atomic_store(&request->state, fd < 0 ? FT_REQUEST_REFUSED : FT_REQUEST_GRANTED);
+    syscall(SYS_futex, &request->state, FUTEX_WAKE, 1, NULL, NULL, 0);
     Py_RETURN_NONE;
 }
 
@@ -252,6 +295,9 @@ static PyMethodDef stream_reader_methods[] = {
     {"edges", (PyCFunction)stream_reader_edges, METH_NOARGS, "uint64 [edges, 3]"},
     {"last_blocks", (PyCFunction)stream_reader_last_blocks, METH_NOARGS, "ids of the blocks that the threads ran last"},
     {"header", (PyCFunction)stream_reader_header, METH_NOARGS, "the header's figures"},
+    {"follow", (PyCFunction)stream_reader_follow, METH_VARARGS, "follow(execve_call, elf_machine)"},
+    {"request", (PyCFunction)stream_reader_request, METH_NOARGS, "(pid, kind, command) of who asks for a stream"},
+    {"answer", (PyCFunction)stream_reader_answer, METH_O, "answer(fd)"},
     {"detach", (PyCFunction)stream_reader_detach, METH_NOARGS, "stop reading"},
     {NULL, NULL, 0, NULL},
 };
@@ -309,7 +355,8 @@ PyMODINIT_FUNC PyInit__reader(void)
     PyObject *m = PyModule_Create(&module);
     PyObject *type = m ? PyType_FromSpec(&stream_reader_spec) : NULL;
     if (!type || PyModule_AddObjectRef(m, "StreamReader", type) < 0 ||
-        PyModule_AddIntConstant(m, "IDLE", FT_READ_IDLE) < 0 || PyModule_AddIntConstant(m, "MORE", FT_READ_MORE) < 0 ||
+        PyModule_AddIntConstant(m, "IDLE", FT_READ_IDLE) < 0 ||
+        PyModule_AddIntConstant(m, "EXEC", FT_REQUEST_EXEC) < 0 || PyModule_AddIntConstant(m, "MORE", FT_READ_MORE) < 0 ||
         PyModule_AddIntConstant(m, "WIDTH", FT_READ_WIDTH) < 0) {
         Py_XDECREF(type);
         Py_XDECREF(m);

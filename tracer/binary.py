@@ -35,6 +35,7 @@ class Guest:
     libc_package: str
     mmap_call: int
     mprotect_call: int
+    execve_call: int
     environment: str = ""
     """A variable that the program is given, as NAME=VALUE."""
 
@@ -47,14 +48,15 @@ class Guest:
 GUESTS = {
     # Without the flags that make the C library copy memory by `rep movsb`, which QEMU runs, and would report, byte by
     # byte.
-    62: Guest("x86_64", "x86-64", "max,erms=off,fsrm=off", "x86_64-linux-gnu", "libc6-amd64-cross", 9, 10),
+    62: Guest("x86_64", "x86-64", "max,erms=off,fsrm=off", "x86_64-linux-gnu", "libc6-amd64-cross", 9, 10, 59),
     # Plugins see neither what SVE and SME load and store nor what DC ZVA sets to zero: where the former are not there,
     # programs that look for them do without; the C library's memset for a Kunpeng 920 does without the latter (calls
     # from inside a shared C library still use it). Pointer authentication as the architecture has it takes most of
     # QEMU's time where it is used.
     183: Guest("aarch64", "AArch64", "max,sve=off,sme=off,pauth-impdef=on", "aarch64-linux-gnu", "libc6-arm64-cross",
-               222, 226, "GLIBC_TUNABLES=glibc.cpu.name=kunpeng920"),
-    243: Guest("riscv64", "RISC-V", "rv64,v=on,vext_spec=v1.0", "riscv64-linux-gnu", "libc6-riscv64-cross", 222, 226),
+               222, 226, 221, "GLIBC_TUNABLES=glibc.cpu.name=kunpeng920"),
+    243: Guest("riscv64", "RISC-V", "rv64,v=on,vext_spec=v1.0", "riscv64-linux-gnu", "libc6-riscv64-cross", 222, 226,
+               221),
 }  # fmt: skip
 """By ELF machine number (e_machine)."""
 
@@ -144,6 +146,7 @@ class QemuEngine:
         self._path = find_program(program[0])
         self._program = list(program)
         guest = guest_of(self._path)
+        self._follows = next((guest.execve_call, machine) for machine, known in GUESTS.items() if known is guest)
         self.guest, self.mmap_call, self.mprotect_call = guest.name, guest.mmap_call, guest.mprotect_call
         qemu = shutil.which(guest.qemu)
         if qemu is None:
@@ -169,6 +172,11 @@ class QemuEngine:
         plugin = str(self._plugin).replace(",", ",,")
         options = [*self._options, "-plugin", f"file={plugin},fd={stream_fd}", "-0", self._program[0]]
         return self._qemu, [self._qemu, *options, str(self._path), *self._program[1:]], dict(os.environ)
+
+    @property
+    def follows(self) -> tuple[int, int] | None:
+        """See `session.Engine`."""
+        return self._follows
 
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
         """See `session.Engine`."""

@@ -96,6 +96,11 @@ class PythonEngine:
         argv = [sys.executable, *interpreter_options(sys.orig_argv[1:]), str(_BOOTSTRAP), *agent, *self._program]
         return sys.executable, argv, dict(os.environ)
 
+    @property
+    def follows(self) -> tuple[int, int] | None:
+        """See `session.Engine`."""
+        return None
+
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
         """See `session.Engine`. Nothing here is a machine instruction."""
         return 0

@@ -8,6 +8,7 @@
  * operations stay where they are for good, since translated code holds their addresses.
  */
 #define _GNU_SOURCE
+#include "children.h"
 #include "qemu_api.h"
 #include "store_exclusive.h"
 #include "writer.h"
@@ -305,10 +306,12 @@ static void vcpu_ends(qemu_plugin_id_t id, unsigned int vcpu)
 static void system_call(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, uint64_t a1, uint64_t a2, uint64_t a3,
                         uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
-    (void)id, (void)vcpu, (void)a1, (void)a2, (void)a4, (void)a5, (void)a6, (void)a7, (void)a8;
-    const struct ft_header *header = ft_writer_header();
+    (void)id, (void)vcpu, (void)a4, (void)a5, (void)a6, (void)a7, (void)a8;
+    struct ft_header *header = ft_writer_header();
     if (((uint64_t)number == header->mmap_call || (uint64_t)number == header->mprotect_call) && (a3 & PROT_EXEC))
         atomic_store(&maps_changed, true);
+    if ((uint64_t)number == header->request.execve_call && atomic_load(&header->request.follow))
+        ft_children_execve(header, a1, a2, a3);
 }
 
 static void program_ends(qemu_plugin_id_t id, void *context)
@@ -358,6 +361,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
     if (!ft_writer_attach(atoi(argv[0] + 3)))
         return -1;
     target = info->target_name;
+    ft_children_remember();
     redirect_messages();
     forbid_core_files();
     qemu_plugin_register_vcpu_init_cb(id, vcpu_starts);

@@ -3,7 +3,7 @@ related to functions, loops or lines."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -99,3 +99,8 @@ class RawTrace:
     maps: tuple[str, ...]
     guest_base: int
     unseen: tuple[RawUnseen, ...] = ()
+
+    def executed(self) -> RawTrace:
+        """The same without the blocks that never ran, which a forked child has from its parent."""
+        used = set(self.operation_block.tolist())
+        return replace(self, blocks=tuple(b for b in self.blocks if b.executions or b.block_id in used))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ _GROUP_SIGNAL_S = 0.5
 """Before a signal is passed on. One that was sent to the whole process group has reached the program, too, and most
 programs have ended by then; one that goes on gets the signal a second time."""
 _CHUNKS_PER_TURN = 128
+_DECODING = threading.Lock()
+"""An engine's decoder serves one thread at a time."""
 _WAIT_MS = 10
 
 
@@ -44,8 +47,22 @@ class Engine(Protocol):
         """Path of the executable to start, its argument vector and environment."""
         ...
 
+    @property
+    def follows(self) -> tuple[int, int] | None:
+        """Number of the system call by which a program replaces itself by another, and the ELF machine of those that
+        the engine runs; None if it cannot follow a program's children."""
+        ...
+
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
         """Size of an instruction's memory access, 0 if it is unknown or the instruction makes several."""
+        ...
+
+
+class Adopts(Protocol):
+    """Who gives streams to the processes that descend from a program."""
+
+    def adopt(self, parent: int, pid: int, kind: int, command: bytes) -> int:
+        """Begin to read the process `pid`. Returns a descriptor of the memory for its stream, or -1 to refuse it."""
         ...
 
 
@@ -88,9 +105,16 @@ class Session:
     """One traced run of one program."""
 
     def __init__(
-        self, engine: Engine, hierarchies: Sequence[Hierarchy], tee: Callable[[object], object] = lambda sink: sink
+        self,
+        engine: Engine,
+        hierarchies: Sequence[Hierarchy],
+        tee: Callable[[object], object] = lambda sink: sink,
+        family: Adopts | None = None,
+        number: int = 0,
     ) -> None:
         """Set up the shared memory and the simulator, which `tee` may put another sink before.
+
+        With `family` the program's children are followed; it is process `number`.
 
         Raises:
             EngineError: the system has no room for the shared memory.
@@ -107,6 +131,10 @@ class Session:
         self._reader.expect(os.getpid(), engine.mmap_call, engine.mprotect_call)
         self._side = SideTable()
         self._problem = ""
+        self._family, self._number = family, number
+        self._followed = 0
+        if family is not None and engine.follows is not None:
+            self._reader.follow(*engine.follows)
 
     def run(self, on_progress: Callable[[Progress], None] = lambda progress: None) -> Recording:
         """Run the program to its end.
@@ -141,9 +169,7 @@ class Session:
         """Read until the child is dead."""
         progress, signals = Progress(), _Signals(pid)
         while True:
-            idle = self._read(lambda: self._reader.run(_CHUNKS_PER_TURN, 0 if self._problem else _WAIT_MS))
-            if self._problem:
-                time.sleep(_WAIT_MS / 1000)
+            idle = self.turn()
             signals.forward()
             if idle:
                 ended, status = os.waitpid(pid, os.WNOHANG)
@@ -153,6 +179,19 @@ class Session:
             header = self._reader.header()
             progress.accesses, progress.blocks = header["accesses"], header["words"] - header["accesses"]
             on_progress(progress)
+
+    def turn(self) -> bool:
+        """Read what there is, waiting a little for it, and hear who asks; True when nothing more is ready."""
+        idle = self._read(lambda: self._reader.run(_CHUNKS_PER_TURN, 0 if self._problem else _WAIT_MS))
+        if self._problem:
+            time.sleep(_WAIT_MS / 1000)
+        request = self._reader.request()
+        if request is not None:
+            pid, kind, command = request
+            fd = self._family.adopt(self._number, pid, kind, command) if self._family else -1
+            self._followed += fd >= 0 and kind != _reader.EXEC
+            self._reader.answer(fd)
+        return idle and request is None
 
     def _read(self, step: Callable[[], int]) -> bool:
         """Take one step of reading; True when nothing more is ready. A failure ends the reading, not the program."""
@@ -180,7 +219,8 @@ class Session:
         if isinstance(entry, BlockEntry) and slot // 2 < len(entry.lengths):
             begin = sum(entry.lengths[: slot // 2])
             code = entry.code[begin : begin + entry.lengths[slot // 2]]
-            width = self._engine.access_bytes(code, entry.address + begin, bool(slot % 2))
+            with _DECODING:
+                width = self._engine.access_bytes(code, entry.address + begin, bool(slot % 2))
         self._reader.set_width(width)
 
     def _side_table(self) -> SideTable:
@@ -201,7 +241,7 @@ class Session:
             problem = "the program's code outgrew the trace's table of blocks"
         if not problem and ending.signal_number is not None:
             problem = f"the program was killed by {signal_name(ending.signal_number)}"
-        elif not problem and not header["finished"]:
+        elif not problem and not header["finished"] and not header["replaced"]:
             problem = "the program ended without the engine's knowledge (it may have replaced itself by another)"
         return Recording(
             raw=self._raw_trace(),
@@ -209,7 +249,7 @@ class Session:
             ending=ending,
             wall_s=wall_s,
             problem=problem,
-            untraced_children=header["forks"],
+            untraced_children=max(0, header["forks"] - self._followed),
             untraced_threads=header["threads_untraced"],
             threads=header["threads"],
             unseen_calls=header["unseen_calls"],

@@ -231,6 +231,23 @@ class Unseen:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessRecord:
+    """One of several processes that a signature sums up, or what a process was until it replaced itself.
+
+    `number` counts from 0, the first program. `command` is empty for a forked child, which goes on with its `parent`'s
+    program. `problem` says why it was not recorded to its end, and is empty if it was.
+    """
+
+    number: int
+    parent: int
+    command: tuple[str, ...]
+    instructions: int
+    accesses: int
+    threads: int
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Provenance:
     """How a signature was obtained. `complete` is False when the run was cut short, with the reason beside it."""
 
@@ -253,6 +270,8 @@ class Provenance:
     threads: int = 1
     libraries: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    processes: tuple[ProcessRecord, ...] = ()
+    """Where children were followed and there were some: all processes."""
 
 
 @dataclass(frozen=True, slots=True)

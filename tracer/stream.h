@@ -49,6 +49,22 @@ struct ft_cursor {
     uint64_t padding[2]; /* one cache line each */
 };
 
+/* A process that wants a stream of its own: see children.h. One at a time asks; `pid` says who, 0 for nobody. */
+enum ft_request_kind { FT_REQUEST_FORK = 1, FT_REQUEST_EXEC = 2 };
+enum ft_request_state { FT_REQUEST_NONE, FT_REQUEST_ASKED, FT_REQUEST_GRANTED, FT_REQUEST_REFUSED };
+
+struct ft_request {
+    _Atomic uint32_t follow; /* set by the reader: it answers requests */
+    _Atomic uint32_t pid;
+    _Atomic uint32_t state;  /* a futex */
+    uint32_t kind;
+    uint32_t fd;             /* the answer: a descriptor of the reader's */
+    uint32_t elf_machine;    /* of programs that the engine can run */
+    uint64_t execve_call;    /* number of the system call */
+    uint32_t command_bytes;
+    char command[1020];      /* of the new program, each word with a NUL after it; it may be cut off */
+};
+
 struct ft_header {
     uint64_t magic;
     uint32_t version;
@@ -75,6 +91,8 @@ struct ft_header {
     char message[1020];  /* the beginning of what the engine itself had to say on its standard error */
     uint64_t guest_base; /* host address minus guest address (0 when the program runs natively) */
     _Atomic uint64_t unseen_calls; /* array operations that ran without their addresses being known */
+    _Atomic uint32_t replaced;     /* the program replaced itself by another one, which has a stream of its own */
+    struct ft_request request;
 
     /* Queues of chunk numbers. head and tail only grow; slot = index % FT_QUEUE_SLOTS. The 32-bit halves are futexes. */
     _Alignas(64) _Atomic uint32_t ready_head; /* advanced by writers */

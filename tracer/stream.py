@@ -6,7 +6,9 @@ Its bytes come from the memory of a program that may have gone wrong: what does 
 from __future__ import annotations
 
 import struct
+import sys
 from dataclasses import dataclass
+from functools import lru_cache
 
 from foretrace.errors import ForetraceError
 
@@ -91,6 +93,7 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "backslashreplace")
 
 
+@lru_cache(maxsize=1 << 16)  # forked processes have their parent's blocks
 def _block(entry: bytes) -> BlockEntry:
     _, _, _, count, address = BLOCK.unpack_from(entry)
     lengths = tuple(entry[BLOCK.size : BLOCK.size + count])
@@ -164,7 +167,7 @@ class SideTable:
         elif kind == SIDE_OPERATION:
             self.operations.append(_operation(entry))
         elif kind == SIDE_MAPS:
-            self.maps.append(_text(entry[ENTRY.size :].rstrip(b"\0")))
+            self.maps.append(sys.intern(_text(entry[ENTRY.size :].rstrip(b"\0"))))
         elif kind == SIDE_UNSEEN:
             _unseen(entry)
             self._unseen.append(slice(self._position, self._position + len(entry)))

@@ -16,10 +16,12 @@ import numpy.typing as npt
 
 from foretrace import __version__
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
+from foretrace.errors import HierarchyError
 
 from .analysis import Analysis
+from .recorded import Part, part_of
 from .session import Ending, Progress, Recording, Session
-from .signature import Provenance, Signature
+from .signature import ProcessRecord, Provenance, Signature
 from .unseen import unseen_of
 
 if TYPE_CHECKING:
@@ -51,25 +53,42 @@ def trace_binary(
     hierarchies: Sequence[Hierarchy] = (DEFAULT_HIERARCHY,),
     on_progress: OnProgress = _ignore,
     keep: StreamWriter | None = None,
+    *,
+    follow_children: bool = False,
 ) -> Traced:
     """Run a compiled program (its name, then its arguments), simulating `hierarchies`.
 
-    The address stream goes to `keep` as well, which then is for `kept_stream.commit`.
+    The address stream goes to `keep` as well, which then is for `kept_stream.commit`. With `follow_children` the
+    processes it forks, and the programs that it or they become, are traced too; the signature sums them up.
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
+        HierarchyError: an instruction cache is to be simulated for several processes.
     """
     from . import binary_analysis, endings
     from .binary import QemuEngine
+    from .combination import combine
+    from .family import Family, records, with_members
+
+    if follow_children and any(hierarchy.instruction is not None for hierarchy in hierarchies):
+        raise HierarchyError("an instruction cache cannot be simulated together with --follow-children; leave out one")
 
     engine = QemuEngine(program)
     started = _now()
-    recording = Session(engine, hierarchies, _tee(keep, engine.name, program)).run(on_progress)
+    family = Family(engine, hierarchies) if follow_children else None
+    recording = Session(engine, hierarchies, _tee(keep, engine.name, program), family).run(on_progress)
+    members = family.finish() if family else []
     explanation = endings.explain(recording, engine.guest, engine.name)
     if recording.problem and explanation:
         recording = replace(recording, problem=explanation)
-    analysis = binary_analysis.analyse(recording.raw, recording.simulator.statistics(), engine.guest)
-    traced = _traced(tuple(program), engine.name, engine.guest, started, recording, analysis)
+    part = part_of(recording)
+    processes: tuple[ProcessRecord, ...] = ()
+    if members:
+        processes = records(tuple(program), recording, part, members)
+        recording = with_members(recording, members)
+        part = combine([part, *(member.part for member in members)])
+    analysis = binary_analysis.analyse(part.raw, part.statistics, engine.guest)
+    traced = _traced(tuple(program), engine.name, engine.guest, started, recording, part, analysis, processes)
     return replace(traced, explanation=explanation)
 
 
@@ -99,8 +118,9 @@ def trace_python(
     command = (*(("-m",) if is_module else ()), target, *arguments)
     started = _now()
     recording = Session(engine, hierarchies, _tee(keep, engine.name, command)).run(on_progress)
-    analysis = python_analysis.analyse(recording.raw, recording.simulator.statistics())
-    return _traced(command, engine.name, engine.guest, started, recording, analysis)
+    part = part_of(recording)
+    analysis = python_analysis.analyse(part.raw, part.statistics)
+    return _traced(command, engine.name, engine.guest, started, recording, part, analysis)
 
 
 def _tee(keep: StreamWriter | None, engine: str, command: Sequence[str]) -> Callable[[object], object]:
@@ -117,10 +137,16 @@ def _now() -> str:
 
 
 def _traced(
-    command: tuple[str, ...], engine: str, guest: str, started: str, recording: Recording, analysis: Analysis
+    command: tuple[str, ...],
+    engine: str,
+    guest: str,
+    started: str,
+    recording: Recording,
+    part: Part,
+    analysis: Analysis,
+    processes: tuple[ProcessRecord, ...] = (),
 ) -> Traced:
     mapping, count = analysis.operation_map, len(analysis.operations)
-    reuse = recording.simulator.reuse()
     signature = Signature(
         provenance=Provenance(
             command=command,
@@ -136,11 +162,12 @@ def _traced(
             incomplete_reason=recording.problem,
             decoded_share=analysis.decoded_share,
             unseen_calls=recording.unseen_calls,
-            unseen=unseen_of(recording.raw, recording.unseen_calls),
+            unseen=unseen_of(part.raw, recording.unseen_calls),
             untraced_children=recording.untraced_children,
             untraced_threads=recording.untraced_threads,
             threads=recording.threads,
             notes=tuple(analysis.notes),
+            processes=processes,
         ),
         blocks=analysis.blocks,
         operations=analysis.operations,
@@ -149,8 +176,8 @@ def _traced(
         edges=analysis.edges,
         hierarchies=[
             simulated.merged(mapping, count).merged_blocks(analysis.block_map, len(analysis.blocks))
-            for simulated in recording.simulator.simulated()
+            for simulated in part.simulated
         ],
-        reuse=None if reuse is None else reuse.merged(mapping, count),
+        reuse=None if part.reuse is None else part.reuse.merged(mapping, count),
     )
     return Traced(signature, recording.ending, mapping)

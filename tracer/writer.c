@@ -3,11 +3,14 @@
  * State of the process: where the shared memory lies, a lock for the queues and the side table, and whether this
  * process goes on alone, without a reader. Once alone, always alone: cursors then wrap around in the chunk they have.
  *
- * A forked child maps private memory over the shared one, at the same address, and restores the cursors in it: every
- * pointer into it stays good, and nothing the child writes reaches the reader.
+ * A forked child maps other memory over the shared one, at the same address: every pointer into it stays good. If the
+ * reader follows children, it is a stream of the child's own, which begins with a copy of its parent's side table; else it
+ * is private, with the cursors as they were, and nothing the child writes reaches the reader.
  */
 #define _GNU_SOURCE
 #include "writer.h"
+
+#include "children.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -28,6 +31,7 @@ static atomic_bool alone;
 
 static struct ft_header header_at_fork;
 static struct ft_cursor cursors_at_fork[FT_MAX_CURSORS];
+static uint64_t side_bytes_at_fork;
 
 static struct ft_cursor *cursor_table(void)
 {
@@ -42,6 +46,9 @@ static uint64_t *chunk_memory(uint32_t chunk)
 static void fork_prepare(void)
 {
     pthread_mutex_lock(&lock);
+    memcpy(&header_at_fork, header, sizeof header_at_fork);
+    memcpy(cursors_at_fork, cursor_table(), sizeof cursors_at_fork);
+    side_bytes_at_fork = atomic_load(&header->side_used_bytes);
 }
 
 static void fork_parent(void)
@@ -50,18 +57,15 @@ static void fork_parent(void)
     pthread_mutex_unlock(&lock);
 }
 
-static void fork_child(void)
+static void go_on_alone(void)
 {
-    size_t total_bytes = header->total_bytes;
-    memcpy(&header_at_fork, header, sizeof header_at_fork);
-    memcpy(cursors_at_fork, cursor_table(), sizeof cursors_at_fork);
-    if (mmap(header, total_bytes, PROT_READ | PROT_WRITE,
+    if (mmap(header, header_at_fork.total_bytes, PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
         abort(); /* going on would write into the parent's trace */
     memcpy(header, &header_at_fork, sizeof header_at_fork);
     memcpy(cursor_table(), cursors_at_fork, sizeof cursors_at_fork);
+    atomic_store(&header->request.follow, 0);
     atomic_store(&alone, true);
-    pthread_mutex_unlock(&lock);
 }
 
 static bool plausible(const struct ft_header *h, uint64_t file_bytes)
@@ -71,16 +75,73 @@ static bool plausible(const struct ft_header *h, uint64_t file_bytes)
            h->side_capacity_bytes == file_bytes - h->side_offset;
 }
 
-bool ft_writer_attach(int fd)
+/* NULL if it is not a stream. */
+static struct ft_header *map_stream(int fd)
 {
     struct stat status;
     if (fstat(fd, &status) != 0 || (uint64_t)status.st_size < sizeof(struct ft_header))
-        return false;
+        return NULL;
     void *memory = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
+        return NULL;
+    if (plausible(memory, (uint64_t)status.st_size))
+        return memory;
+    munmap(memory, (size_t)status.st_size);
+    return NULL;
+}
+
+static void use_chunk(struct ft_cursor *cursor, uint32_t chunk);
+
+/* Goes on in a stream of its own. Of the threads only the one that forked is left, but which that is nobody says: all
+ * cursors get the chunks that are reserved for them, and the others' stay empty. */
+static bool go_on_followed(int fd)
+{
+    const struct ft_header *old = &header_at_fork;
+    struct ft_header *own = map_stream(fd);
+    if (!own)
         return false;
-    if (!plausible(memory, (uint64_t)status.st_size) || pthread_atfork(fork_prepare, fork_parent, fork_child) != 0) {
-        munmap(memory, (size_t)status.st_size);
+    if (own->total_bytes != old->total_bytes || own->side_offset != old->side_offset) {
+        munmap(own, own->total_bytes);
+        return false;
+    }
+    memcpy((unsigned char *)own + own->side_offset, (unsigned char *)header + old->side_offset, side_bytes_at_fork);
+    atomic_store(&own->side_used_bytes, side_bytes_at_fork);
+    own->guest_base = old->guest_base;
+    atomic_store(&own->threads, 1);
+    if (mremap(own, old->total_bytes, old->total_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, header) == MAP_FAILED) {
+        munmap(own, old->total_bytes);
+        return false;
+    }
+    for (uint32_t i = 0; i < FT_MAX_CURSORS; i++) {
+        struct ft_cursor *cursor = cursor_table() + i;
+        if (!atomic_load(&cursors_at_fork[i].in_use))
+            continue;
+        *cursor = cursors_at_fork[i];
+        cursor->used_before = 1;
+        cursor->sequence = 0;
+        use_chunk(cursor, FT_SHARED_CHUNKS + i);
+    }
+    atomic_store(&header->attached, 1);
+    return true;
+}
+
+static void fork_child(void)
+{
+    int fd = atomic_load(&alone) ? -1 : ft_children_ask(header);
+    if (fd < 0 || !go_on_followed(fd))
+        go_on_alone();
+    if (fd >= 0)
+        close(fd);
+    pthread_mutex_unlock(&lock);
+}
+
+bool ft_writer_attach(int fd)
+{
+    struct ft_header *memory = map_stream(fd);
+    if (!memory)
+        return false;
+    if (pthread_atfork(fork_prepare, fork_parent, fork_child) != 0) {
+        munmap(memory, memory->total_bytes);
         return false;
     }
     close(fd);
@@ -122,7 +183,7 @@ static uint32_t take_free_chunk(void)
             atomic_store(&header->free_tail, tail + 1);
             return chunk;
         }
-        if (getppid() != (pid_t)atomic_load(&header->reader_pid))
+        if (!ft_reader_lives(header))
             return NO_CHUNK;
         atomic_store(&header->writer_waits, 1);
         futex(&header->free_head, FUTEX_WAIT, head, &timeout);
@@ -191,10 +252,12 @@ void ft_writer_flush(struct ft_cursor *cursor)
     pthread_mutex_lock(&lock);
     publish(cursor);
     uint32_t chunk = take_free_chunk();
-    if (chunk == NO_CHUNK)
+    if (chunk == NO_CHUNK) {
         atomic_store(&alone, true);
-    else
+        cursor->next = cursor->begin;
+    } else {
         use_chunk(cursor, chunk);
+    }
     pthread_mutex_unlock(&lock);
 }
 

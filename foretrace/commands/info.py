@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from rich.table import Table
 
 from foretrace.commands.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.terminal import console, plain, print_json
-from foretrace.tracer.signature import AddressRange, MemoryOperation, Signature, merge_ranges
+from foretrace.tracer.signature import AddressRange, MemoryOperation, ProcessRecord, Signature, merge_ranges
 from foretrace.tracer.signature_file import read_signature
 from foretrace.units import format_bytes, format_count, format_seconds
 
@@ -130,6 +131,8 @@ def _show(signature: Signature, top: int) -> None:
             f"array calls   not seen: {p.unseen.calls_share:.1%} of the calls, {p.unseen.bytes_share:.1%} "
             f"({format_bytes(p.unseen.bytes)}) of the bytes; {plain(worst)}"
         )
+    if p.processes:
+        out.print(f"processes     {len(p.processes)} followed and summed up, each with simulated caches of its own")
     kind = "" if p.guest == "python" else f" ({plain(p.guest)})"
     out.print(f"instructions  {format_count(totals.instructions)}{kind} in {len(signature.blocks)} basic blocks")
     out.print(f"loads         {format_count(totals.loads)}, {format_bytes(totals.load_bytes)}")
@@ -142,7 +145,30 @@ def _show(signature: Signature, top: int) -> None:
             f"in {1 / reuse.sampling_rate:.0f} blocks of memory, for caches not simulated"
         )
     show_hierarchies(signature.hierarchies, _all_accesses(signature))
+    _show_processes(signature.provenance.processes, top)
     _show_loops(signature, top)
+
+
+def _show_processes(processes: Sequence[ProcessRecord], top: int) -> None:
+    """Those that ran the most instructions."""
+    if not processes or not top:
+        return
+    table = Table(
+        title=f"processes by instructions, {min(top, len(processes))} of {len(processes)}",
+        title_justify="left", box=None, padding=(0, 2, 0, 0),
+    )  # fmt: skip
+    for heading in ("process", "begun by", "instructions", "accesses", "threads", "program", "cut short"):
+        table.add_column(heading, justify="left" if heading in ("program", "cut short") else "right")
+    for process in sorted(processes, key=lambda process: process.instructions, reverse=True)[:top]:
+        program = shlex.join(process.command) if process.command else "(forked)"
+        table.add_row(
+            str(process.number), "-" if process.number == 0 else str(process.parent),
+            format_count(process.instructions), format_count(process.accesses), str(process.threads),
+            plain(program), plain(process.problem),
+        )  # fmt: skip
+    out = console()
+    out.print()
+    out.print(table)
 
 
 def _show_loops(signature: Signature, top: int) -> None:

@@ -50,6 +50,9 @@ _PYTHON_SUFFIXES = (".py", ".pyw", ".pyz")
     type=click.Path(path_type=Path),
     help="Also keep all accesses, compressed, for foretrace simulate.",
 )
+@click.option(
+    "--follow-children", is_flag=True, help="Trace the processes it forks and the programs these become, summed up."
+)
 @click.option("--force", is_flag=True, help="Overwrite the files if they exist.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def command(
@@ -59,6 +62,7 @@ def command(
     hierarchies: tuple[str, ...],
     python_core: str,
     keep_stream: Path | None,
+    follow_children: bool,
     force: bool,
     program: tuple[str, ...],
 ) -> None:
@@ -68,6 +72,11 @@ def command(
     """
     if module is None and not program:
         raise click.UsageError("name a program to trace, e.g. foretrace trace -o ls.sig -- ls -l")
+    is_python = module is not None or program[0].endswith(_PYTHON_SUFFIXES)
+    if follow_children and is_python:
+        raise click.UsageError("--follow-children follows compiled programs only, not Python's child processes yet")
+    if follow_children and keep_stream is not None:
+        raise click.UsageError("--keep-stream keeps the accesses of one process; leave out --follow-children")
     check_output(output, force=force)
     gc.disable()  # nearly all that is made lives until the signature is written
     # NumPy's linear algebra, which nothing here uses, starts threads unless told not to. `os.environ`, which the
@@ -86,7 +95,7 @@ def command(
 
             keep = stack.enter_context(StreamWriter(keep_stream, force=force))
         if module is None and not program[0].endswith(_PYTHON_SUFFIXES):
-            traced = trace_binary(program, simulated, on_progress, keep)
+            traced = trace_binary(program, simulated, on_progress, keep, follow_children=follow_children)
         else:
             target, *arguments = program if module is None else (module, *program)
             traced = trace_python(
