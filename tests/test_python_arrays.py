@@ -349,3 +349,20 @@ def test_cython_functions_count_as_unseen_and_store_their_result(tmp_path: Path)
     assert [(a.name, shape(a), a.points) for a in run.arrays(3)] == [("numpy.random.Generator.random", "store8", 1000)]
     assert run.arrays(4) == []
     assert run.recording.unseen_calls > 0
+
+
+def test_a_program_ahead_of_its_reader_loses_nothing(tmp_path: Path) -> None:
+    """Its records go to memory that was kept for other threads, which start afterwards all the same."""
+    run = trace(
+        tmp_path,
+        "import threading\nimport numpy as np\n"
+        "a = np.zeros(1000)\nindex = np.arange(2_000_000) % 1000\nb = a[index]\n"
+        "def work():\n    a[index[:1000]]\n"
+        "threads = [threading.Thread(target=work) for _ in range(20)]\n"
+        "for t in threads: t.start()\n"
+        "for t in threads: t.join()\n",
+    )
+    (gather,) = run.arrays(5)
+    assert (gather.executions, gather.points) == (1, 2_000_000)
+    (inner,) = run.arrays(7)
+    assert (inner.executions, inner.points) == (20, 20_000)

@@ -26,6 +26,16 @@ static void next_run(struct agent_index *index, int64_t *offsets, int64_t count)
     walk->at[0] += count;
 }
 
+static void next_run_of_32_bits(struct agent_index *index, int64_t *offsets, int64_t count)
+{
+    struct walk *walk = (struct walk *)index;
+    const struct fancy_array *array = walk->array;
+    const int32_t *values = (const int32_t *)array->data + walk->at[0];
+    for (int64_t i = 0; i < count; i++)
+        offsets[i] = (values[i] < 0 ? values[i] + array->extent : values[i]) * array->scale;
+    walk->at[0] += count;
+}
+
 static void next_offsets(struct agent_index *index, int64_t *offsets, int64_t count)
 {
     struct walk *walk = (struct walk *)index;
@@ -48,8 +58,9 @@ static void next_offsets(struct agent_index *index, int64_t *offsets, int64_t co
 void walk_start(struct walk *walk, const struct agent_bulk *bulk, const int64_t *strides,
                 const struct fancy_array *arrays, uint32_t n_arrays)
 {
-    bool run = n_arrays == 1 && arrays[0].item_bytes == 8 && (uintptr_t)arrays[0].data % 8 == 0;
-    int64_t expected = 8;
+    const int64_t bytes = n_arrays == 1 ? arrays[0].item_bytes : 0;
+    bool run = (bytes == 8 || (bytes == 4 && arrays[0].kind == 'i')) && (uintptr_t)arrays[0].data % 8 == 0;
+    int64_t expected = bytes;
     walk->n_dims = bulk->n_dims;
     walk->n_arrays = n_arrays;
     walk->array = arrays;
@@ -60,7 +71,7 @@ void walk_start(struct walk *walk, const struct agent_bulk *bulk, const int64_t 
         run = run && walk->stride[d] == 0 && (bulk->extent[d] == 1 || arrays[0].stride[d] == expected);
         expected *= bulk->extent[d];
     }
-    walk->index.next = run ? next_run : next_offsets;
+    walk->index.next = !run ? next_offsets : bytes == 8 ? next_run : next_run_of_32_bits;
 }
 
 /* ---- keys ------------------------------------------------------------------------------------------------------- */

@@ -104,9 +104,9 @@ static void record_ufunc_call(struct agent_call *call)
 {
     struct np_cost cost;
     agent_record_begin();
-    call->name = np_ufunc_name(call->self, NP_CALL, &cost);
     np_ufunc_call(call);
-    np_record_end(call);
+    if (agent_thread.unseen && (call->name = np_ufunc_name(call->self, NP_CALL, &cost)))
+        np_count_unseen(call);
 }
 
 static PyObject *hooked_vectorcall(PyObject *ufunc, PyObject *const *args, size_t nargsf, PyObject *kwnames)
@@ -148,13 +148,13 @@ static struct np_cost cost_of(const char *name)
         const char *name;
         struct np_cost cost;
     } costs[] = {
-        {"add", {1, 2}}, {"subtract", {1, 2}}, {"multiply", {1, 6}}, {"divide", {1, 10}}, {"square", {1, 6}},
-        {"reciprocal", {1, 10}}, {"sqrt", {1, 0}}, {"floor_divide", {1, 0}}, {"remainder", {1, 0}}, {"fmod", {1, 0}},
+        {"add", {1, 2, false}}, {"subtract", {1, 2, false}}, {"multiply", {1, 6, false}}, {"divide", {1, 10, false}}, {"square", {1, 6, false}},
+        {"reciprocal", {1, 10, false}}, {"sqrt", {1, 0, false}}, {"floor_divide", {1, 0, false}}, {"remainder", {1, 0, false}}, {"fmod", {1, 0, false}},
     };
     for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
         if (strcmp(costs[i].name, name) == 0)
             return costs[i].cost;
-    return (struct np_cost){0, 0};
+    return (struct np_cost){0, 0, false};
 }
 
 const char *np_ufunc_name(PyObject *ufunc, enum np_method method, struct np_cost *cost)
@@ -173,6 +173,15 @@ const char *np_ufunc_name(PyObject *ufunc, enum np_method method, struct np_cost
     return entry->name[method];
 }
 
+static bool is_generalised(PyObject *ufunc)
+{
+    PyObject *signature = PyObject_GetAttrString(ufunc, "signature");
+    bool generalised = signature && signature != Py_None;
+    Py_XDECREF(signature);
+    PyErr_Clear();
+    return generalised;
+}
+
 static void hook_ufunc(PyObject *ufunc, const char *module, const char *name)
 {
     vectorcallfunc *function = vectorcall_of(ufunc);
@@ -187,6 +196,7 @@ static void hook_ufunc(PyObject *ufunc, const char *module, const char *name)
     if (!entry->name[NP_CALL])
         return;
     entry->cost = cost_of(name);
+    entry->cost.generalised = is_generalised(ufunc);
     entry->ufunc = Py_NewRef(ufunc);
     n_ufuncs++;
     *function = hooked_vectorcall;

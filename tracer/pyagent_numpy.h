@@ -99,6 +99,7 @@ int64_t np_load_integer(const char *at, int64_t item_bytes, char kind);
  * as none: how many they take is their implementation's affair. */
 struct np_cost {
     uint8_t real, complex_;
+    bool generalised; /* it has a signature: it works on more than single elements */
 };
 
 enum np_method { NP_CALL, NP_REDUCE, NP_ACCUMULATE, NP_REDUCEAT, NP_OUTER, NP_AT, NP_N_METHODS };

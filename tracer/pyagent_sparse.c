@@ -37,6 +37,15 @@ static int64_t integer_at(const struct np_array *array, int64_t i)
 static void next_columns(struct agent_index *index, int64_t *offsets, int64_t count)
 {
     struct column_index *columns = (struct column_index *)index;
+    const struct np_array *indices = columns->indices;
+    if (columns->n_vectors == 1 && np_item_bytes(indices) == 4 && indices->strides[0] == 4 &&
+        (uintptr_t)indices->data % 4 == 0) {
+        const int32_t *values = (const int32_t *)indices->data + columns->at;
+        for (int64_t i = 0; i < count; i++)
+            offsets[i] = values[i] * columns->scale;
+        columns->at += count;
+        return;
+    }
     for (int64_t i = 0; i < count; i++) {
         offsets[i] = (integer_at(columns->indices, columns->at) * columns->n_vectors + columns->vector) * columns->scale;
         if (++columns->vector == columns->n_vectors) {

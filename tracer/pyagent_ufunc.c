@@ -100,13 +100,44 @@ static void generalised_call(const char *name, const struct operands *o)
     agent_unseen();
 }
 
-static bool is_generalised(PyObject *ufunc)
+/* Whether an array is one run of `size` elements in C order, as `shape` is. */
+static bool is_run_like(const struct np_array *array, const struct np_array *shape)
 {
-    PyObject *signature = PyObject_GetAttrString(ufunc, "signature");
-    bool generalised = signature && signature != Py_None;
-    Py_XDECREF(signature);
-    PyErr_Clear();
-    return generalised;
+    if (!(array->flags & NP_C_CONTIGUOUS) || array->nd != shape->nd)
+        return false;
+    for (int d = 0; d < array->nd; d++)
+        if (array->dimensions[d] != shape->dimensions[d])
+            return false;
+    return true;
+}
+
+static void add_run(struct agent_bulk *bulk, const struct np_array *array, bool store)
+{
+    const int64_t bytes = np_item_bytes(array);
+    agent_bulk_add(bulk, array->data, &bytes, bytes, store);
+}
+
+/* The common case of an elementwise call, recorded at once: all arrays are runs of one shape. False if it is another. */
+static bool runs_call(const char *name, struct np_cost cost, const struct operands *o)
+{
+    struct agent_bulk bulk;
+    const int64_t size = np_size(o->shape);
+    for (Py_ssize_t i = 0; i < o->n_inputs; i++)
+        if (np_is_array(o->inputs[i]) && !is_run_like((struct np_array *)o->inputs[i], o->shape))
+            return false;
+    for (Py_ssize_t i = 0; i < o->n_outputs; i++)
+        if (np_is_array(o->outputs[i]) && !is_run_like((struct np_array *)o->outputs[i], o->shape))
+            return false;
+    agent_bulk_begin(&bulk, name, 1, &size);
+    set_cost(&bulk, cost, o->kind);
+    for (Py_ssize_t i = 0; i < o->n_inputs; i++)
+        if (np_is_array(o->inputs[i]))
+            add_run(&bulk, (struct np_array *)o->inputs[i], false);
+    for (Py_ssize_t i = 0; i < o->n_outputs; i++)
+        if (np_is_array(o->outputs[i]))
+            add_run(&bulk, (struct np_array *)o->outputs[i], true);
+    agent_bulk_write(&bulk, NULL);
+    return true;
 }
 
 static bool elementwise_call(const char *name, struct np_cost cost, const struct agent_call *call,
@@ -114,7 +145,11 @@ static bool elementwise_call(const char *name, struct np_cost cost, const struct
 {
     struct agent_bulk bulk;
     PyObject *where = agent_argument(call, -1, "where");
-    if (o->n_inputs + o->n_outputs + 1 > (Py_ssize_t)FT_MAX_OPERANDS || !np_bulk_begin(&bulk, name, o->shape))
+    if (o->n_inputs + o->n_outputs + 1 > (Py_ssize_t)FT_MAX_OPERANDS)
+        return false;
+    if (!np_is_array(where) && runs_call(name, cost, o))
+        return true;
+    if (!np_bulk_begin(&bulk, name, o->shape))
         return false;
     set_cost(&bulk, cost, o->kind);
     bool fits = true;
@@ -143,7 +178,7 @@ void np_ufunc_call(const struct agent_call *call)
         return;
     if (objects)
         agent_unseen();
-    else if (is_generalised(call->self))
+    else if (cost.generalised)
         generalised_call(name, &o);
     else if (!elementwise_call(name, cost, call, &o))
         agent_unseen();
