@@ -15,7 +15,7 @@ FILES := $(sort $(wildcard $(foreach folder,$(FOLDERS),$(folder)/*.py $(folder)/
 NATIVE := $(filter %.c %.h,$(filter-out benchmarks/programs/%,$(FILES)))
 INSTALLED := $(VENV)/installed-$(shell echo $(CURDIR) $(FILES) | cksum | cut -d' ' -f1)
 
-.PHONY: help demo test dev bench numpy-suite validate lint format sanitize wheel clean system
+.PHONY: help demo test dev bench bench-streams numpy-suite validate lint format sanitize fuzz wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -35,6 +35,9 @@ bench: $(INSTALLED) ## measure speed and exactness against cachegrind (ARGS=--qu
 numpy-suite: $(INSTALLED) ## run tests of NumPy and SciPy themselves, alone and traced, and compare (ARGS=--quick for few)
 	@$(BIN)/python -P tests/library_suites.py $(ARGS)
 
+bench-streams: $(INSTALLED) ## measure what stored streams cost (ARGS=--quick for small programs)
+	@$(BIN)/python -P -m foretrace.benchmarks.streams $(ARGS)
+
 validate: $(INSTALLED) ## compare with the published tables, and with run times measured here
 	@$(BIN)/foretrace validate $(ARGS)
 
@@ -51,10 +54,18 @@ format: $(INSTALLED) ## lay out the Python sources
 SANITIZED := build/sanitized
 SANITIZE := -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined
 OUT_OF_MEMORY := tests/test_cache_sim_simulator.py::test_memory_that_runs_out_is_an_error_of_one_line # ASan needs it all
+BUILD_SANITIZED = CFLAGS="$(SANITIZE)" LDFLAGS="-fsanitize=address,undefined" $(BIN)/python setup.py -q build \
+	--build-lib $(SANITIZED) --build-temp $(SANITIZED)-objects
+WITH_SANITIZERS = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED):tests
 sanitize: $(INSTALLED) ## run the tests of the C cores under AddressSanitizer and UBSan
-	CFLAGS="$(SANITIZE)" LDFLAGS="-fsanitize=address,undefined" $(BIN)/python setup.py -q build --build-lib $(SANITIZED) --build-temp $(SANITIZED)-objects
-	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
-		PYTHONPATH=$(SANITIZED) $(PYTEST) --deselect $(OUT_OF_MEMORY) $(or $(ARGS),$(wildcard tests/test_cache_sim_*.py tests/test_reader.py tests/test_stream.py))
+	$(BUILD_SANITIZED)
+	$(WITH_SANITIZERS) $(PYTEST) --deselect $(OUT_OF_MEMORY) \
+		$(or $(ARGS),$(wildcard tests/test_cache_sim_*.py tests/test_reader.py tests/test_stream.py tests/test_streams_*.py))
+
+fuzz: $(INSTALLED) ## read millions of mutated traces and streams under AddressSanitizer and UBSan (ARGS="--cases 100000")
+	$(BUILD_SANITIZED)
+	$(WITH_SANITIZERS) $(BIN)/python -P tests/fuzz_streams.py $(ARGS)
 
 wheel: $(INSTALLED) ## build a wheel in dist/
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .

@@ -8,11 +8,12 @@
 #define TEXT_BYTES (1u << 20)
 #define MAX_LINE_BYTES 32u /* label, 16 digits, 4 digits, blanks and newline take 25 */
 
-/* One access's operation, size, flags and thread, as it stands in this frame. */
+/* An operation with a size, flags and a thread, as it stands in this frame. */
 struct kind {
-    uint64_t first, address, stride;
-    uint32_t operation, thread, follower;
-    uint16_t size_bytes, flags;
+    uint64_t address, stride;
+    uint64_t what; /* what_of its accesses */
+    uint32_t thread, follower;
+    uint64_t first;
     uint32_t other; /* the next kind of the same operation; NO_KIND for none */
 };
 
@@ -42,6 +43,17 @@ struct ft_writer {
 
 /* ---- our own format ----------------------------------------------------------------------------------------------- */
 
+/* Operation, size and flags of an access in one number. */
+static inline uint64_t what_of(const struct ft_access *access)
+{
+    return (uint64_t)access->flags << 48 | (uint64_t)access->size_bytes << 32 | access->op;
+}
+
+static inline uint32_t operation_of(const struct kind *kind)
+{
+    return (uint32_t)kind->what;
+}
+
 static void begin_frame(struct ft_writer *writer)
 {
     writer->num_kinds = writer->num_records = writer->frame_accesses = writer->last = 0;
@@ -68,11 +80,11 @@ static void put_kinds(const struct ft_writer *writer, unsigned char **out)
 {
     for (uint32_t i = 0; i < writer->num_kinds; i++) {
         const struct kind *kind = &writer->kinds[i];
+        const uint32_t operation = operation_of(kind), size_and_flags = (uint32_t)(kind->what >> 32);
         put(out, &kind->first, 8);
-        put(out, &kind->operation, 4);
+        put(out, &operation, 4);
         put(out, &kind->thread, 4);
-        put(out, &kind->size_bytes, 2);
-        put(out, &kind->flags, 2);
+        put(out, &size_and_flags, 4);
     }
 }
 
@@ -129,14 +141,14 @@ static bool reserve_operation(struct ft_writer *writer, uint32_t operation)
 
 static bool is_kind(const struct ft_writer *writer, const struct kind *kind, const struct ft_access *access)
 {
-    return kind->size_bytes == access->size_bytes && kind->flags == access->flags && kind->thread == writer->thread;
+    return kind->what == what_of(access) && kind->thread == writer->thread;
 }
 
 /* The kind of an access whose operation's last kind is another or none. There must be room for one more kind. */
 static uint32_t find_kind(struct ft_writer *writer, const struct ft_access *access)
 {
     uint32_t first = writer->kind_of[access->op];
-    if (first >= writer->num_kinds || writer->kinds[first].operation != access->op)
+    if (first >= writer->num_kinds || operation_of(&writer->kinds[first]) != access->op)
         first = NO_KIND;
     uint32_t kind = first, before = NO_KIND;
     while (kind != NO_KIND && !is_kind(writer, &writer->kinds[kind], access)) {
@@ -146,9 +158,7 @@ static uint32_t find_kind(struct ft_writer *writer, const struct ft_access *acce
     if (kind == NO_KIND) {
         kind = writer->num_kinds++;
         writer->kinds[kind] = (struct kind){.first = access->address, .address = access->address,
-                                            .operation = access->op, .thread = writer->thread,
-                                            .size_bytes = access->size_bytes, .flags = access->flags,
-                                            .other = first};
+                                            .what = what_of(access), .thread = writer->thread, .other = first};
     } else if (before != NO_KIND) { /* to the front: it is likely to be asked for again */
         writer->kinds[before].other = writer->kinds[kind].other;
         writer->kinds[kind].other = first;
@@ -172,8 +182,7 @@ static bool store_access(struct ft_writer *writer, const struct ft_access *acces
     if (!reserve_operation(writer, access->op))
         return false;
     uint32_t kind = writer->kind_of[access->op];
-    if (kind >= writer->num_kinds || writer->kinds[kind].operation != access->op ||
-        !is_kind(writer, &writer->kinds[kind], access))
+    if (kind >= writer->num_kinds || !is_kind(writer, &writer->kinds[kind], access))
         kind = find_kind(writer, access);
     struct kind *now = &writer->kinds[kind];
     const uint64_t delta = access->address - now->address;
@@ -185,6 +194,43 @@ static bool store_access(struct ft_writer *writer, const struct ft_access *acces
     now->address = access->address;
     writer->last = kind;
     writer->frame_accesses++;
+    return true;
+}
+
+/* Stores those accesses at the beginning of the batch that are as foreseen. Returns how many. */
+static size_t store_foreseen(struct ft_writer *writer, const struct ft_access *batch, size_t length)
+{
+    if (!writer->num_records)
+        return 0;
+    struct record *record = &writer->records[writer->num_records - 1];
+    size_t room = UINT16_MAX - record->run, done = 0;
+    room = room < FT_FRAME_ACCESSES - writer->frame_accesses ? room : FT_FRAME_ACCESSES - writer->frame_accesses;
+    room = room < length ? room : length;
+    struct kind *const kinds = writer->kinds;
+    const uint32_t thread = writer->thread;
+    uint32_t last = writer->last;
+    for (; done < room; done++) {
+        const uint32_t kind = kinds[last].follower;
+        struct kind *now = &kinds[kind];
+        const uint64_t address = now->address + now->stride;
+        if (address != batch[done].address || now->what != what_of(&batch[done]) || now->thread != thread)
+            break;
+        now->address = address;
+        last = kind;
+    }
+    record->run = (uint16_t)(record->run + done);
+    writer->frame_accesses += (uint32_t)done;
+    writer->last = last;
+    return done;
+}
+
+static bool store_batch(struct ft_writer *writer, const struct ft_access *batch, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        i += store_foreseen(writer, batch + i, length - i);
+        if (i < length && !store_access(writer, &batch[i]))
+            return false;
+    }
     return true;
 }
 
@@ -230,11 +276,15 @@ static bool write_line(struct ft_writer *writer, const struct ft_access *access)
 
 /* ---- both --------------------------------------------------------------------------------------------------------- */
 
-static void write_access(struct ft_writer *writer, const struct ft_access *access)
+static void write_batch(struct ft_writer *writer, const struct ft_access *batch, size_t length)
 {
-    if (!writer->failed)
-        writer->failed = !(writer->text ? write_line(writer, access) : store_access(writer, access));
-    writer->accesses++;
+    writer->accesses += length;
+    if (writer->failed)
+        return;
+    if (!writer->text)
+        writer->failed = !store_batch(writer, batch, length);
+    for (size_t i = 0; writer->text && !writer->failed && i < length; i++)
+        writer->failed = !write_line(writer, &batch[i]);
 }
 
 /* Passes a batch on without its instruction fetches. */
@@ -256,8 +306,7 @@ static int pass_on(struct ft_writer *writer, const struct ft_access *batch, size
 static int feed(void *context, const struct ft_access *batch, size_t length)
 {
     struct ft_writer *writer = context;
-    for (size_t i = 0; i < length; i++)
-        write_access(writer, &batch[i]);
+    write_batch(writer, batch, length);
     return pass_on(writer, batch, length);
 }
 
@@ -265,13 +314,20 @@ static int feed_run(void *context, const struct ft_run *run)
 {
     struct ft_writer *writer = context;
     const uint64_t *words = run->words;
-    for (size_t i = 0; i < run->iterations; i++, words += run->period)
+    struct ft_access batch[FT_RUN_ACCESSES];
+    size_t length = 0;
+    for (size_t i = 0; i < run->iterations; i++, words += run->period) {
         for (size_t j = 0; j < run->num_accesses; j++) {
             const struct ft_run_access *access = &run->accesses[j];
-            const struct ft_access whole = {words[access->word] & run->address_mask, access->op, access->size_bytes,
-                                            access->flags};
-            write_access(writer, &whole);
+            batch[length++] = (struct ft_access){words[access->word] & run->address_mask, access->op,
+                                                 access->size_bytes, access->flags};
         }
+        if (length + run->num_accesses > FT_RUN_ACCESSES) {
+            write_batch(writer, batch, length);
+            length = 0;
+        }
+    }
+    write_batch(writer, batch, length);
     return writer->next.feed_run ? writer->next.feed_run(writer->next.simulator, run) : 0;
 }
 
