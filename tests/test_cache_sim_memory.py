@@ -392,6 +392,44 @@ def test_an_instruction_cache_shares_the_second_level() -> None:
     assert events.by_operation[0, 1, :2].tolist() == [1, 0], "the line came with block 1"
 
 
+# ---- an independent simulator ---------------------------------------------------------------------------------------
+
+
+def pycachesim_of(policy: str, addresses: Sequence[int], stores: Sequence[bool]) -> list[dict[str, int]]:
+    """Counts of L1=2K/4/64,L2=8K/8/64,L3=16K/8/64 as pycachesim simulates it."""
+    cachesim = pytest.importorskip("cachesim", reason="needs pycachesim (pip install foretrace[test])")
+    memory = cachesim.MainMemory()
+    outer = cachesim.Cache("L3", 32, 8, 64, policy)
+    memory.load_to(outer)
+    memory.store_from(outer)
+    for name, num_sets, ways in (("L2", 16, 8), ("L1", 8, 4)):
+        outer = cachesim.Cache(name, num_sets, ways, 64, policy, load_from=outer, store_to=outer)
+    simulator = cachesim.CacheSimulator(outer, memory)
+    for address, is_store in zip(addresses, stores, strict=True):
+        (simulator.store if is_store else simulator.load)(address, length=8)
+    return list(simulator.stats())[:3]
+
+
+@pytest.mark.parametrize(("policy", "share_of_stores"), [("LRU", 0.0), ("FIFO", 0.0), ("FIFO", 0.3)])
+def test_pycachesim_counts_the_same(policy: str, share_of_stores: float) -> None:
+    """Not LRU with stores: pycachesim 0.3.1 does not take a store that hits for a use (a, b, store a, c evicts a).
+
+    What pycachesim loads for a line that is written back to a level without it counts as a miss there, and not here.
+    """
+    random = np.random.default_rng(4)
+    addresses = [*(8 * random.integers(0, 1500, 6000)).tolist(), *range(0, 32768, 8)]
+    stores = (random.random(len(addresses)) < share_of_stores).tolist()
+    expected = pycachesim_of(policy, addresses, stores)
+    word = policy.lower()
+    totals = counted(f"L1=2K/4/64/{word}/write-back,L2=8K/8/64/{word},L3=16K/8/64/{word}", addresses, stores=stores)
+    assert [totals[part]["write_backs"] for part in totals] == [level["EVICT_count"] for level in expected]
+    assert totals["L1"]["misses"] == expected[0]["MISS_count"]
+    loaded_for_write_backs = expected[1]["LOAD_count"] - expected[0]["MISS_count"]
+    assert totals["L2"]["misses"] == expected[1]["MISS_count"] - loaded_for_write_backs
+    if not share_of_stores:
+        assert totals["L3"]["misses"] == expected[2]["MISS_count"]
+
+
 # ---- refusals -------------------------------------------------------------------------------------------------------
 
 

@@ -275,7 +275,9 @@ from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.errors import ForetraceError
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, resource.RLIM_INFINITY))
-for spec in ("L1=32K/8/64,LL=64G/16/64", "L1=64G/65536/64", "L1=64G/65536/1"):
+for spec in (
+    "L1=32K/8/64,LL=64G/16/64", "L1=64G/65536/64", "L1=64G/65536/1", "L1=32K/8/64/plru,LL=64G/16/64",
+):
     try:
         Simulator([Hierarchy.parse(spec)])
     except ForetraceError as error:
@@ -297,6 +299,6 @@ def test_memory_that_runs_out_is_an_error_of_one_line() -> None:
     """In a process of its own, with too little address space. Counts are refused once a batch could not be counted."""
     done = subprocess.run([sys.executable, "-P", "-c", OUT_OF_MEMORY], capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
-    assert len(lines) == 6
-    assert all("memory cannot hold" in line and f"={1 << 36}/" in line for line in lines[:3])
-    assert all("memory ran out" in line for line in lines[3:])
+    assert len(lines) == 7
+    assert all("memory cannot hold" in line and f"={1 << 36}/" in line for line in lines[:4])
+    assert all("memory ran out" in line for line in lines[4:])

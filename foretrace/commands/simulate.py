@@ -56,7 +56,8 @@ class Row:
     "hierarchies",
     multiple=True,
     metavar="SPEC",
-    help=f"Simulate these caches (repeatable), e.g. {DEFAULT_HIERARCHY.spec}: name=size/ways/line bytes.",
+    help=f"Simulate these caches (repeatable), e.g. {DEFAULT_HIERARCHY.spec}: name=size/ways/line bytes, then "
+    "options such as /plru or /write-back (docs/cache-simulation.md).",
 )
 @click.option(
     "--format",

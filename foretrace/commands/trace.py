@@ -35,7 +35,8 @@ _PYTHON_SUFFIXES = (".py", ".pyw", ".pyz")
     "hierarchies",
     multiple=True,
     metavar="SPEC",
-    help=f"Simulate these caches (repeatable), e.g. {DEFAULT_HIERARCHY.spec}: name=size/ways/line bytes.",
+    help=f"Simulate these caches (repeatable), e.g. {DEFAULT_HIERARCHY.spec}: name=size/ways/line bytes, then "
+    "options such as /plru or /write-back (docs/cache-simulation.md).",
 )
 @click.option(
     "--python-core",
