@@ -93,8 +93,8 @@ setup(
         ),
         SharedObject(
             "foretrace.tracer.qemu_plugin",
-            sources=["tracer/qemu_plugin.c", *WRITER_SOURCES],
-            depends=[*WRITER_HEADERS, "tracer/qemu_api.h"],
+            sources=["tracer/qemu_plugin.c", "tracer/plain_access.c", *WRITER_SOURCES],
+            depends=[*WRITER_HEADERS, "tracer/plain_access.h", "tracer/qemu_api.h"],
             extra_compile_args=WARNINGS,
         ),
     ],

@@ -22,6 +22,11 @@ HIERARCHY = Hierarchy.parse("L1=256/2/32,L2=1K/4/64")
 LAYOUT = _reader.layout()
 WIDE_BYTES = 16
 
+ENTRY = 1 << 63
+BULK = 0xFFF << 51
+FIRST_ACCESS = (0 + 1) << 3 | 3
+"""What every block's entry words say of the access that they may bring along: 8 bytes, loaded by the first instruction."""
+
 Access = tuple[int, int, int]  # slot, log2 of the size, address
 Execution = tuple[int, list[Access]]  # block id, its accesses
 
@@ -43,7 +48,8 @@ class Stream:
         begin = position
         for block_id, count in enumerate(instructions, 1):
             length = -(-(stream.BLOCK.size + 2 * count) // 8) * 8
-            entry = stream.BLOCK.pack(stream.SIDE_BLOCK, length, block_id, count, 0x1000 * block_id) + b"\1" * count
+            entry = stream.BLOCK.pack(stream.SIDE_BLOCK, length, block_id, count, 0x1000 * block_id, FIRST_ACCESS)
+            entry += b"\1" * count
             self.memory[position : position + len(entry)] = entry
             position += length
         struct.pack_into("<Q", self.memory, LAYOUT["side_used_bytes"], position - begin)
@@ -65,7 +71,11 @@ class Stream:
 def words_of(executions: Sequence[Execution]) -> list[int]:
     words = []
     for block_id, accesses in executions:
-        words.append(block_id)
+        if block_id > 1 and accesses and accesses[0][:2] == (0, 3):
+            words.append(ENTRY | block_id << 48 | accesses[0][2])
+            accesses = accesses[1:]
+        else:
+            words.append(ENTRY | block_id)
         words += [(slot + 1) << 51 | shift << 48 | address for slot, shift, address in accesses]
     return words
 
@@ -156,11 +166,11 @@ def test_chunk_ends_change_nothing_but_wide_accesses_across_them() -> None:
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        ([5], "never described"),
+        ([ENTRY | 5], "never described"),
         ([1 << 51 | 0x1000], "before any block"),
-        ([1, 17 << 51 | 0x1000], "no instruction"),
-        ([1, 0x1FFF << 51 | 2 << 32 | 1], "does not add up|crosses"),
-        ([1, 0x1FFF << 51 | 0 << 32 | 1], "does not add up"),
+        ([ENTRY | 1, 17 << 51 | 0x1000], "no instruction"),
+        ([ENTRY | 1, BULK | 2 << 32 | 1], "does not add up|crosses"),
+        ([ENTRY | 1, BULK | 0 << 32 | 1], "does not add up"),
     ],
 )
 def test_damaged_streams_are_refused(words: list[int], what: str) -> None:
@@ -172,7 +182,7 @@ def test_damaged_streams_are_refused(words: list[int], what: str) -> None:
 
 
 @settings(deadline=None, max_examples=100)
-@given(st.lists(st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 4), st.integers(2**51, 2**55)), max_size=60))
+@given(st.lists(st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 4), st.integers(2**51, 2**55), st.integers(2**63, 2**63 + 3), st.integers(2**63 + 2**48, 2**63 + 3 * 2**48)), max_size=60))
 def test_random_words_are_read_or_refused(words: list[int]) -> None:
     damaged = Stream()
     damaged.describe_blocks([8, 3])

@@ -116,8 +116,7 @@ static PyObject *stream_reader_block_executions(StreamReader *self, PyObject *Py
     const struct ft_reader *reader = self->reader;
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)reader->n_blocks * 8);
     if (bytes)
-        for (uint32_t i = 0; i < reader->n_blocks; i++)
-            ((uint64_t *)PyBytes_AS_STRING(bytes))[i] = reader->blocks[i + 1].executions;
+        ft_reader_executions(reader, (uint64_t *)PyBytes_AS_STRING(bytes));
     return bytes;
 }
 
@@ -205,7 +204,7 @@ static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ig
                          "side_bytes", (unsigned long long)self->reader->side_read_bytes,
                          "guest_base", (unsigned long long)h->guest_base,
                          "unseen_calls", (unsigned long long)atomic_load(&h->unseen_calls),
-                         "words", (unsigned long long)self->reader->words,
+                         "executions", (unsigned long long)self->reader->executions,
                          "accesses", (unsigned long long)(self->reader->accesses + self->reader->batch_length),
                          "message", h->message, (Py_ssize_t)message_bytes);
 }

@@ -19,7 +19,7 @@ class Header(TypedDict):
     side_bytes: int
     guest_base: int
     unseen_calls: int
-    words: int
+    executions: int
     accesses: int
     message: bytes
 

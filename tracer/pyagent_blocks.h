@@ -32,7 +32,7 @@ static inline void agent_write_block(uint32_t id)
 {
     struct ft_cursor *cursor = agent_cursor();
     if (cursor && id)
-        ft_write(cursor, id);
+        ft_write(cursor, FT_ENTRY | id);
 }
 
 #endif

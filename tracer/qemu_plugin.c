@@ -1,7 +1,7 @@
 /* The tracing engine for binaries: a TCG plugin that QEMU user mode loads.
  *
  * Each translated block is described once in the side table; when it runs it writes one word, and each of its memory
- * accesses one more (stream.h). A block that QEMU translates again (it flushes its cache of translations when that is
+ * accesses one more (stream.h). Where the block's first access is a plain one (plain_access.h), it writes the block's word. A block that QEMU translates again (it flushes its cache of translations when that is
  * full) keeps its id: `table`, open addressing over the blocks' addresses and bytes, finds it.
  *
  * Invariants: `cursors[i]` is set from vcpu i's start to its end; `table` is only touched under `lock`; a block and its
@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "children.h"
+#include "plain_access.h"
 #include "qemu_api.h"
 #include "store_exclusive.h"
 #include "writer.h"
@@ -24,7 +25,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define MAX_VCPUS 65536u
-#define MAX_INSTRUCTIONS 4000u /* QEMU ends a block at 512; two tags each must fit below FT_TAG_MAX */
+#define MAX_INSTRUCTIONS 2000u /* QEMU ends a block at 512; two tags each must fit below FT_TAG_MAX */
 #define MAX_CODE_BYTES 65536u
 #define MAX_MAPS_BYTES (4u << 20)
 
@@ -38,13 +39,14 @@ static __attribute__((constructor)) void choose_version(void)
         qemu_plugin_version = 1;
 }
 
-/* An instruction's load [0] and store [1]. QEMU's own choice between the two callbacks is not used: up to 7.2 a callback
- * for loads is called for stores and one for stores for both. */
+/* An instruction's load [0] and store [1], or its plain access [0]. QEMU's own choice between the two callbacks is not
+ * used: up to 7.2 a callback for loads is called for stores and one for stores for both. */
 struct operations {
     uint64_t tag[2]; /* all of the stream word but the address */
     qemu_plugin_meminfo_t info[2]; /* what `tag` was made for */
     uint32_t instruction;
     uint32_t block_id;
+    bool is_plain;
 };
 
 struct block {
@@ -53,6 +55,7 @@ struct block {
     uint64_t address;
     uint64_t hash;
     uint32_t code_bytes;
+    uint64_t first_access; /* see struct ft_side_block */
     unsigned char *code; /* length bytes of the instructions, then the instructions */
     struct operations operations[]; /* of each instruction */
 };
@@ -63,6 +66,8 @@ struct translation {
     uint64_t hash;
     uint32_t n_instructions;
     uint32_t code_bytes;
+    uint64_t plain_tags[MAX_INSTRUCTIONS]; /* all of the stream word but the address; 0 for what is not plain */
+    uint64_t first_access;                 /* as in struct ft_side_block */
     unsigned char code[MAX_INSTRUCTIONS + MAX_CODE_BYTES];
 };
 
@@ -73,6 +78,7 @@ static size_t table_slots, table_used;
 static uint32_t n_blocks;
 static atomic_bool maps_changed = true;
 static const char *target; /* the traced program's architecture, as QEMU names it */
+static ft_accesses_of *accesses_of;
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
 
@@ -80,15 +86,36 @@ static void block_runs(unsigned int vcpu, void *block_id)
 {
     struct ft_cursor *cursor = cursors[vcpu];
     cursor->block_id = (uint32_t)(uintptr_t)block_id;
-    ft_write(cursor, (uintptr_t)block_id);
+    ft_write(cursor, FT_ENTRY | (uintptr_t)block_id);
+}
+
+/* The first access of a block that is told to run by it. */
+static void block_runs_and_accesses(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *block_id)
+{
+    struct ft_cursor *cursor = cursors[vcpu];
+    (void)info;
+    cursor->block_id = (uint32_t)(uintptr_t)block_id;
+    ft_write(cursor, FT_ENTRY | (uintptr_t)block_id << FT_SIZE_SHIFT | (address & FT_ADDRESS_MASK));
+}
+
+/* Of a plain access no callback stays behind (see below). */
+static void plainly_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *context)
+{
+    const struct operations *operations = context;
+    (void)info;
+    ft_write(cursors[vcpu], operations->tag[0] | (address & FT_ADDRESS_MASK));
+}
+
+static uint64_t tag_of(uint32_t instruction, bool is_store, uint64_t size_shift)
+{
+    return (UINT64_C(2) * instruction + is_store + 1) << FT_TAG_SHIFT | size_shift << FT_SIZE_SHIFT;
 }
 
 static __attribute__((noinline)) uint64_t learn_tag(struct operations *operations, qemu_plugin_meminfo_t info)
 {
     uint64_t shift = qemu_plugin_mem_size_shift(info) & 7;
-    int store = qemu_plugin_mem_is_store(info);
-    uint64_t number = 2 * operations->instruction + (uint64_t)store;
-    operations->tag[store] = (number + 1) << FT_TAG_SHIFT | shift << FT_SIZE_SHIFT;
+    bool store = qemu_plugin_mem_is_store(info);
+    operations->tag[store] = tag_of(operations->instruction, store, shift);
     operations->info[store] = info;
     return operations->tag[store];
 }
@@ -126,6 +153,22 @@ static uint64_t hash_bytes(uint64_t hash, const unsigned char *bytes, size_t len
     return hash;
 }
 
+/* Finds the plain accesses, and whether one of them is the block's first access. */
+static void find_plain_accesses(struct translation *t)
+{
+    const unsigned char *code = t->code + t->n_instructions;
+    bool none_yet = true;
+    t->first_access = 0;
+    for (uint32_t i = 0; i < t->n_instructions; code += t->code[i++]) {
+        struct ft_plain_access access;
+        enum ft_accesses accesses = accesses_of(code, t->code[i], &access);
+        t->plain_tags[i] = accesses == FT_ACCESSES_PLAIN ? tag_of(i, access.is_store, access.size_shift) : 0;
+        if (none_yet && accesses == FT_ACCESSES_PLAIN)
+            t->first_access = t->plain_tags[i] >> FT_SIZE_SHIFT;
+        none_yet = none_yet && accesses == FT_ACCESSES_NONE;
+    }
+}
+
 /* False if the block is of a form no engine should hand us. */
 static bool read_translation(struct translation *t, struct qemu_plugin_tb *tb)
 {
@@ -147,6 +190,7 @@ static bool read_translation(struct translation *t, struct qemu_plugin_tb *tb)
         memcpy(t->code + t->code_bytes, bytes, length);
         t->code_bytes += (uint32_t)length;
     }
+    find_plain_accesses(t);
     t->hash = hash_bytes(UINT64_C(0xcbf29ce484222325) ^ t->address, t->code, t->code_bytes);
     return true;
 }
@@ -159,6 +203,7 @@ static void fill_block_entry(void *entry, uint32_t number, void *context)
     side->block_id = number;
     side->n_instructions = t->n_instructions;
     side->address = t->address;
+    side->first_access = number <= FT_MAX_SHORT_ID ? t->first_access : 0;
     memcpy(side + 1, t->code, t->code_bytes);
 }
 
@@ -210,10 +255,11 @@ static struct block *new_block(const struct translation *t)
     block->address = t->address;
     block->hash = t->hash;
     block->code_bytes = t->code_bytes;
+    block->first_access = block->id <= FT_MAX_SHORT_ID ? t->first_access : 0;
     block->code = (unsigned char *)block + sizeof *block + operations_bytes;
     memcpy(block->code, t->code, t->code_bytes);
     for (uint32_t i = 0; i < t->n_instructions; i++)
-        block->operations[i] = (struct operations){{0, 0}, {UINT32_MAX, UINT32_MAX}, i, block->id};
+        block->operations[i] = (struct operations){{t->plain_tags[i], 0}, {UINT32_MAX, UINT32_MAX}, i, block->id, t->plain_tags[i] != 0};
     return block;
 }
 
@@ -262,14 +308,24 @@ static void record_maps(void)
 
 static void instrument(struct qemu_plugin_tb *tb, struct block *block)
 {
-    qemu_plugin_register_vcpu_tb_exec_cb(tb, block_runs, QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)block->id);
+    void *id = (void *)(uintptr_t)block->id;
     const unsigned char *code = block->code + block->n_instructions;
+    bool entered_by_access = block->first_access != 0;
+    if (!entered_by_access)
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, block_runs, QEMU_PLUGIN_CB_NO_REGS, id);
     for (uint32_t i = 0; i < block->n_instructions; code += block->code[i++]) {
         struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
-        qemu_plugin_vcpu_mem_cb_t accessed =
-            ft_is_store_exclusive(target, code, block->code[i]) ? store_exclusive_accessed : memory_accessed;
-        qemu_plugin_register_vcpu_mem_cb(instruction, accessed, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
-                                         &block->operations[i]);
+        struct operations *operations = &block->operations[i];
+        qemu_plugin_vcpu_mem_cb_t callback = operations->is_plain ? plainly_accessed : memory_accessed;
+        void *context = operations;
+        if (ft_is_store_exclusive(target, code, block->code[i]))
+            callback = store_exclusive_accessed;
+        if (operations->is_plain && entered_by_access) {
+            callback = block_runs_and_accesses;
+            context = id;
+            entered_by_access = false;
+        }
+        qemu_plugin_register_vcpu_mem_cb(instruction, callback, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, context);
     }
 }
 
@@ -362,6 +418,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
         return -1;
     target = info->target_name;
     ft_children_remember();
+    accesses_of = ft_accesses_on(info->target_name);
     redirect_messages();
     forbid_core_files();
     qemu_plugin_register_vcpu_init_cb(id, vcpu_starts);

@@ -56,8 +56,10 @@ void ft_reader_free(struct ft_reader *reader)
 {
     if (!reader)
         return;
-    for (uint32_t i = 0; i <= reader->n_blocks && reader->blocks; i++)
+    for (uint32_t i = 0; i <= reader->n_blocks && reader->blocks; i++) {
         free(reader->blocks[i].operation);
+        free(reader->blocks[i].shape);
+    }
     free(reader->blocks);
     free(reader->operations);
     free(reader->arrays);
@@ -97,19 +99,21 @@ static enum ft_read_status add_block(struct ft_reader *reader, uint32_t id, uint
     if (!reserve((void **)&reader->blocks, &reader->blocks_capacity, id, sizeof *reader->blocks))
         return FT_READ_MEMORY;
     reader->n_blocks = id;
-    reader->blocks[id].n_slots = (uint32_t)n_slots;
+    reader->blocks[id].n_slots = (uint16_t)n_slots;
     return FT_READ_IDLE;
 }
 
-/* Where a block's code lies. `lengths_bytes` is what there is of the entry behind its fixed part. */
-static void locate_code(struct ft_block *block, const struct ft_side_block *facts, uint32_t lengths_bytes)
+/* What the side table says of a block of machine code. `lengths_bytes` is what there is of the entry behind its fixed
+ * part. */
+static void describe_code(struct ft_block *block, const struct ft_side_block *facts, uint32_t lengths_bytes)
 {
     const unsigned char *lengths = (const unsigned char *)(facts + 1);
     uint64_t code_bytes = 0;
     for (uint32_t i = 0; i < facts->n_instructions && i < lengths_bytes; i++)
         code_bytes += lengths[i];
     block->address = facts->address;
-    block->code_bytes = code_bytes < UINT16_MAX ? (uint32_t)code_bytes : UINT16_MAX;
+    block->code_bytes = code_bytes < UINT16_MAX ? (uint16_t)code_bytes : UINT16_MAX;
+    block->first_access = facts->first_access <= INT16_MAX ? (uint16_t)facts->first_access : 0;
 }
 
 static enum ft_read_status add_operation(struct ft_reader *reader, uint32_t block_id, uint32_t slot, uint32_t array_id,
@@ -158,7 +162,7 @@ static enum ft_read_status read_side_entry(struct ft_reader *reader, const unsig
         const struct ft_side_block *block = (const struct ft_side_block *)entry;
         enum ft_read_status status = add_block(reader, block->block_id, UINT64_C(2) * block->n_instructions);
         if (status == FT_READ_IDLE)
-            locate_code(&reader->blocks[block->block_id], block, bytes - (uint32_t)sizeof *block);
+            describe_code(&reader->blocks[block->block_id], block, bytes - (uint32_t)sizeof *block);
         return status;
     }
     if (kind == FT_SIDE_PYBLOCK && bytes >= sizeof(struct ft_side_pyblock))
@@ -247,6 +251,19 @@ static inline bool count_edge(struct ft_reader *reader, uint32_t from, uint32_t 
         }
     }
     return count_rare_edge(reader, from, to, times);
+}
+
+void ft_reader_executions(const struct ft_reader *reader, uint64_t *out)
+{
+    for (uint32_t id = 1; id <= reader->n_blocks; id++)
+        out[id - 1] = reader->blocks[id].starts;
+    for (uint32_t id = 1; id <= reader->n_blocks; id++)
+        for (int i = 0; i < 2; i++)
+            if (reader->blocks[id].successor[i])
+                out[reader->blocks[id].successor[i] - 1] += reader->blocks[id].successor_count[i];
+    for (uint64_t i = 0; i < reader->edges_capacity; i++)
+        if (reader->edges[i].key)
+            out[(reader->edges[i].key & UINT32_MAX) - 1] += reader->edges[i].count;
 }
 
 uint64_t ft_reader_edges(const struct ft_reader *reader, uint64_t *out)
@@ -469,10 +486,28 @@ static void emit_fetch(struct ft_reader *reader, uint32_t block_id)
     reader->accesses--;
 }
 
-/* Enters a block. */
-static enum ft_read_status read_block(struct ft_reader *reader, struct ft_reader_cursor *cursor, uint64_t word)
+static inline uint32_t entered_block(uint64_t entry)
 {
-    uint32_t id = (uint32_t)word;
+    uint32_t id = entry >> FT_SIZE_SHIFT & FT_MAX_SHORT_ID;
+    return id ? id : (uint32_t)entry;
+}
+
+/* One more execution of a block, after the one that `cursor` is in. */
+static bool enter_block(struct ft_reader *reader, struct ft_reader_cursor *cursor, uint32_t id)
+{
+    const uint32_t from = cursor->block_id;
+    cursor->block_id = id;
+    reader->executions++;
+    if (LIKELY(from))
+        return count_edge(reader, from, id, 1);
+    reader->blocks[id].starts++;
+    return true;
+}
+
+/* An entry word, but for the access that it may bring along. */
+static enum ft_read_status read_entry(struct ft_reader *reader, struct ft_reader_cursor *cursor, uint64_t word)
+{
+    uint32_t id = entered_block(word);
     if (UNLIKELY(id > reader->n_blocks)) {
         enum ft_read_status status = read_side_table(reader);
         if (status != FT_READ_IDLE)
@@ -480,11 +515,9 @@ static enum ft_read_status read_block(struct ft_reader *reader, struct ft_reader
     }
     if (UNLIKELY(id == 0 || id > reader->n_blocks))
         return corrupt(reader, "a block runs that was never described");
-    if (LIKELY(cursor->block_id) && UNLIKELY(!count_edge(reader, cursor->block_id, id, 1)))
-        return FT_READ_MEMORY;
-    cursor->block_id = id;
-    reader->blocks[id].executions++;
     if (UNLIKELY(reader->batch_length > FT_BATCH / 2) && !feed_batch(reader))
+        return FT_READ_MEMORY;
+    if (UNLIKELY(!enter_block(reader, cursor, id)))
         return FT_READ_MEMORY;
     if (UNLIKELY(reader->sink.wants_fetches) && reader->blocks[id].code_bytes)
         emit_fetch(reader, id);
@@ -538,174 +571,307 @@ static inline enum ft_read_status read_access(struct ft_reader *reader, const st
     return emit(reader, address, operation, size, slot & 1) ? FT_READ_IDLE : FT_READ_MEMORY;
 }
 
-/* ---- runs ------------------------------------------------------------------------------------------------------- */
+/* ---- shapes ----------------------------------------------------------------------------------------------------- */
 
-/* Words that must repeat for a run to be worth it. */
-#define MIN_RUN_WORDS 32u
+#define MAX_SHAPE_LENGTH 2048u
+#define MIN_RUN_WORDS 32u /* that must repeat for a run to be worth it */
 
-/* How many further times the `period` words before `begin` come again, in all but their addresses. */
-static uint32_t count_repeats(const uint64_t *begin, const uint64_t *end, uint32_t period)
+/* With room for `length` words. NULL when memory ran out. */
+static struct ft_shape *new_shape(uint32_t length)
 {
-    uint32_t repeats = 0;
-    for (const uint64_t *word = begin; end - word >= (ptrdiff_t)period; word += period, repeats++) {
-        uint64_t differs = word[0] ^ word[-(ptrdiff_t)period];
-        for (uint32_t i = 1; i < period; i++)
-            differs |= (word[i] ^ word[(ptrdiff_t)i - (ptrdiff_t)period]) >> FT_SIZE_SHIFT;
-        if (differs)
-            break;
-    }
-    return repeats;
+    const size_t word_bytes = sizeof(struct ft_access) + sizeof(struct ft_run_access) + sizeof(uint16_t);
+    struct ft_shape *shape = calloc(1, sizeof *shape + length * word_bytes);
+    if (!shape)
+        return NULL;
+    shape->length = length;
+    shape->min_run = (MIN_RUN_WORDS + length - 1) / length;
+    shape->run_accesses = (struct ft_run_access *)(shape->accesses + length);
+    shape->kinds = (uint16_t *)(shape->run_accesses + length);
+    return shape;
 }
 
-/* The accesses of one iteration, from its `length` words. Their number, or 0 if they cannot be a run. */
-static size_t describe_iteration(struct ft_reader *reader, const struct ft_block *block, const uint64_t *words,
-                                 uint32_t length)
+/* The access word that an entry word stands for, too. */
+static inline uint64_t first_access_word(const struct ft_block *block, uint64_t entry)
 {
-    struct ft_run_access *accesses = reader->run_accesses;
-    size_t n = 0;
-    uint32_t last_tag = 0;
+    return (uint64_t)block->first_access << FT_SIZE_SHIFT | (entry & FT_ADDRESS_MASK);
+}
+
+static inline bool brings_access(uint64_t entry)
+{
+    return entry >> FT_SIZE_SHIFT & FT_MAX_SHORT_ID;
+}
+
+/* Adds the access of word number `i` to a shape, or joins it to the one before. */
+static bool add_to_shape(struct ft_reader *reader, const struct ft_block *block, struct ft_shape *shape,
+                         const uint64_t *words, uint32_t i, uint64_t word)
+{
+    const uint32_t tag = (uint32_t)(word >> FT_TAG_SHIFT), size = 1u << (word >> FT_SIZE_SHIFT & 7);
+    if (tag == 0 || tag > block->n_slots || !block->operation || block->operation[tag - 1] == FT_NO_OPERATION)
+        return false;
+    const uint32_t operation = block->operation[tag - 1];
+    const uint32_t width = reader->operations[operation].width_bytes;
+    struct ft_run_access *last = shape->n_accesses ? &shape->run_accesses[shape->n_accesses - 1] : NULL;
+    if (last && last->op == operation && width == 0)
+        return false; /* to be asked for, should these be parts of one access */
+    if (last && last->op == operation && last->size_bytes + size <= width) {
+        if ((words[last->word] & FT_ADDRESS_MASK) + last->size_bytes != (word & FT_ADDRESS_MASK))
+            return false;
+        last->size_bytes = (uint16_t)(last->size_bytes + size);
+        shape->accesses[shape->n_accesses - 1].size_bytes = last->size_bytes;
+        shape->joins = true;
+        return true;
+    }
+    const uint16_t flags = (tag - 1) & 1 ? FT_ACCESS_STORE : 0;
+    shape->run_accesses[shape->n_accesses] = (struct ft_run_access){operation, i, (uint16_t)size, flags};
+    shape->accesses[shape->n_accesses++] = (struct ft_access){0, operation, (uint16_t)size, flags};
+    return true;
+}
+
+/* Takes the execution in `words`, which has been read, for the shape of the next ones. One that keeps changing is taken
+ * ever more seldom. */
+static enum ft_read_status learn_shape(struct ft_reader *reader, const uint64_t *words, uint32_t length)
+{
+    struct ft_block *block = &reader->blocks[entered_block(words[0])];
+    if (block->shape) {
+        block->misfits += block->misfits < UINT16_MAX;
+        if (block->misfits & (block->misfits - 1)) /* no power of two */
+            return FT_READ_IDLE;
+    }
+    struct ft_shape *shape = length <= MAX_SHAPE_LENGTH ? new_shape(length) : NULL;
+    if (!shape)
+        return length <= MAX_SHAPE_LENGTH ? FT_READ_MEMORY : FT_READ_IDLE;
+    bool good = !brings_access(words[0]) ||
+                add_to_shape(reader, block, shape, words, 0, first_access_word(block, words[0]));
     for (uint32_t i = 0; i < length; i++) {
-        uint32_t tag = (uint32_t)(words[i] >> FT_TAG_SHIFT), size = 1u << (words[i] >> FT_SIZE_SHIFT & 7);
-        if (tag == 0 || tag > block->n_slots || n == FT_RUN_ACCESSES)
-            return 0;
-        uint32_t operation = block->operation[tag - 1];
-        if (operation == FT_NO_OPERATION)
-            return 0;
-        if (tag == last_tag) {
-            uint32_t width = reader->operations[operation].width_bytes;
-            if (width == 0)
-                return 0; /* to be asked for, should these be parts of one access */
-            if (accesses[n - 1].size_bytes + size <= width) {
-                accesses[n - 1].size_bytes = (uint16_t)(accesses[n - 1].size_bytes + size);
+        shape->kinds[i] = (uint16_t)(words[i] >> FT_SIZE_SHIFT);
+        good = good && (i == 0 || add_to_shape(reader, block, shape, words, i, words[i]));
+    }
+    free(good ? block->shape : shape);
+    if (good)
+        block->shape = shape;
+    return FT_READ_IDLE;
+}
+
+/* Whether the words behind an entry word have a shape. */
+static inline bool fits(const struct ft_shape *shape, const uint64_t *words)
+{
+    uint32_t differs = 0;
+    for (uint32_t i = 1; i < shape->length; i++)
+        differs |= (uint32_t)(words[i] >> FT_SIZE_SHIFT) ^ shape->kinds[i];
+    return differs == 0;
+}
+
+/* The words of each access go on where the one before ended. */
+static bool parts_join(const struct ft_shape *shape, const uint64_t *words)
+{
+    for (uint32_t i = 0; i < shape->n_accesses; i++) {
+        const uint32_t first = shape->run_accesses[i].word;
+        const uint32_t end = i + 1 < shape->n_accesses ? shape->run_accesses[i + 1].word : shape->length;
+        const uint64_t address = words[first] & FT_ADDRESS_MASK;
+        uint64_t offset = 0;
+        for (uint32_t word = first; word < end; word++) {
+            if (word > first && (words[word] & FT_ADDRESS_MASK) != address + offset)
+                return false;
+            offset += UINT64_C(1) << (words[word] >> FT_SIZE_SHIFT & 7);
+        }
+    }
+    return true;
+}
+
+/* How many executions of a shape, and nothing else, begin at `begin` and end before `end`. */
+static uint32_t count_fitting(const struct ft_shape *shape, const uint64_t *begin, const uint64_t *end)
+{
+    uint32_t number = 0;
+    const uint64_t *words = begin;
+    for (; end - words > (ptrdiff_t)shape->length && words[shape->length] & FT_ENTRY; words += shape->length, number++)
+        if (words[0] >> FT_SIZE_SHIFT != shape->kinds[0] || (!brings_access(words[0]) && words[0] != begin[0]) ||
+            !fits(shape, words) || (shape->joins && !parts_join(shape, words)))
+            break;
+    return number;
+}
+
+/* Executions of a block in a row, and after one of itself. False when memory ran out. */
+static bool read_run(struct ft_reader *reader, uint32_t id, const uint64_t *words, uint32_t iterations)
+{
+    const struct ft_shape *shape = reader->blocks[id].shape;
+    if (!feed_batch(reader) || !count_edge(reader, id, id, iterations))
+        return false;
+    const struct ft_run run = {words,      FT_ADDRESS_MASK,   shape->length,
+                               iterations, shape->n_accesses, shape->run_accesses};
+    reader->accesses += (uint64_t)iterations * shape->n_accesses;
+    return run.num_accesses == 0 || reader->sink.feed_run(reader->sink.simulator, &run) == 0;
+}
+
+/* Appends an execution's accesses to a batch. The first is written even if there are none: most blocks have few, and so
+ * the processor has less to predict. */
+static inline void emit_shape(const struct ft_shape *shape, const uint64_t *words, struct ft_access *out)
+{
+    const uint64_t *address = words + !brings_access(words[0]);
+    uint32_t i = 0;
+    do {
+        out[i] = shape->accesses[i];
+        out[i].address = address[i] & FT_ADDRESS_MASK;
+    } while (++i < shape->n_accesses);
+}
+
+static void emit_joined(const struct ft_shape *shape, const uint64_t *words, struct ft_access *out)
+{
+    for (uint32_t i = 0; i < shape->n_accesses; i++) {
+        out[i] = shape->accesses[i];
+        out[i].address = words[shape->run_accesses[i].word] & FT_ADDRESS_MASK;
+    }
+}
+
+static void find_entries(struct ft_reader *reader, const uint64_t *words)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < reader->chunk.words; i++) {
+        reader->entries[n] = (uint16_t)i;
+        n += (uint32_t)(words[i] >> 63);
+    }
+    reader->n_entries = n;
+    reader->next_entry = 0;
+}
+
+/* Whether executions of one block, enough for a run, begin at entry number `entry`. */
+static inline bool may_be_run(const struct ft_reader *reader, const struct ft_shape *shape, uint32_t entry)
+{
+    return entry + shape->min_run < reader->n_entries &&
+           reader->entries[entry] + shape->min_run * shape->length == reader->entries[entry + shape->min_run];
+}
+
+/* The common case of what follows in read_words: from an entry word at `position` on, executions that have the shape of
+ * their block. Goes to the first that has not, or may not be over with this chunk. */
+static enum ft_read_status read_shapes(struct ft_reader *reader, struct ft_reader_cursor *cursor, const uint64_t *words,
+                                       uint32_t *position)
+{
+    const uint16_t *const entries = reader->entries;
+    const uint32_t n_entries = reader->n_entries, n_blocks = reader->n_blocks;
+    struct ft_block *const blocks = reader->blocks;
+    uint32_t entry = reader->next_entry, length = reader->batch_length, from = cursor->block_id;
+    while (entry < n_entries && entries[entry] < *position) /* what looked like one was in an array's record */
+        entry++;
+    const uint32_t first = entry;
+    for (; from && entry + 1 < n_entries; entry++) {
+        const uint64_t *execution = words + entries[entry];
+        const uint32_t id = entered_block(execution[0]);
+        if (UNLIKELY(id - 1 >= n_blocks))
+            break;
+        const struct ft_shape *shape = blocks[id].shape;
+        if (UNLIKELY(!shape || entries[entry + 1] - entries[entry] != (int)shape->length ||
+                     execution[0] >> FT_SIZE_SHIFT != shape->kinds[0] || !fits(shape, execution)))
+            break;
+        if (UNLIKELY(shape->joins) && !parts_join(shape, execution))
+            break;
+        if (UNLIKELY(id == from && may_be_run(reader, shape, entry))) {
+            uint32_t iterations = count_fitting(shape, execution, words + reader->chunk.words);
+            if (iterations >= shape->min_run) {
+                reader->batch_length = length;
+                if (!read_run(reader, id, execution, iterations))
+                    return FT_READ_MEMORY;
+                length = 0;
+                entry += iterations - 1;
                 continue;
             }
         }
-        accesses[n++] = (struct ft_run_access){operation, i, (uint16_t)size, (tag - 1) & 1 ? FT_ACCESS_STORE : 0};
-        last_tag = tag;
-    }
-    return n;
-}
-
-/* At a block word that repeats the last one: if what follows are many iterations of a loop of one block, hands them to
- * the simulator as a whole. `*length` is the number of words used, 0 if they are to be read one by one. */
-static enum ft_read_status read_run(struct ft_reader *reader, struct ft_reader_cursor *cursor, const uint64_t *words,
-                                    uint32_t position, uint32_t *length)
-{
-    const uint32_t period = position - reader->header_position;
-    const uint32_t repeats = count_repeats(words + position, words + reader->chunk.words, period);
-    struct ft_block *block = &reader->blocks[cursor->block_id];
-    size_t n = 0;
-    *length = 0;
-    if (repeats * period >= MIN_RUN_WORDS)
-        n = describe_iteration(reader, block, words + reader->header_position + 1, period - 1);
-    if (n == 0 && period > 1) {
-        reader->no_run_before = position + repeats * period;
-        return FT_READ_IDLE;
-    }
-    if (!count_edge(reader, cursor->block_id, cursor->block_id, repeats) || !feed_batch(reader))
-        return FT_READ_MEMORY;
-    block->executions += repeats;
-    *length = repeats * period;
-    reader->header_position += *length;
-    cursor->last_tag = 0; /* what follows is not joined to the run's last access */
-    reader->accesses += n * repeats;
-    const struct ft_run run = {words + position + 1, FT_ADDRESS_MASK, period, repeats, n, reader->run_accesses};
-    return n == 0 || reader->sink.feed_run(reader->sink.simulator, &run) == 0 ? FT_READ_IDLE : FT_READ_MEMORY;
-}
-
-/* A block word: a run of its block, or one execution. */
-static inline enum ft_read_status read_header(struct ft_reader *reader, struct ft_reader_cursor *cursor,
-                                              const uint64_t *words, uint32_t position, uint32_t *length)
-{
-    if (reader->header_position < position && words[reader->header_position] == words[position] &&
-        position >= reader->no_run_before && !reader->sink.wants_fetches) {
-        enum ft_read_status status = read_run(reader, cursor, words, position, length);
-        if (*length || status != FT_READ_IDLE)
-            return status;
-    }
-    *length = 1;
-    reader->header_position = position;
-    cursor->last_tag = 0;
-    return read_block(reader, cursor, words[position]);
-}
-
-/* The common case of what follows in read_words, with its state in registers: from `position` on, words that ask for
- * nothing new (block, edge and operation are known, no run begins, no parts are joined, the batch has room). Returns the
- * position of the first word of another kind, or the end. */
-static uint32_t read_plain(struct ft_reader *reader, struct ft_reader_cursor *cursor, const uint64_t *words,
-                           uint32_t position)
-{
-    const uint32_t end = reader->chunk.words, n_blocks = reader->n_blocks, no_run_before = reader->no_run_before;
-    struct ft_block *const blocks = reader->blocks, *block = blocks ? &blocks[cursor->block_id] : NULL;
-    struct ft_access *const batch = reader->batch;
-    uint32_t length = reader->batch_length, last_tag = cursor->last_tag, header = reader->header_position;
-    if (cursor->block_id == 0 || header >= end || reader->sink.wants_fetches)
-        return position;
-    const uint32_t *operations = block->operation;
-    uint32_t n_slots = operations ? block->n_slots : 0;
-    for (; position < end && length < FT_BATCH; position++) {
-        const uint64_t word = words[position];
-        const uint32_t tag = (uint32_t)(word >> FT_TAG_SHIFT);
-        if (tag) {
-            if (UNLIKELY(tag > n_slots || tag == last_tag || operations[tag - 1] == FT_NO_OPERATION))
-                break;
-            batch[length++] = (struct ft_access){word & FT_ADDRESS_MASK, operations[tag - 1],
-                                                 (uint16_t)(1u << (word >> FT_SIZE_SHIFT & 7)),
-                                                 (tag - 1) & 1 ? FT_ACCESS_STORE : 0};
-        } else {
-            const uint32_t id = (uint32_t)word;
-            const uint32_t side = block->successor[1] == id;
-            if (UNLIKELY(id == 0 || id > n_blocks || block->successor[side] != id || length > FT_BATCH / 2 ||
-                         (words[header] == word && position >= no_run_before)))
-                break;
-            block->successor_count[side]++;
-            block = &blocks[id];
-            block->executions++;
-            operations = block->operation;
-            n_slots = operations ? block->n_slots : 0;
-            header = position;
+        const uint32_t side = blocks[from].successor[1] == id;
+        if (LIKELY(blocks[from].successor[side] == id))
+            blocks[from].successor_count[side]++;
+        else if (!count_edge(reader, from, id, 1))
+            return FT_READ_MEMORY;
+        from = id;
+        if (UNLIKELY(length + shape->n_accesses > FT_BATCH)) {
+            reader->batch_length = length;
+            if (!feed_batch(reader))
+                return FT_READ_MEMORY;
+            length = 0;
         }
-        last_tag = tag;
+        if (UNLIKELY(shape->joins))
+            emit_joined(shape, execution, reader->batch + length);
+        else
+            emit_shape(shape, execution, reader->batch + length);
+        length += shape->n_accesses;
     }
+    reader->executions += entry - first;
     reader->batch_length = length;
-    reader->header_position = header;
-    cursor->block_id = (uint32_t)(block - blocks);
-    cursor->last_tag = last_tag;
-    return position;
+    reader->next_entry = entry;
+    cursor->block_id = from;
+    cursor->last_tag = 0;
+    *position = entry < n_entries ? entries[entry] : reader->chunk.words;
+    return FT_READ_IDLE;
+}
+
+/* ---- any word --------------------------------------------------------------------------------------------------- */
+
+static enum ft_read_status read_tagged(struct ft_reader *reader, struct ft_reader_cursor *cursor, uint64_t word)
+{
+    const uint32_t tag = (uint32_t)(word >> FT_TAG_SHIFT);
+    enum ft_read_status status = read_access(reader, cursor, word, tag);
+    if (LIKELY(status == FT_READ_IDLE))
+        cursor->last_tag = tag;
+    return status;
+}
+
+/* At an entry word: reads executions of known shapes, then enters the block of the first other one. `*position` moves
+ * behind what was read. */
+static enum ft_read_status read_executions(struct ft_reader *reader, struct ft_reader_cursor *cursor,
+                                           const uint64_t *words, uint32_t *position)
+{
+    enum ft_read_status status = FT_READ_IDLE;
+    if (reader->entry_position < *position)
+        status = learn_shape(reader, words + reader->entry_position, *position - reader->entry_position);
+    reader->entry_position = FT_CHUNK_WORDS;
+    if (status == FT_READ_IDLE && !reader->sink.wants_fetches)
+        status = read_shapes(reader, cursor, words, position);
+    if (status != FT_READ_IDLE || *position == reader->chunk.words)
+        return status;
+    const uint64_t entry = words[*position];
+    cursor->last_tag = 0;
+    status = read_entry(reader, cursor, entry);
+    if (status != FT_READ_IDLE)
+        return status;
+    reader->entry_position = (*position)++;
+    if (!brings_access(entry))
+        return FT_READ_IDLE;
+    const struct ft_block *block = &reader->blocks[cursor->block_id];
+    return block->first_access ? read_tagged(reader, cursor, first_access_word(block, entry))
+                               : corrupt(reader, "a block brings an access that it should not have");
+}
+
+static const uint64_t *chunk_words(const struct ft_reader *reader, uint32_t chunk)
+{
+    return (const uint64_t *)((const unsigned char *)reader->header + reader->header->chunks_offset) +
+           (size_t)chunk * FT_CHUNK_WORDS;
 }
 
 /* Reads the chunk in hand from where it stopped. */
 static enum ft_read_status read_words(struct ft_reader *reader)
 {
     const struct ft_ready chunk = reader->chunk;
-    const uint64_t *words = (const uint64_t *)((const unsigned char *)reader->header + reader->header->chunks_offset) +
-                            (size_t)chunk.chunk * FT_CHUNK_WORDS;
+    const uint64_t *words = chunk_words(reader, chunk.chunk);
     struct ft_reader_cursor *cursor = &reader->cursors[chunk.cursor];
-    uint32_t position = reader->position;
     enum ft_read_status status = FT_READ_IDLE;
 
-    while ((position = read_plain(reader, cursor, words, position)) < chunk.words) {
-        uint32_t tag = (uint32_t)(words[position] >> FT_TAG_SHIFT), length = 1;
-        if (tag == 0) {
-            status = read_header(reader, cursor, words, position, &length);
-        } else if (UNLIKELY(tag == FT_TAG_BULK)) {
-            status = read_bulk(reader, words + position, chunk.words - position, &length);
-            cursor->last_tag = 0;
-        } else if (tag == FT_TAG_ELEMENT) {
+    while (reader->position < chunk.words && status == FT_READ_IDLE) {
+        const uint64_t word = words[reader->position];
+        uint32_t length = 1;
+        if (word & FT_ENTRY) {
+            status = read_executions(reader, cursor, words, &reader->position);
+            continue;
+        }
+        if (UNLIKELY(word >> FT_TAG_SHIFT > FT_TAG_MAX)) {
+            const uint32_t left = chunk.words - reader->position;
             length = 2;
-            status = read_element(reader, words + position, chunk.words - position);
+            status = word >> FT_TAG_SHIFT == FT_TAG_BULK ? read_bulk(reader, words + reader->position, left, &length)
+                                                         : read_element(reader, words + reader->position, left);
+            reader->entry_position = FT_CHUNK_WORDS; /* no shape has array records */
             cursor->last_tag = 0;
         } else {
-            status = read_access(reader, cursor, words[position], tag);
-            if (LIKELY(status == FT_READ_IDLE))
-                cursor->last_tag = tag;
+            status = read_tagged(reader, cursor, word);
         }
-        if (UNLIKELY(status != FT_READ_IDLE))
-            break;
-        position += length;
+        if (LIKELY(status == FT_READ_IDLE))
+            reader->position += length;
     }
-    reader->words += position - reader->position;
-    reader->position = position;
     return status;
 }
 
@@ -723,8 +889,8 @@ static enum ft_read_status take_chunk(struct ft_reader *reader, struct ft_ready 
     reader->chunk = chunk;
     reader->position = 0;
     reader->in_chunk = true;
-    reader->header_position = FT_CHUNK_WORDS;
-    reader->no_run_before = 0;
+    reader->entry_position = FT_CHUNK_WORDS;
+    find_entries(reader, chunk_words(reader, chunk.chunk));
     reader->cursors[chunk.cursor].sequence = chunk.sequence;
     if (!reader->sink.set_thread || chunk.cursor == reader->thread)
         return FT_READ_IDLE;

@@ -177,7 +177,7 @@ class Session:
                     code = os.waitstatus_to_exitcode(status)
                     return Ending(code, None) if code >= 0 else Ending(None, -code)
             header = self._reader.header()
-            progress.accesses, progress.blocks = header["accesses"], header["words"] - header["accesses"]
+            progress.accesses, progress.blocks = header["accesses"], header["executions"]
             on_progress(progress)
 
     def turn(self) -> bool:

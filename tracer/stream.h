@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define FT_STREAM_MAGIC UINT64_C(0x314d415254535446) /* "FTSTRAM1" in a little-endian file */
-#define FT_STREAM_VERSION 1u
+#define FT_STREAM_VERSION 2u
 
 #define FT_CHUNK_WORDS 8192u
 #define FT_MAX_CURSORS 1024u
@@ -108,11 +108,17 @@ struct ft_header {
 
 /* ---- stream words -------------------------------------------------------------------------------------------------
  *
- *   bits 63..51 tag   50..48 log2(size in bytes)   47..0 address
+ * A word with bit 63 set enters a block (ids count from 1):
  *
- *   tag 0                 block: the low 32 bits are a block id (ids count from 1, so no word is 0)
- *   tag 1 .. FT_TAG_MAX   access by the current block's operation number tag-1. In a binary's block operation
- *                         2*i is instruction i's load, 2*i+1 its store.
+ *   bits 62..48 n    n > 0: block n, and bits 47..0 are the address of its first access, of which the side table says what
+ *                    it is (struct ft_side_block, first_access). n = 0: the block whose id is in bits 31..0, and no access
+ *
+ * Any other is an access by the block that its thread is in, or a record of several:
+ *
+ *   bits 62..51 tag  50..48 log2(size in bytes)  47..0 address
+ *
+ *   tag 1 .. FT_TAG_MAX   access by the block's operation number tag-1. In a binary's block operation 2*i is instruction
+ *                         i's load, 2*i+1 its store.
  *   tag FT_TAG_BULK       a record of several words: bits 50..32 its length in words, this word included; bits 31..0 an
  *                         operation id from the side table (FT_SIDE_OPERATION). It never crosses a chunk's end.
  *   tag FT_TAG_ELEMENT    one access by an operation of one operand: bits 31..0 its id, the next word the address. It
@@ -121,10 +127,13 @@ struct ft_header {
 #define FT_TAG_SHIFT 51
 #define FT_SIZE_SHIFT 48
 #define FT_ADDRESS_MASK ((UINT64_C(1) << FT_SIZE_SHIFT) - 1)
-#define FT_TAG_BULK 0x1fffu
-#define FT_TAG_ELEMENT 0x1ffeu
-#define FT_TAG_MAX 0x1ffdu
+#define FT_TAG_BULK 0xfffu
+#define FT_TAG_ELEMENT 0xffeu
+#define FT_TAG_MAX 0xffdu
 #define FT_MAX_BULK_WORDS 4096u
+
+#define FT_ENTRY (UINT64_C(1) << 63)
+#define FT_MAX_SHORT_ID 0x7fffu /* the largest that goes into one word with an address */
 
 /* A bulk record: n operands are walked in lockstep over a (row-major) iteration space, and at each point every operand
  * is accessed once, in order. The words after the first:
@@ -166,6 +175,7 @@ struct ft_side_block {
     uint32_t block_id;
     uint32_t n_instructions;
     uint64_t address;
+    uint64_t first_access; /* bits 62..48 of a word for the access that entry words bring along, or 0 if they bring none */
 };
 
 struct ft_side_pyblock {

@@ -19,7 +19,7 @@ SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN = 1, 2, 3, 4, 5
 MAX_OPERANDS = 8
 
 ENTRY = struct.Struct("<II")
-BLOCK = struct.Struct("<IIIIQ")
+BLOCK = struct.Struct("<IIIIQQ")
 PYBLOCK = struct.Struct("<IIIIIIIIII")
 OPERATION = struct.Struct("<IIIIIIIIII")
 OPERAND = struct.Struct("<HBBB3x")
@@ -95,7 +95,7 @@ def _text(data: bytes) -> str:
 
 @lru_cache(maxsize=1 << 16)  # forked processes have their parent's blocks
 def _block(entry: bytes) -> BlockEntry:
-    _, _, _, count, address = BLOCK.unpack_from(entry)
+    _, _, _, count, address, _ = BLOCK.unpack_from(entry)
     lengths = tuple(entry[BLOCK.size : BLOCK.size + count])
     code = entry[BLOCK.size + count : BLOCK.size + count + sum(lengths)]
     if len(lengths) != count or len(code) != sum(lengths):
