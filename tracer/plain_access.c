@@ -118,7 +118,7 @@ static enum ft_accesses x86_alone(const struct x86_instruction *it, struct ft_pl
     const bool bare = !it->operand_16 && !it->repeat_f3 && !it->repeat_f2;
     if ((opcode >= 0x50 && opcode <= 0x57) || opcode == 0xe8) /* push, call */
         return bare ? store(access, 3) : FT_ACCESSES_UNKNOWN;
-    if (opcode >= 0x58 && opcode <= 0x5f) /* pop; ret is not plain, as QEMU looks for the block it goes to by a helper */
+    if ((opcode >= 0x58 && opcode <= 0x5f) || opcode == 0xc3) /* pop, ret */
         return bare ? load(access, 3) : FT_ACCESSES_UNKNOWN;
     const bool is_immediate = (opcode < 0x40 && ((opcode & 7) == 4 || (opcode & 7) == 5)) || opcode == 0xa8 ||
                               opcode == 0xa9 || (opcode >= 0xb0 && opcode <= 0xbf);

@@ -98,7 +98,7 @@ static void block_runs_and_accesses(unsigned int vcpu, qemu_plugin_meminfo_t inf
     ft_write(cursor, FT_ENTRY | (uintptr_t)block_id << FT_SIZE_SHIFT | (address & FT_ADDRESS_MASK));
 }
 
-/* Of a plain access no callback stays behind (see below). */
+/* Of a plain access no callback stays behind (see memory_accessed). */
 static void plainly_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *context)
 {
     const struct operations *operations = context;
@@ -153,7 +153,8 @@ static uint64_t hash_bytes(uint64_t hash, const unsigned char *bytes, size_t len
     return hash;
 }
 
-/* Finds the plain accesses, and whether one of them is the block's first access. */
+/* Finds the plain accesses, and whether one of them is the block's first access. The last instruction's is none: with it
+ * goes the helper that looks for the block to go to, which leaves its callback behind (see memory_accessed). */
 static void find_plain_accesses(struct translation *t)
 {
     const unsigned char *code = t->code + t->n_instructions;
@@ -162,6 +163,8 @@ static void find_plain_accesses(struct translation *t)
     for (uint32_t i = 0; i < t->n_instructions; code += t->code[i++]) {
         struct ft_plain_access access;
         enum ft_accesses accesses = accesses_of(code, t->code[i], &access);
+        if (accesses == FT_ACCESSES_PLAIN && i == t->n_instructions - 1)
+            accesses = FT_ACCESSES_UNKNOWN;
         t->plain_tags[i] = accesses == FT_ACCESSES_PLAIN ? tag_of(i, access.is_store, access.size_shift) : 0;
         if (none_yet && accesses == FT_ACCESSES_PLAIN)
             t->first_access = t->plain_tags[i] >> FT_SIZE_SHIFT;
