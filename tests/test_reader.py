@@ -25,7 +25,7 @@ WIDE_BYTES = 16
 ENTRY = 1 << 63
 BULK = 0xFFF << 51
 FIRST_ACCESS = (0 + 1) << 3 | 3
-"""What every block's entry words say of the access that they may bring along: 8 bytes, loaded by the first instruction."""
+"""What every block has for the access that its entry words may bring along: 8 bytes, loaded by its first instruction"""
 
 Access = tuple[int, int, int]  # slot, log2 of the size, address
 Execution = tuple[int, list[Access]]  # block id, its accesses
@@ -181,8 +181,11 @@ def test_damaged_streams_are_refused(words: list[int], what: str) -> None:
         damaged.read()
 
 
+WORDS = [(0, 2**64 - 1), (0, 4), (2**51, 2**55), (2**63, 2**63 + 3), (2**63 + 2**48, 2**63 + 3 * 2**48)]
+
+
 @settings(deadline=None, max_examples=100)
-@given(st.lists(st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 4), st.integers(2**51, 2**55), st.integers(2**63, 2**63 + 3), st.integers(2**63 + 2**48, 2**63 + 3 * 2**48)), max_size=60))
+@given(st.lists(st.one_of(*(st.integers(low, high) for low, high in WORDS)), max_size=60))
 def test_random_words_are_read_or_refused(words: list[int]) -> None:
     damaged = Stream()
     damaged.describe_blocks([8, 3])
