@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from binary_runs import run_traced
 
+from foretrace.tracer import session
+from foretrace.tracer.binary import QemuEngine
+from foretrace.tracer.session import Session
 from foretrace.tracer.signature import OperationKind
 
 Compile = Callable[..., Path]
@@ -91,6 +94,25 @@ int main(void) {
         ahead += ((int (*)(int))(code + 4096))(i);
     }
     printf("%ld %ld\n", sum, ahead); return 0;
+}"""
+
+PROTECTS_CODE = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+static long data[1] = {5};
+int main(int argc, char **argv) {
+    unsigned char *code = mmap(0, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const unsigned char loads[] = {0x48, 0x8b, 0x07, 0xc3}; /* mov rax, [rdi]; ret */
+    long sum = 0;
+    for (int i = 0; i < atoi(argv[1]); i++) {
+        mprotect(code, 65536, PROT_READ | PROT_WRITE);
+        memcpy(code + 16 * i, loads, sizeof loads);
+        mprotect(code, 65536, PROT_READ | PROT_EXEC);
+        sum += ((long (*)(long *))(code + 16 * i))(data);
+    }
+    printf("%ld\n", sum); return argc != 2;
 }"""
 
 REPLACES_CHILDREN = r"""
@@ -274,3 +296,18 @@ def test_wide_accesses_are_one_access_each(is_store: bool, compile_c: Compile, t
     assert run.accesses("sixteen_unaligned", is_store=is_store) == {16: 1022}
     assert run.accesses("thirty_two", is_store=is_store) == {32: 512}
     assert run.accesses("same_place", is_store=is_store) == {16: 1000}
+
+
+def test_code_made_time_and_again_takes_no_more_maps(compile_c: Compile) -> None:
+    program = str(compile_c(PROTECTS_CODE))
+    few, many = (Session(QemuEngine([program, times]), []).run().raw for times in ("2", "1000"))
+    assert len(many.blocks) > len(few.blocks) + 900
+    assert len(many.maps) < len(few.maps) + 20  # but for those that the engine itself changed
+
+
+def test_more_code_than_is_recorded(compile_c: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "MAX_BLOCKS", 3000)
+    recording = Session(QemuEngine([str(compile_c(PROTECTS_CODE)), "4000"]), []).run()
+    assert recording.ending.exit_code == 0
+    assert "outgrew the trace's table of 3000 blocks" in recording.problem
+    assert len(recording.raw.blocks) == 3000

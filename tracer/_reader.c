@@ -222,6 +222,16 @@ static PyObject *stream_reader_expect(StreamReader *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Says how many blocks may be described at most; to be called before the program starts. */
+static PyObject *stream_reader_limit(StreamReader *self, PyObject *number)
+{
+    unsigned long max_blocks = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred())
+        return NULL;
+    self->reader->header->max_blocks = max_blocks < UINT32_MAX ? (uint32_t)max_blocks : UINT32_MAX;
+    Py_RETURN_NONE;
+}
+
 /* Says that children are followed; to be called before the program starts. */
 static PyObject *stream_reader_follow(StreamReader *self, PyObject *args)
 {
@@ -294,6 +304,7 @@ static PyMethodDef stream_reader_methods[] = {
     {"edges", (PyCFunction)stream_reader_edges, METH_NOARGS, "uint64 [edges, 3]"},
     {"last_blocks", (PyCFunction)stream_reader_last_blocks, METH_NOARGS, "ids of the blocks that the threads ran last"},
     {"header", (PyCFunction)stream_reader_header, METH_NOARGS, "the header's figures"},
+    {"limit", (PyCFunction)stream_reader_limit, METH_O, "limit(max_blocks)"},
     {"follow", (PyCFunction)stream_reader_follow, METH_VARARGS, "follow(execve_call, elf_machine)"},
     {"request", (PyCFunction)stream_reader_request, METH_NOARGS, "(pid, kind, command) of who asks for a stream"},
     {"answer", (PyCFunction)stream_reader_answer, METH_O, "answer(fd)"},

@@ -30,6 +30,9 @@ _GROUP_SIGNAL_S = 0.5
 """Before a signal is passed on. One that was sent to the whole process group has reached the program, too, and most
 programs have ended by then; one that goes on gets the signal a second time."""
 _CHUNKS_PER_TURN = 128
+MAX_BLOCKS = 1 << 18
+"""Blocks of machine code that are recorded. A program that makes new code all the time has no end of them, and what is
+worked out of each takes 3 to 10 KB here; what runs in later ones is not seen, and the signature says so."""
 _DECODING = threading.Lock()
 """An engine's decoder serves one thread at a time."""
 _WAIT_MS = 10
@@ -129,6 +132,7 @@ class Session:
             raise EngineError(f"cannot set up {MEMORY_BYTES >> 20} MiB of shared memory: {error.strerror}") from error
         self._reader = _reader.StreamReader(self._memory, tee(self._simulator.sink))
         self._reader.expect(os.getpid(), engine.mmap_call, engine.mprotect_call)
+        self._reader.limit(MAX_BLOCKS)
         self._side = SideTable()
         self._problem = ""
         self._family, self._number = family, number
@@ -238,7 +242,9 @@ class Session:
             )
         problem = self._problem
         if not problem and header["side_full"]:
-            problem = "the program's code outgrew the trace's table of blocks"
+            problem = (
+                f"the program's code outgrew the trace's table of {MAX_BLOCKS} blocks: later ones were not recorded"
+            )
         if not problem and ending.signal_number is not None:
             problem = f"the program was killed by {signal_name(ending.signal_number)}"
         elif not problem and not header["finished"] and not header["replaced"]:

@@ -91,6 +91,7 @@ struct ft_header {
     char message[1020];  /* the beginning of what the engine itself had to say on its standard error */
     uint64_t guest_base; /* host address minus guest address (0 when the program runs natively) */
     _Atomic uint64_t unseen_calls; /* array operations that ran without their addresses being known */
+    uint32_t max_blocks; /* set by the reader, whose memory they take: later ones are not in the stream */
     _Atomic uint32_t replaced;     /* the program replaced itself by another one, which has a stream of its own */
     struct ft_request request;
 
