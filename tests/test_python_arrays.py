@@ -275,8 +275,11 @@ def test_what_is_not_seen_is_counted(run: Run, tmp_path: Path) -> None:
         "numpy.ndarray.sort",
     ]
     assert run.arrays(LINES["words + words"]) == []
-    assert trace(tmp_path, "import numpy as np\na = np.ones(3)\na + a\na[1:]\n").recording.unseen_calls == 0
-    assert trace(tmp_path, "import numpy as np\na = np.ones(3)\na.sort()\n").recording.unseen_calls == 1
+    imported = trace(tmp_path, "import numpy as np\n").recording.unseen_calls  # by NumPy 1, one
+    seen = trace(tmp_path, "import numpy as np\na = np.ones(3)\na + a\na[1:]\n")
+    sorted_once = trace(tmp_path, "import numpy as np\na = np.ones(3)\na.sort()\n")
+    assert seen.recording.unseen_calls == imported
+    assert sorted_once.recording.unseen_calls == imported + 1
 
 
 def test_an_operation_split_over_records_is_one_execution(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from library_oracle import Touched, compare
 
@@ -83,6 +84,11 @@ OPERATIONS = {
     "st.expandptr(100, Ap, Bj)": "Bj",
     "st.csr_has_sorted_indices(100, Ap, Aj)": "Aj",
 }
+
+if tuple(int(n) for n in np.__version__.split(".")[:2]) >= (2, 5):  # binary searches count as unseen
+    OPERATIONS = {
+        text: arrays for text, arrays in OPERATIONS.items() if "searchsorted" not in text and "digi" not in text
+    }
 
 Comparison = tuple[dict[str, Touched], dict[str, Touched]]
 NOTHING = Touched([], [])

@@ -1,13 +1,15 @@
 /* What binary searches touch: searchsorted, which digitize and histograms with uneven bins come down to.
  *
  * The search is run again (npy_binsearch in NumPy's binsearch.cpp): keys that rise go on from where the last one ended. The
- * keys of a chunk are recorded, then the elements that they were compared with.
+ * keys of a chunk are recorded, then the elements that they were compared with. NumPy 2.5 searches in another way: there,
+ * and for arrays of other kinds, a search counts as unseen.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include "pyagent_numpy.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define MAX_PROBES 4096 /* of a chunk: a key takes at most 63 */
@@ -39,6 +41,24 @@ static double number_at(const struct np_array *array, int64_t i)
     }
     memcpy(&value, at, sizeof value);
     return value;
+}
+
+/* Whether this NumPy's search is the one that is known here: that of all versions before 2.5. */
+static bool is_known_search(void)
+{
+    static int known = -1;
+    if (known < 0) {
+        PyObject *version = PyImport_ImportModule("numpy.version");
+        PyObject *text = version ? PyObject_GetAttrString(version, "version") : NULL;
+        const char *numbers = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : NULL;
+        char *end = NULL;
+        long major = numbers ? strtol(numbers, &end, 10) : 0, minor = end && *end == '.' ? strtol(end + 1, NULL, 10) : 0;
+        known = major == 1 || (major == 2 && minor < 5);
+        Py_XDECREF(text);
+        Py_XDECREF(version);
+        PyErr_Clear();
+    }
+    return known;
 }
 
 static bool is_number(const struct np_array *array)
@@ -122,7 +142,7 @@ void np_searchsorted(const struct agent_call *call)
     bool one_type = array && keys && array->dtype->kind == keys->dtype->kind &&
                     np_item_bytes(array) == np_item_bytes(keys);
     if (one_type && result && result->nd == 1 && is_number(array) && is_number(keys) && keys->dimensions[0] > 0 &&
-        (!sorter || sorter == Py_None) && (!side || PyUnicode_Check(side))) {
+        (!sorter || sorter == Py_None) && (!side || PyUnicode_Check(side)) && is_known_search()) {
         struct search s = {.array = array, .keys = keys, .high = array->dimensions[0], .last_key = number_at(keys, 0),
                            .right = side && PyUnicode_READ_CHAR(side, 0) == 'r'};
         search(call, &s, result);
