@@ -23,6 +23,7 @@ from stored_samples import (
     champsim,
     champsim_accesses,
     din,
+    documented_reader,
     drmemtrace,
     entry,
     lackey,
@@ -197,6 +198,33 @@ def test_rarer_entries_of_drmemtrace(tmp_path: Path) -> None:
     assert found.notes == (
         "1 accesses of no bytes were left out", "2 prefetches were left out", "1 cache flushes were left out",
     )  # fmt: skip
+
+
+def thread_file(thread: int, pieces: Sequence[tuple[int, int]]) -> bytes:
+    """A thread's trace: at each time, a load of an address."""
+    entries = [entry(25, 0, 7), entry(28, 9, 0x40), entry(22, 4, thread), entry(24, 4, 1)]
+    for stamp, address in pieces:
+        entries += [entry(28, 2, stamp), entry(28, 3, 0), entry(10, 4, 0x400 + thread), entry(0, 8, address)]
+    return b"".join([*entries, entry(23, 4, thread), entry(26, 0, 0)])
+
+
+def test_a_directory_of_threads_is_put_in_one_order(tmp_path: Path) -> None:
+    directory = tmp_path / "trace"
+    directory.mkdir()
+    (directory / "a.1.trace.zip").write_bytes(zipped(thread_file(11, [(100, 0x100), (300, 0x300), (350, 0x350)])))
+    (directory / "a.2.trace.gz").write_bytes(gzip.compress(thread_file(12, [(200, 0x200), (320, 0x320)])))
+    (directory / "cpu_schedule.bin.zip").write_bytes(b"another file")
+    found = simulate_stream(directory, [SMALL], convert_to=tmp_path / "stored")
+    loads = [(access[0], access[2]) for access in documented_reader()["accesses"](tmp_path / "stored") if not access[4]]
+    assert loads == [(0x100, 0), (0x200, 1), (0x300, 0), (0x320, 1), (0x350, 0)]
+    assert found.simulator.statistics().executions.tolist() == [3, 2]
+    (directory / "a.2.trace.gz").write_bytes(gzip.compress(thread_file(12, [(200, 0x200)])[:-12]))
+    with pytest.raises(TraceFileError, match=re.escape("a.2.trace.gz: ends without the footer")):
+        simulate_stream(directory, [SMALL])
+    with pytest.raises(TraceFileError, match="has 0 files"):
+        simulate_stream(tmp_path, [SMALL])
+    with pytest.raises(TraceFileError, match="is a directory"):
+        simulate_stream(directory, [SMALL], name="foretrace")
 
 
 # ---- compression ----------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from foretrace.terminal import plain
 from . import _streams
 from .input_file import Bytes
 from .stored_stream import MAGIC, Place
+from .thread_files import ThreadFiles
 
 FORMATS = {
     "lackey": _streams.LACKEY,
@@ -125,7 +126,7 @@ class ForeignReader:
         TraceFileError: it is damaged or cut short, the message says at which byte; or it holds no access.
     """
 
-    def __init__(self, data: Bytes, name: str, sink: object, assumed_bytes: int | None = None) -> None:
+    def __init__(self, data: Bytes | ThreadFiles, name: str, sink: object, assumed_bytes: int | None = None) -> None:
         """Prepare to read `data` as format `name`."""
         self._data = data
         self._name = name

@@ -14,6 +14,7 @@ from foretrace.errors import TraceFileError
 from .foreign import FORMATS, STORED, ForeignReader, detect
 from .input_file import Bytes, InputFile
 from .stored_stream import Head, LoopPlace, Place, StreamReader, StreamWriter
+from .thread_files import ThreadFiles
 
 OUTPUT_FORMATS = ("din", STORED)
 
@@ -65,7 +66,7 @@ def simulate_stream(
     """Read a stream ("-": standard input) and simulate `hierarchies`.
 
     Args:
-        path: the stream or trace, perhaps compressed.
+        path: the stream or trace, perhaps compressed; or the directory of a drmemtrace trace.
         hierarchies: what to simulate.
         name: its format; "auto": found out from its beginning.
         access_bytes: size of an access where the format has none (a power of two up to 64).
@@ -81,10 +82,13 @@ def simulate_stream(
         ForetraceError: the caches cannot be simulated.
     """
     started = time.monotonic()
-    file = InputFile(path)
+    is_directory = str(path) != "-" and Path(path).is_dir()
+    if is_directory and name not in ("auto", "drmemtrace"):
+        raise TraceFileError(f"{path}: is a directory, which only a drmemtrace trace can be")
+    opened = ThreadFiles(Path(path)) if is_directory else InputFile(path)
     try:
-        data = Bytes(file)
-        found = detect(data) if name == "auto" else name
+        data = Bytes(opened) if isinstance(opened, InputFile) else opened
+        found = name if name != "auto" else detect(data) if isinstance(data, Bytes) else "drmemtrace"
         simulator = Simulator(hierarchies)
         if convert_to is None:
             return _Run(data, found, simulator, access_bytes, partial, on_progress, started).read(simulator.sink)
@@ -100,12 +104,12 @@ def simulate_stream(
             )
             return simulated
     finally:
-        file.close()
+        opened.close()
 
 
 @dataclass(slots=True)
 class _Run:
-    data: Bytes
+    data: Bytes | ThreadFiles
     format: str
     simulator: Simulator
     access_bytes: int | None
@@ -150,6 +154,7 @@ class _Run:
         )
 
     def _read_stored(self, sink: object) -> SimulatedStream:
+        assert isinstance(self.data, Bytes)  # a directory holds a drmemtrace trace
         reader = StreamReader(self.data, sink)
         problem = self._follow(reader.steps())
         contents = reader.contents

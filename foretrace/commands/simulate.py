@@ -101,7 +101,8 @@ def command(
     """Simulate caches on STREAM, without running a program.
 
     STREAM is a stored stream (foretrace trace --keep-stream), or a trace of valgrind's lackey, of Dinero (din), of
-    DynamoRIO (drmemtrace) or of ChampSim; perhaps compressed (gzip, xz, bzip2, zip); - is standard input.
+    DynamoRIO (drmemtrace: a file, or the directory with all threads) or of ChampSim; perhaps compressed (gzip, xz,
+    bzip2, zip); - is standard input.
     """
     with _progress(stream) as on_progress:
         simulated = simulate_stream(
