@@ -5,6 +5,8 @@
  * by recursion, at most FT_MAX_LEVELS deep. load() brings a line inwards, store() sends data outwards, evict(),
  * write_back() and put() move what had to make room.
  *
+ * All of it is one file, as each of its parts runs in every access, and the compiler is to see them together.
+ *
  * Invariants
  *  - A line of a write-through cache is never dirty.
  *  - A line that is dirty in a private cache is in no private cache of another core, if `dirty_is_sole`: an exclusive

@@ -14,6 +14,7 @@ from msgspec import Struct
 from foretrace.cache_sim.hierarchy import Level
 from foretrace.errors import HierarchyError, ProfileError
 
+from .hierarchies import hierarchy_of
 from .profile import SCHEMA, CacheLevel, CurvePiece, GatherScatterCurve, MachineKind, Profile
 
 OPERATIONS = ("gather", "scatter")
@@ -136,6 +137,10 @@ def _check_caches(profile: Profile) -> None:
         except HierarchyError as error:
             raise ProfileError(f"{where}: {error}") from None
         inner = cache
+    try:
+        hierarchy_of(profile)
+    except HierarchyError as error:
+        raise ProfileError(f"caches: {error}") from None
     if inner is not None and profile.memory is not None:
         _check_grows("memory", "latency_s", profile.memory.latency_s, inner.name, inner.latency_s)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foretrace.cache_sim.hierarchy import Hierarchy, Level
+from foretrace.cache_sim.level import Inclusion, Replacement
 
 from .profile import CacheLevel, Profile
 
@@ -45,7 +46,13 @@ def hierarchy_of(profile: Profile) -> MachineHierarchy:
             assumptions.append(
                 f"{profile.name}: {cache.name} is shared by {cache.shared_by_cores} cores, here one has all of it"
             )
-        levels.append(Level(cache.name, cache.size_bytes, ways, line_bytes))
+        levels.append(
+            Level(
+                cache.name, cache.size_bytes, ways, line_bytes,
+                replacement=cache.replacement or Replacement.LRU,
+                inclusion=cache.inclusion or Inclusion.NON_INCLUSIVE,
+            )
+        )  # fmt: skip
     return MachineHierarchy(Hierarchy(profile.name, tuple(levels)), tuple(assumptions))
 
 

@@ -9,6 +9,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from foretrace.cache_sim.level import Inclusion, Replacement
+
 
 class MachineKind(StrEnum):
     """What a profile describes."""
@@ -66,7 +68,8 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CacheLevel(Struct, frozen=True, forbid_unknown_fields=True):
-    """One data cache level. `ways` and `line_bytes` are None where nobody published them."""
+    """One data cache level. `ways` and `line_bytes` are None where nobody published them, `replacement` and `inclusion`
+    (relation to the levels inside) where LRU and none are to be taken."""
 
     name: str
     size_bytes: int
@@ -74,6 +77,8 @@ class CacheLevel(Struct, frozen=True, forbid_unknown_fields=True):
     ways: int | None = None
     line_bytes: int | None = None
     shared_by_cores: int | None = None
+    replacement: Replacement | None = None
+    inclusion: Inclusion | None = None
     latency_s: float | None = None  # of a dependent load that hits here
 
 

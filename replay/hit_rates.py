@@ -67,6 +67,13 @@ def misses_on(signature: Signature, profile: Profile) -> Misses:
         unit = np.array([op.unit_stride for op in signature.operations]) / np.maximum(executions, 1)
         misses, source = misses_from_reuse(signature.reuse, hierarchy, executions, unit), HitSource.ESTIMATED
         error = _sampling_error(signature.reuse, hierarchy, misses)
+        assumptions += tuple(
+            Assumption(
+                "cache_geometry", f"{profile.name}: {level.name} was not simulated, and is estimated as plain LRU"
+            )
+            for level in hierarchy.levels
+            if not level.is_plain
+        )
     shape = (len(executions), len(hierarchy.levels))
     if misses.shape != shape:
         raise PredictionError(f"signature: misses are {misses.shape}, must be {shape} (operations, levels)")

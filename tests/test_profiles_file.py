@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from foretrace.errors import OutputError, ProfileError
+from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import (
     BandwidthPoint,
@@ -161,6 +162,12 @@ def test_the_example_is_good():
         ("latency_s = 5e-9", "latency_s = 1e-10", r"L2\): latency_s is 1e-10, must be at least that of L1"),
         ("latency_s = 90e-9", "latency_s = 1e-9", r"^memory: latency_s is 1e-09, must be at least that of L2"),
         ('name = "L2"', 'name = "L1"', r"^caches entry 2 \(L1\): name is that of an earlier level"),
+        (
+            "ways = 8",
+            'ways = 8\nreplacement = "best"',
+            r"^caches entry 1, replacement is 'best', must be one of 'lru', 'plru'",
+        ),
+        ("ways = 8", 'ways = 8\nreplacement = "fifo"', r"^caches entry 1 \(L1\): replacement has no source"),
         ("ways = 8", "ways = 0", r"^caches entry 1 \(L1\): ways is 0, must be positive$"),
         ('source = { clock_hz = "doc" }', "", r"^core: required key 'source' is missing$"),
         (
@@ -237,6 +244,23 @@ def test_the_example_is_good():
 def test_a_mistake_gets_one_clear_line(old, new, message):
     assert old in GOOD
     assert re.search(message, error_of(GOOD.replace(old, new, 1)))
+
+
+def test_replacement_and_inclusion_are_those_simulated():
+    stated = 'replacement = "plru"\ninclusion = "inclusive"\n'
+    sources = (
+        'source = { replacement = "doc", inclusion = "doc", size_bytes = "doc", line_bytes = "doc", latency_s = "doc" }'
+    )
+    head, _, tail = GOOD.partition("size_bytes = 1048576\n")
+    text = head + "size_bytes = 1048576\n" + stated + re.sub("source = .*", sources, tail, count=1)
+    profile = parse_profile(text.encode())
+    assert parse_profile(format_profile(profile).encode()) == profile
+    hierarchy = hierarchy_of(profile).hierarchy
+    assert hierarchy is not None
+    assert hierarchy.spec == "L1=32768/8/64,L2=1048576/16/64/plru/inclusive"
+    first = text.replace("ways = 8\n", 'ways = 8\ninclusion = "exclusive"\n', 1)
+    first = first.replace('ways = "doc"', 'ways = "doc", inclusion = "doc"', 1)
+    assert error_of(first) == "caches: hierarchy box: inclusion of L1 is exclusive, but no level is inside it"
 
 
 def test_an_open_piece_may_not_fall():
