@@ -38,6 +38,9 @@ numpy-suite: $(INSTALLED) ## run tests of NumPy and SciPy themselves, alone and 
 bench-streams: $(INSTALLED) ## measure what stored streams cost (ARGS=--quick for small programs)
 	@$(BIN)/python -P -m foretrace.benchmarks.streams $(ARGS)
 
+curves: $(INSTALLED) ## miss ratios worked out from one trace beside the direct simulation (ARGS=--quick: two programs)
+	@$(BIN)/python -P -m foretrace.benchmarks.miss_rates $(ARGS)
+
 validate: $(INSTALLED) ## compare with the published tables, and with run times measured here
 	@$(BIN)/foretrace validate $(ARGS)
 

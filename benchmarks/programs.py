@@ -17,7 +17,7 @@ from pathlib import Path
 from foretrace.errors import EngineError
 
 SOURCES = Path(__file__).parent / "programs"
-C_PROGRAMS = ("cg", "mergesort", "sgbench", "spmv", "triad", "updates")
+C_PROGRAMS = ("cg", "mergesort", "patterns", "sgbench", "spmv", "triad", "updates")
 
 
 class Linking(enum.Enum):

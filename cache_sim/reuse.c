@@ -447,15 +447,15 @@ static near_counts *counts_of(struct ft_reuse *reuse, uint32_t op)
     return *counts;
 }
 
-/* Bin 0 has no distances to count: it holds an operation's first uses, and how many of them are resolved. */
-static void count_first_use(struct ft_reuse *reuse, near_counts *counts, unsigned size, bool is_resolved)
+/* Bin 0 has no distances to count: it holds an operation's first uses, and how many those that are resolved stand for. */
+static void count_first_use(struct ft_reuse *reuse, near_counts *counts, unsigned size, int32_t resolved)
 {
     reuse->burst.first_uses[size]++;
-    reuse->burst.resolved_uses[size] += is_resolved;
+    reuse->burst.resolved_uses[size] += resolved;
     (*counts)[size][FT_REUSE_DENSE_WAY - 1][0]++;
-    (*counts)[size][FT_REUSE_DENSE_WAY][0] += is_resolved;
+    (*counts)[size][FT_REUSE_DENSE_WAY][0] += resolved;
     (*counts)[size][0][0] += reuse->all_ways;
-    (*counts)[size][1][0] += reuse->all_ways && is_resolved;
+    (*counts)[size][1][0] += reuse->all_ways ? resolved : 0;
 }
 
 /* `far` is NULL if the access is not in a sampled class. */
@@ -463,18 +463,19 @@ static void count_burst_access(struct ft_reuse *reuse, uint32_t op, struct dista
 {
     bool is_first = reuse->num_bursts == 0;
     near_counts *counts = counts_of(reuse, op);
+    int32_t sampled_for = INT32_C(1) << reuse->class_shift;
     for (unsigned size = 0; counts && size < FT_LINE_SIZES; size++) {
         if (near[size].is_new && is_first)
             resolve(&near[size], size, FT_NEW_LINE);
         count_near_access(reuse, op, counts, size, &near[size], 1);
         if (!near[size].is_new || is_first)
             continue;
-        count_first_use(reuse, counts, size, far);
+        count_first_use(reuse, counts, size, far ? sampled_for : 0);
         if (!far)
             continue;
-        count_near_access(reuse, op, NULL, size, &near[size], -1);
+        count_near_access(reuse, op, NULL, size, &near[size], -sampled_for);
         resolve(&near[size], size, far[size].one_set);
-        count_near_access(reuse, op, NULL, size, &near[size], 1);
+        count_near_access(reuse, op, NULL, size, &near[size], sampled_for);
     }
 }
 

@@ -27,7 +27,7 @@ _RESOLVED = 0x8000
 _COUNT = np.dtype(
     [("operation", np.uint32), ("size", np.uint8), ("way", np.uint8), ("bin", np.uint16), ("n", np.int64)]
 )
-_LEAST_EXECUTIONS, _LEAST_RESOLVED = 64, 256  # weighted: for an operation's own share to be better than that of all
+_LEAST_EXECUTIONS, _LEAST_RESOLVED = 64, 16384  # weighted: for an operation's own share to be better than that of all
 
 Floats = npt.NDArray[np.float64]
 

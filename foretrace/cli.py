@@ -17,6 +17,7 @@ VERBS = {
     "trace": "run a program and record its signature",
     "info": "show what a signature holds",
     "simulate": "caches alone, on a stored stream or another tool's trace",
+    "curve": "miss ratio over cache size, as a picture",
     "predict": "run time of a signature's program on other machines",
     "triage": "which gather/scatter loops are worth porting to an accelerator",
     "machines": "list, explain and check machine profiles",

@@ -15,6 +15,7 @@ from foretrace.errors import EngineError
 SMALL = {
     "cg": ("500", "9"),
     "mergesort": ("1000",),
+    "patterns": ("fft", "256", "1"),
     "sgbench": ("20480",),
     "spmv": ("500", "8", "2"),
     "triad": ("1000", "2"),

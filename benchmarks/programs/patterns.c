@@ -202,7 +202,7 @@ int main(int argc, char **argv)
         if (argc > 1 && !strcmp(argv[1], patterns[i].name)) {
             size_t size = number_argument(argc, argv, 2, patterns[i].size, 2, 100000000);
             size_t repetitions = number_argument(argc, argv, 3, patterns[i].repetitions, 1, 1000000);
-            printf("%g\n", patterns[i].run(size, repetitions));
+            printf("checksum %g\n", patterns[i].run(size, repetitions));
             return 0;
         }
     fprintf(stderr, "NAME must be one of:");
