@@ -20,6 +20,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -151,9 +152,9 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
         database.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * width)})", rows)
 
     insert("provenance", [(msgspec.json.encode(signature.provenance).decode(),)])
-    insert("blocks", (_row(block, skip="operations") for block in signature.blocks))
-    insert("memory_operations", (_row(operation) for operation in signature.operations))
-    insert("loops", (_row(loop) for loop in signature.loops))
+    insert("blocks", _rows(Block, signature.blocks, skip="operations"))
+    insert("memory_operations", _rows(MemoryOperation, signature.operations))
+    insert("loops", _rows(Loop, signature.loops))
     insert("block_operations", _block_operation_rows(signature))
     insert("block_ranges", _block_range_rows(signature))
     insert("idioms", ((i.idiom_id, i.loop_id, str(i.kind), i.file, i.line) for i in signature.idioms))
@@ -176,10 +177,13 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
         insert("reuse_errors", zip(lines, ways.tolist(), bins.tolist(), errors, strict=True))
 
 
-def _row(record: Any, skip: str = "") -> tuple[Any, ...]:
-    """A record's fields; addresses above 2^63 wrap to negative, as SQLite's integers are signed."""
-    values = (getattr(record, field.name) for field in dataclasses.fields(record) if field.name != skip)
-    return tuple(value - (1 << 64) if isinstance(value, int) and value >= 1 << 63 else value for value in values)
+def _rows(kind: type[Record], records: Iterable[Record], skip: str = "") -> Iterator[tuple[Any, ...]]:
+    """The fields of each record; addresses above 2^63 wrap to negative, as SQLite's integers are signed."""
+    fields = attrgetter(*(field.name for field in dataclasses.fields(kind) if field.name != skip))
+    for record in records:
+        yield tuple(
+            [value - (1 << 64) if type(value) is int and value >= 1 << 63 else value for value in fields(record)]
+        )
 
 
 def _block_operation_rows(signature: Signature) -> Iterator[tuple[Any, ...]]:
