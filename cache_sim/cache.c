@@ -336,14 +336,16 @@ static void feed_root(struct ft_cache *cache, struct level *root, const struct f
     for (size_t i = 0; i < num_accesses; i++) {
         uint64_t address = batch[i].address;
         if (UNLIKELY((address & (line_bytes - 1)) + batch[i].size_bytes > line_bytes)) {
-            length = append_lines(cache, root, &batch[i], length);
+            if (!(batch[i].flags & FT_CACHE_REPEATED))
+                length = append_lines(cache, root, &batch[i], length);
             continue;
         }
         uint64_t line = address >> root->line_shift;
         uint64_t *newest = &root->newest[set_of(root, line)];
+        const uint64_t key = batch[i].flags & FT_CACHE_REPEATED ? *newest : line + 1;
         list[length] = batch[i];
-        length += *newest != line + 1;
-        *newest = line + 1;
+        length += *newest != key;
+        *newest = key;
     }
     pass_down(cache, root, list, length);
 }
@@ -358,6 +360,24 @@ void ft_cache_feed(struct ft_cache *cache, const struct ft_access *batch, size_t
         batch += part;
         length -= part;
     }
+}
+
+size_t ft_cache_repeatable_lines(const struct ft_cache *cache)
+{
+    size_t lines = SIZE_MAX;
+    for (size_t i = 0; i < cache->num_levels; i++)
+        if (cache->levels[i].is_root && cache->levels[i].ways < lines)
+            lines = cache->levels[i].ways;
+    return lines;
+}
+
+unsigned ft_cache_line_shift(const struct ft_cache *cache)
+{
+    unsigned shift = 63;
+    for (size_t i = 0; i < cache->num_levels; i++)
+        if (cache->levels[i].is_root && cache->levels[i].line_shift < shift)
+            shift = cache->levels[i].line_shift;
+    return shift;
 }
 
 /* ---- construction ------------------------------------------------------------------------------------------------- */

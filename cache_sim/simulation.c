@@ -25,6 +25,8 @@ struct ft_simulation {
     struct ft_statistics *statistics;
     struct ft_cache *cache;
     struct ft_reuse *reuse;
+    size_t repeatable_lines; /* see FT_CACHE_REPEATED */
+    unsigned line_shift;
     pthread_t worker;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -46,6 +48,10 @@ struct ft_simulation *ft_simulation_new(struct ft_statistics *statistics, struct
     simulation->statistics = statistics;
     simulation->cache = cache;
     simulation->reuse = reuse;
+    if (cache) { /* the caller checks what it hands over after this */
+        simulation->repeatable_lines = ft_cache_repeatable_lines(cache);
+        simulation->line_shift = ft_cache_line_shift(cache);
+    }
     pthread_mutex_init(&simulation->lock, NULL); /* neither can fail with default attributes on Linux */
     pthread_cond_init(&simulation->changed, NULL);
     return simulation;
@@ -174,6 +180,21 @@ int ft_simulation_feed(struct ft_simulation *simulation, const struct ft_access 
     return 0;
 }
 
+/* Whether an iteration of a run touches the lines of the one before it, and of lines too few to drive each other out. */
+static bool repeats_lines(const struct ft_simulation *simulation, const struct ft_run *run, const uint64_t *words)
+{
+    const uint64_t mask = run->address_mask, *before = words - run->period;
+    uint64_t differs = 0, straddles = 0;
+    for (size_t j = 0; j < run->num_accesses; j++) {
+        const uint32_t word = run->accesses[j].word, last = run->accesses[j].size_bytes - 1u;
+        const uint64_t address = words[word] & mask, address_before = before[word] & mask;
+        differs |= (address ^ address_before) | ((address + last) ^ (address_before + last));
+        straddles |= address ^ (address + last);
+    }
+    const size_t lines = straddles >> simulation->line_shift ? 2 * run->num_accesses : run->num_accesses;
+    return differs >> simulation->line_shift == 0 && lines <= simulation->repeatable_lines;
+}
+
 int ft_simulation_feed_run(struct ft_simulation *simulation, const struct ft_run *run)
 {
     const uint64_t *words = run->words;
@@ -187,11 +208,12 @@ int ft_simulation_feed_run(struct ft_simulation *simulation, const struct ft_run
             hand_over(simulation);
             job = filling(simulation);
         }
+        const uint16_t repeated = i > 0 && repeats_lines(simulation, run, words) ? FT_CACHE_REPEATED : 0;
         struct ft_access *out = job->accesses + job->length;
         for (size_t j = 0; j < run->num_accesses; j++) {
             const struct ft_run_access *access = &run->accesses[j];
             out[j] = (struct ft_access){words[access->word] & run->address_mask, access->op, access->size_bytes,
-                                        access->flags};
+                                        access->flags | repeated};
         }
         job->length += run->num_accesses;
     }

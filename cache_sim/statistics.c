@@ -165,9 +165,38 @@ static int feed_part(struct ft_statistics *statistics, const struct ft_access *b
     return 0;
 }
 
+/* Whether words[0], words[period], ... go on by the operation's last step. */
+static bool keeps_step(const struct running *op, const uint64_t *words, const struct ft_run *run, size_t length)
+{
+    const uint64_t mask = run->address_mask, step = op->last_delta;
+    uint64_t differs = (words[0] & mask) ^ (op->last_address + step);
+    for (size_t i = 1; i < length; i++)
+        differs |= ((words[i * run->period] & mask) - (words[(i - 1) * run->period] & mask)) ^ step;
+    return differs == 0;
+}
+
+/* `length` accesses of the size of the one before, each one step further on. */
+static void count_steps(struct running *op, size_t length)
+{
+    const uint64_t size = op->last_bytes, delta = op->last_delta;
+    const unsigned pattern = delta == 0                          ? FT_REPEATED
+                             : delta == size || delta == -size ? FT_UNIT_STRIDE
+                                                                 : FT_STRIDED;
+    op->patterns[pattern] += (uint32_t)length;
+    op->last_address += delta * length;
+    if (op->last_address < op->first)
+        op->first = op->last_address;
+    if (op->last_address + size > op->last_exclusive)
+        op->last_exclusive = op->last_address + size;
+}
+
 /* `count` for `length` accesses of the size of the one before, at words[0], words[period], ... */
 static void count_column(struct running *op, const uint64_t *words, const struct ft_run *run, size_t length)
 {
+    if (length && keeps_step(op, words, run, length)) {
+        count_steps(op, length);
+        return;
+    }
     const uint64_t size = op->last_bytes, mask = run->address_mask;
     const size_t period = run->period;
     uint64_t last = op->last_address, last_delta = op->last_delta, lowest = op->first, highest = op->last_exclusive;
@@ -207,7 +236,12 @@ int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run
         struct running *op = &statistics->running[column->op];
         struct ft_access first = {words[0] & run->address_mask, column->op, column->size_bytes, column->flags};
         count(statistics, op, &first);
-        count_column(op, words + run->period, run, run->iterations - 1);
+        if (run->iterations > 1) {
+            struct ft_access second = first;
+            second.address = words[run->period] & run->address_mask;
+            count(statistics, op, &second);
+            count_column(op, words + 2 * run->period, run, run->iterations - 2);
+        }
     }
     return 0;
 }
