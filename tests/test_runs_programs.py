@@ -283,6 +283,8 @@ def test_string_instructions_count_each_element(compile_c: Compile, tmp_path: Pa
         expected = {size_bytes: 3 * count} if count else {}
         assert run.accesses(function, is_store=True, at_least=4) == expected
         assert run.accesses(function, is_store=False, at_least=4) == (expected if loads else {})
+    rep = next(b for b in run.signature.blocks if b.function == "copy_words" and b.executions > 3)
+    assert rep.executions == 3 * (100 + 1)  # once more finds the count at 0
     [copied] = [op for op in run.operations("copy_bytes") if not op.is_store and op.size_bytes == 1]
     assert (copied.total_bytes, copied.range_bytes) == (3000, 1000)
     assert copied.unit_stride >= 3 * 998  # the engine begins each copy in another block than it goes on in

@@ -23,8 +23,8 @@ from .signature import ProcessRecord
 
 MAX_AT_ONCE = 64
 """Processes that are read at the same time; each takes a thread and its own simulated caches. More go on untraced."""
-MAX_IN_ALL = 2048
-"""Processes that are read in one run: what is kept of each takes some 300 KB. More go on untraced."""
+MAX_IN_ALL = 1024
+"""Processes that are read in one run: what is kept of each takes some 600 KB. More go on untraced."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
