@@ -26,10 +26,26 @@ SIMULATORS = [
 WRITER_SOURCES = ["tracer/writer.c", "tracer/children.c"]
 WRITER_HEADERS = ["tracer/stream.h", "tracer/writer.h", "tracer/children.h"]
 AGENT_PARTS = [
-    *("blocks", "bytecode", "code", "conversions", "cython", "exec", "flat", "hooks", "index", "key", "list"),
+    *(
+        "blocks",
+        "buffers",
+        "bytecode",
+        "code",
+        "conversions",
+        "cython",
+        "exec",
+        "flat",
+        "hooks",
+        "index",
+        "key",
+        "list",
+    ),
     *("markers", "numpy", "other", "record", "search", "settrace", "sparse", "templates", "ufunc", "unseen"),
 ]
-AGENT_HEADERS = ["", "_blocks", "_bytecode", "_code", "_frames", "_hooks", "_key", "_markers", "_numpy", "_sparse"]
+AGENT_HEADERS = [
+    *("", "_blocks", "_buffers", "_bytecode", "_code", "_frames"),
+    *("_hooks", "_key", "_markers", "_numpy", "_sparse"),
+]
 
 STREAM_PARTS = ["block_queue", "foreign", "foreign_binary", "foreign_text", "stored_reader", "stored_writer"]
 

@@ -1,8 +1,10 @@
 """What tracing a Python program costs, beside coverage.py's C tracer, in one run.
 
-Programs that time themselves give the cost of a single event: a block, an access, an array operation. Each way of running
-them takes its turn, and medians are compared: so many nanoseconds more than untraced, or so many times as long. Whole
-programs are timed from outside, foretrace's own start and end included.
+Programs that time themselves give the cost of a single event: a block, an access, an array operation. Each way of
+running them takes its turn, and medians are compared: so many nanoseconds more than untraced, or so many times as long.
+They go by the CPU time of their own thread, so that it matters little what else the machine does. Whole programs are
+timed by the wall clock and from outside, with foretrace's own start and end, and where the simulation does not keep up,
+waiting for it.
 """
 
 from __future__ import annotations

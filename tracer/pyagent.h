@@ -35,6 +35,16 @@ struct agent_frame {
     uint32_t charged;    /* and the block in it */
 };
 
+/* A place in the program's code with a subscript. The markers core keeps one for each; its operation is remembered. */
+struct agent_site {
+    uint32_t offset_bytes; /* in its code */
+    uint32_t operation;    /* id of the last access's operation; 0: none yet. What that was: */
+    uint32_t block;
+    const char *name;
+    int64_t size_bytes;
+    bool indexed;
+};
+
 struct agent_thread {
     struct ft_cursor *cursor; /* NULL until the thread's first word */
     uint32_t charged;         /* the block that array operations are charged to; 0: not known */
@@ -42,6 +52,9 @@ struct agent_thread {
     const void *hook_frame;   /* the frame that called the hooked function which runs; NULL: none runs */
     struct agent_frame *frames;
     uint32_t n_frames, frames_capacity;
+    const void *subscripted;  /* a container whose subscript is about to be called, by bytecode */
+    struct agent_site *site;  /* at this place, */
+    uint32_t site_block;      /* in this block */
     bool unseen, wrote;       /* of the call that is being recorded: it is not seen; some of it is in the stream */
 };
 
@@ -148,9 +161,34 @@ void agent_bulk_coalesce(struct agent_bulk *bulk);
 /* Writes the bulk, in as many records as it takes. `index` may be NULL if no operand is indexed. */
 void agent_bulk_write(struct agent_bulk *bulk, struct agent_index *index);
 
-/* One access of the block `block`, at byte `site` of its code. `indexed` as below. */
-void agent_write_element(const char *name, uint32_t block, uint32_t site, const void *base, int64_t offset,
-                         int64_t size_bytes, bool store, bool indexed);
+/* The id of an operation that makes single accesses in the block `block`, at byte `site` of its code; 0 if there is no
+ * room. `indexed` as below. */
+uint32_t agent_element_operation(const char *name, uint32_t block, uint32_t site, int64_t size_bytes, bool store,
+                                 bool indexed);
+
+/* The same, of a place that remembers it. */
+static inline uint32_t agent_site_operation(struct agent_site *site, const char *name, uint32_t block,
+                                            int64_t size_bytes, bool store, bool indexed)
+{
+    if (__builtin_expect(site->operation && site->block == block && site->name == name &&
+                             site->size_bytes == size_bytes && site->indexed == indexed, 1))
+        return site->operation;
+    uint32_t id = agent_element_operation(name, block, site->offset_bytes, size_bytes, store, indexed);
+    *site = (struct agent_site){site->offset_bytes, id, block, name, size_bytes, indexed};
+    return id;
+}
+
+/* One access by the operation `id`. */
+static inline void agent_write_element(uint32_t id, const void *address)
+{
+    struct ft_cursor *cursor = agent_cursor();
+    if (!cursor)
+        return;
+    ft_write_begin(cursor, 2);
+    cursor->next[0] = (uint64_t)FT_TAG_ELEMENT << FT_TAG_SHIFT | id;
+    cursor->next[1] = (uintptr_t)address;
+    cursor->next += 2;
+}
 
 /* One access, as an operation of its own, of the block it is charged to. `indexed`: at an index that the program loaded from an array. */
 void agent_write_access(const char *name, const void *base, int64_t offset, int64_t size_bytes, bool store, bool indexed);

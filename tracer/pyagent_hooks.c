@@ -7,6 +7,7 @@
 #include <Python.h>
 
 #include "pyagent_blocks.h"
+#include "pyagent_buffers.h"
 #include "pyagent_hooks.h"
 #include "pyagent_numpy.h"
 
@@ -179,7 +180,7 @@ PyObject *agent_argument(const struct agent_call *call, Py_ssize_t position, con
 
 /* ---- the interpreter's own functions ---------------------------------------------------------------------------- */
 
-static PyCFunction original_settrace, original_settrace_all, original_exec_dynamic;
+static PyCFunction original_settrace, original_settrace_all, original_exec_dynamic, original_exec_builtin;
 static fast_kw_function original_exit;
 static PyCFunction original_start, original_start_joinable;
 
@@ -215,6 +216,14 @@ static PyObject *hooked_exit(PyObject *self, PyObject *const *args, Py_ssize_t n
 static PyObject *hooked_exec_dynamic(PyObject *self, PyObject *module)
 {
     PyObject *result = original_exec_dynamic(self, module);
+    if (result)
+        agent_module_loaded(module);
+    return result;
+}
+
+static PyObject *hooked_exec_builtin(PyObject *self, PyObject *module)
+{
+    PyObject *result = original_exec_builtin(self, module);
     if (result)
         agent_module_loaded(module);
     return result;
@@ -325,6 +334,8 @@ bool agent_hooks_init(void)
     agent_replace("_thread", "start_new", METH_VARARGS, hooked_start); /* the same function's old name */
     original_start_joinable = agent_replace("_thread", "start_joinable_thread", METH_VARARGS | METH_KEYWORDS,
                                       AS(PyCFunction, hooked_start_joinable));
+    original_exec_builtin = agent_replace("_imp", "exec_builtin", METH_O, hooked_exec_builtin);
+    buffers_init();
     original_exec_dynamic = agent_replace("_imp", "exec_dynamic", METH_O, hooked_exec_dynamic);
     return true;
 }

@@ -23,6 +23,30 @@ enum agent_hooked { AGENT_HOOKED = 1, AGENT_HOOKED_BEFORE, AGENT_NOT_BUILT_IN, A
 /* Hooks a built-in function or method; keeps `name` if that is what happened. */
 enum agent_hooked agent_hook_callable(PyObject *callable, const char *name, agent_template template);
 
+/* The value of an integer that is small enough for the quick way; false if it is not. */
+static inline bool agent_small_integer(PyObject *integer, int64_t *value)
+{
+#if PY_VERSION_HEX >= 0x030c0000
+    if (!PyUnstable_Long_IsCompact((PyLongObject *)integer))
+        return false;
+    *value = PyUnstable_Long_CompactValue((PyLongObject *)integer);
+#else
+    Py_ssize_t n = Py_SIZE(integer);
+    if (n < -1 || n > 1)
+        return false;
+    *value = n * (int64_t)((PyLongObject *)integer)->ob_digit[0];
+#endif
+    return true;
+}
+
+/* Whether the subscript of a container that runs was begun by bytecode whose place is known: agent_thread.site. */
+static inline bool agent_take_site(const void *container)
+{
+    bool known = agent_thread.subscripted == container;
+    agent_thread.subscripted = NULL;
+    return known;
+}
+
 /* Replaces the function of module.name, if that is a built-in one with these flags. Returns what it was, or NULL. */
 PyCFunction agent_replace(const char *module, const char *name, int flags, PyCFunction function);
 

@@ -19,13 +19,25 @@ static const char *name_of(uint32_t kind)
     return kind == MARKER_LOAD ? LOAD : kind == MARKER_STORE ? STORE : DELETE;
 }
 
+/* Whether a type finds the method that lists have under a name (slots do not tell: a subclass looks __getitem__ up). */
+static bool has_list_method(PyTypeObject *type, PyObject *name)
+{
+    return name && _PyType_Lookup(type, name) == _PyType_Lookup(&PyList_Type, name);
+}
+
 bool list_is_like(PyObject *container)
 {
+    static PyObject *get, *set;
     if (PyList_CheckExact(container))
         return true;
-    const PyMappingMethods *mapping = Py_TYPE(container)->tp_as_mapping, *own = PyList_Type.tp_as_mapping;
-    return PyList_Check(container) && mapping && mapping->mp_subscript == own->mp_subscript &&
-           mapping->mp_ass_subscript == own->mp_ass_subscript;
+    if (!PyList_Check(container))
+        return false;
+    if (!set) {
+        get = PyUnicode_InternFromString("__getitem__");
+        set = PyUnicode_InternFromString("__setitem__");
+        PyErr_Clear();
+    }
+    return has_list_method(Py_TYPE(container), get) && has_list_method(Py_TYPE(container), set);
 }
 
 /* A run of slots. */
@@ -75,27 +87,46 @@ static void observe_slice(PyListObject *list, PyObject *key, uint32_t kind)
         agent_count_unseen(DELETE, (uint64_t)(Py_SIZE(list) - begin) * sizeof(PyObject *), false);
 }
 
-void list_observe(PyObject *container, PyObject *key, uint32_t kind, uint32_t block, uint32_t site)
+/* The index that a key means; false if it means none, or is no plain integer. */
+static inline bool index_of(PyObject *key, Py_ssize_t length, int64_t *index)
 {
-    PyListObject *list = (PyListObject *)container;
+    if (!PyLong_Check(key) && !(np.array && key_is_integer(key)))
+        return false;
+    if (!key_integer(key, index))
+        return false;
+    *index += *index < 0 ? length : 0;
+    return *index >= 0 && *index < length;
+}
+
+static void observe_other(struct agent_site *site, uint32_t kind, uint32_t block, PyListObject *list, PyObject *key)
+{
     int64_t i;
     if (PySlice_Check(key)) {
         observe_slice(list, key, kind);
-        return;
+    } else if (index_of(key, Py_SIZE(list), &i)) {
+        uint32_t id = kind == MARKER_DELETE ? 0 : agent_site_operation(site, name_of(kind), block, SLOT_BYTES,
+                                                                       kind == MARKER_STORE, !PyLong_Check(key));
+        if (id)
+            agent_write_element(id, list->ob_item + i);
+        else if (kind == MARKER_DELETE)
+            write_move(list->ob_item, Py_SIZE(list), 1, i);
+    } else if (!PyLong_Check(key) && PyIndex_Check(key) && !(np.array && key_is_integer(key))) {
+        agent_count_unseen(name_of(kind), sizeof(PyObject *), false);
     }
-    if (!PyLong_Check(key) && !(np.array && key_is_integer(key))) {
-        if (PyIndex_Check(key))
-            agent_count_unseen(name_of(kind), sizeof(PyObject *), false);
-        return;
+}
+
+void list_observe(struct agent_site *site, uint32_t kind, uint32_t block, PyObject *container, PyObject *key)
+{
+    PyListObject *list = (PyListObject *)container;
+    int64_t i;
+    if (__builtin_expect(PyLong_CheckExact(key) && kind != MARKER_DELETE && agent_small_integer(key, &i), 1)) {
+        i += i < 0 ? Py_SIZE(list) : 0;
+        uint32_t id = (uint64_t)i < (uint64_t)Py_SIZE(list)
+                          ? agent_site_operation(site, name_of(kind), block, SLOT_BYTES, kind == MARKER_STORE, false)
+                          : 0;
+        if (id)
+            agent_write_element(id, list->ob_item + i);
+    } else {
+        observe_other(site, kind, block, list, key);
     }
-    if (!key_integer(key, &i))
-        return;
-    i += i < 0 ? Py_SIZE(list) : 0;
-    if (i < 0 || i >= Py_SIZE(list))
-        return; /* an IndexError */
-    if (kind == MARKER_DELETE)
-        write_move(list->ob_item, Py_SIZE(list), 1, i);
-    else
-        agent_write_element(name_of(kind), block, site, list->ob_item, i * SLOT_BYTES, SLOT_BYTES,
-                            kind == MARKER_STORE, !PyLong_Check(key));
 }

@@ -10,6 +10,7 @@
 #include <Python.h>
 
 #include "pyagent_blocks.h"
+#include "pyagent_buffers.h"
 #include "pyagent_bytecode.h"
 #include "pyagent_frames.h"
 #include "pyagent_markers.h"
@@ -21,6 +22,8 @@ typedef struct {
     struct code_table *table;
     uint32_t kind; /* of enum marker_kind */
     uint32_t unit; /* of the original's bytecode */
+    uint32_t block; /* that starts here; 0: not known yet */
+    struct agent_site site;
 } Marker;
 
 struct marked_frame {
@@ -28,7 +31,13 @@ struct marked_frame {
     const PyObject *code;
     struct code_table *table;
     uint32_t block; /* it is in */
+    bool is_generator;
 };
+
+/* Generators and coroutines that have left the stack: an exception that is thrown into one passes no resumption. Where two
+ * share a place here, the later stays, and a step of the other's, from where it stood to its handler, is not told. */
+#define N_SUSPENDED 1024u
+static struct marked_frame suspended[N_SUSPENDED];
 
 struct marked_thread {
     struct marked_frame *frames;
@@ -36,10 +45,25 @@ struct marked_thread {
 };
 
 static _Thread_local struct marked_thread marked_thread __attribute__((tls_model("initial-exec")));
-static PyTypeObject *marker_type;
+static PyTypeObject *marker_type, *block_marker_type;
 bool markers_in_use;
 
 /* ---- the stack of frames ---------------------------------------------------------------------------------------- */
+
+static struct marked_frame *suspended_place(const _PyInterpreterFrame *frame)
+{
+    return &suspended[((uintptr_t)frame >> 5) % N_SUSPENDED];
+}
+
+static void drop_frames(uint32_t n)
+{
+    struct marked_thread *t = &marked_thread;
+    while (t->n_frames > n) {
+        const struct marked_frame *top = &t->frames[--t->n_frames];
+        if (top->is_generator)
+            *suspended_place(top->frame) = *top;
+    }
+}
 
 static bool is_of(const struct marked_frame *entry, const _PyInterpreterFrame *frame)
 {
@@ -58,11 +82,11 @@ static bool find_frame(const _PyInterpreterFrame *frame)
             continue;
         for (uint32_t n = t->n_frames; n > 0; n--)
             if (is_of(&t->frames[n - 1], frame)) {
-                t->n_frames = n;
+                drop_frames(n);
                 return n < before;
             }
     }
-    t->n_frames = 0;
+    drop_frames(0);
     return before > 0;
 }
 
@@ -92,8 +116,22 @@ static struct marked_frame *push_frame(const _PyInterpreterFrame *frame, struct 
         t->frames = grown;
         t->capacity = capacity;
     }
-    t->frames[t->n_frames] = (struct marked_frame){frame, AGENT_FRAME_CODE(frame), table, 0};
+    const int generator = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+    PyCodeObject *code = (PyCodeObject *)AGENT_FRAME_CODE(frame);
+    t->frames[t->n_frames] = (struct marked_frame){frame, (PyObject *)code, table, 0, code->co_flags & generator};
     return &t->frames[t->n_frames++];
+}
+
+/* A frame goes on without a resumption. */
+static struct marked_frame *thrown_into(const _PyInterpreterFrame *frame, struct code_table *table)
+{
+    const struct marked_frame *before = suspended_place(frame);
+    struct marked_frame *top = push_frame(frame, table);
+    if (top && is_of(before, frame)) {
+        top->block = before->block;
+        write_resumption();
+    }
+    return top;
 }
 
 /* The entry of a frame that runs but need not be on top, or anywhere: it may go on after others, or after `throw`. */
@@ -106,7 +144,7 @@ static struct marked_frame *running_frame(const _PyInterpreterFrame *frame, stru
     if (find_frame(frame))
         write_resumption();
     top = t->n_frames ? &t->frames[t->n_frames - 1] : NULL;
-    return top && is_of(top, frame) ? top : push_frame(frame, table);
+    return top && is_of(top, frame) ? top : thrown_into(frame, table);
 }
 
 /* A frame begins, or goes on. */
@@ -157,15 +195,40 @@ static PyObject *run_marker(PyObject *self)
     return Py_NewRef(Py_None);
 }
 
-/* marker[key] = container */
+/* ~marker, of those that do no more than start a block: for the most part in the frame that is on top. */
+static PyObject *run_block_marker(PyObject *self)
+{
+    Marker *marker = (Marker *)self;
+    const struct marked_thread *t = &marked_thread;
+    struct ft_cursor *cursor = agent_thread.cursor;
+    if (__builtin_expect(marker->block && t->n_frames && cursor, 1)) {
+        struct marked_frame *top = &t->frames[t->n_frames - 1];
+        if (__builtin_expect(top->frame == agent_interpreter_frame(), 1)) {
+            top->block = marker->block;
+            ft_write(cursor, marker->block);
+            return Py_NewRef(Py_None);
+        }
+    }
+    PyObject *result = run_marker(self);
+    marker->block = marker->table->unit[marker->unit].block;
+    return result;
+}
+
+/* marker[key] = container. A list's subscript is written here, others when they are called. */
 static int observe(PyObject *self, PyObject *key, PyObject *container)
 {
-    const Marker *marker = (const Marker *)self;
-    if (!container || !list_is_like(container))
+    Marker *marker = (Marker *)self;
+    bool is_list = container && list_is_like(container);
+    if (!is_list && (!container || !buffer_is_hooked(Py_TYPE(container))))
         return 0;
     struct marked_frame *top = running_frame(agent_interpreter_frame(), marker->table);
-    if (top)
-        list_observe(container, key, marker->kind, top->block, 2 * marker->unit);
+    if (top && is_list) {
+        list_observe(&marker->site, marker->kind, top->block, container, key);
+    } else if (top) {
+        agent_thread.subscripted = container;
+        agent_thread.site = &marker->site;
+        agent_thread.site_block = top->block;
+    }
     return 0;
 }
 
@@ -191,13 +254,28 @@ static PyType_Spec marker_spec = {
     .slots = marker_slots,
 };
 
+static PyType_Slot block_marker_slots[] = {
+    {Py_nb_invert, run_block_marker},
+    {Py_tp_dealloc, marker_dealloc},
+    {0, NULL},
+};
+
+static PyType_Spec block_marker_spec = {
+    .name = "foretrace.block_marker",
+    .basicsize = sizeof(Marker),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = block_marker_slots,
+};
+
 static PyObject *new_marker(struct code_table *table, const struct marker *from)
 {
-    Marker *marker = PyObject_New(Marker, marker_type);
+    Marker *marker = PyObject_New(Marker, from->kind == MARKER_BLOCK ? block_marker_type : marker_type);
     if (marker) {
         marker->table = table;
         marker->kind = from->kind;
         marker->unit = from->unit;
+        marker->block = 0;
+        marker->site = (struct agent_site){.offset_bytes = 2 * from->unit};
         table->n_references++;
     }
     return (PyObject *)marker;
@@ -328,7 +406,8 @@ static uint32_t charged_site(void)
 static bool init(void)
 {
     marker_type = (PyTypeObject *)PyType_FromSpec(&marker_spec);
-    markers_in_use = marker_type && exec_init();
+    block_marker_type = (PyTypeObject *)PyType_FromSpec(&block_marker_spec);
+    markers_in_use = marker_type && block_marker_type && exec_init();
     return markers_in_use;
 }
 

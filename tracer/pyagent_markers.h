@@ -13,8 +13,8 @@ PyObject *markers_original_of(PyObject *code);
 /* Whether subscripts of an object are those of a list: it is one, or of a subclass that does not change them. */
 bool list_is_like(PyObject *container);
 
-/* Writes what a subscript of a list is about to touch, charged to `block` at byte `site` of its code. */
-void list_observe(PyObject *container, PyObject *key, uint32_t kind, uint32_t block, uint32_t site);
+/* Writes what a subscript of a list is about to touch, charged to `block`. `kind` is one of enum marker_kind. */
+void list_observe(struct agent_site *site, uint32_t kind, uint32_t block, PyObject *container, PyObject *key);
 
 /* Hooks the functions that execute code, so that the program's own is executed with markers (pyagent_exec.c). */
 bool exec_init(void);

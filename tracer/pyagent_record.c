@@ -346,40 +346,29 @@ static struct operation *recent_operation(uint32_t block, uint32_t site)
     return &recent[(block * 7 + site / 2) % N_RECENT];
 }
 
-static uint32_t element_operation_id(const char *name, uint32_t block, uint32_t site, struct ft_operand operand)
+uint32_t agent_element_operation(const char *name, uint32_t block, uint32_t site, int64_t size_bytes, bool store,
+                                 bool indexed)
 {
+    const struct ft_operand operand = {.size_bytes = size_bytes > UINT16_MAX ? UINT16_MAX : (uint16_t)size_bytes,
+                                       .is_store = store, .is_indexed = indexed};
     struct operation *recent = recent_operation(block, site);
     if (recent->id && recent->block == block && recent->site == site && recent->name == name &&
         memcmp(&recent->operands[0], &operand, sizeof operand) == 0)
         return recent->id;
     struct operation key = {.block = block, .site = site, .name = name, .n_operands = 1, .operands = {operand}};
-    if (block && operation_id(&key))
+    if (block && size_bytes && operation_id(&key))
         *recent = key;
     return key.id;
-}
-
-void agent_write_element(const char *name, uint32_t block, uint32_t site, const void *base, int64_t offset,
-                         int64_t size_bytes, bool store, bool indexed)
-{
-    const struct ft_operand operand = {.size_bytes = size_bytes > UINT16_MAX ? UINT16_MAX : (uint16_t)size_bytes,
-                                       .is_store = store, .is_indexed = indexed};
-    if (size_bytes == 0)
-        return;
-    const uint32_t id = element_operation_id(name, block, site, operand);
-    struct ft_cursor *cursor = id ? agent_cursor() : NULL;
-    if (!cursor) {
-        agent_unseen();
-        return;
-    }
-    ft_write_begin(cursor, 2);
-    cursor->next[0] = (uint64_t)FT_TAG_ELEMENT << FT_TAG_SHIFT | id;
-    cursor->next[1] = (uintptr_t)base + (uint64_t)offset;
-    cursor->next += 2;
-    agent_thread.wrote = true;
 }
 
 void agent_write_access(const char *name, const void *base, int64_t offset, int64_t size_bytes, bool store, bool indexed)
 {
     const uint32_t block = agent_charged_block();
-    agent_write_element(name, block, agent_charged_site(), base, offset, size_bytes, store, indexed);
+    const uint32_t id = agent_element_operation(name, block, agent_charged_site(), size_bytes, store, indexed);
+    if (id) {
+        agent_write_element(id, (const char *)base + offset);
+        agent_thread.wrote = true;
+    } else if (size_bytes) {
+        agent_unseen();
+    }
 }

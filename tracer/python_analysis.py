@@ -25,7 +25,8 @@ from .loops import LoopForest, nest_loops
 from .raw_trace import RawArrayOperation, RawPythonBlock, RawTrace
 from .signature import Block, Idiom, IdiomKind, Loop, MemoryOperation, OperationCount, OperationKind
 
-_ELEMENT_OPERATIONS = frozenset({"numpy.ndarray.__getitem__", "numpy.ndarray.__setitem__", "numpy.ndarray.item"})
+_ELEMENT_METHODS = ("__getitem__", "__setitem__", "item")
+"""What reads or writes a single element, of whatever type; with one point each time it runs."""
 
 _FLOP_KINDS = {
     "multiply": OperationKind.FP_MUL,
@@ -158,7 +159,7 @@ class _Arrays:
         self.members: list[_Member] = []
         for operation in raw.array_operations:
             line = code.number[operation.block_id]
-            if operation.name in _ELEMENT_OPERATIONS and operation.points == operation.executions:
+            if operation.name.endswith(_ELEMENT_METHODS) and operation.points == operation.executions:
                 self.members.append(_Member(operation, line, code.loop_of(line)))
                 continue
             loop = groups.setdefault((line, operation.site, _loop_name(operation)), len(groups)) + first_loop

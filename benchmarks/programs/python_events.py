@@ -1,4 +1,4 @@
-"""Times itself: what a block of Python costs, and a single access to a container.
+"""Times itself, by its own CPU time: what a block of Python costs, and a single access to a container.
 
 python_events.py RESULTS: writes JSON, a list of {name, kind, times}: seconds for one event, of several rounds.
 """
@@ -7,6 +7,7 @@ import array
 import json
 import sys
 import time
+from pathlib import Path
 
 ROUNDS = 7
 N = 20_000
@@ -40,23 +41,23 @@ def nothing():
 
 def load(c, n):
     for i in range(n):
-        c[i]; c[i]; c[i]; c[i]; c[i]; c[i]; c[i]; c[i]; c[i]; c[i]
+        _ = (c[i], c[i], c[i], c[i], c[i], c[i], c[i], c[i], c[i], c[i])
 
 
 def store(c, n, v):
     for i in range(n):
-        c[i] = v; c[i] = v; c[i] = v; c[i] = v; c[i] = v; c[i] = v; c[i] = v; c[i] = v; c[i] = v; c[i] = v
+        c[i] = c[i] = c[i] = c[i] = c[i] = c[i] = c[i] = c[i] = c[i] = c[i] = v
 
 
 def no_access(c, n):
-    for i in range(n):
-        pass
+    for _ in range(n):
+        _ = c
 
 
 def timed(function, *arguments):
-    start = time.perf_counter()
+    start = time.thread_time()
     function(*arguments)
-    return time.perf_counter() - start
+    return time.thread_time() - start
 
 
 def containers():
@@ -75,7 +76,8 @@ def results():
     yield "block", "event", [timed(blocks, N) / (N * LINES) for _ in range(ROUNDS)]
     yield "call", "event", [timed(call, N) / N for _ in range(ROUNDS)]
     for name, container, value in containers():
-        load(container, 100), store(container, 100, value)
+        load(container, 100)
+        store(container, 100, value)
         base = [timed(no_access, container, N) for _ in range(ROUNDS)]
         loads = [(timed(load, container, N) - b) / (10 * N) for b in base]
         stores = [(timed(store, container, N, value) - b) / (10 * N) for b in base]
@@ -83,5 +85,6 @@ def results():
         yield f"{name} store", "access", stores
 
 
-with open(sys.argv[1], "w") as file:
-    json.dump([dict(zip(("name", "kind", "times"), result)) for result in results()], file)
+names = ("name", "kind", "times")
+report = [dict(zip(names, result, strict=True)) for result in results()]
+Path(sys.argv[1]).write_text(json.dumps(report))
