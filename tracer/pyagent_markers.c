@@ -205,7 +205,7 @@ static PyObject *run_block_marker(PyObject *self)
         struct marked_frame *top = &t->frames[t->n_frames - 1];
         if (__builtin_expect(top->frame == agent_interpreter_frame(), 1)) {
             top->block = marker->block;
-            ft_write(cursor, marker->block);
+            ft_write(cursor, FT_ENTRY | marker->block);
             return Py_NewRef(Py_None);
         }
     }
