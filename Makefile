@@ -70,6 +70,10 @@ fuzz: $(INSTALLED) ## read millions of mutated traces and streams under AddressS
 	$(BUILD_SANITIZED)
 	$(WITH_SANITIZERS) $(BIN)/python -P tests/fuzz_streams.py $(ARGS)
 
+.PHONY: bench-python
+bench-python: $(INSTALLED) ## measure what tracing Python costs, beside coverage.py (ARGS=--quick for small programs)
+	@$(BIN)/python -P -m foretrace.benchmarks.python_cost $(ARGS)
+
 wheel: $(INSTALLED) ## build a wheel in dist/
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
