@@ -11,8 +11,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define JOBS 4u
-#define JOB_ACCESSES 8192u
+#define JOBS 8u
+#define JOBS_TO_WAKE_FOR 4u /* a thread that waits for the other one goes on with so many jobs to do, not with each */
+#define REPEATS_TO_TRY 8u   /* iterations of a run, until one repeats the lines of the one before */
+#define JOB_ACCESSES 4096u
 #define PART_ACCESSES 1024u /* small enough to stay in the first-level cache from one simulator to the next */
 
 struct job {
@@ -32,6 +34,7 @@ struct ft_simulation {
     pthread_cond_t changed;
     unsigned handed, done;
     bool has_worker, stop, failed;
+    bool draining; /* the worker is to take every job */
     struct job jobs[JOBS];
 };
 
@@ -95,7 +98,9 @@ static void *work(void *context)
     pthread_mutex_lock(&simulation->lock);
     while (!simulation->stop) {
         if (simulation->done == simulation->handed) {
-            pthread_cond_wait(&simulation->changed, &simulation->lock);
+            while (simulation->handed - simulation->done < JOBS_TO_WAKE_FOR && !simulation->stop &&
+                   !(simulation->draining && simulation->done != simulation->handed))
+                pthread_cond_wait(&simulation->changed, &simulation->lock);
             continue;
         }
         struct job *job = &simulation->jobs[simulation->done % JOBS];
@@ -105,7 +110,8 @@ static void *work(void *context)
         pthread_mutex_lock(&simulation->lock);
         simulation->failed |= !good;
         simulation->done++;
-        pthread_cond_broadcast(&simulation->changed);
+        if (simulation->handed - simulation->done <= JOBS - JOBS_TO_WAKE_FOR)
+            pthread_cond_broadcast(&simulation->changed);
     }
     pthread_mutex_unlock(&simulation->lock);
     return NULL;
@@ -135,9 +141,11 @@ static void hand_over(struct ft_simulation *simulation)
     if (simulation->has_worker) {
         pthread_mutex_lock(&simulation->lock);
         simulation->handed++;
-        pthread_cond_broadcast(&simulation->changed);
-        while (simulation->handed - simulation->done == JOBS)
-            pthread_cond_wait(&simulation->changed, &simulation->lock);
+        if (simulation->handed - simulation->done >= JOBS_TO_WAKE_FOR)
+            pthread_cond_broadcast(&simulation->changed);
+        if (simulation->handed - simulation->done == JOBS)
+            while (simulation->handed - simulation->done > JOBS - JOBS_TO_WAKE_FOR)
+                pthread_cond_wait(&simulation->changed, &simulation->lock);
         pthread_mutex_unlock(&simulation->lock);
     } else if (!simulate(simulation, filling(simulation))) {
         simulation->failed = true;
@@ -149,8 +157,11 @@ int ft_simulation_drain(struct ft_simulation *simulation)
 {
     if (simulation->has_worker) {
         pthread_mutex_lock(&simulation->lock);
+        simulation->draining = true;
+        pthread_cond_broadcast(&simulation->changed);
         while (simulation->done != simulation->handed)
             pthread_cond_wait(&simulation->changed, &simulation->lock);
+        simulation->draining = false;
         pthread_mutex_unlock(&simulation->lock);
     }
     struct job *rest = filling(simulation);
@@ -198,6 +209,7 @@ static bool repeats_lines(const struct ft_simulation *simulation, const struct f
 int ft_simulation_feed_run(struct ft_simulation *simulation, const struct ft_run *run)
 {
     const uint64_t *words = run->words;
+    bool any_repeats = false;
     if (run->iterations == 0 || run->num_accesses == 0)
         return 0;
     if (ft_statistics_feed_run(simulation->statistics, run))
@@ -208,7 +220,9 @@ int ft_simulation_feed_run(struct ft_simulation *simulation, const struct ft_run
             hand_over(simulation);
             job = filling(simulation);
         }
-        const uint16_t repeated = i > 0 && repeats_lines(simulation, run, words) ? FT_CACHE_REPEATED : 0;
+        const bool try = i > 0 && (any_repeats || i < REPEATS_TO_TRY);
+        const uint16_t repeated = try && repeats_lines(simulation, run, words) ? FT_CACHE_REPEATED : 0;
+        any_repeats = any_repeats || repeated;
         struct ft_access *out = job->accesses + job->length;
         for (size_t j = 0; j < run->num_accesses; j++) {
             const struct ft_run_access *access = &run->accesses[j];

@@ -12,6 +12,7 @@
 #define FIRST_CHUNK_ALIGN UINT64_C(4096)
 #define MAX_BLOCKS (1u << 26)
 #define MAX_POINTS (UINT64_C(1) << 48)
+#define CHUNKS_TO_WAKE_FOR (FT_SHARED_CHUNKS / 4)
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -899,13 +900,20 @@ static enum ft_read_status take_chunk(struct ft_reader *reader, struct ft_ready 
     return told ? FT_READ_IDLE : FT_READ_MEMORY;
 }
 
+/* A writer that waits is woken for several chunks at once, or when there is nothing else to read. */
+static bool enough_to_wake(const struct ft_header *h)
+{
+    return atomic_load(&h->free_head) - atomic_load(&h->free_tail) >= CHUNKS_TO_WAKE_FOR ||
+           atomic_load(&h->ready_head) == atomic_load(&h->ready_tail);
+}
+
 static void release_chunk(struct ft_reader *reader)
 {
     struct ft_header *h = reader->header;
     uint32_t head = atomic_load(&h->free_head);
     h->free[head % FT_QUEUE_SLOTS] = reader->chunk.chunk;
     atomic_store(&h->free_head, head + 1);
-    if (atomic_load(&h->writer_waits))
+    if (atomic_load(&h->writer_waits) && enough_to_wake(h))
         futex(&h->free_head, FUTEX_WAKE, 1, NULL);
     reader->in_chunk = false;
 }
