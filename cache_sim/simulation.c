@@ -13,7 +13,6 @@
 
 #define JOBS 8u
 #define JOBS_TO_WAKE_FOR 4u /* a thread that waits for the other one goes on with so many jobs to do, not with each */
-#define REPEATS_TO_TRY 8u   /* iterations of a run, until one repeats the lines of the one before */
 #define JOB_ACCESSES 4096u
 #define PART_ACCESSES 1024u /* small enough to stay in the first-level cache from one simulator to the next */
 
@@ -191,16 +190,19 @@ int ft_simulation_feed(struct ft_simulation *simulation, const struct ft_access 
     return 0;
 }
 
-/* Whether an iteration of a run touches the lines of the one before it, and of lines too few to drive each other out. */
-static bool repeats_lines(const struct ft_simulation *simulation, const struct ft_run *run, const uint64_t *words)
+/* Writes one iteration of a run out. Returns whether it touches the lines of the one before it, which is at `before`, and
+ * of lines too few to drive each other out. */
+static bool write_iteration(const struct ft_simulation *simulation, const struct ft_run *run, const uint64_t *words,
+                            const struct ft_access *before, struct ft_access *out)
 {
-    const uint64_t mask = run->address_mask, *before = words - run->period;
     uint64_t differs = 0, straddles = 0;
     for (size_t j = 0; j < run->num_accesses; j++) {
-        const uint32_t word = run->accesses[j].word, last = run->accesses[j].size_bytes - 1u;
-        const uint64_t address = words[word] & mask, address_before = before[word] & mask;
-        differs |= (address ^ address_before) | ((address + last) ^ (address_before + last));
-        straddles |= address ^ (address + last);
+        const struct ft_run_access *access = &run->accesses[j];
+        const uint64_t address = words[access->word] & run->address_mask, last = address + access->size_bytes - 1;
+        const uint64_t address_before = before[j].address;
+        out[j] = (struct ft_access){address, access->op, access->size_bytes, access->flags};
+        differs |= (address ^ address_before) | (last ^ (address_before + access->size_bytes - 1));
+        straddles |= address ^ last;
     }
     const size_t lines = straddles >> simulation->line_shift ? 2 * run->num_accesses : run->num_accesses;
     return differs >> simulation->line_shift == 0 && lines <= simulation->repeatable_lines;
@@ -208,8 +210,8 @@ static bool repeats_lines(const struct ft_simulation *simulation, const struct f
 
 int ft_simulation_feed_run(struct ft_simulation *simulation, const struct ft_run *run)
 {
+    const struct ft_access *before = NULL;
     const uint64_t *words = run->words;
-    bool any_repeats = false;
     if (run->iterations == 0 || run->num_accesses == 0)
         return 0;
     if (ft_statistics_feed_run(simulation->statistics, run))
@@ -219,16 +221,14 @@ int ft_simulation_feed_run(struct ft_simulation *simulation, const struct ft_run
         if (JOB_ACCESSES - job->length < run->num_accesses) {
             hand_over(simulation);
             job = filling(simulation);
+            before = NULL; /* it is not ours any more */
         }
-        const bool try = i > 0 && (any_repeats || i < REPEATS_TO_TRY);
-        const uint16_t repeated = try && repeats_lines(simulation, run, words) ? FT_CACHE_REPEATED : 0;
-        any_repeats = any_repeats || repeated;
         struct ft_access *out = job->accesses + job->length;
-        for (size_t j = 0; j < run->num_accesses; j++) {
-            const struct ft_run_access *access = &run->accesses[j];
-            out[j] = (struct ft_access){words[access->word] & run->address_mask, access->op, access->size_bytes,
-                                        access->flags | repeated};
-        }
+        bool repeats = write_iteration(simulation, run, words, before ? before : out, out);
+        if (repeats && before)
+            for (size_t j = 0; j < run->num_accesses; j++)
+                out[j].flags |= FT_CACHE_REPEATED;
+        before = out;
         job->length += run->num_accesses;
     }
     return 0;

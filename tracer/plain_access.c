@@ -49,11 +49,13 @@ static struct x86_instruction x86_prefixes(const unsigned char *code, size_t len
 static enum ft_accesses x86_two_bytes(const struct x86_instruction *it, unsigned char opcode, unsigned operand_shift,
                                       struct ft_plain_access *access)
 {
-    const bool is_scalar_move = it->repeat_f3 != it->repeat_f2 && !it->operand_16;
+    const bool is_scalar = it->repeat_f3 != it->repeat_f2 && !it->operand_16;
     if (opcode == 0x10)
-        return is_scalar_move ? load(access, it->repeat_f3 ? 2 : 3) : FT_ACCESSES_UNKNOWN;
+        return is_scalar ? load(access, it->repeat_f3 ? 2 : 3) : FT_ACCESSES_UNKNOWN;
     if (opcode == 0x11)
-        return is_scalar_move ? store(access, it->repeat_f3 ? 2 : 3) : FT_ACCESSES_UNKNOWN;
+        return is_scalar ? store(access, it->repeat_f3 ? 2 : 3) : FT_ACCESSES_UNKNOWN;
+    if (opcode == 0x51 || opcode == 0x58 || opcode == 0x59 || (opcode >= 0x5c && opcode <= 0x5f)) /* sqrt, add, ... */
+        return is_scalar ? load(access, it->repeat_f3 ? 2 : 3) : FT_ACCESSES_UNKNOWN;
     if (opcode == 0x1f) /* nop */
         return FT_ACCESSES_NONE;
     if (it->repeat_f3 || it->repeat_f2)
