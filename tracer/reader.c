@@ -489,8 +489,13 @@ static void emit_fetch(struct ft_reader *reader, uint32_t block_id)
 
 static inline uint32_t entered_block(uint64_t entry)
 {
-    uint32_t id = entry >> FT_SIZE_SHIFT & FT_MAX_SHORT_ID;
+    const uint32_t id = entry >> FT_SIZE_SHIFT & FT_MAX_SHORT_ID;
     return id ? id : (uint32_t)entry;
+}
+
+static inline bool brings_access(uint64_t entry)
+{
+    return entry >> FT_SIZE_SHIFT & FT_MAX_SHORT_ID;
 }
 
 /* One more execution of a block, after the one that `cursor` is in. */
@@ -597,11 +602,6 @@ static inline uint64_t first_access_word(const struct ft_block *block, uint64_t 
     return (uint64_t)block->first_access << FT_SIZE_SHIFT | (entry & FT_ADDRESS_MASK);
 }
 
-static inline bool brings_access(uint64_t entry)
-{
-    return entry >> FT_SIZE_SHIFT & FT_MAX_SHORT_ID;
-}
-
 /* Adds the access of word number `i` to a shape, or joins it to the one before. */
 static bool add_to_shape(struct ft_reader *reader, const struct ft_block *block, struct ft_shape *shape,
                          const uint64_t *words, uint32_t i, uint64_t word)
@@ -643,6 +643,7 @@ static enum ft_read_status learn_shape(struct ft_reader *reader, const uint64_t 
         return length <= MAX_SHAPE_LENGTH ? FT_READ_MEMORY : FT_READ_IDLE;
     bool good = !brings_access(words[0]) ||
                 add_to_shape(reader, block, shape, words, 0, first_access_word(block, words[0]));
+    shape->form = 2 * length + brings_access(words[0]);
     for (uint32_t i = 0; i < length; i++) {
         shape->kinds[i] = (uint16_t)(words[i] >> FT_SIZE_SHIFT);
         good = good && (i == 0 || add_to_shape(reader, block, shape, words, i, words[i]));
@@ -705,14 +706,14 @@ static bool read_run(struct ft_reader *reader, uint32_t id, const uint64_t *word
 
 /* Appends an execution's accesses to a batch. The first is written even if there are none: most blocks have few, and so
  * the processor has less to predict. */
-static inline void emit_shape(const struct ft_shape *shape, const uint64_t *words, struct ft_access *out)
+static inline void emit_shape(const struct ft_shape *shape, const uint64_t *addresses, struct ft_access *out)
 {
-    const uint64_t *address = words + !brings_access(words[0]);
-    uint32_t i = 0;
-    do {
+    out[0] = shape->accesses[0];
+    out[0].address = addresses[0] & FT_ADDRESS_MASK;
+    for (uint32_t i = 1; i < shape->n_accesses; i++) {
         out[i] = shape->accesses[i];
-        out[i].address = address[i] & FT_ADDRESS_MASK;
-    } while (++i < shape->n_accesses);
+        out[i].address = addresses[i] & FT_ADDRESS_MASK;
+    }
 }
 
 static void emit_joined(const struct ft_shape *shape, const uint64_t *words, struct ft_access *out)
@@ -734,11 +735,10 @@ static void find_entries(struct ft_reader *reader, const uint64_t *words)
     reader->next_entry = 0;
 }
 
-/* Whether executions of one block, enough for a run, begin at entry number `entry`. */
-static inline bool may_be_run(const struct ft_reader *reader, const struct ft_shape *shape, uint32_t entry)
+/* Whether executions of one block, enough for a run, seem to begin at an entry word. */
+static inline bool may_be_run(const struct ft_shape *shape, const uint16_t *entry, const uint16_t *end)
 {
-    return entry + shape->min_run < reader->n_entries &&
-           reader->entries[entry] + shape->min_run * shape->length == reader->entries[entry + shape->min_run];
+    return end - entry > (ptrdiff_t)shape->min_run && entry[0] + shape->min_run * shape->length == entry[shape->min_run];
 }
 
 /* The common case of what follows in read_words: from an entry word at `position` on, executions that have the shape of
@@ -746,25 +746,26 @@ static inline bool may_be_run(const struct ft_reader *reader, const struct ft_sh
 static enum ft_read_status read_shapes(struct ft_reader *reader, struct ft_reader_cursor *cursor, const uint64_t *words,
                                        uint32_t *position)
 {
-    const uint16_t *const entries = reader->entries;
-    const uint32_t n_entries = reader->n_entries, n_blocks = reader->n_blocks;
+    const uint16_t *const end = reader->entries + reader->n_entries, *entry = reader->entries + reader->next_entry;
+    const uint32_t n_blocks = reader->n_blocks;
     struct ft_block *const blocks = reader->blocks;
-    uint32_t entry = reader->next_entry, length = reader->batch_length, from = cursor->block_id;
-    while (entry < n_entries && entries[entry] < *position) /* what looked like one was in an array's record */
+    uint32_t length = reader->batch_length, from = cursor->block_id;
+    while (entry < end && *entry < *position) /* what looked like one was in an array's record */
         entry++;
-    const uint32_t first = entry;
-    for (; from && entry + 1 < n_entries; entry++) {
-        const uint64_t *execution = words + entries[entry];
-        const uint32_t id = entered_block(execution[0]);
+    const uint16_t *const first = entry;
+    if (from == 0)
+        return FT_READ_IDLE;
+    for (; end - entry > 1; entry++) {
+        const uint64_t *execution = words + *entry;
+        const uint32_t id = entered_block(*execution), brings = brings_access(*execution);
         if (UNLIKELY(id - 1 >= n_blocks))
             break;
         const struct ft_shape *shape = blocks[id].shape;
-        if (UNLIKELY(!shape || entries[entry + 1] - entries[entry] != (int)shape->length ||
-                     execution[0] >> FT_SIZE_SHIFT != shape->kinds[0] || !fits(shape, execution)))
+        if (UNLIKELY(!shape || 2u * (entry[1] - entry[0]) + brings != shape->form || !fits(shape, execution)))
             break;
         if (UNLIKELY(shape->joins) && !parts_join(shape, execution))
             break;
-        if (UNLIKELY(id == from && may_be_run(reader, shape, entry))) {
+        if (UNLIKELY(id == from) && may_be_run(shape, entry, end)) {
             uint32_t iterations = count_fitting(shape, execution, words + reader->chunk.words);
             if (iterations >= shape->min_run) {
                 reader->batch_length = length;
@@ -775,9 +776,10 @@ static enum ft_read_status read_shapes(struct ft_reader *reader, struct ft_reade
                 continue;
             }
         }
-        const uint32_t side = blocks[from].successor[1] == id;
-        if (LIKELY(blocks[from].successor[side] == id))
-            blocks[from].successor_count[side]++;
+        struct ft_block *before = &blocks[from];
+        const uint32_t side = before->successor[1] == id;
+        if (LIKELY(before->successor[side] == id))
+            before->successor_count[side]++;
         else if (!count_edge(reader, from, id, 1))
             return FT_READ_MEMORY;
         from = id;
@@ -790,15 +792,15 @@ static enum ft_read_status read_shapes(struct ft_reader *reader, struct ft_reade
         if (UNLIKELY(shape->joins))
             emit_joined(shape, execution, reader->batch + length);
         else
-            emit_shape(shape, execution, reader->batch + length);
+            emit_shape(shape, execution + 1 - brings, reader->batch + length);
         length += shape->n_accesses;
     }
-    reader->executions += entry - first;
+    reader->executions += (uint64_t)(entry - first);
     reader->batch_length = length;
-    reader->next_entry = entry;
+    reader->next_entry = (uint32_t)(entry - reader->entries);
     cursor->block_id = from;
     cursor->last_tag = 0;
-    *position = entry < n_entries ? entries[entry] : reader->chunk.words;
+    *position = entry < end ? *entry : reader->chunk.words;
     return FT_READ_IDLE;
 }
 

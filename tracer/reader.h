@@ -26,6 +26,7 @@ enum ft_read_status {
  * others have `kinds` for their upper 16 bits. */
 struct ft_shape {
     uint32_t length;
+    uint32_t form; /* twice the length, and 1 more if the entry word brings an access along */
     uint32_t min_run; /* executions in a row from which on they are worth being handed over as a run */
     uint32_t n_accesses;
     bool joins; /* there are accesses of several words */
