@@ -15,7 +15,7 @@ FILES := $(sort $(wildcard $(foreach folder,$(FOLDERS),$(folder)/*.py $(folder)/
 NATIVE := $(filter %.c %.h,$(filter-out benchmarks/programs/%,$(FILES)))
 INSTALLED := $(VENV)/installed-$(shell echo $(CURDIR) $(FILES) | cksum | cut -d' ' -f1)
 
-.PHONY: help demo test dev bench bench-streams curves numpy-suite validate lint format sanitize fuzz wheel clean system
+.PHONY: help demo test dev bench numpy-suite bench-streams curves validate lint format sanitize fuzz bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -70,7 +70,6 @@ fuzz: $(INSTALLED) ## read millions of mutated traces and streams under AddressS
 	$(BUILD_SANITIZED)
 	$(WITH_SANITIZERS) $(BIN)/python -P tests/fuzz_streams.py $(ARGS)
 
-.PHONY: bench-python
 bench-python: $(INSTALLED) ## measure what tracing Python costs, beside coverage.py (ARGS=--quick for small programs)
 	@$(BIN)/python -P -m foretrace.benchmarks.python_cost $(ARGS)
 
