@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "reader.h"
 
+#include <assert.h>
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
@@ -735,70 +736,82 @@ static void find_entries(struct ft_reader *reader, const uint64_t *words)
     reader->next_entry = 0;
 }
 
-/* Whether executions of one block, enough for a run, seem to begin at an entry word. */
-static inline bool may_be_run(const struct ft_shape *shape, const uint16_t *entry, const uint16_t *end)
+/* An execution right behind one of the same block: hands over the run that may begin here. Returns its executions, 0 if
+ * there is none worth it, or -1 when memory ran out. */
+static __attribute__((noinline)) ptrdiff_t read_repeats(struct ft_reader *reader, uint32_t id, const uint64_t *words,
+                                                        const uint16_t *entry)
 {
-    return end - entry > (ptrdiff_t)shape->min_run && entry[0] + shape->min_run * shape->length == entry[shape->min_run];
+    const struct ft_shape *shape = reader->blocks[id].shape;
+    const ptrdiff_t left = reader->entries + reader->n_entries - entry;
+    if (left <= (ptrdiff_t)shape->min_run || entry[0] + shape->min_run * shape->length != entry[shape->min_run])
+        return 0;
+    const uint32_t iterations = count_fitting(shape, words + *entry, words + reader->chunk.words);
+    if (iterations < shape->min_run)
+        return 0;
+    return read_run(reader, id, words + *entry, iterations) ? (ptrdiff_t)iterations : -1;
 }
 
 /* The common case of what follows in read_words: from an entry word at `position` on, executions that have the shape of
- * their block. Goes to the first that has not, or may not be over with this chunk. */
+ * their block. Goes to the first that has not, or may not be over with this chunk. This loop is most of reading: what is
+ * rare is kept out of it, so that its state stays in registers. */
 static enum ft_read_status read_shapes(struct ft_reader *reader, struct ft_reader_cursor *cursor, const uint64_t *words,
                                        uint32_t *position)
 {
+    static_assert(FT_BATCH >= 2 * MAX_SHAPE_LENGTH, "half a batch has room for any execution");
     const uint16_t *const end = reader->entries + reader->n_entries, *entry = reader->entries + reader->next_entry;
+    const struct ft_access *const half = reader->batch + FT_BATCH / 2;
+    struct ft_block *const blocks = reader->blocks, *before = blocks + cursor->block_id;
     const uint32_t n_blocks = reader->n_blocks;
-    struct ft_block *const blocks = reader->blocks;
-    uint32_t length = reader->batch_length, from = cursor->block_id;
     while (entry < end && *entry < *position) /* what looked like one was in an array's record */
         entry++;
+    if (cursor->block_id == 0 || !feed_batch(reader))
+        return cursor->block_id == 0 ? FT_READ_IDLE : FT_READ_MEMORY;
+    struct ft_access *out = reader->batch;
     const uint16_t *const first = entry;
-    if (from == 0)
-        return FT_READ_IDLE;
     for (; end - entry > 1; entry++) {
         const uint64_t *execution = words + *entry;
         const uint32_t id = entered_block(*execution), brings = brings_access(*execution);
-        if (UNLIKELY(id - 1 >= n_blocks))
+        if (UNLIKELY(id > n_blocks))
             break;
-        const struct ft_shape *shape = blocks[id].shape;
+        struct ft_block *block = blocks + id;
+        const struct ft_shape *shape = block->shape;
         if (UNLIKELY(!shape || 2u * (entry[1] - entry[0]) + brings != shape->form || !fits(shape, execution)))
             break;
-        if (UNLIKELY(shape->joins) && !parts_join(shape, execution))
-            break;
-        if (UNLIKELY(id == from) && may_be_run(shape, entry, end)) {
-            uint32_t iterations = count_fitting(shape, execution, words + reader->chunk.words);
-            if (iterations >= shape->min_run) {
-                reader->batch_length = length;
-                if (!read_run(reader, id, execution, iterations))
-                    return FT_READ_MEMORY;
-                length = 0;
-                entry += iterations - 1;
+        if (UNLIKELY(block == before || shape->joins)) {
+            if (shape->joins && !parts_join(shape, execution))
+                break;
+            reader->batch_length = (uint32_t)(out - reader->batch);
+            const ptrdiff_t repeats = block == before ? read_repeats(reader, id, words, entry) : 0;
+            if (repeats < 0)
+                return FT_READ_MEMORY;
+            if (repeats > 0) {
+                out = reader->batch;
+                entry += repeats - 1;
                 continue;
             }
         }
-        struct ft_block *before = &blocks[from];
         const uint32_t side = before->successor[1] == id;
         if (LIKELY(before->successor[side] == id))
             before->successor_count[side]++;
-        else if (!count_edge(reader, from, id, 1))
+        else if (!count_edge(reader, (uint32_t)(before - blocks), id, 1))
             return FT_READ_MEMORY;
-        from = id;
-        if (UNLIKELY(length + shape->n_accesses > FT_BATCH)) {
-            reader->batch_length = length;
+        before = block;
+        if (UNLIKELY(shape->joins))
+            emit_joined(shape, execution, out);
+        else
+            emit_shape(shape, execution + 1 - brings, out);
+        out += shape->n_accesses;
+        if (UNLIKELY(out > half)) {
+            reader->batch_length = (uint32_t)(out - reader->batch);
             if (!feed_batch(reader))
                 return FT_READ_MEMORY;
-            length = 0;
+            out = reader->batch;
         }
-        if (UNLIKELY(shape->joins))
-            emit_joined(shape, execution, reader->batch + length);
-        else
-            emit_shape(shape, execution + 1 - brings, reader->batch + length);
-        length += shape->n_accesses;
     }
     reader->executions += (uint64_t)(entry - first);
-    reader->batch_length = length;
+    reader->batch_length = (uint32_t)(out - reader->batch);
     reader->next_entry = (uint32_t)(entry - reader->entries);
-    cursor->block_id = from;
+    cursor->block_id = (uint32_t)(before - blocks);
     cursor->last_tag = 0;
     *position = entry < end ? *entry : reader->chunk.words;
     return FT_READ_IDLE;

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 #define FT_NO_OPERATION UINT32_MAX
-#define FT_BATCH 4096u
+#define FT_BATCH 8192u
 
 enum ft_read_status {
     FT_READ_IDLE,    /* nothing was ready within the time given */
