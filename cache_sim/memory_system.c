@@ -10,7 +10,8 @@
  * Invariants
  *  - A line of a write-through cache is never dirty.
  *  - A line that is dirty in a private cache is in no private cache of another core, if `dirty_is_sole`: an exclusive
- *    shared cache hands the dirty line that one core wrote to the next that reads it.
+ *    shared cache hands the dirty line that one core wrote to the next that reads it, and an exclusive second level takes
+ *    in what leaves the instruction cache, where no store of another core had taken it out.
  *  - A line that an exclusive cache holds and the cache inside it gets is taken out first.
  *  - `row` is the row of counts of the access at hand, `number` tells that access from the others; `is_demand` is false
  *    while a line is fetched that nobody asked for, and such requests count neither as accesses nor as misses.
@@ -639,6 +640,8 @@ struct ft_memory_system *ft_memory_system_new(const struct ft_system_plan *plan)
     while (m->num_private < plan->num_levels && !plan->parts[m->num_private].shared)
         m->num_private++;
     m->dirty_is_sole = m->num_private == plan->num_levels || plan->parts[m->num_private].inclusion != FT_EXCLUSIVE;
+    if (plan->has_instruction_cache && plan->num_levels > 1 && plan->parts[1].inclusion == FT_EXCLUSIVE)
+        m->dirty_is_sole = false;
     bool good = (m->cores = calloc(plan->num_cores, sizeof *m->cores));
     for (uint32_t level = m->num_private; good && level < plan->num_levels; level++)
         good = cache_init(m, &m->shared[level], 0, level);

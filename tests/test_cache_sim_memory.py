@@ -376,6 +376,16 @@ def test_false_sharing_moves_a_line_between_cores() -> None:
     assert events.totals()["L2"]["misses"] == 1
 
 
+def test_a_store_takes_out_a_line_that_an_instruction_cache_handed_on() -> None:
+    """Core 0's code leaves its instruction cache for the exclusive level, after core 1 has stored to it."""
+    hierarchy = Hierarchy.parse("L1=64/1/64,L2=64/1/64/exclusive,I1=64/1/64/instructions,cores=2")
+    store = Step(0, 0, 8, is_store=True, thread=1)
+    steps = [Step(0, 0, 8, is_fetch=True), store, Step(1, 64, 8, is_fetch=True), store]
+    (events,) = events_of([hierarchy], steps)
+    assert_equal_to_reference(hierarchy, steps, events)
+    assert events.totals()["L2"]["coherence_invalidations"] == 1
+
+
 def test_an_instruction_cache_shares_the_second_level() -> None:
     """Two blocks of a loop, and data where the code of one lies: the second level holds both."""
     hierarchy = Hierarchy.parse("L1=128/2/64,L2=4K/4/64,I1=128/2/64/instructions")
