@@ -128,7 +128,7 @@ class _MemberSession(Session):
             idle = self.turn()
             if self._reader.header()["attached"]:
                 self.close_descriptor()
-            if idle and (ends.is_set() or poll.poll(0)):
+            if ends.is_set() or (idle and poll.poll(0)):
                 break
         is_dead = bool(poll.poll(0))
         self.close_descriptor()
