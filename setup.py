@@ -22,6 +22,7 @@ SIMULATORS = [
     "simulation",
     "statistics",
     "tags",
+    "workers",
 ]
 WRITER_SOURCES = ["tracer/writer.c", "tracer/children.c"]
 WRITER_HEADERS = ["tracer/stream.h", "tracer/writer.h", "tracer/children.h"]
@@ -78,7 +79,7 @@ setup(
         Extension(
             "foretrace.cache_sim._core",
             sources=[f"cache_sim/{n}.c" for n in ("_core", *SIMULATORS)],
-            depends=[f"cache_sim/{n}.h" for n in ("access", *SIMULATORS)],
+            depends=[f"cache_sim/{n}.h" for n in ("access", "sets", *SIMULATORS)],
             extra_compile_args=[*WARNINGS, "-pthread"],
         ),
         Extension(

@@ -40,6 +40,13 @@ struct ft_run {
     const struct ft_run_access *accesses;
 };
 
+/* Access j of the iteration that begins at `words`. */
+static inline struct ft_access ft_run_access_at(const struct ft_run *run, const uint64_t *words, size_t j)
+{
+    const struct ft_run_access *access = &run->accesses[j];
+    return (struct ft_access){words[access->word] & run->address_mask, access->op, access->size_bytes, access->flags};
+}
+
 /* What a simulator offers to a producer of accesses: the address of one of these travels in a PyCapsule named
  * FT_SINK_CAPSULE. Its functions return 0, or -1 when memory ran out (counts are then unusable). They need no GIL and
  * are called from one thread at a time. The simulator sizes itself to the largest op it is fed. */

@@ -20,13 +20,11 @@
  */
 #include "cache.h"
 
+#include "sets.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 #define BATCH 1024u
 #define LIST_CAPACITY (2 * BATCH)
@@ -34,13 +32,9 @@
 #define SCANNED_WAYS 64u
 #define IDENTITY_ORDER UINT64_C(0xfedcba9876543210)
 #define EVERY_NIBBLE UINT64_C(0x1111111111111111)
-#define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / golden ratio, odd */
-#define HINTS 8u                                 /* in a vector */
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-__extension__ typedef unsigned __int128 uint128;
-typedef uint16_t hint_vector __attribute__((vector_size(2 * HINTS)));
 
 /* An access, or one line of an access that has several: then JOINED tells that the touch before is of the same access. */
 #define JOINED 0x8000u
@@ -49,7 +43,7 @@ typedef struct ft_access touch;
 struct few {
     uint64_t order;
     uint64_t padding;
-    hint_vector hints[]; /* one vector up to 8 ways, else two */
+    ft_hints hints[]; /* one vector up to 8 ways, else two */
 };
 
 struct node {
@@ -65,7 +59,7 @@ struct list_set {
 struct level {
     size_t (*look_up)(struct level *, const touch *, size_t, touch *);
     uint64_t num_sets;
-    uint64_t reciprocal; /* floor(2^64 / num_sets), or 0 if num_sets is a power of two */
+    uint64_t reciprocal; /* see ft_set_of */
     uint64_t *misses;    /* per operation */
     uint64_t *keys;
     char *few;
@@ -89,15 +83,9 @@ struct ft_cache {
     struct level levels[];
 };
 
-/* With m = floor(2^64 / d) and d no power of two, n*m/2^64 is below n/d by less than 1: the estimated quotient is right
- * or one too small, for every 64-bit n. */
 static inline uint64_t set_of(const struct level *level, uint64_t line)
 {
-    if (!level->reciprocal)
-        return line & (level->num_sets - 1);
-    uint64_t quotient = (uint64_t)((uint128)line * level->reciprocal >> 64);
-    uint64_t rest = line - quotient * level->num_sets;
-    return rest >= level->num_sets ? rest - level->num_sets : rest;
+    return ft_set_of(line, level->num_sets, level->reciprocal);
 }
 
 /* `access_missed`, kept in a register during a list: a touch of the access at hand has missed. */
@@ -119,20 +107,6 @@ static inline size_t miss(const struct level *level, const touch *touched, bool 
 
 /* ---- up to 16 ways ------------------------------------------------------------------------------------------------ */
 
-static inline uint32_t lanes_that_match(hint_vector hints, hint_vector wanted)
-{
-    hint_vector equal = (hint_vector)(hints == wanted);
-#ifdef __SSE2__
-    return (uint32_t)_mm_movemask_epi8(_mm_packs_epi16((__m128i)equal, _mm_setzero_si128()));
-#else
-    equal &= (hint_vector){1, 2, 4, 8, 16, 32, 64, 128};
-    uint32_t mask = 0;
-    for (unsigned i = 0; i < HINTS; i++)
-        mask |= equal[i];
-    return mask;
-#endif
-}
-
 /* A mask of the nibbles from the lowest to the one that holds `way`: the lowest that is 0 in `order ^ way everywhere`. */
 static inline uint64_t nibbles_up_to(uint64_t order, uint64_t way)
 {
@@ -151,7 +125,7 @@ static inline __attribute__((always_inline)) size_t look_up_few(struct level *sh
                                                                 size_t length, touch *out, unsigned vectors)
 {
     const size_t stride = vectors == 1 ? 32 : 64;
-    const hint_vector lanes = {0, 1, 2, 3, 4, 5, 6, 7};
+    const ft_hints lanes = {0, 1, 2, 3, 4, 5, 6, 7};
     const struct level copy = *shared, *level = &copy; /* no store through `out` can change it */
     const uint32_t ways = level->ways;
     const uint64_t every_way = UINT64_MAX >> (64 - 4 * ways);
@@ -162,12 +136,12 @@ static inline __attribute__((always_inline)) size_t look_up_few(struct level *sh
         uint64_t index = set_of(level, line);
         struct few *set = (struct few *)(level->few + index * stride);
         uint64_t *keys = level->keys + index * ways;
-        uint16_t hint = (uint16_t)(key * HASH_FACTOR >> 48) | 1;
-        hint_vector wanted = (hint_vector){0} + hint;
+        uint16_t hint = ft_hint_of(key);
+        ft_hints wanted = (ft_hints){0} + hint;
 
-        uint32_t candidates = lanes_that_match(set->hints[0], wanted);
+        uint32_t candidates = ft_lanes_with(set->hints[0], hint);
         if (vectors == 2)
-            candidates |= lanes_that_match(set->hints[1], wanted) << HINTS;
+            candidates |= ft_lanes_with(set->hints[1], hint) << FT_HINTS;
         while (UNLIKELY(candidates && keys[__builtin_ctz(candidates)] != key))
             candidates &= candidates - 1;
         uint64_t order = set->order;
@@ -183,7 +157,7 @@ static inline __attribute__((always_inline)) size_t look_up_few(struct level *sh
         set->order = rotated(order, oldest, every_way);
         keys[oldest] = key;
         for (unsigned v = 0; v < vectors; v++) { /* whole vectors, so that the next look-up can forward from the store */
-            hint_vector here = (hint_vector)(lanes == (hint_vector){0} + (uint16_t)(oldest - HINTS * v));
+            ft_hints here = (ft_hints)(lanes == (ft_hints){0} + (uint16_t)(oldest - FT_HINTS * v));
             set->hints[v] = (set->hints[v] & ~here) | (wanted & here);
         }
         num_out = miss(level, &touches[i], &access_missed, out, num_out);
@@ -234,7 +208,7 @@ static size_t look_up_scanning(struct level *level, const touch *touches, size_t
 
 static inline uint32_t *bucket_of(const struct level *level, uint64_t key)
 {
-    return &level->buckets[key * HASH_FACTOR >> level->bucket_shift];
+    return &level->buckets[key * FT_HASH_FACTOR >> level->bucket_shift];
 }
 
 static void unlink_node(struct level *level, struct list_set *set, struct node *node)
@@ -409,9 +383,9 @@ static bool allocate_sets(struct level *level)
         return false;
     if (level->ways > SCANNED_WAYS)
         return allocate_list_sets(level);
-    level->look_up = level->ways > FEW_WAYS ? look_up_scanning : level->ways > HINTS ? look_up_16 : look_up_8;
+    level->look_up = level->ways > FEW_WAYS ? look_up_scanning : level->ways > FT_HINTS ? look_up_16 : look_up_8;
     level->keys = zeroed(level->num_sets * level->ways, sizeof *level->keys);
-    if (level->ways <= FEW_WAYS && !(level->few = zeroed(level->num_sets, level->ways > HINTS ? 64 : 32)))
+    if (level->ways <= FEW_WAYS && !(level->few = zeroed(level->num_sets, level->ways > FT_HINTS ? 64 : 32)))
         return false;
     return level->keys;
 }
@@ -422,7 +396,7 @@ static bool set_up(struct ft_cache *cache, size_t index, const struct ft_geometr
     level->num_sets = geometry->num_sets;
     level->ways = geometry->ways;
     level->line_shift = geometry->line_shift;
-    level->reciprocal = geometry->num_sets & (geometry->num_sets - 1) ? UINT64_MAX / geometry->num_sets : 0;
+    level->reciprocal = ft_reciprocal(geometry->num_sets);
     level->first_child = level->next_sibling = -1;
     level->is_root = geometry->parent < 0;
     if (!level->is_root) {

@@ -37,7 +37,6 @@
 #define FREE_WORK (UINT64_C(1) << 23)
 #define FREE_FAR_WORK (UINT64_C(1) << 21)
 #define MRU_SETS 128u /* of 32-byte lines in the smallest way that every burst looks at */
-#define SMALL_BINS 16u /* of the near ways: those of distances below FT_NEAR_DEPTH, and the last for FT_BEYOND */
 
 #define RESOLVED (1u << 16) /* in a key: changes for first uses whose distance became known */
 

@@ -13,7 +13,6 @@
 /* Ways are numbered as in set_order.h. A fully associative cache is one large way: */
 #define FT_REUSE_ONE_SET_NEAR 0u /* measured in bursts */
 #define FT_REUSE_ONE_SET_FAR 20u /* measured on sampled classes */
-#define FT_REUSE_NUM_WAYS 21u
 
 /* What is known of all operations together; all in ratios to the accesses. */
 #define FT_REUSE_GROUPS 16u

@@ -16,7 +16,7 @@ static void plan_tree(struct ft_tags *tags)
 bool ft_tags_init(struct ft_tags *tags, uint64_t num_sets, uint32_t ways, enum ft_replacement replacement, uint64_t seed)
 {
     tags->num_sets = num_sets;
-    tags->reciprocal = num_sets & (num_sets - 1) ? UINT64_MAX / num_sets : 0;
+    tags->reciprocal = ft_reciprocal(num_sets);
     tags->ways = ways;
     tags->vectors = (ways + FT_HINTS - 1) / FT_HINTS;
     tags->replacement = replacement;
@@ -37,7 +37,7 @@ void ft_tags_free(struct ft_tags *tags)
 static size_t first_empty(const struct ft_tag_set *set)
 {
     uint32_t v = 0, match;
-    while (!(match = ft_tags_match(set->hints[v], 0)))
+    while (!(match = ft_lanes_with(set->hints[v], 0)))
         v++;
     return v * FT_HINTS + (size_t)__builtin_ctz(match);
 }
@@ -81,7 +81,7 @@ struct ft_tag ft_tags_insert(struct ft_tags *tags, uint64_t key, unsigned flags)
     }
     const struct ft_tag before = ways[way];
     ways[way] = (struct ft_tag){key, ++tags->clock << FT_TAG_TIME_SHIFT | flags};
-    set->hints[way / FT_HINTS][way % FT_HINTS] = ft_tags_hint(key);
+    set->hints[way / FT_HINTS][way % FT_HINTS] = ft_hint_of(key);
     if (tags->replacement == FT_PLRU)
         ft_tags_use_tree(tags, set, way);
     tags->recent_set = set;

@@ -34,9 +34,9 @@ Execution = tuple[int, list[Access]]  # block id, its accesses
 class Stream:
     """A stream in memory, with the reader that reads it."""
 
-    def __init__(self) -> None:
+    def __init__(self, hierarchy: Hierarchy = HIERARCHY) -> None:
         self.memory = mmap.mmap(-1, MEMORY_BYTES)
-        self.simulator = Simulator([HIERARCHY], reuse_rate=1)
+        self.simulator = Simulator([hierarchy], reuse_rate=1)
         self.reader = _reader.StreamReader(self.memory, self.simulator.sink)
 
     def word(self, offset: int) -> int:
@@ -94,9 +94,9 @@ def joined(accesses: list[Access]) -> list[tuple[int, int, int]]:
     return result
 
 
-def check(executions: Sequence[Execution], chunk_words: int) -> None:
+def check(executions: Sequence[Execution], chunk_words: int, hierarchy: Hierarchy = HIERARCHY) -> None:
     """Read `executions`, cut into chunks, and compare every count with a plain walk over them."""
-    under_test, twin = Stream(), Simulator([HIERARCHY], reuse_rate=1)
+    under_test, twin = Stream(hierarchy), Simulator([hierarchy], reuse_rate=1)
     under_test.describe_blocks([8, 8, 8])
     words = words_of(executions)
     for number, begin in enumerate(range(0, len(words), chunk_words)):
@@ -161,6 +161,11 @@ def test_every_count_is_that_of_a_plain_walk(executions: list[Execution]) -> Non
 def test_chunk_ends_change_nothing_but_wide_accesses_across_them() -> None:
     executions: list[Execution] = [(1, [(0, 3, 0x1000 + 8 * i), (3, 2, 0x9000 - 4 * i)]) for i in range(500)]
     check(executions, chunk_words=97)
+
+
+def test_repeated_accesses_of_more_lines_than_a_set_holds_miss_each_time() -> None:
+    wide: list[Execution] = [(1, [(0, 7, 0x1000)])] * 200  # 128 bytes
+    check(wide, chunk_words=8192, hierarchy=Hierarchy.parse("L1=64/2/32"))
 
 
 @pytest.mark.parametrize(

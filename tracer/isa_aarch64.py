@@ -49,7 +49,6 @@ _FP_KINDS = (
     (re.compile(r"[su]cvtf|bfcvt(n2?)?|f[a-z0-9]+"), Kind.FP_OTHER),
 )
 _FMAS_PER_LANE = {"bfdot": 2, "bfmmla": 4}  # DDI 0487, section C7.2: sums of products in one lane
-_WIDENING_FMA = re.compile(r"(fml[as]l2?|bfdot|bfmmla|bfmlal[bt])")
 
 _BRANCH = re.compile(r"bc?\.[a-z]{2}|cbn?z|tbn?z")
 _JUMPS = {"b": Flow.JUMP, "br": Flow.INDIRECT_JUMP, "braa": Flow.INDIRECT_JUMP, "brab": Flow.INDIRECT_JUMP,

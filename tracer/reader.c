@@ -764,9 +764,11 @@ static enum ft_read_status read_shapes(struct ft_reader *reader, struct ft_reade
     const uint32_t n_blocks = reader->n_blocks;
     while (entry < end && *entry < *position) /* what looked like one was in an array's record */
         entry++;
-    if (cursor->block_id == 0 || !feed_batch(reader))
-        return cursor->block_id == 0 ? FT_READ_IDLE : FT_READ_MEMORY;
-    struct ft_access *out = reader->batch;
+    if (cursor->block_id == 0)
+        return FT_READ_IDLE;
+    if (reader->batch_length > FT_BATCH / 2 && !feed_batch(reader))
+        return FT_READ_MEMORY;
+    struct ft_access *out = reader->batch + reader->batch_length;
     const uint16_t *const first = entry;
     for (; end - entry > 1; entry++) {
         const uint64_t *execution = words + *entry;

@@ -317,11 +317,8 @@ static int feed_run(void *context, const struct ft_run *run)
     struct ft_access batch[FT_RUN_ACCESSES];
     size_t length = 0;
     for (size_t i = 0; i < run->iterations; i++, words += run->period) {
-        for (size_t j = 0; j < run->num_accesses; j++) {
-            const struct ft_run_access *access = &run->accesses[j];
-            batch[length++] = (struct ft_access){words[access->word] & run->address_mask, access->op,
-                                                 access->size_bytes, access->flags};
-        }
+        for (size_t j = 0; j < run->num_accesses; j++)
+            batch[length++] = ft_run_access_at(run, words, j);
         if (length + run->num_accesses > FT_RUN_ACCESSES) {
             write_batch(writer, batch, length);
             length = 0;
