@@ -44,11 +44,13 @@ AGENT_PARTS = [
     *("markers", "numpy", "other", "record", "search", "settrace", "sparse", "templates", "ufunc", "unseen"),
 ]
 AGENT_HEADERS = [
-    *("", "_blocks", "_buffers", "_bytecode", "_code", "_frames"),
-    *("_hooks", "_key", "_markers", "_numpy", "_sparse"),
+    *("agent", "blocks", "buffers", "bytecode", "code", "frames"),
+    *("hooks", "key", "markers", "numpy", "sparse"),
 ]
 
 STREAM_PARTS = ["block_queue", "foreign", "foreign_binary", "foreign_text", "stored_reader", "stored_writer"]
+STREAM_HEADERS = ["block_queue", "foreign", "stored"]
+PLUGIN_HEADERS = ["plain_access", "qemu_api", "store_exclusive"]
 
 
 class SharedObject(Extension):
@@ -90,16 +92,20 @@ setup(
             extra_compile_args=WARNINGS,
         ),
         Extension(
-            "foretrace.tracer._streams",
-            sources=["tracer/_streams.c", *(f"tracer/{part}.c" for part in STREAM_PARTS)],
-            depends=[*(f"tracer/{header}.h" for header in ("block_queue", "foreign", "stored")), "cache_sim/access.h"],
+            "foretrace.tracer.streams._streams",
+            sources=[f"tracer/streams/{part}.c" for part in ("_streams", *STREAM_PARTS)],
+            depends=[
+                *(f"tracer/streams/{part}.h" for part in ("block_queue", "foreign", "stored")),
+                "cache_sim/access.h",
+            ],
             include_dirs=["."],
             extra_compile_args=[*WARNINGS, "-pthread"],
         ),
         Extension(
-            "foretrace.tracer._pyagent",
-            sources=["tracer/_pyagent.c", *WRITER_SOURCES, *(f"tracer/pyagent_{part}.c" for part in AGENT_PARTS)],
-            depends=[*WRITER_HEADERS, *(f"tracer/pyagent{part}.h" for part in AGENT_HEADERS)],
+            "foretrace.tracer.python._agent",
+            sources=[*WRITER_SOURCES, *(f"tracer/python/{part}.c" for part in ("_agent", *AGENT_PARTS))],
+            depends=[*WRITER_HEADERS, *(f"tracer/python/{part}.h" for part in AGENT_HEADERS)],
+            include_dirs=["."],
             extra_compile_args=WARNINGS,
         ),
         Extension(
@@ -109,9 +115,13 @@ setup(
             extra_compile_args=WARNINGS,
         ),
         SharedObject(
-            "foretrace.tracer.qemu_plugin",
-            sources=["tracer/qemu_plugin.c", "tracer/plain_access.c", *WRITER_SOURCES],
-            depends=[*WRITER_HEADERS, "tracer/plain_access.h", "tracer/qemu_api.h"],
+            "foretrace.tracer.qemu.plugin",
+            sources=[*(f"tracer/qemu/{part}.c" for part in ("plugin", "plain_access")), *WRITER_SOURCES],
+            depends=[
+                *WRITER_HEADERS,
+                *(f"tracer/qemu/{part}.h" for part in ("plain_access", "qemu_api", "store_exclusive")),
+            ],
+            include_dirs=["."],
             extra_compile_args=WARNINGS,
         ),
     ],

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from foretrace.tracer.isa import DataFlow, Flow, InstructionClass
+from foretrace.tracer.machine_code.isa import DataFlow, Flow, InstructionClass
 from foretrace.tracer.raw_trace import RawBlock, RawTrace
 from foretrace.tracer.signature import OperationKind
 

@@ -25,9 +25,9 @@ from stored_samples import Access, Instruction, champsim, din, drmemtrace, entry
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.errors import TraceFileError
-from foretrace.tracer import _streams
-from foretrace.tracer.input_file import Bytes, InputFile
-from foretrace.tracer.simulate import simulate_stream
+from foretrace.tracer.streams import _streams
+from foretrace.tracer.streams.input_file import Bytes, InputFile
+from foretrace.tracer.streams.simulate import simulate_stream
 
 _SIMULATED = 0.05
 """Share of the cases whose accesses go to a simulator: it takes longer than the readers."""

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
-from foretrace.tracer.binary import QemuEngine
-from foretrace.tracer.python_program import PythonEngine
+from foretrace.tracer.python.program import PythonEngine
+from foretrace.tracer.qemu.binary import QemuEngine
 from foretrace.tracer.session import Engine, Session
 
 ARENA, ARENA_BYTES = 0x2000_0000_0000, 64 << 20

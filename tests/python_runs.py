@@ -9,8 +9,8 @@ from pathlib import Path
 
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
 from foretrace.tracer.analysis import Analysis
-from foretrace.tracer.python_analysis import analyse
-from foretrace.tracer.python_program import PythonCore, PythonEngine
+from foretrace.tracer.python.analysis import analyse
+from foretrace.tracer.python.program import PythonCore, PythonEngine
 from foretrace.tracer.raw_trace import RawArrayOperation, RawPythonBlock
 from foretrace.tracer.session import Recording, Session
 from foretrace.tracer.signature import Idiom, Loop, MemoryOperation
@@ -18,7 +18,7 @@ from foretrace.tracer.signature import Idiom, Loop, MemoryOperation
 RUNNER = """
 import os, signal, sys
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
-from foretrace.tracer.python_program import PythonEngine
+from foretrace.tracer.python.program import PythonEngine
 from foretrace.tracer.session import Session
 core, target, *arguments = sys.argv[1:]
 is_module = target == "-m"

@@ -12,8 +12,8 @@ from analysis_toy import BRANCH, CALL, FLOWS, JUMP, LENGTH, LOAD, NOP, RETURN, U
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretrace.tracer.basic_blocks import BasicBlocks, find_basic_blocks
-from foretrace.tracer.isa import Flow
+from foretrace.tracer.machine_code.basic_blocks import BasicBlocks, find_basic_blocks
+from foretrace.tracer.machine_code.isa import Flow
 from foretrace.tracer.raw_trace import RawBlock, RawTrace
 
 

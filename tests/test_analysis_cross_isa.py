@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrace.tracer import isa
-from foretrace.tracer.isa import AddressSum, DataFlow, Flow, Isa
+from foretrace.tracer.machine_code import isa
+from foretrace.tracer.machine_code.isa import AddressSum, DataFlow, Flow, Isa
 from foretrace.tracer.signature import OperationKind
 
 ISAS = {name: isa.load(name) for name in ("aarch64", "riscv64")}

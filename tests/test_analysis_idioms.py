@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
-from foretrace.tracer import binary_analysis
 from foretrace.tracer.analysis import Analysis
-from foretrace.tracer.binary import QemuEngine
+from foretrace.tracer.machine_code import binary_analysis
+from foretrace.tracer.qemu.binary import QemuEngine
 from foretrace.tracer.session import Session
 from foretrace.tracer.signature import AddressRange, IdiomKind, merge_ranges
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrace.errors import ProgramError
-from foretrace.tracer import isa
-from foretrace.tracer.isa import AddressSum, DataFlow, Flow, Isa
+from foretrace.tracer.machine_code import isa
+from foretrace.tracer.machine_code.isa import AddressSum, DataFlow, Flow, Isa
 from foretrace.tracer.signature import FLOPS_PER_LANE, OperationKind
 
 X86 = isa.load("x86_64")

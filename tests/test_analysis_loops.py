@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_analysis_blocks import programs
 
-from foretrace.tracer.basic_blocks import BasicBlocks, find_basic_blocks
 from foretrace.tracer.graphs import cycles, groups
 from foretrace.tracer.loops import LoopForest, find_loops, nest_loops
+from foretrace.tracer.machine_code.basic_blocks import BasicBlocks, find_basic_blocks
 
 
 def loops_of(program: Program, trips: dict[int, int], function: dict[int, int] | None = None) -> list[tuple[int, ...]]:

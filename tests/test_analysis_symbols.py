@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from foretrace.tracer.symbols import Symbols
+from foretrace.tracer.machine_code.symbols import Symbols
 
 SOURCE = r"""
 #include <math.h>

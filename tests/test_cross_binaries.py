@@ -16,9 +16,9 @@ from conftest import compiler_for
 from foretrace.benchmarks import instruction_sets
 from foretrace.benchmarks.programs import SOURCES
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
-from foretrace.tracer import binary_analysis, isa
 from foretrace.tracer.analysis import Analysis
-from foretrace.tracer.binary import QemuEngine
+from foretrace.tracer.machine_code import binary_analysis, isa
+from foretrace.tracer.qemu.binary import QemuEngine
 from foretrace.tracer.session import Session
 from foretrace.tracer.signature import FLOPS_PER_LANE, OperationKind
 

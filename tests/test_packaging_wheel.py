@@ -46,10 +46,9 @@ def test_every_module_profile_and_program_is_there(wheel):
 
 def test_every_native_part_is_there(wheel):
     built = {Path(name).name.split(".")[0] for name in wheel if name.endswith(".so")}
-    declared = re.findall(r'"foretrace\.\w+\.(\w+)"', (ROOT / "setup.py").read_text())
+    declared = re.findall(r'"foretrace\.[\w.]+\.(\w+)"', (ROOT / "setup.py").read_text())
     assert declared
     assert built >= set(declared)
-    assert any(name.startswith("qemu_plugin") for name in built)
 
 
 def make(*arguments):

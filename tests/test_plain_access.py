@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 UNKNOWN, NONE, PLAIN = range(3)
-SOURCE = Path(__file__).parent.parent / "tracer" / "plain_access.c"
+SOURCE = Path(__file__).parent.parent / "tracer" / "qemu" / "plain_access.c"
 PROGRAM = Path("/bin/bash")
 
 

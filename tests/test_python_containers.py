@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from python_runs import Run, trace
 
-from foretrace.tracer.python_program import PythonCore
+from foretrace.tracer.python.program import PythonCore
 from foretrace.tracer.signature import MemoryOperation
 
 BUFFERS = """

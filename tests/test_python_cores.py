@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from python_runs import Run, run_plain, run_traced, trace
 
-from foretrace.tracer.python_program import PythonCore
+from foretrace.tracer.python.program import PythonCore
 
 SYNTAX = Path(__file__).with_name("python_syntax.py").read_text()
 

@@ -14,7 +14,7 @@ import pytest
 from python_runs import RUNNER, run_plain, run_traced
 
 from foretrace.errors import ProgramError
-from foretrace.tracer.python_program import PythonCore, PythonEngine, interpreter_options
+from foretrace.tracer.python.program import PythonCore, PythonEngine, interpreter_options
 
 SCRIPTS = {
     "interpreter.py": """

@@ -10,7 +10,7 @@ import pytest
 
 import foretrace.tracer
 
-PLUGIN = Path(foretrace.tracer.__path__[0]) / "qemu_plugin.so"
+PLUGIN = Path(foretrace.tracer.__path__[0]) / "qemu" / "plugin.so"
 ASK = (
     "import ctypes, os, sys; print(ctypes.c_int.in_dll(ctypes.CDLL(sys.argv[1], os.RTLD_LAZY), 'qemu_plugin_version'))"
 )

@@ -10,7 +10,7 @@ import pytest
 from binary_runs import run_traced
 
 from foretrace.tracer import session
-from foretrace.tracer.binary import QemuEngine
+from foretrace.tracer.qemu.binary import QemuEngine
 from foretrace.tracer.session import Session
 from foretrace.tracer.signature import OperationKind
 

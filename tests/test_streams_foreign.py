@@ -34,8 +34,8 @@ from foretrace.benchmarks import tools
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.errors import TraceFileError
-from foretrace.tracer import _streams
-from foretrace.tracer.simulate import SimulatedStream, simulate_stream
+from foretrace.tracer.streams import _streams
+from foretrace.tracer.streams.simulate import SimulatedStream, simulate_stream
 
 SMALL = Hierarchy.parse("L1=256/2/32,L2=1K/4/64")
 FORMATS = {"lackey": lackey, "din": din, "drmemtrace": drmemtrace}
@@ -287,7 +287,7 @@ def test_little_memory_for_a_large_expansion(tmp_path: Path) -> None:
             file.write(b"x" * 1_000_000)
     code = (
         "import resource, sys\n"
-        "from foretrace.tracer.simulate import simulate_stream\n"
+        "from foretrace.tracer.streams.simulate import simulate_stream\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "try:\n    simulate_stream(sys.argv[1], name='din')\n"
         "except Exception as error:\n    print(error)\n"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stored_samples import entry
 
 from foretrace.errors import TraceFileError
-from foretrace.tracer.simulate import simulate_stream
+from foretrace.tracer.streams.simulate import simulate_stream
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -24,10 +24,10 @@ from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.cli import VERBS
 from foretrace.errors import OutputError, TraceFileError
-from foretrace.tracer import kept_stream
 from foretrace.tracer.signature import Signature
-from foretrace.tracer.simulate import SimulatedStream, simulate_stream
-from foretrace.tracer.stored_stream import Head, Place, StreamWriter
+from foretrace.tracer.streams import kept_stream
+from foretrace.tracer.streams.simulate import SimulatedStream, simulate_stream
+from foretrace.tracer.streams.stored_stream import Head, Place, StreamWriter
 from foretrace.tracer.tracing import trace_binary, trace_python
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -47,7 +47,7 @@ def write(path: Path, columns: list[tuple[int, int, int, int]], **options: objec
 
 def feed(sink: object, columns: list[tuple[int, int, int, int]]) -> None:
     """Push accesses into a sink through the reader of another stored stream, which is built by hand here."""
-    from foretrace.tracer import _streams
+    from foretrace.tracer.streams import _streams
 
     reader = _streams.FrameReader(sink)
     for begin in range(0, len(columns), 1000):

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .basic_blocks import BasicBlocks
+from foretrace.tracer.machine_code.basic_blocks import BasicBlocks
+from foretrace.tracer.machine_code.isa import Flow
+
 from .graphs import cycles
-from .isa import Flow
 
 
 @dataclass(frozen=True, slots=True)

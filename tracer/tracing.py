@@ -25,7 +25,7 @@ from .signature import ProcessRecord, Provenance, Signature
 from .unseen import unseen_of
 
 if TYPE_CHECKING:
-    from .stored_stream import StreamWriter
+    from foretrace.tracer.streams.stored_stream import StreamWriter
 
 OnProgress = Callable[[Progress], None]
 
@@ -65,8 +65,9 @@ def trace_binary(
         ProgramError, EngineError: it cannot be traced.
         HierarchyError: an instruction cache is to be simulated for several processes.
     """
-    from . import binary_analysis, endings
-    from .binary import QemuEngine
+    from foretrace.tracer.machine_code import binary_analysis, endings
+    from foretrace.tracer.qemu.binary import QemuEngine
+
     from .combination import combine
     from .family import Family, records, with_members
 
@@ -111,8 +112,8 @@ def trace_python(
     Raises:
         ProgramError, EngineError: it cannot be traced.
     """
-    from . import python_analysis
-    from .python_program import PythonCore, PythonEngine
+    from foretrace.tracer.python import analysis as python_analysis
+    from foretrace.tracer.python.program import PythonCore, PythonEngine
 
     engine = PythonEngine(target, arguments, is_module=is_module, core=PythonCore(core))
     command = (*(("-m",) if is_module else ()), target, *arguments)
@@ -126,7 +127,7 @@ def trace_python(
 def _tee(keep: StreamWriter | None, engine: str, command: Sequence[str]) -> Callable[[object], object]:
     if keep is None:
         return lambda sink: sink
-    from .stored_stream import Head
+    from foretrace.tracer.streams.stored_stream import Head
 
     head = Head(source=engine, command=tuple(command))
     return lambda sink: keep.sink(sink, head)

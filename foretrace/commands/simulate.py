@@ -20,10 +20,10 @@ from foretrace.cache_sim.results import OperationStatistics
 from foretrace.commands.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.commands.caches import wanted_hierarchies
 from foretrace.terminal import console, plain, print_json
-from foretrace.tracer.foreign import FORMATS, STORED
-from foretrace.tracer.simulate import OUTPUT_FORMATS, SimulatedStream, simulate_stream
-from foretrace.tracer.simulate import Progress as Report
-from foretrace.tracer.stored_stream import Place
+from foretrace.tracer.streams.foreign import FORMATS, STORED
+from foretrace.tracer.streams.simulate import OUTPUT_FORMATS, SimulatedStream, simulate_stream
+from foretrace.tracer.streams.simulate import Progress as Report
+from foretrace.tracer.streams.stored_stream import Place
 from foretrace.units import format_bytes, format_count, format_seconds
 
 _PATTERNS = ("repeated", "unit_stride", "strided", "irregular")

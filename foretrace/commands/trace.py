@@ -92,7 +92,7 @@ def command(
         on_progress = stack.enter_context(_progress())
         keep = None
         if keep_stream is not None:
-            from foretrace.tracer.stored_stream import StreamWriter
+            from foretrace.tracer.streams.stored_stream import StreamWriter
 
             keep = stack.enter_context(StreamWriter(keep_stream, force=force))
         if module is None and not program[0].endswith(_PYTHON_SUFFIXES):
@@ -110,7 +110,7 @@ def command(
             )
         write_signature(traced.signature, output, force=force)
         if keep is not None:
-            from foretrace.tracer import kept_stream
+            from foretrace.tracer.streams import kept_stream
 
             kept_stream.commit(keep, traced)
     _explain(traced.explanation)

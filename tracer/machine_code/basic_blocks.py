@@ -1,0 +1,268 @@
+"""True basic blocks from the blocks an engine happened to translate.
+
+An engine translates an instruction into several blocks (a jump into the middle of one starts another that shares its
+tail), and ends blocks where a page or its own limits end. Here each distinct instruction becomes one, the executed
+control flow between instructions is summed up, and a basic block is a longest run of adjacent instructions that always
+ran together. Instructions are told apart by address and bytes, so code that was overwritten stays distinct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.tracer.raw_trace import RawBlock, RawTrace
+
+from .isa import UNKNOWN_INSTRUCTION, Flow, InstructionClass, Isa
+
+_KEY_BYTES = 16  # of an instruction's bytes, those that tell it from others at the same address
+
+Ints = npt.NDArray[np.int64]
+Counts = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BasicBlocks:
+    """Basic blocks in the order in which they first ran, their instructions one after the other.
+
+    Per instruction: `addresses` uint64 (guest), `codes` (bytes), `classes`, `block_of` int64.
+    Per block: `first` int64 [blocks + 1], its first instruction (and one past the last block's last);
+    `executions` uint64.
+    `edges`: uint64 [edges, 3], source block, destination block, count.
+    Per memory operation: `operation_instruction` int64, `operation_is_store` bool.
+    `operation_map`: int64 [raw operations], the memory operation that a raw one is (part of).
+    `block_map`: int64 [largest raw block id + 1], the block that an engine block begins in; 0 for those that never ran.
+    """
+
+    addresses: npt.NDArray[np.uint64]
+    codes: Sequence[bytes]
+    classes: Sequence[InstructionClass]
+    block_of: Ints
+    first: Ints
+    executions: Counts
+    edges: Counts
+    operation_instruction: Ints
+    operation_is_store: npt.NDArray[np.bool_]
+    operation_map: Ints
+    block_map: Ints
+
+    @property
+    def num_blocks(self) -> int:
+        """Number of basic blocks."""
+        return len(self.executions)
+
+    def instructions(self, block: int) -> range:
+        """Positions of a block's instructions."""
+        return range(int(self.first[block]), int(self.first[block + 1]))
+
+    def start(self, block: int) -> int:
+        """Address of a block's first instruction."""
+        return int(self.addresses[self.first[block]])
+
+    def end(self, block: int) -> int:
+        """Address after a block's last instruction."""
+        last = int(self.first[block + 1]) - 1
+        return int(self.addresses[last]) + len(self.codes[last])
+
+    def flow(self, block: int) -> Flow:
+        """Where control goes at a block's end."""
+        return self.classes[int(self.first[block + 1]) - 1].flow
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RawInstructions:
+    """The instructions of all engine blocks, one after the other.
+
+    `distinct` int64: number of the distinct instruction that each is; `sample` int64: one occurrence of each of those.
+    `starts` int64 [blocks + 1]: first instruction of each engine block.
+    """
+
+    addresses: npt.NDArray[np.uint64]
+    lengths: Ints
+    offsets: Ints
+    code: bytes
+    starts: Ints
+    distinct: Ints
+    sample: Ints
+
+
+def find_basic_blocks(raw: RawTrace, isa: Isa) -> BasicBlocks:
+    """Cut and join what the engine translated into basic blocks, and sum counts, edges and operations accordingly."""
+    used = set(raw.operation_block.tolist())
+    ran = [block for block in raw.blocks if block.lengths and (block.executions or block.block_id in used)]
+    blocks = _without_cut_instructions(ran)
+    instructions = _distinct_instructions(blocks)
+    total = len(instructions.sample)
+    classes = _classify(blocks, instructions, isa)
+
+    block_executions = np.array([block.executions for block in blocks], np.uint64)
+    executions = np.zeros(total, np.uint64)
+    repeats = np.diff(instructions.starts)
+    np.add.at(executions, instructions.distinct, np.repeat(block_executions, repeats))
+    position = {block.block_id: index for index, block in enumerate(blocks)}
+    sources, targets, counts = _flow(raw.edges, position, block_executions, instructions, total)
+
+    addresses = instructions.addresses[instructions.sample]
+    ends = addresses + instructions.lengths[instructions.sample].astype(np.uint64)
+    falls_through = np.array([c.flow is Flow.FALLTHROUGH for c in classes], bool)
+    joined = (
+        (np.bincount(sources, minlength=total)[sources] == 1)
+        & (np.bincount(targets, minlength=total)[targets] == 1)
+        & falls_through[sources]
+        & (ends[sources] == addresses[targets])
+        & (executions[sources] == executions[targets])
+    )
+    following = np.full(total, -1, np.int64)
+    following[sources[joined]] = targets[joined]
+    order, first = _order(following, targets[joined], instructions, total)
+
+    place = np.empty(total, np.int64)
+    place[order] = np.arange(total)
+    block_of = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    sources, targets, counts = sources[~joined], targets[~joined], counts[~joined]
+    edges = np.stack(
+        [block_of[place[sources]].astype(np.uint64), block_of[place[targets]].astype(np.uint64), counts], axis=1
+    )
+    sample = instructions.sample[order]
+    begins = instructions.offsets[sample].tolist()
+    stops = (instructions.offsets[sample] + instructions.lengths[sample]).tolist()
+    keys, operation_map = _operations(raw, position, instructions, place)
+    return BasicBlocks(
+        addresses=addresses[order],
+        codes=[instructions.code[begin:stop] for begin, stop in zip(begins, stops, strict=True)],
+        classes=[classes[number] for number in order.tolist()],
+        block_of=block_of,
+        first=first,
+        executions=executions[order[first[:-1]]],
+        edges=edges[np.lexsort((edges[:, 1], edges[:, 0]))],
+        operation_instruction=keys // 2,
+        operation_is_store=keys % 2 == 1,
+        operation_map=operation_map,
+        block_map=_block_map(blocks, block_of[place[instructions.distinct[instructions.starts[:-1]]]]),
+    )
+
+
+def _block_map(blocks: Sequence[RawBlock], begin_in: Ints) -> Ints:
+    ids = np.array([block.block_id for block in blocks], np.int64)
+    block_map = np.zeros(ids.max(initial=0) + 1, np.int64)
+    block_map[ids] = begin_in
+    return block_map
+
+
+def _without_cut_instructions(blocks: Sequence[RawBlock]) -> list[RawBlock]:
+    """The blocks without last instructions that did not run as part of them.
+
+    Where an instruction crosses into another page, QEMU before 8.0 ends the block ahead of it, but still shows the
+    plugin the bytes of it that it had read. The block that follows has the whole instruction.
+    """
+    begins: dict[int, bytes] = {}
+    for block in blocks:
+        begins[block.address] = max(begins.get(block.address, b""), block.code[: block.lengths[0]], key=len)
+    whole = []
+    for block in blocks:
+        last = block.lengths[-1]
+        cut = block.code[len(block.code) - last :]
+        again = begins.get(block.address + len(block.code) - last, b"")
+        if len(block.lengths) > 1 and len(again) > last and again.startswith(cut):
+            kept = len(block.code) - last
+            block = RawBlock(block.block_id, block.address, block.lengths[:-1], block.code[:kept], block.executions)
+        whole.append(block)
+    return whole
+
+
+def _distinct_instructions(blocks: Sequence[RawBlock]) -> _RawInstructions:
+    """Number the distinct instructions among those of all engine blocks."""
+    lengths = np.array([length for block in blocks for length in block.lengths], np.int64)
+    starts = np.cumsum([0, *(len(block.lengths) for block in blocks)], dtype=np.int64)
+    offsets = np.cumsum(lengths) - lengths
+    code = b"".join(block.code for block in blocks)
+    base = np.array([block.address for block in blocks], np.uint64)
+    within = offsets - np.repeat(offsets[starts[:-1]], np.diff(starts)) if len(blocks) else offsets
+    addresses = np.repeat(base, np.diff(starts)) + within.astype(np.uint64)
+
+    column = np.arange(_KEY_BYTES)
+    padded = np.frombuffer(code + bytes(_KEY_BYTES), np.uint8)
+    key = np.where(column < lengths[:, None], padded[offsets[:, None] + column], 0).astype(np.uint8)
+    words = key.view(np.uint64).reshape(-1, 2)
+    order = np.lexsort((lengths, words[:, 1], words[:, 0], addresses))
+    fields = (addresses[order], words[order, 0], words[order, 1], lengths[order])
+    is_new = np.zeros(len(order), bool)
+    is_new[:1] = True
+    for values in fields:
+        is_new[1:] |= values[1:] != values[:-1]
+    distinct = np.empty(len(order), np.int64)
+    distinct[order] = np.cumsum(is_new) - 1
+    return _RawInstructions(addresses, lengths, offsets, code, starts, distinct, order[is_new])
+
+
+def _classify(blocks: Sequence[RawBlock], instructions: _RawInstructions, isa: Isa) -> list[InstructionClass]:
+    """Class of each distinct instruction. Engine blocks whose instructions are all known already are not decoded."""
+    classes = [UNKNOWN_INSTRUCTION] * len(instructions.sample)
+    is_known = np.zeros(len(classes), bool)
+    for block, begin, end in zip(blocks, instructions.starts[:-1], instructions.starts[1:], strict=True):
+        numbers = instructions.distinct[begin:end]
+        if is_known[numbers].all():
+            continue
+        for number, found in zip(numbers.tolist(), isa.classify(block.code, block.lengths, block.address), strict=True):
+            classes[number] = found
+        is_known[numbers] = True
+    return classes
+
+
+def _flow(
+    raw_edges: Counts,
+    position: dict[int, int],
+    block_executions: Counts,
+    instructions: _RawInstructions,
+    total: int,
+) -> tuple[Ints, Ints, Counts]:
+    """The executed steps from one distinct instruction to another: sources, targets, counts."""
+    starts, distinct = instructions.starts, instructions.distinct
+    inner = np.ones(len(distinct), bool)
+    inner[starts[1:] - 1] = False  # the last of each engine block
+    within = np.flatnonzero(inner)
+    ends = [(position.get(s), position.get(d)) for s, d in raw_edges[:, :2].tolist()]
+    is_known = np.array([s is not None and d is not None for s, d in ends], bool)
+    pairs = np.array([pair for pair, known in zip(ends, is_known, strict=True) if known], np.int64).reshape(-1, 2)
+    sources = np.concatenate([distinct[within], distinct[starts[pairs[:, 0] + 1] - 1]])
+    targets = np.concatenate([distinct[within + 1], distinct[starts[pairs[:, 1]]]])
+    per_instruction = np.repeat(block_executions, np.diff(starts))
+    counts = np.concatenate([per_instruction[within], raw_edges[is_known, 2]])
+    keys, inverse = np.unique(sources * total + targets, return_inverse=True)
+    sums = np.zeros(len(keys), np.uint64)
+    np.add.at(sums, inverse, counts)
+    return keys // max(total, 1), keys % max(total, 1), sums
+
+
+def _order(following: Ints, not_leading: Ints, instructions: _RawInstructions, total: int) -> tuple[Ints, Ints]:
+    """Distinct instructions block by block, in the order in which blocks first ran; and where each block begins."""
+    leads = np.ones(total, bool)
+    leads[not_leading] = False
+    first_seen = np.full(total, len(instructions.distinct), np.int64)
+    np.minimum.at(first_seen, instructions.distinct, np.arange(len(instructions.distinct)))
+    leaders = np.flatnonzero(leads)
+    leaders = leaders[np.argsort(first_seen[leaders], kind="stable")]
+    successor = following.tolist()
+    order: list[int] = []
+    first = []
+    for leader in leaders.tolist():
+        first.append(len(order))
+        number = leader
+        while number >= 0:
+            order.append(number)
+            number = successor[number]
+    return np.array(order, np.int64), np.array([*first, len(order)], np.int64)
+
+
+def _operations(
+    raw: RawTrace, position: dict[int, int], instructions: _RawInstructions, place: Ints
+) -> tuple[Ints, Ints]:
+    """The distinct operations as 2 x instruction + is_store, and which of them each raw operation is."""
+    blocks = np.array([position[block] for block in raw.operation_block.tolist()], np.int64)
+    slots = raw.operation_slot.astype(np.int64)
+    numbers = instructions.distinct[instructions.starts[blocks] + slots // 2]
+    keys, operation_map = np.unique(2 * place[numbers] + slots % 2, return_inverse=True)
+    return keys, operation_map.astype(np.int64).reshape(-1)

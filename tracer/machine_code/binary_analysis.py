@@ -1,0 +1,269 @@
+"""From what an engine reported of a binary's run to the typed records of its signature."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from foretrace.cache_sim.results import OperationStatistics
+from foretrace.tracer.analysis import Analysis
+from foretrace.tracer.loops import LoopForest, find_loops
+from foretrace.tracer.modules import ModuleMap
+from foretrace.tracer.raw_trace import RawTrace
+from foretrace.tracer.signature import Block, Loop, MemoryOperation, OperationCount, OperationKind
+
+from . import isa
+from .basic_blocks import BasicBlocks, find_basic_blocks
+from .idioms import IdiomFinder, Indirections
+from .line_table import LineTable
+from .symbols import Function, Symbols
+
+_MAX_NOTES = 20
+
+
+def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str) -> Analysis:
+    """Relate what ran to basic blocks, functions, source lines, loops and idioms.
+
+    `statistics` are those of the raw operations.
+
+    Raises:
+        ProgramError: the instructions of `arch` cannot be decoded.
+    """
+    instruction_set = isa.load(arch)
+    blocks = find_basic_blocks(raw, instruction_set)
+    places = _Places(raw, blocks)
+    forest = find_loops(blocks, places.function_numbers())
+    merged = statistics.merged(blocks.operation_map, len(blocks.operation_instruction))
+    sites = [places.site(instruction) for instruction in blocks.operation_instruction.tolist()]
+    indirections = IdiomFinder(blocks, forest, instruction_set, merged, sites).find()
+    given_up = []
+    if indirections.loops_given_up:
+        given_up.append(f"{indirections.loops_given_up} loops were too entangled to search for gathers and scatters")
+    return Analysis(
+        blocks=tuple(_block(number, blocks, places, forest) for number in range(blocks.num_blocks)),
+        operations=_operations(blocks, places, merged, sites, indirections),
+        loops=tuple(_loop(number, blocks, places, forest) for number in range(len(forest.loops))),
+        idioms=tuple(indirections.idioms),
+        edges=blocks.edges,
+        operation_map=blocks.operation_map,
+        block_map=blocks.block_map,
+        decoded_share=_decoded_share(blocks),
+        notes=(*places.notes(), *given_up, *_hidden_accesses(blocks)),
+    )
+
+
+class _Places:
+    """Where each instruction and block comes from: module, link-time address, function, file and line."""
+
+    def __init__(self, raw: RawTrace, blocks: BasicBlocks) -> None:
+        self._blocks = blocks
+        self._map = ModuleMap(raw.maps, raw.guest_base)
+        self._symbols: dict[str, Symbols] = {}
+        self.modules: list[str] = []
+        self.offsets: list[int] = []
+        for address in blocks.addresses.tolist():
+            module, offset = self._locate(address)
+            self.modules.append(module)
+            self.offsets.append(offset)
+        starts = blocks.first[:-1].tolist()
+        self.functions = [self._function(self.modules[start], self.offsets[start]) for start in starts]
+        self.paths: list[str] = []
+        self.files = np.full(len(self.offsets), -1, np.int32)
+        self.lines = np.zeros(len(self.offsets), np.int32)
+        self._first_lines: dict[tuple[str, int], tuple[int, int]] = {}
+        self._tables: dict[str, tuple[int, LineTable]] = {}
+        self._find_lines()
+
+    def _locate(self, address: int) -> tuple[str, int]:
+        mapping = self._map.find(address)
+        path, offset = self._map.locate(address)
+        if mapping is None or not path.startswith("/"):
+            return path, offset
+        symbols = self._symbols.get(path)
+        if symbols is None:
+            symbols = self._symbols[path] = Symbols(path)
+        linked = symbols.link_address(offset)
+        return path, offset if linked is None else linked
+
+    def _function(self, module: str, offset: int) -> Function | None:
+        symbols = self._symbols.get(module)
+        return symbols.function(offset) if symbols else None
+
+    def _find_lines(self) -> None:
+        """Look up the lines of all instructions, and of the functions' first ones, module by module."""
+        entries: dict[str, set[int]] = {}
+        for start, function in zip(self._blocks.first[:-1].tolist(), self.functions, strict=True):
+            if function is not None:
+                entries.setdefault(self.modules[start], set()).add(function.start)
+        modules = np.array(self.modules)
+        offsets = np.array(self.offsets, np.uint64)
+        for module, symbols in self._symbols.items():
+            here = np.flatnonzero(modules == module)
+            starts = np.array(sorted(entries.get(module, ())), np.uint64)
+            table = symbols.lines(np.concatenate([offsets[here], starts]))
+            base = len(self.paths)
+            self._tables[module] = (base, table)
+            self.paths.extend(table.paths)
+            files, lines = table.find(offsets[here])
+            self.files[here] = np.where(files >= 0, files + base, -1)
+            self.lines[here] = lines
+            for start in starts.tolist():
+                file, line = table.find_first(start)
+                if file >= 0:
+                    self._first_lines[module, start] = (file + base, line)
+
+    def site(self, instruction: int) -> tuple[str, int]:
+        """File and line of an instruction; empty and 0 if unknown."""
+        file, line = int(self.files[instruction]), int(self.lines[instruction])
+        return (self.paths[file], line) if file >= 0 and line > 0 else ("", 0)
+
+    def function_name(self, block: int) -> str:
+        """Name of a block's function; empty if unknown."""
+        function = self.functions[block]
+        return function.name if function else ""
+
+    def function_numbers(self) -> list[int]:
+        """A number for the function of each block. The part that a compiler moved out of its way has the same."""
+        numbers: dict[tuple[str, str], int] = {}
+        keys = [
+            (self.modules[start], self.function_name(block).removesuffix(".cold"))
+            for block, start in enumerate(self._blocks.first[:-1].tolist())
+        ]
+        return [numbers.setdefault(key, len(numbers)) for key in keys]
+
+    def loop_site(self, header: int, members: Sequence[int]) -> tuple[str, int]:
+        """File and line at which a reader of the source looks for a loop: where its statement begins.
+
+        That is the smallest line among the loop's instructions, in the file of its function and after the function's
+        own line: lines before that belong to functions expanded in line.
+        """
+        start = int(self._blocks.first[header])
+        file, line = int(self.files[start]), int(self.lines[start])
+        table = self._tables.get(self.modules[start])
+        if table is None:
+            return "", 0
+        base, rows = table
+        candidates: set[tuple[int, int]] = set()
+        with_code: set[tuple[int, int]] = set()
+        for block in members:
+            begin, last = self.offsets[int(self._blocks.first[block])], int(self._blocks.first[block + 1]) - 1
+            end = self.offsets[last] + len(self._blocks.codes[last])
+            candidates.update(
+                (number + base, at) for number, at in rows.statements(begin, end, from_code=block == header)
+            )
+            inside = slice(int(self._blocks.first[block]), last + 1)
+            with_code.update(zip(self.files[inside].tolist(), self.lines[inside].tolist(), strict=True))
+        # Statements without code at the header's very start may come before the loop, but not if it has code of them.
+        begin = self.offsets[start]
+        at_start = rows.statements(begin, begin + 1)
+        candidates.update(with_code.intersection((number + base, at) for number, at in at_start))
+        function = self.functions[header]
+        own = self._first_lines.get((self.modules[start], function.start)) if function else None
+        if own is not None:
+            lines = [at for number, at in candidates if number == own[0] and at >= own[1]]
+            if lines:
+                return self.paths[own[0]], min(lines, key=lambda at: (at == own[1], at))
+        lines = [at for number, at in candidates if number == file and at > 0]
+        if file < 0:
+            return "", 0
+        return self.paths[file], min(lines, default=line)
+
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the signature has to know about what was not found."""
+        notes = [note for symbols in self._symbols.values() for note in symbols.notes]
+        if self._map.damaged_lines:
+            notes.append(f"memory map: {self._map.damaged_lines} lines could not be read")
+        if len(notes) > _MAX_NOTES:
+            notes[_MAX_NOTES:] = [f"{len(notes) - _MAX_NOTES} more such notes"]
+        return tuple(notes)
+
+
+def _block(number: int, blocks: BasicBlocks, places: _Places, forest: LoopForest) -> Block:
+    start = int(blocks.first[number])
+    classes = [blocks.classes[instruction] for instruction in blocks.instructions(number)]
+    kinds = Counter((c.kind, c.element_bits, c.lanes) for c in classes)
+    file, line = places.site(start)
+    loop = int(forest.innermost[number])
+    return Block(
+        block_id=number,
+        module=places.modules[start],
+        offset=places.offsets[start],
+        function=places.function_name(number),
+        file=file,
+        line=line,
+        loop_id=loop if loop >= 0 else None,
+        executions=int(blocks.executions[number]),
+        instructions=len(classes),
+        operations=tuple(OperationCount(*kind, count) for kind, count in sorted(kinds.items())),
+    )
+
+
+def _operations(
+    blocks: BasicBlocks,
+    places: _Places,
+    merged: OperationStatistics,
+    sites: Sequence[tuple[str, int]],
+    indirections: Indirections,
+) -> tuple[MemoryOperation, ...]:
+    records = []
+    stores = blocks.operation_is_store.tolist()
+    for operation, instruction in enumerate(blocks.operation_instruction.tolist()):
+        file, line = sites[operation]
+        records.append(
+            MemoryOperation(
+                operation_id=operation,
+                block_id=int(blocks.block_of[instruction]),
+                offset=places.offsets[instruction],
+                file=file,
+                line=line,
+                is_store=stores[operation],
+                size_bytes=int(merged.size_bytes[operation]),
+                executions=int(merged.executions[operation]),
+                total_bytes=int(merged.total_bytes[operation]),
+                first=int(merged.first[operation]),
+                last_exclusive=int(merged.last_exclusive[operation]),
+                repeated=int(merged.repeated[operation]),
+                unit_stride=int(merged.unit_stride[operation]),
+                strided=int(merged.strided[operation]),
+                irregular=int(merged.irregular[operation]),
+                index_operation=indirections.index_operation.get(operation),
+                self_dependent=operation in indirections.self_dependent,
+            )
+        )
+    return tuple(records)
+
+
+def _loop(number: int, blocks: BasicBlocks, places: _Places, forest: LoopForest) -> Loop:
+    loop = forest.loops[number]
+    file, line = places.loop_site(loop.header, sorted(loop.blocks))
+    return Loop(
+        loop_id=number,
+        parent_id=loop.parent,
+        header_block_id=loop.header,
+        module=places.modules[int(blocks.first[loop.header])],
+        function=places.function_name(loop.header),
+        file=file,
+        line=line,
+        depth=loop.depth,
+        entries=loop.entries,
+        iterations=loop.iterations,
+        order=number,
+    )
+
+
+def _hidden_accesses(blocks: BasicBlocks) -> list[str]:
+    """What the engine could not see, as a note."""
+    executions = blocks.executions[blocks.block_of].tolist()
+    hidden = sum(count for count, c in zip(executions, blocks.classes, strict=True) if c.hides_access)
+    what = "instructions that set whole cache lines to zero (DC ZVA), which QEMU does not show as stores"
+    return [f"not among the stores: {hidden} executions of {what}"] if hidden else []
+
+
+def _decoded_share(blocks: BasicBlocks) -> float:
+    """Share of the executed instructions that could be decoded."""
+    executions = blocks.executions[blocks.block_of].tolist()
+    total = sum(executions)
+    unknown = sum(count for count, c in zip(executions, blocks.classes, strict=True) if c.kind is OperationKind.UNKNOWN)
+    return 1.0 - unknown / total if total else 1.0

@@ -1,0 +1,154 @@
+"""Why a program ended as it did, where the engine has a part in it: an instruction it lacks, or what it said itself.
+
+A processor that the engine does not emulate whole ends a program by SIGILL where a real one would have gone on.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import capstone
+import numpy as np
+
+from foretrace.tracer.modules import ModuleMap
+from foretrace.tracer.raw_trace import RawBlock, RawTrace
+from foretrace.tracer.session import Recording
+
+from .isa import Flow, load
+from .line_table import LineTable
+from .symbols import Symbols
+
+_LONGEST_INSTRUCTION_BYTES = (
+    15  # Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, section 2.3.11
+)
+_EVEX_PREFIX = 0x62  # the same, section 2.7: in 64-bit code no other instruction begins so
+_DISASSEMBLERS = {
+    "x86_64": (capstone.CS_ARCH_X86, capstone.CS_MODE_64),
+    "aarch64": (capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN),
+    "riscv64": (capstone.CS_ARCH_RISCV, capstone.CS_MODE_RISCV64 | capstone.CS_MODE_RISCVC),
+}
+_TRAPS = frozenset({"ud0", "ud1", "ud2", "ud2b", "udf", "unimp", "c.unimp"})
+"""Instructions whose purpose is to raise SIGILL."""
+_NOISE = ("uncaught target signal", "**")
+"""In what QEMU says: the program's own signal, which its status tells; the line before a failed assertion."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Instruction:
+    text: str
+    mnemonic: str
+    extension: str  # of the instruction set, if it is one that the engine leaves out
+
+
+def engine_messages(message: bytes) -> tuple[str, ...]:
+    """The lines that an engine wrote itself and that tell more than the program's status does."""
+    lines = (line.strip() for line in message.decode("utf-8", "backslashreplace").splitlines())
+    return tuple(line for line in lines if line and not any(noise in line for noise in _NOISE))
+
+
+def explain(recording: Recording, guest: str, engine: str) -> str:
+    """What the status leaves open, in one line; "" if there is nothing to add."""
+    ending = recording.ending
+    missing = ""
+    if ending.signal_number == signal.SIGILL:
+        missing = _missing_instruction(recording.raw, recording.last_blocks, guest, engine)
+    if missing:
+        return f"the program was killed by SIGILL at {missing}"
+    messages = engine_messages(recording.engine_message) if ending.exit_code != 0 else ()
+    return f"{engine}: {'; '.join(messages)}" if messages else ""
+
+
+def _missing_instruction(raw: RawTrace, last_blocks: Sequence[int], guest: str, engine: str) -> str:
+    """For a program that died of SIGILL: the instruction that the engine lacks, where it is and what to do; or "".
+
+    `last_blocks` are the ids of the blocks that the threads ran last. An instruction that the engine cannot translate
+    ends its block, which otherwise ends where control goes elsewhere.
+    """
+    maps = ModuleMap(raw.maps, raw.guest_base)
+    blocks = {block.block_id: block for block in raw.blocks}
+    for block_id in last_blocks:
+        block = blocks.get(block_id)
+        if block is None or not block.lengths:
+            continue
+        path, offset, instruction = _last_instruction(block, maps, guest)
+        if instruction is not None and instruction.mnemonic not in _TRAPS:
+            return f"{instruction.text} in {_place(path, offset)}: {_advice(instruction, guest, engine)}"
+    return ""
+
+
+def _last_instruction(block: RawBlock, maps: ModuleMap, guest: str) -> tuple[str, int, _Instruction | None]:
+    """Where a block's last instruction comes from and what it is; None if it is one that can end a block."""
+    length = block.lengths[-1]
+    address, recorded = block.address + sum(block.lengths[:-1]), block.code[-length:]
+    path, offset = maps.locate(address)
+    [flow] = [c.flow for c in load(guest).classify(recorded, [length], address)]
+    if flow is not Flow.FALLTHROUGH:
+        return path, offset, None
+    return path, offset, _decode(_whole(path, offset, recorded), address, guest)
+
+
+def _whole(path: str, offset: int, recorded: bytes) -> bytes:
+    """The instruction's bytes. The engine stops reading at the first that it does not know: the file has the rest."""
+    try:
+        with Path(path).open("rb") as file:
+            file.seek(offset)
+            code = file.read(_LONGEST_INSTRUCTION_BYTES)
+    except (OSError, ValueError):
+        return recorded
+    return code if code.startswith(recorded) else recorded
+
+
+def _decode(code: bytes, address: int, guest: str) -> _Instruction:
+    extension = _extension(code, guest)
+    disassembler = capstone.Cs(*_DISASSEMBLERS[guest])
+    for decoded in disassembler.disasm(code, address, 1):
+        return _Instruction(f"{decoded.mnemonic} {decoded.op_str}".strip(), decoded.mnemonic, extension)
+    return _Instruction(f"an instruction that begins with the bytes {code[:6].hex(' ')}", "", extension)
+
+
+def _extension(code: bytes, guest: str) -> str:
+    if guest == "x86_64" and code[0] == _EVEX_PREFIX:
+        return "AVX-512"
+    # Arm Architecture Reference Manual for A-profile architecture (DDI 0487), section C4.1: op0 and op1.
+    word = int.from_bytes(code[:4], "little")
+    group = word >> 25 & 15
+    return "SVE" if guest == "aarch64" and (group == 2 or (group == 0 and word >> 31)) else ""
+
+
+def _place(path: str, offset: int) -> str:
+    """Function, source line and module, as far as they are known."""
+    symbols = Symbols(path) if path.startswith("/") else None
+    address = symbols.link_address(offset) if symbols else None
+    if symbols is None or address is None:
+        return f"{path}+{offset:#x}"
+    function = symbols.function(address)
+    name, start = (function.name, function.start) if function else (f"{address:#x}", address)
+    line = _source_line(symbols.lines(np.array([start, address], np.uint64)), start, address)
+    return f"{name} ({line + ', ' if line else ''}{path})"
+
+
+def _source_line(table: LineTable, start: int, address: int) -> str:
+    """File and line of an instruction of the function at `start`.
+
+    Within what is expanded in line from another file (an intrinsic from its header), the function's own line before it.
+    """
+    files, lines = table.find(np.array([address], np.uint64))
+    file, line = int(files[0]), int(lines[0])
+    own, _ = table.find_first(start)
+    if own not in (-1, file):
+        before = [at for number, at in table.statements(start, address + 1) if number == own and at > 0]
+        file, line = (own, before[-1]) if before else (file, line)
+    return f"{table.paths[file]}:{line}" if file >= 0 and line > 0 else ""
+
+
+def _advice(instruction: _Instruction, guest: str, engine: str) -> str:
+    if instruction.extension == "AVX-512":
+        return f"{engine} has no AVX-512; compile with -mno-avx512f, or for -march=x86-64-v3"
+    if guest == "x86_64":
+        return f"{engine} does not have this instruction; compile for -march=x86-64-v3, which it has whole"
+    if instruction.extension == "SVE":
+        return "SVE and SME are off, as QEMU does not show what they access; compile for -march=armv8.6-a, without them"
+    return f"{engine} does not have this instruction; compile for an older processor"

@@ -1,0 +1,454 @@
+"""The x86-64 instruction set, decoded by capstone.
+
+Classes follow the mnemonic: capstone's own groups do not tell widths or kinds of arithmetic. Full operand detail costs
+some ten times as much as mnemonic and operand text, so only `data_flow` asks for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import capstone
+from capstone import x86
+
+from foretrace.tracer.signature import OperationKind as Kind
+
+from .isa import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass
+
+_POINTER_BYTES = 8
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_PREFIXES = _words("lock rep repe repne repz repnz notrack bnd data16 xacquire xrelease")
+_SIZE_BYTES = {
+    "byte": 1, "word": 2, "dword": 4, "qword": 8, "xword": 10, "tbyte": 10, "xmmword": 16, "ymmword": 32, "zmmword": 64,
+}  # fmt: skip
+_SIZED = re.compile(r"\b([a-z]+) ptr ")
+
+# ---- mnemonics ------------------------------------------------------------------------------------------------------
+
+_INT_ALU = _words(
+    "add sub adc sbb inc dec neg not and or xor shl sal shr sar rol ror rcl rcr shld shrd cmp test bt btc btr bts"
+    " bsf bsr tzcnt lzcnt popcnt andn bextr blsi blsr blsmsk bzhi rorx sarx shlx shrx adcx adox xadd cmpxchg"
+    " cmpxchg8b cmpxchg16b lea bswap cbw cwde cdqe cwd cdq cqo pext pdep crc32 cmpsb cmpsw cmpsd cmpsq scasb scasw"
+    " scasd scasq"
+)
+_INT_MUL = frozenset({"mul", "imul", "mulx"})
+_INT_DIV = frozenset({"div", "idiv"})
+_MOVE = _words(
+    "mov movzx movsx movsxd movabs xchg push pop pushfq popfq movsb movsw movsd movsq stosb stosw stosd stosq"
+    " lodsb lodsw lodsd lodsq movnti movbe leave enter xlatb fld fst fstp fxch fld1 fldz fldpi fldl2e fldl2t"
+    " fldlg2 fldln2"
+)
+_STRING = re.compile(r"(movs|stos|lods|cmps|scas)[bwdq]$")
+_LOOP_BRANCH = frozenset({"loop", "loope", "loopne", "jrcxz", "jecxz"})
+_RETURN = frozenset({"ret", "retf", "retfq", "iret", "iretd", "iretq", "sysret", "sysretq"})
+_SYSCALL = frozenset({"syscall", "sysenter", "int", "int1", "int3", "into"})
+_X87 = (
+    (re.compile(r"f(i?add|i?subr?)p?$"), Kind.FP_ADD),
+    (re.compile(r"fi?mulp?$"), Kind.FP_MUL),
+    (re.compile(r"fi?divr?p?$"), Kind.FP_DIV),
+    (re.compile(r"fsqrt$"), Kind.FP_SQRT),
+    (re.compile(r"f(i?u?comi?p?p?|abs|chs|rndint|sin|cos|sincos|ptan|patan|2xm1|yl2x(p1)?|scale|prem1?|xtract|tst|xam)$"),
+     Kind.FP_OTHER),
+    (re.compile(r"f(ild|istt?p?|ucomp?i?p?|comp?i?p?|bld|bstp|cmov\w+)$"), Kind.FP_OTHER),
+)  # fmt: skip
+# Scalar and packed floating point: SSE, AVX, FMA. The suffix gives element and number of lanes.
+_FP = re.compile(r"v?([a-z0-9]+?)(ss|sd|ps|pd)$")
+_FP_KINDS = (
+    (re.compile(r"(h?add|h?sub|addsub)$"), Kind.FP_ADD),
+    (re.compile(r"mul$"), Kind.FP_MUL),
+    (re.compile(r"fn?m(add|sub|addsub|subadd)(132|213|231)?$"), Kind.FP_FMA),
+    (re.compile(r"div$"), Kind.FP_DIV),
+    (re.compile(r"sqrt$"), Kind.FP_SQRT),
+    (re.compile(r"dp$"), Kind.FP_FMA),
+    (re.compile(r"(mov(a|u|h|l|nt)?|maskmov|gather[dq]|scatter[dq]|broadcast)$"), Kind.MOVE),
+    (re.compile(r"(and|andn|or|xor|min|max|rcp|rsqrt|rcp14|rsqrt14|round|rndscale|unpck[hl]|shuf|blendv?|test|perm(il|2)?"
+                r"|perm[it]2|insert|extract|movmsk|com[i]|ucomi|cmp[a-z_]*|cvt[a-z0-9]+|getexp|getmant|fixupimm|scalef|range"
+                r"|reduce|fpclass|expand|compress)$"), Kind.FP_OTHER),
+)  # fmt: skip
+_FP_ODD = re.compile(r"v?(cvtt?[sp][sd]2(si|dq|pi|usi|udq|qq|uqq)|movlhps|movhlps|mov[sd]l?dup|movddup|movs[hl]dup)$")
+_VECTOR_MOVE = re.compile(
+    r"v?(movd|movq|movdqa|movdqu|lddqu|movntdqa?|movntq|movdq2q|movq2dq|maskmovdqu|maskmovq)$"
+    r"|vmovdq[au](8|16|32|64)$|vp(gather|scatter)[dq][dq]$|vpmaskmov[dq]$|vpbroadcast[bwdq]$"
+    r"|v(extract|insert|broadcast)[fi](128|32x[248]|64x[24])$"
+)
+_VECTOR_INT = re.compile(
+    r"(v?p[a-z0-9]+|v?aes\w+|sha(1|256)\w+|v?mpsadbw|vperm2i128|vperm2f128|valign[dq]|v?gf2p8\w+)$"
+)
+_VECTOR_SUFFIX = {"b": 8, "w": 16, "d": 32, "q": 64}
+_NOT_VECTOR = _words("pause push pop pushfq popfq popcnt pext pdep")
+_GATHER = re.compile(r"vp?(gather|scatter)[dq](ps|pd|d|q)$")
+_MASKED = re.compile(r"vp?maskmov(ps|pd|d|q)$")
+_ELEMENT_BYTES = {"ps": 4, "pd": 8, "d": 4, "q": 8}
+
+_CONDITION = re.compile(r"j(?!mp)[a-z]+$")
+
+
+def _strip(mnemonic: str) -> str:
+    """The mnemonic without prefixes."""
+    while " " in mnemonic:
+        first, _, rest = mnemonic.partition(" ")
+        if first not in _PREFIXES:
+            return first
+        mnemonic = rest
+    return mnemonic
+
+
+def _vector_bits(operands: str) -> int:
+    """Width of the widest vector register or operand named."""
+    if "zmm" in operands:
+        return 512
+    if "ymm" in operands:
+        return 256
+    return 128 if "xmm" in operands else 64
+
+
+def _memory_bytes(operands: str) -> int:
+    """Size of the explicit memory operand, 0 if it is not told."""
+    match = _SIZED.search(operands)
+    return _SIZE_BYTES.get(match[1], 0) if match else 0
+
+
+def _scalar_bits(operands: str) -> int:
+    """Width of an integer instruction: that of its first operand."""
+    first = operands.partition(",")[0]
+    if first in _REGISTER_BITS:
+        return _REGISTER_BITS[first]
+    return 8 * _memory_bytes(operands) or 64
+
+
+@cache
+def _class_of(mnemonic: str, has_vector: bool) -> tuple[Kind, int, bool]:
+    """Kind, element bits (0: those of the operands) and whether there is more than one lane."""
+    scalar_fp = _FP.match(mnemonic) if has_vector else None
+    if scalar_fp:
+        bits = 32 if scalar_fp[2][1] == "s" else 64
+        for pattern, kind in _FP_KINDS:
+            if pattern.match(scalar_fp[1]):
+                return kind, bits, scalar_fp[2][0] == "p"
+    if _FP_ODD.match(mnemonic):
+        is_move = "mov" in mnemonic
+        return (
+            Kind.MOVE if is_move and "dup" in mnemonic else Kind.FP_OTHER,
+            32 if "ps" in mnemonic else 64,
+            "p" in mnemonic,
+        )
+    if _VECTOR_MOVE.match(mnemonic):
+        if mnemonic.endswith(("movd", "movq")):
+            return Kind.MOVE, 32 if mnemonic.endswith("d") else 64, False
+        gather = re.search(r"(gather|scatter|maskmov|broadcast)[dq]?([bwdq])$", mnemonic)
+        return Kind.MOVE, _VECTOR_SUFFIX[gather[2]] if gather else 64, True
+    if mnemonic in _INT_ALU or mnemonic.startswith(("set", "cmov")):
+        return Kind.INT_ALU, 0, False
+    if mnemonic in _INT_MUL:
+        return Kind.INT_MUL, 0, False
+    if mnemonic in _INT_DIV:
+        return Kind.INT_DIV, 0, False
+    for pattern, kind in _X87:
+        if pattern.match(mnemonic):
+            return kind, 80, False
+    if mnemonic in _MOVE:
+        return Kind.MOVE, 80 if mnemonic.startswith("f") else 0, False
+    if mnemonic not in _NOT_VECTOR and not mnemonic.startswith("prefetch") and _VECTOR_INT.match(mnemonic):
+        return Kind.VECTOR_INT, _VECTOR_SUFFIX.get(mnemonic[-1], 64), True
+    if has_vector and mnemonic.startswith(("v", "kmov")):
+        return Kind.MOVE if mnemonic.startswith("kmov") else Kind.FP_OTHER, 64, True
+    return Kind.OTHER, 0, False
+
+
+def _classify(mnemonic: str, operands: str) -> InstructionClass:
+    """Class of an instruction from its text (Intel syntax)."""
+    mnemonic = _strip(mnemonic)
+    if mnemonic == "jmp":
+        return _JUMP if operands[:1].isdigit() else _INDIRECT_JUMP
+    if _CONDITION.match(mnemonic) or mnemonic in _LOOP_BRANCH:
+        return _BRANCH
+    if mnemonic == "call":
+        return _CALL
+    if mnemonic in _RETURN:
+        return _RETURNS
+    if mnemonic in _SYSCALL:
+        return _CALLS_SYSTEM
+    has_vector = "mm" in operands and bool(re.search(r"\b[xyz]?mm\d", operands))
+    kind, bits, is_packed = _class_of(mnemonic, has_vector)
+    if is_packed:
+        lanes = max(1, _vector_bits(operands) // bits)
+    else:
+        lanes = 1
+        if bits == 0 and kind is not Kind.OTHER:
+            bits = _scalar_bits(operands)
+    return _shared(kind, bits, lanes)
+
+
+@cache
+def _shared(kind: Kind, bits: int, lanes: int) -> InstructionClass:
+    return InstructionClass(kind, bits, lanes)
+
+
+_JUMP = InstructionClass(Kind.BRANCH, flow=Flow.JUMP)
+_INDIRECT_JUMP = InstructionClass(Kind.BRANCH, flow=Flow.INDIRECT_JUMP)
+_BRANCH = InstructionClass(Kind.BRANCH, flow=Flow.BRANCH)
+_CALL = InstructionClass(Kind.CALL, flow=Flow.CALL)
+_RETURNS = InstructionClass(Kind.RETURN, flow=Flow.RETURN)
+_CALLS_SYSTEM = InstructionClass(Kind.OTHER, flow=Flow.SYSCALL)
+
+# ---- registers ------------------------------------------------------------------------------------------------------
+
+
+def _register_names() -> tuple[dict[str, str], dict[str, int]]:
+    """Name -> name of the register it is part of; name -> width in bits."""
+    parents: dict[str, str] = {}
+    bits: dict[str, int] = {}
+
+    def add(parent: str, names: dict[str, int]) -> None:
+        for name, width in names.items():
+            parents[name] = parent
+            bits[name] = width
+
+    for letter in "abcd":
+        add(f"r{letter}x", {f"r{letter}x": 64, f"e{letter}x": 32, f"{letter}x": 16, f"{letter}l": 8, f"{letter}h": 8})
+    for name in ("si", "di", "bp", "sp"):
+        add(f"r{name}", {f"r{name}": 64, f"e{name}": 32, name: 16, f"{name}l": 8})
+    for number in range(8, 16):
+        add(f"r{number}", {f"r{number}": 64, f"r{number}d": 32, f"r{number}w": 16, f"r{number}b": 8})
+    for number in range(32):
+        add(f"xmm{number}", {f"xmm{number}": 128, f"ymm{number}": 256, f"zmm{number}": 512})
+    for number in range(8):
+        add(f"mm{number}", {f"mm{number}": 64})
+        add(f"k{number}", {f"k{number}": 64})
+        add("st", {f"st({number})": 80})
+    add("st", {"st": 80})
+    add("fs", {"fs": 64})
+    add("gs", {"gs": 64})
+    return parents, bits
+
+
+_PARENT, _REGISTER_BITS = _register_names()
+_CLEARED_BY_ITSELF = _words(
+    "xor sub pxor vpxor vpxord vpxorq xorps xorpd vxorps vxorpd psubb psubw psubd psubq vpsubb vpsubw vpsubd vpsubq"
+)
+_PLAIN_MOVE = _words(
+    "mov movabs movd movq vmovd vmovq movaps movups movapd movupd movdqa movdqu vmovaps vmovups vmovapd vmovupd"
+    " vmovdqa vmovdqu movnti movntdq movntps movntpd lddqu vlddqu"
+)
+_KEEPS_OLD = re.compile(r"cmov\w+|movhp[sd]|movlp[sd]|mov[hl][lh]ps|pinsr[bwdq]|insertps|mov(ss|sd)")
+_VARIES = re.compile(
+    r"set\w+|cmov\w+|adc|sbb|rc[lr]|adcx|adox|fcmov\w+|lahf|cmpxchg\w*|rdtscp?|cpuid|xgetbv|syscall|in|rdrand|rdseed"
+)
+_NO_ACCESS = re.compile(r"nop|prefetch\w*|lea|clflush(opt)?|clwb|cldemote")
+
+
+class X8664:
+    """x86-64, as Linux programs use it (System V AMD64 ABI)."""
+
+    stack_pointer = "rsp"
+    # System V AMD64 ABI, section 3.2.1: all but rbx, rbp, rsp and r12 to r15.
+    call_clobbered = frozenset(set(_PARENT.values()) - {"rbx", "rbp", "rsp", "r12", "r13", "r14", "r15", "fs", "gs"})
+
+    def __init__(self) -> None:
+        """Open two decoders: a light one, and one with operand detail."""
+        self._light = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+        self._detailed = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+        self._detailed.detail = True
+        self._names: dict[int, str] = {}
+
+    def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
+        """Size of each load (or store) that the instruction makes, in bytes; 0 if unknown or not fixed."""
+        text = next(self._light.disasm_lite(code, address), None)
+        if text is None:
+            return 0
+        mnemonic, operands = _strip(text[2]), text[3]
+        if is_store and mnemonic in ("push", "call", "pushfq", "enter"):
+            return 2 if _REGISTER_BITS.get(operands) == 16 else _POINTER_BYTES
+        if not is_store and (mnemonic in ("pop", "leave", "popfq") or mnemonic in _RETURN):
+            return 2 if _REGISTER_BITS.get(operands) == 16 else _POINTER_BYTES
+        elements = _GATHER.match(mnemonic) or _MASKED.match(mnemonic)
+        if elements:
+            return _ELEMENT_BYTES[elements[elements.lastindex or 1]]
+        return _memory_bytes(operands)
+
+    def classify(self, code: bytes, lengths: Sequence[int], address: int) -> list[InstructionClass]:
+        """Class of each of the instructions that `code` holds one after the other, from `address`."""
+        classes = []
+        start = 0
+        decoded: Iterator[tuple[int, int, str, str]] = iter(self._light.disasm_lite(code, address))
+        for length in lengths:
+            text = next(decoded, None)
+            if text is not None and text[0] == address + start and text[1] == length:
+                classes.append(_classify(text[2], text[3]))
+                start += length
+                continue
+            classes.append(UNKNOWN_INSTRUCTION)
+            start += length
+            decoded = iter(self._light.disasm_lite(code[start:], address + start))
+        return classes
+
+    def data_flow(self, code: bytes, address: int, loads: bool, stores: bool) -> DataFlow:
+        """Data flow of one instruction that was seen to load and to store, or not to."""
+        instruction = next(self._detailed.disasm(code, address, 1), None)
+        if instruction is None:
+            return DataFlow()
+        mnemonic = _strip(instruction.mnemonic)
+        if mnemonic in ("push", "pop", "call", "pushfq", "popfq"):
+            return self._stack(instruction, mnemonic)
+        if _STRING.match(mnemonic) and all(op.type != x86.X86_OP_REG or op.size <= 8 for op in instruction.operands):
+            return self._string(instruction, mnemonic)
+        return self._ordinary(instruction, mnemonic, loads, stores)
+
+    # ---- the three forms of data flow -------------------------------------------------------------------------------
+
+    def _ordinary(self, instruction: capstone.CsInsn, mnemonic: str, loads: bool, stores: bool) -> DataFlow:
+        reads, writes, memory = self._operands(instruction, mnemonic)
+        operands = instruction.operands
+        total: AddressSum | None = None
+        copies = False
+        first_is_wide = bool(operands) and operands[0].type == x86.X86_OP_REG and operands[0].size >= 4
+        registers = [op.reg for op in operands if op.type == x86.X86_OP_REG]
+        if mnemonic in _CLEARED_BY_ITSELF and len(registers) == len(operands) and len(set(registers[-2:])) == 1:
+            total, reads = AddressSum(), ()
+        elif mnemonic == "lea" and memory:
+            total, reads = memory[0], ()
+        elif mnemonic in _PLAIN_MOVE and len(operands) == 2 and (first_is_wide or operands[0].type == x86.X86_OP_MEM):
+            source = operands[1]
+            copies = source.type == x86.X86_OP_MEM
+            if source.type == x86.X86_OP_REG:
+                total = AddressSum(((self._register(source.reg), 1),))
+            elif source.type == x86.X86_OP_IMM:
+                total = AddressSum((), source.imm)
+        elif first_is_wide and not memory:
+            total = self._sum(mnemonic, operands)
+        if _NO_ACCESS.fullmatch(mnemonic):
+            memory = ()
+        return DataFlow(
+            loads=memory if loads else (),
+            stores=memory if stores else (),
+            reads=reads,
+            writes=writes,
+            sum=total,
+            copies=copies,
+            adds=mnemonic == "add",
+            varies=_VARIES.fullmatch(mnemonic) is not None or bool(writes and not (reads or memory or total)),
+            target=reads if mnemonic == "jmp" else (),
+            loads_target=mnemonic == "jmp",
+            is_gather=bool(_GATHER.match(mnemonic)),
+        )
+
+    def _stack(self, instruction: capstone.CsInsn, mnemonic: str) -> DataFlow:
+        """Push, pop and call. A call is seen from the caller: it leaves the stack pointer as it was."""
+        reads, writes, memory = self._operands(instruction, mnemonic)
+        reads = tuple(name for name in reads if name != "rsp")
+        writes = tuple(name for name in writes if name != "rsp")
+        size_bytes = instruction.operands[0].size if instruction.operands else _POINTER_BYTES
+        value = AddressSum(((reads[0], 1),)) if reads else None
+        if mnemonic.startswith("pop"):
+            top = AddressSum((("rsp", 1),))
+            return DataFlow(loads=(top,), stores=memory, writes=writes, copies=True, stack_bytes=size_bytes)
+        if mnemonic == "call":
+            below = AddressSum((("rsp", 1),), -_POINTER_BYTES)
+            return DataFlow(loads=memory, stores=(below,), sum=AddressSum(), target=reads, loads_target=True)
+        below = AddressSum((("rsp", 1),), -size_bytes)
+        return DataFlow(memory, (below,), reads, (), value, copies=bool(memory), stack_bytes=-size_bytes)
+
+    def _string(self, instruction: capstone.CsInsn, mnemonic: str) -> DataFlow:
+        """String instructions step rsi, rdi and, with a repeat prefix, rcx."""
+        source, destination = AddressSum((("rsi", 1),)), AddressSum((("rdi", 1),))
+        steps = tuple(
+            self._register(reg) for reg in instruction.regs_write if self._register(reg) in ("rsi", "rdi", "rcx")
+        )
+        match mnemonic[:4]:
+            case "movs":
+                return DataFlow((source,), (destination,), copies=True, steps=steps)
+            case "stos":
+                return DataFlow((), (destination,), ("rax",), sum=AddressSum((("rax", 1),)), steps=steps)
+            case "lods":
+                return DataFlow((source,), writes=("rax",), steps=steps)
+            case "cmps":
+                return DataFlow((source, destination), steps=steps)
+        return DataFlow((destination,), steps=steps)
+
+    def _sum(self, mnemonic: str, operands: list[x86.X86Op]) -> AddressSum | None:
+        """What an integer instruction on registers computes, if that is a sum."""
+        first = self._register(operands[0].reg)
+        if mnemonic in ("inc", "dec"):
+            return AddressSum(((first, 1),), 1 if mnemonic == "inc" else -1)
+        if len(operands) != 2 or mnemonic not in ("add", "sub", "shl", "sal"):
+            return None
+        second = operands[1]
+        if second.type == x86.X86_OP_REG and mnemonic == "add":
+            return AddressSum(((first, 1), (self._register(second.reg), 1)))
+        if second.type != x86.X86_OP_IMM:
+            return None
+        if mnemonic in ("shl", "sal"):
+            return AddressSum(((first, 1 << (second.imm & 63)),))
+        return AddressSum(((first, 1),), second.imm if mnemonic == "add" else -second.imm)
+
+    # ---- operands ---------------------------------------------------------------------------------------------------
+
+    def _register(self, number: int) -> str:
+        """The widest register that this one is part of; empty for flags, the instruction pointer and the like."""
+        name = self._names.get(number)
+        if name is None:
+            name = _PARENT.get(self._detailed.reg_name(number) or "", "")
+            self._names[number] = name
+        return name
+
+    def _operands(
+        self, instruction: capstone.CsInsn, mnemonic: str
+    ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[AddressSum, ...]]:
+        """Registers read (addresses left out), registers written, memory operands.
+
+        A write to the low 8 or 16 bits counts as one to the whole register: compilers do not use what is above it.
+        Where capstone does not say what an operand is for, the first is taken as written and all as read.
+        """
+        reads: dict[str, None] = {}
+        writes: dict[str, None] = {}
+        memory = []
+        for position, operand in enumerate(instruction.operands):
+            if operand.type == x86.X86_OP_MEM:
+                memory.append(self._address(instruction, operand.mem))
+                continue
+            name = self._register(operand.reg) if operand.type == x86.X86_OP_REG else ""
+            if not name:
+                continue
+            known = operand.access != 0
+            is_written = bool(operand.access & capstone.CS_AC_WRITE) if known else position == 0
+            if is_written:
+                writes[name] = None
+            if not known or operand.access & capstone.CS_AC_READ:
+                reads[name] = None
+        for number in instruction.regs_read:
+            reads[self._register(number)] = None
+        for number in instruction.regs_write:
+            writes[self._register(number)] = None
+        if _KEEPS_OLD.fullmatch(mnemonic) and not (mnemonic in ("movss", "movsd") and memory):
+            reads.update(writes)
+        if (
+            mnemonic.startswith("f")
+            and _PARENT.get(mnemonic) is None
+            and not mnemonic.startswith(("fxsave", "fxrstor"))
+        ):
+            reads["st"] = None
+            if not memory or mnemonic.startswith(("fld", "fild")):
+                writes["st"] = None
+        if mnemonic == "syscall":  # System V AMD64 ABI, section A.2.1
+            writes.update({"rax": None, "rcx": None, "r11": None})
+        reads.pop("", None)
+        writes.pop("", None)
+        return tuple(reads), tuple(writes), tuple(memory)
+
+    def _address(self, instruction: capstone.CsInsn, memory: x86.X86OpMem) -> AddressSum:
+        registers: list[tuple[str, int]] = []
+        displacement = memory.disp
+        if memory.base == x86.X86_REG_RIP:
+            displacement += instruction.address + instruction.size
+        for register, scale in ((memory.base, 1), (memory.index, memory.scale), (memory.segment, 1)):
+            name = self._register(register) if register else ""
+            if name:
+                registers.append((name, scale))
+        return AddressSum(tuple(registers), displacement)

@@ -1,0 +1,182 @@
+/* The agent's extension module: attaches the stream and runs the program as the interpreter itself would.
+ *
+ * The program's first frame must have nothing of ours above it: the thread's chain of frames is cut, and the bootstrap
+ * never runs again. Everything else is done by the functions that the interpreter's own main program calls
+ * (Modules/main.c: pymain_run_file, pymain_run_module, Py_RunMain).
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "blocks.h"
+#include "frames.h"
+#include "markers.h"
+#include "numpy.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void finish(void)
+{
+    ft_writer_finish();
+}
+
+/* Extension modules that were there before us. */
+static void look_at_loaded_modules(void)
+{
+    PyObject *modules = PySequence_List(PyImport_GetModuleDict());
+    for (Py_ssize_t i = 0; modules && i < PyList_GET_SIZE(modules); i++) {
+        PyObject *module = PyDict_GetItemWithError(PyImport_GetModuleDict(), PyList_GET_ITEM(modules, i));
+        if (module)
+            agent_module_loaded(module);
+    }
+    Py_XDECREF(modules);
+    PyErr_Clear();
+}
+
+/* attach(fd, core): finds the stream behind fd, and prepares tracing by the core of that name. */
+static PyObject *attach(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    int fd;
+    const char *name;
+    if (!PyArg_ParseTuple(args, "is", &fd, &name))
+        return NULL;
+    const struct agent_core *core = strcmp(name, "settrace") == 0 ? &agent_settrace_core : &agent_markers_core;
+    if (!ft_writer_attach(fd)) {
+        PyErr_Format(PyExc_OSError, "file descriptor %d is no address stream of this version", fd);
+        return NULL;
+    }
+    ft_writer_lend_chunks();
+    if (atexit(finish) != 0 || !agent_blocks_init(core) || !agent_hooks_init())
+        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    look_at_loaded_modules();
+    Py_RETURN_NONE;
+}
+
+/* importable(path): whether it is a directory or an archive, which the interpreter runs as a package. */
+static PyObject *importable(PyObject *Py_UNUSED(module), PyObject *path)
+{
+    PyObject *importer = PyImport_GetImporter(path);
+    if (!importer)
+        return NULL;
+    bool found = importer != Py_None;
+    Py_DECREF(importer);
+    return PyBool_FromLong(found);
+}
+
+/* What a fresh interpreter has as __main__ (Python/pylifecycle.c: add_main_module). */
+static bool fresh_main_module(void)
+{
+    PyObject *module = PyModule_New("__main__");
+    PyObject *builtins = PyImport_ImportModule("builtins");
+    PyObject *importlib = PyImport_ImportModule("_frozen_importlib");
+    PyObject *loader = importlib ? PyObject_GetAttrString(importlib, "BuiltinImporter") : NULL;
+    PyObject *annotations = PyDict_New();
+    bool made = module && builtins && loader && annotations &&
+                PyObject_SetAttrString(module, "__annotations__", annotations) == 0 &&
+                PyObject_SetAttrString(module, "__builtins__", builtins) == 0 &&
+                PyObject_SetAttrString(module, "__loader__", loader) == 0 &&
+                PyDict_SetItemString(PyImport_GetModuleDict(), "__main__", module) == 0;
+    Py_XDECREF(module);
+    Py_XDECREF(builtins);
+    Py_XDECREF(importlib);
+    Py_XDECREF(loader);
+    Py_XDECREF(annotations);
+    return made;
+}
+
+/* How a program ended that has not exited by itself. */
+enum ending { ENDED, FAILED, INTERRUPTED };
+
+/* Reports the exception that ended the program; for SystemExit, exits. */
+static enum ending report_exception(void)
+{
+    bool interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
+    PyErr_Print();
+    return interrupted ? INTERRUPTED : FAILED;
+}
+
+/* The ending of a script whose exception, if any, has been reported. */
+static enum ending script_ending(int status)
+{
+    if (status == 0)
+        return ENDED;
+    return PySys_GetObject("last_type") == PyExc_KeyboardInterrupt ? INTERRUPTED : FAILED;
+}
+
+static enum ending run_file(PyObject *name)
+{
+    PyObject *path;
+    int status;
+    if (markers_in_use && exec_script(name, &status))
+        return script_ending(status);
+    if (!PyUnicode_FSConverter(name, &path))
+        return report_exception();
+    FILE *file = fopen(PyBytes_AS_STRING(path), "rbe");
+    if (!file)
+        PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, name);
+    PyCompilerFlags flags = {.cf_flags = 0, .cf_feature_version = PY_MINOR_VERSION};
+    status = file ? PyRun_AnyFileExFlags(file, PyBytes_AS_STRING(path), 1, &flags) : 0;
+    Py_DECREF(path);
+    if (!file)
+        return report_exception();
+    return script_ending(status);
+}
+
+static enum ending run_module(PyObject *name, PyObject *set_argv0)
+{
+    PyObject *runpy = PyImport_ImportModule("runpy");
+    PyObject *function = runpy ? PyObject_GetAttrString(runpy, "_run_module_as_main") : NULL;
+    PyObject *result = function ? PyObject_CallFunctionObjArgs(function, name, set_argv0, NULL) : NULL;
+    Py_XDECREF(runpy);
+    Py_XDECREF(function);
+    if (!result)
+        return report_exception();
+    Py_DECREF(result);
+    return ENDED;
+}
+
+/* What the interpreter does after an interrupt that nobody caught: it dies of the signal. */
+static void die_of_interrupt(void)
+{
+    Py_FinalizeEx();
+    ft_writer_finish();
+    signal(SIGINT, SIG_DFL);
+    kill(getpid(), SIGINT);
+    exit(128 + SIGINT);
+}
+
+/* run(name, is_module, set_argv0): does not return. */
+static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *name, *set_argv0;
+    int is_module;
+    if (!PyArg_ParseTuple(args, "UpO!", &name, &is_module, &PyBool_Type, &set_argv0) || !fresh_main_module())
+        return NULL;
+    AGENT_CURRENT_FRAME(PyThreadState_Get()) = NULL;
+    agent_trace_thread();
+    enum ending ending = is_module ? run_module(name, set_argv0) : run_file(name);
+    if (ending == INTERRUPTED)
+        die_of_interrupt();
+    Py_Exit(ending == FAILED);
+}
+
+static PyMethodDef methods[] = {
+    {"attach", attach, METH_VARARGS, "attach(fd, core): write to the stream behind fd"},
+    {"importable", importable, METH_O, "importable(path) -> whether it is a directory or an archive"},
+    {"run", run, METH_VARARGS, "run(name, is_module, set_argv0): run the program and exit as it does"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {{0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "_agent", .m_methods = methods, .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__agent(void)
+{
+    return PyModuleDef_Init(&definition);
+}

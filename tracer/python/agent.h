@@ -1,0 +1,196 @@
+/* The Python agent: what lives inside a traced Python program, and how its parts meet.
+ *
+ *   _agent.c          the extension module: attaches the stream, runs the program as Python itself would
+ *   pyagent_blocks.c    which block of bytecode runs (a C trace function), threads
+ *   pyagent_hooks.c     replaces entries of method tables; sees extension modules being loaded
+ *   pyagent_numpy.c     NumPy's type slots, ufuncs and method tables
+ *   pyagent_flat.c      array.flat, and arrays of one element taken as numbers
+ *   pyagent_key.c       parsed keys of subscripts
+ *   pyagent_index.c     what a subscript, take, put or add.at touches
+ *   pyagent_ufunc.c     what a ufunc touches, called, reduced or accumulated
+ *   pyagent_search.c    what binary searches touch
+ *   pyagent_templates.c what copies, products and searches touch
+ *   pyagent_sparse.c    what SciPy's sparse matrix products touch
+ *   pyagent_conversions.c what its conversions and other products touch
+ *   pyagent_cython.c    calls of Cython functions with arrays, which are counted as unseen
+ *   pyagent_other.c     calls of other compiled functions with arrays, which are counted as unseen
+ *   pyagent_unseen.c    counts of calls that are not seen (without Python.h)
+ *   pyagent_record.c    bulk records: ordering, coalescing, splitting (without Python.h)
+ *
+ * Everything here runs with the GIL held, which is the only lock. Of the program's objects the agent holds the frames that
+ * run and the functions it has hooked. It never raises, and changes no result.
+ */
+#ifndef FORETRACE_PYAGENT_H
+#define FORETRACE_PYAGENT_H
+
+#include "tracer/writer.h"
+
+#define AGENT_MAX_DIMS 16 /* of an array operation before coalescing */
+
+/* A Python frame that runs, innermost last. */
+struct agent_frame {
+    void *frame;         /* a PyFrameObject, with a reference */
+    void *charged_frame; /* the frame that array operations are charged to while this is innermost */
+    uint32_t block;      /* the block it is in */
+    uint32_t charged;    /* and the block in it */
+};
+
+/* A place in the program's code with a subscript. The markers core keeps one for each; its operation is remembered. */
+struct agent_site {
+    uint32_t offset_bytes; /* in its code */
+    uint32_t operation;    /* id of the last access's operation; 0: none yet. What that was: */
+    uint32_t block;
+    const char *name;
+    int64_t size_bytes;
+    bool indexed;
+};
+
+struct agent_thread {
+    struct ft_cursor *cursor; /* NULL until the thread's first word */
+    uint32_t charged;         /* the block that array operations are charged to; 0: not known */
+    void *charged_frame;      /* and its frame, which is on the stack */
+    const void *hook_frame;   /* the frame that called the hooked function which runs; NULL: none runs */
+    struct agent_frame *frames;
+    uint32_t n_frames, frames_capacity;
+    const void *subscripted;  /* a container whose subscript is about to be called, by bytecode */
+    struct agent_site *site;  /* at this place, */
+    uint32_t site_block;      /* in this block */
+    bool unseen, wrote;       /* of the call that is being recorded: it is not seen; some of it is in the stream */
+};
+
+extern _Thread_local struct agent_thread agent_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Gives the thread its cursor. NULL when out of memory. */
+struct ft_cursor *agent_open_cursor(void);
+
+static inline struct ft_cursor *agent_cursor(void)
+{
+    return agent_thread.cursor ? agent_thread.cursor : agent_open_cursor();
+}
+
+/* The block that this thread's array operations are charged to, 0 if there is none: the one that runs, or, where that is
+ * NumPy's or SciPy's own Python code, the innermost one of whoever called it. */
+uint32_t agent_charged_block(void);
+
+/* Where in that block's code its frame stands: a byte offset, 0 if it is not known. */
+uint32_t agent_charged_site(void);
+
+/* The interpreter's innermost frame, to be compared only. */
+const void *agent_current_frame(void);
+
+/* Between these two a hooked function's original runs. What it calls of hooked functions itself is part of it, and
+ * agent_hook_end is false for those; what it calls by way of Python code is not. */
+static inline const void *agent_hook_begin(void)
+{
+    const void *outer = agent_thread.hook_frame;
+    agent_thread.hook_frame = agent_current_frame();
+    return outer;
+}
+
+static inline bool agent_hook_end(const void *outer)
+{
+    bool outermost = agent_thread.hook_frame != outer;
+    agent_thread.hook_frame = outer;
+    return outermost;
+}
+
+static inline bool agent_hook_running(void)
+{
+    return agent_thread.hook_frame && agent_thread.hook_frame == agent_current_frame();
+}
+
+/* ---- what is not seen (pyagent_unseen.c) ------------------------------------------------------------------------ */
+
+/* Says, while a call is recorded, that its accesses are not in the stream, or there as one pass over its arrays. */
+static inline void agent_unseen(void)
+{
+    agent_thread.unseen = true;
+}
+
+/* Brackets the recording of a call. After it, tells whether agent_unseen was called. */
+static inline void agent_record_begin(void)
+{
+    agent_thread.unseen = agent_thread.wrote = false;
+}
+
+/* Counts a call that was not seen; `bytes` are those of one pass over its arrays, `one_pass` says that they are in the
+ * stream. `name` is told apart by address. */
+void agent_count_unseen(const char *name, uint64_t bytes, bool one_pass);
+
+/* ---- bulk records (pyagent_record.c) ---------------------------------------------------------------------------- */
+
+struct agent_operand {
+    uint64_t base;
+    int64_t stride[AGENT_MAX_DIMS];
+    uint16_t size_bytes;
+    bool store, indexed, is_index; /* as in struct ft_operand */
+};
+
+/* One array operation: see "A bulk record" in stream.h. `name` is told apart by address. Dimensions count from the
+ * outermost. `continued` marks a further record of an operation already begun. */
+struct agent_bulk {
+    const char *name;
+    uint32_t flops, int_ops; /* per point */
+    uint32_t n_dims, n_operands;
+    bool continued;
+    int64_t extent[AGENT_MAX_DIMS];
+    struct agent_operand operand[FT_MAX_OPERANDS];
+};
+
+/* Where indexed operands find their index: `next` writes the byte offsets of the next `count` points. */
+struct agent_index {
+    void (*next)(struct agent_index *index, int64_t *offsets, int64_t count);
+};
+
+/* Starts a bulk over `n_dims` dimensions of the given extents; 0 dimensions are one point. */
+void agent_bulk_begin(struct agent_bulk *bulk, const char *name, uint32_t n_dims, const int64_t *extents);
+
+/* Adds an operand with a stride for each dimension. */
+struct agent_operand *agent_bulk_add(struct agent_bulk *bulk, const void *base, const int64_t *strides,
+                                     int64_t size_bytes, bool store);
+
+/* Adds an operand whose offsets come from the index. */
+void agent_bulk_add_indexed(struct agent_bulk *bulk, const void *base, int64_t size_bytes, bool store);
+
+/* Orders dimensions as NumPy's iterator does: largest strides outermost, none negative. Not for indexed bulks. */
+void agent_bulk_order(struct agent_bulk *bulk);
+
+/* Drops dimensions of extent 1 and joins neighbours that are one run for every operand. Writing does it too. */
+void agent_bulk_coalesce(struct agent_bulk *bulk);
+
+/* Writes the bulk, in as many records as it takes. `index` may be NULL if no operand is indexed. */
+void agent_bulk_write(struct agent_bulk *bulk, struct agent_index *index);
+
+/* The id of an operation that makes single accesses in the block `block`, at byte `site` of its code; 0 if there is no
+ * room. `indexed` as below. */
+uint32_t agent_element_operation(const char *name, uint32_t block, uint32_t site, int64_t size_bytes, bool store,
+                                 bool indexed);
+
+/* The same, of a place that remembers it. */
+static inline uint32_t agent_site_operation(struct agent_site *site, const char *name, uint32_t block,
+                                            int64_t size_bytes, bool store, bool indexed)
+{
+    if (__builtin_expect(site->operation && site->block == block && site->name == name &&
+                             site->size_bytes == size_bytes && site->indexed == indexed, 1))
+        return site->operation;
+    uint32_t id = agent_element_operation(name, block, site->offset_bytes, size_bytes, store, indexed);
+    *site = (struct agent_site){site->offset_bytes, id, block, name, size_bytes, indexed};
+    return id;
+}
+
+/* One access by the operation `id`. */
+static inline void agent_write_element(uint32_t id, const void *address)
+{
+    struct ft_cursor *cursor = agent_cursor();
+    if (!cursor)
+        return;
+    ft_write_begin(cursor, 2);
+    cursor->next[0] = (uint64_t)FT_TAG_ELEMENT << FT_TAG_SHIFT | id;
+    cursor->next[1] = (uintptr_t)address;
+    cursor->next += 2;
+}
+
+/* One access, as an operation of its own, of the block it is charged to. `indexed`: at an index that the program loaded from an array. */
+void agent_write_access(const char *name, const void *base, int64_t offset, int64_t size_bytes, bool store, bool indexed);
+
+#endif

@@ -1,0 +1,352 @@
+"""From what the Python agent reported of a run to the typed records of its signature.
+
+A block of Python is a run of bytecode that belongs to one line. The agent reports two more kinds: the entry of a
+function, which runs at each call, and the resumption of a block after a call it made (without instructions), which here
+becomes the block itself again.
+
+An array operation is a loop of its own kind, in the loop of the line that ran it. Its blocks run once for each point of
+its iteration space; `module` names the operation ("numpy.add"). What reads or writes a single element (`a[i]`) is no
+loop but an access of the line's own block; where its index came out of an array, it is a gather or scatter of the loop
+around the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.cache_sim.results import OperationStatistics
+from foretrace.tracer.analysis import Analysis
+from foretrace.tracer.loops import LoopForest, nest_loops
+from foretrace.tracer.raw_trace import RawArrayOperation, RawPythonBlock, RawTrace
+from foretrace.tracer.signature import Block, Idiom, IdiomKind, Loop, MemoryOperation, OperationCount, OperationKind
+
+_ELEMENT_METHODS = ("__getitem__", "__setitem__", "item")
+"""What reads or writes a single element, of whatever type; with one point each time it runs."""
+
+_FLOP_KINDS = {
+    "multiply": OperationKind.FP_MUL,
+    "square": OperationKind.FP_MUL,
+    "divide": OperationKind.FP_DIV,
+    "reciprocal": OperationKind.FP_DIV,
+    "floor_divide": OperationKind.FP_DIV,
+    "remainder": OperationKind.FP_DIV,
+    "fmod": OperationKind.FP_DIV,
+    "sqrt": OperationKind.FP_SQRT,
+}
+"""By the ufunc's name; all others add."""
+
+_PRODUCTS = frozenset(
+    {"dot", "inner", "vdot", "matmul", "matvec", "vecmat", "vecdot", "csr_matvec", "csr_matvecs", "csc_matvec",
+     "csc_matvecs"}
+)  # fmt: skip
+"""Their flops come in pairs, a multiplication and an addition to the sum."""
+
+
+def analyse(raw: RawTrace, statistics: OperationStatistics) -> Analysis:
+    """Relate what ran to functions, lines, loops and idioms.
+
+    `statistics` are those of the raw operations; each becomes one operation of the result.
+    """
+    code = _Code(raw)
+    arrays = _Arrays(raw, code, statistics)
+    return Analysis(
+        blocks=(*code.blocks(), *arrays.blocks()),
+        operations=tuple(_operation(number, raw, arrays, statistics) for number in range(len(raw.operation_array))),
+        loops=_in_order(code, arrays),
+        idioms=tuple(arrays.idioms),
+        edges=code.edges,
+        operation_map=np.arange(len(raw.operation_array), dtype=np.int64),
+        notes=_notes(raw),
+    )
+
+
+class _Code:
+    """The blocks of bytecode, numbered from 0, and the loops they form."""
+
+    def __init__(self, raw: RawTrace) -> None:
+        own = [block for block in raw.python_blocks if block.instructions > 0]
+        self.raw_blocks: Sequence[RawPythonBlock] = own
+        by_place = {(block.code_id, block.offset_bytes): number for number, block in enumerate(own)}
+        self.number: dict[int, int] = {block.block_id: number for number, block in enumerate(own)}
+        resumptions = set()
+        for block in raw.python_blocks:
+            if block.instructions == 0 and (block.code_id, block.offset_bytes) in by_place:
+                self.number[block.block_id] = by_place[block.code_id, block.offset_bytes]
+                resumptions.add(block.block_id)
+        across = resumptions | {block.block_id for block in own if block.offset_bytes == 0}
+        edges: list[list[int]] = raw.edges.tolist()
+        self.edges = self._joined(edges)
+        flow = self._joined([edge for edge in edges if edge[1] not in across])  # neither calls nor returns
+        within = [
+            (source, target, count)
+            for source, target, count in flow.tolist()
+            if own[source].code_id == own[target].code_id
+        ]
+        self.forest: LoopForest = nest_loops(within, [block.executions for block in own])
+
+    def _joined(self, edges: Iterable[Sequence[int]]) -> npt.NDArray[np.uint64]:
+        counts: dict[tuple[int, int], int] = {}
+        for source, target, count in edges:
+            if source in self.number and target in self.number:
+                key = self.number[source], self.number[target]
+                counts[key] = counts.get(key, 0) + int(count)
+        rows = [(source, target, count) for (source, target), count in sorted(counts.items())]
+        return np.array(rows, np.uint64).reshape(-1, 3)
+
+    def loop_of(self, number: int) -> int | None:
+        """The innermost loop around a block."""
+        loop = int(self.forest.innermost[number])
+        return loop if loop >= 0 else None
+
+    def blocks(self) -> Iterable[Block]:
+        """Their records."""
+        for number, block in enumerate(self.raw_blocks):
+            yield Block(
+                block_id=number,
+                module=block.file,
+                offset=block.offset_bytes,
+                function=block.function,
+                file=block.file,
+                line=block.line,
+                loop_id=self.loop_of(number),
+                executions=block.executions,
+                instructions=block.instructions,
+                operations=(OperationCount(OperationKind.BYTECODE, 0, 1, block.instructions),),
+            )
+
+    def loops(self) -> Iterable[Loop]:
+        """Their loops. A loop's line is its first: that of its `for` or `while`."""
+        for number, loop in enumerate(self.forest.loops):
+            header = self.raw_blocks[loop.header]
+            lines = [self.raw_blocks[block].line for block in loop.blocks]
+            yield Loop(
+                loop_id=number,
+                parent_id=loop.parent,
+                header_block_id=loop.header,
+                module=header.file,
+                function=header.function,
+                file=header.file,
+                line=min((line for line in lines if line > 0), default=0),
+                depth=loop.depth,
+                entries=loop.entries,
+                iterations=loop.iterations,
+                order=number,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A raw array operation as a block of its loop; or, of a single element, as part of its line's own block."""
+
+    operation: RawArrayOperation
+    block: int
+    loop: int | None
+
+
+class _Arrays:
+    """The array operations: those of one name at one place in a line are one loop."""
+
+    def __init__(self, raw: RawTrace, code: _Code, statistics: OperationStatistics) -> None:
+        self._code = code
+        groups: dict[tuple[int, int, str], int] = {}
+        first_block, first_loop = len(code.raw_blocks), len(code.forest.loops)
+        n_blocks = 0
+        self.members: list[_Member] = []
+        for operation in raw.array_operations:
+            line = code.number[operation.block_id]
+            if operation.name.endswith(_ELEMENT_METHODS) and operation.points == operation.executions:
+                self.members.append(_Member(operation, line, code.loop_of(line)))
+                continue
+            loop = groups.setdefault((line, operation.site, _loop_name(operation)), len(groups)) + first_loop
+            self.members.append(_Member(operation, first_block + n_blocks, loop))
+            n_blocks += 1
+        self.first_operation = self._first_operations(raw)
+        self._first_address: list[int] = statistics.first.tolist()
+        self._by_loop: dict[int | None, list[_Member]] = {}
+        for member in self.members:
+            self._by_loop.setdefault(member.loop, []).append(member)
+        self.index_operation: dict[int, int] = {}
+        self.idioms: list[Idiom] = []
+        self._find_idioms()
+
+    def _first_operations(self, raw: RawTrace) -> list[int]:
+        """For each array operation, the number of its first operand's memory operation."""
+        first = [0] * (len(raw.array_operations) + 1)
+        for number in range(len(raw.operation_array) - 1, -1, -1):
+            first[int(raw.operation_array[number])] = number
+        return first
+
+    def _indices_of(self, member: _Member) -> tuple[int, ...]:
+        """The loads of the indices that a member's indexed operands go by: its own, or its loop's."""
+        if not self._is_loop(member):
+            return self._element_index(member)
+        for candidates in ([member], self._by_loop[member.loop]):
+            found = tuple(
+                self.first_operation[other.operation.array_operation_id] + operand
+                for other in candidates
+                for operand, is_index in enumerate(other.operation.operand_is_index)
+                if is_index
+            )
+            if found:
+                return found
+        return ()
+
+    def _element_index(self, member: _Member) -> tuple[int, ...]:
+        """The element load that an element's index comes from: the last before it on its line, or else in its loop.
+
+        Not that of the same elements, as in a[i] += 1.
+        """
+        own = self._first_address[self.first_operation[member.operation.array_operation_id]]
+        loads = {
+            number: other
+            for other in self._by_loop[member.loop]
+            if not self._is_loop(other) and not other.operation.operand_is_store[0]
+            if self._first_address[number := self.first_operation[other.operation.array_operation_id]] != own
+        }
+        before = [n for n, o in loads.items() if o.block == member.block and o.operation.site < member.operation.site]
+        return (max(before, key=lambda number: loads[number].operation.site),) if before else tuple(loads)
+
+    def _find_idioms(self) -> None:
+        for member in self.members:
+            operation = member.operation
+            if member.loop is None or not any(operation.operand_is_indexed):
+                continue
+            indices = self._indices_of(member)
+            line = self._code.raw_blocks[self._code.number[operation.block_id]]
+            for operand, is_indexed in enumerate(operation.operand_is_indexed):
+                if not is_indexed:
+                    continue
+                number = self.first_operation[operation.array_operation_id] + operand
+                kind = IdiomKind.SCATTER if operation.operand_is_store[operand] else IdiomKind.GATHER
+                self.idioms.append(Idiom(len(self.idioms), member.loop, kind, line.file, line.line, (number,), indices))
+                if indices:
+                    self.index_operation[number] = indices[0]
+
+    def _is_loop(self, member: _Member) -> bool:
+        return member.block >= len(self._code.raw_blocks)
+
+    def line_of(self, member: _Member) -> RawPythonBlock:
+        """The block of bytecode that ran a member."""
+        return self._code.raw_blocks[self._code.number[member.operation.block_id]]
+
+    def blocks(self) -> Iterable[Block]:
+        """A block for each array operation; its instructions are its accesses and its arithmetic."""
+        for member in filter(self._is_loop, self.members):
+            line, operations = self.line_of(member), _arithmetic(member.operation)
+            yield Block(
+                block_id=member.block,
+                module=member.operation.name,
+                offset=line.offset_bytes,
+                function=line.function,
+                file=line.file,
+                line=line.line,
+                loop_id=member.loop,
+                executions=member.operation.points,
+                instructions=sum(operation.count for operation in operations),
+                operations=operations,
+            )
+
+    def loops(self) -> Iterable[Loop]:
+        """A loop for each name on each line; its header is the block that ran most."""
+        for loop, members in self._by_loop.items():
+            if loop is None or not self._is_loop(members[0]):
+                continue
+            header = max(members, key=lambda member: (member.operation.points, -member.block))
+            line = self.line_of(header)
+            parent = self._code.loop_of(self._code.number[header.operation.block_id])
+            yield Loop(
+                loop_id=loop,
+                parent_id=parent,
+                header_block_id=header.block,
+                module=_loop_name(header.operation),
+                function=line.function,
+                file=line.file,
+                line=line.line,
+                depth=1 if parent is None else self._code.forest.loops[parent].depth + 1,
+                entries=max(1, header.operation.executions),
+                iterations=header.operation.points,
+                order=loop,
+                kind="array",
+            )
+
+
+def _loop_name(operation: RawArrayOperation) -> str:
+    """Its name without what it says of a part of it: "numpy.ufunc.at (index check)"."""
+    return operation.name.partition(" ")[0]
+
+
+def _arithmetic(operation: RawArrayOperation) -> tuple[OperationCount, ...]:
+    """What happens at each point. How many elements a vector instruction takes at once is not known: lanes are 1."""
+    stem = _loop_name(operation)
+    for method in (".reduce", ".accumulate", ".at", ".outer"):
+        stem = stem.removesuffix(method)
+    stem = stem.rpartition(".")[2]
+    bits = 8 * max(operation.operand_sizes, default=0)
+    flops = operation.flops_per_point
+    counts = [OperationCount(OperationKind.MOVE, bits, 1, len(operation.operand_sizes))]
+    if flops and stem in _PRODUCTS:
+        counts.append(OperationCount(OperationKind.FP_MUL, bits, 1, flops // 2))
+        counts.append(OperationCount(OperationKind.FP_ADD, bits, 1, flops - flops // 2))
+    elif flops:
+        counts.append(OperationCount(_FLOP_KINDS.get(stem, OperationKind.FP_ADD), bits, 1, flops))
+    if operation.int_ops_per_point:
+        counts.append(OperationCount(OperationKind.INT_ALU, bits, 1, operation.int_ops_per_point))
+    return tuple(counts)
+
+
+def _operation(number: int, raw: RawTrace, arrays: _Arrays, statistics: OperationStatistics) -> MemoryOperation:
+    member = arrays.members[int(raw.operation_array[number]) - 1]
+    line = arrays.line_of(member)
+    return MemoryOperation(
+        operation_id=number,
+        block_id=member.block,
+        offset=line.offset_bytes,
+        file=line.file,
+        line=line.line,
+        is_store=member.operation.operand_is_store[int(raw.operation_slot[number])],
+        size_bytes=int(statistics.size_bytes[number]),
+        executions=int(statistics.executions[number]),
+        total_bytes=int(statistics.total_bytes[number]),
+        first=int(statistics.first[number]),
+        last_exclusive=int(statistics.last_exclusive[number]),
+        repeated=int(statistics.repeated[number]),
+        unit_stride=int(statistics.unit_stride[number]),
+        strided=int(statistics.strided[number]),
+        irregular=int(statistics.irregular[number]),
+        index_operation=arrays.index_operation.get(number),
+        array_operation=member.operation.name,
+        execution_range_bytes=int(raw.operation_longest_range[number]) or None,
+    )
+
+
+def _in_order(code: _Code, arrays: _Arrays) -> tuple[Loop, ...]:
+    """All loops, each with its rank in the order in which they first ran: that of the blocks they began with."""
+    loops = (*code.loops(), *arrays.loops())
+    first_ran = {
+        loop.loop_id: min(code.forest.loops[loop.loop_id].blocks) if loop.kind == "code" else loop.header_block_id
+        for loop in loops
+    }
+    line_of = {member.block: code.number[member.operation.block_id] for member in arrays.members}
+
+    def began(loop: Loop) -> tuple[int, int, int]:
+        first = first_ran[loop.loop_id]
+        return line_of.get(first, first), loop.depth, loop.loop_id
+
+    rank = {loop.loop_id: position for position, loop in enumerate(sorted(loops, key=began))}
+    return tuple(
+        Loop(
+            loop.loop_id, loop.parent_id, loop.header_block_id, loop.module, loop.function, loop.file, loop.line,
+            loop.depth, loop.entries, loop.iterations, rank[loop.loop_id], loop.kind,
+        )
+        for loop in loops
+    )  # fmt: skip
+
+
+def _notes(raw: RawTrace) -> tuple[str, ...]:
+    """A product of matrices is told by its flops, which are all with the stores of its result."""
+    names = {o.name for o in raw.array_operations if o.flops_per_point and o.operand_is_store == (True,)}
+    return tuple(f"{name}: of matrices, counts as one pass over each, with all its flops" for name in sorted(names))

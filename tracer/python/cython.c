@@ -1,0 +1,142 @@
+/* Counts calls of Cython functions that work on arrays, such as those of numpy.random.
+ *
+ * What they do with their arrays cannot be seen: a call that is given or returns an array counts as unseen, and of its
+ * result each element is stored once. NumPy 1's random generators are of an older Cython, whose methods are built-in ones.
+ * `functions` maps each hooked function to its own vectorcall and name: open
+ * addressing, at most half full; entries are never removed (the table keeps the functions alive).
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "numpy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct function {
+    PyObject *object;
+    vectorcallfunc original;
+    const char *name;
+};
+
+static struct function *functions;
+static size_t capacity, n_functions;
+
+static struct function *find(struct function *table, size_t slots, const PyObject *object)
+{
+    size_t slot = ((uintptr_t)object >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (slots - 1);
+    while (table[slot].object && table[slot].object != object)
+        slot = (slot + 1) & (slots - 1);
+    return &table[slot];
+}
+
+static bool make_room(void)
+{
+    if (2 * (n_functions + 1) <= capacity)
+        return true;
+    size_t slots = capacity ? 2 * capacity : 1024;
+    struct function *table = calloc(slots, sizeof *table);
+    if (!table)
+        return false;
+    for (size_t i = 0; i < capacity; i++)
+        if (functions[i].object)
+            *find(table, slots, functions[i].object) = functions[i];
+    free(functions);
+    functions = table;
+    capacity = slots;
+    return true;
+}
+
+static void note_call(const char *name, PyObject *const *args, Py_ssize_t n, PyObject *result)
+{
+    bool arrays = np_is_array(result);
+    for (Py_ssize_t i = 0; i < n && !arrays; i++)
+        arrays = np_is_array(args[i]);
+    if (!arrays)
+        return;
+    struct agent_call call = {.name = name, .args = args, .n_args = n, .result = result};
+    agent_record_begin();
+    agent_unseen();
+    np_one_pass(name, NULL, 0, result);
+    np_record_end(&call);
+}
+
+static PyObject *hooked_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    const struct function *function = find(functions, capacity, object);
+    const char *name = function->name; /* the table can move meanwhile */
+    PyObject *result = function->original(object, args, nargsf, kwnames);
+    if (result && !agent_hook_running())
+        note_call(name, args, PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0), result);
+    return result;
+}
+
+/* "numpy.random.Generator.random" for Generator.random of numpy.random._generator. */
+static char *name_of(PyObject *object, const char *module)
+{
+    PyObject *qualified = PyObject_GetAttrString(object, "__qualname__");
+    const char *own = qualified && PyUnicode_Check(qualified) ? PyUnicode_AsUTF8(qualified) : NULL;
+    const char *private = strstr(module, "._");
+    size_t length = private ? (size_t)(private - module) : strlen(module);
+    char *name = own ? malloc(length + strlen(own) + 2) : NULL;
+    if (name) {
+        memcpy(name, module, length);
+        name[length] = '.';
+        strcpy(name + length + 1, own);
+    }
+    Py_XDECREF(qualified);
+    PyErr_Clear();
+    return name;
+}
+
+static bool is_cython_function(PyObject *object)
+{
+    static const char suffix[] = "cython_function_or_method";
+    const char *name = Py_TYPE(object)->tp_name;
+    size_t length = strlen(name);
+    return length >= sizeof suffix - 1 && strcmp(name + length - (sizeof suffix - 1), suffix) == 0;
+}
+
+static void hook(PyObject *object, const char *module)
+{
+    Py_ssize_t offset = Py_TYPE(object)->tp_vectorcall_offset;
+    vectorcallfunc *function = offset > 0 ? (vectorcallfunc *)((char *)object + offset) : NULL;
+    if (!function || !*function || *function == hooked_call || !make_room())
+        return;
+    char *name = name_of(object, module);
+    if (!name)
+        return;
+    *find(functions, capacity, object) = (struct function){Py_NewRef(object), *function, name};
+    n_functions++;
+    *function = hooked_call;
+}
+
+static void note_method(const struct agent_call *call)
+{
+    note_call(call->name, call->args, call->n_args, call->result);
+}
+
+static void hook_method(PyObject *method, const char *module)
+{
+    char *name = name_of(method, module);
+    if (name && agent_hook_callable(method, name, note_method) != AGENT_HOOKED)
+        free(name);
+}
+
+static void hook_dict(PyObject *dict, const char *module, bool with_types)
+{
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
+        if (is_cython_function(value))
+            hook(value, module);
+        else if (!with_types && Py_IS_TYPE(value, &PyMethodDescr_Type) && strncmp(module, "numpy.random.", 13) == 0)
+            hook_method(value, module);
+        else if (with_types && PyType_Check(value) && ((PyTypeObject *)value)->tp_dict)
+            hook_dict(((PyTypeObject *)value)->tp_dict, module, false);
+    }
+}
+
+void cython_install(PyObject *module, const char *name)
+{
+    hook_dict(PyModule_GetDict(module), name, true);
+}

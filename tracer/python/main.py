@@ -1,0 +1,73 @@
+"""Runs inside the traced program's interpreter, before the program: loads the agent, then gets out of the way.
+
+    python main.py --fd N --agent PATH --core NAME -- SCRIPT ARGS...
+    python main.py --fd N --agent PATH --core NAME -m MODULE ARGS...
+
+It leaves `sys` as the program alone would find it, and runs the program with no frame of ours above its first.
+"""
+
+import sys
+
+TYPE_CHECKING = False  # and no `import typing`, which the program might never have asked for
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_ARGUMENTS = 7  # this file, --fd, N, --agent, PATH, --core, NAME
+
+
+def _load_agent(path: str) -> "ModuleType":
+    import _frozen_importlib
+    import _imp
+
+    agent = _imp.create_dynamic(_frozen_importlib.ModuleSpec("_foretrace._agent", None, origin=path))
+    _imp.exec_dynamic(agent)
+    return agent
+
+
+def _forget_ourselves() -> None:
+    """Take our own arguments, our directory and what looking for it left behind out of `sys`."""
+    skipped = _ARGUMENTS + (sys.argv[_ARGUMENTS] == "--")
+    position = len(sys.orig_argv) - len(sys.argv)
+    del sys.orig_argv[position : position + skipped]
+    sys.path_importer_cache.pop(sys.argv[0], None)
+    if not sys.flags.safe_path:
+        del sys.path[0]
+    del sys.argv[:skipped]
+
+
+def _absolute(path: str) -> str:
+    """A script's path as the interpreter writes it."""
+    import posix
+
+    return path if path.startswith("/") else f"{posix.getcwd()}/{path}"
+
+
+def _set_first_path(agent: "ModuleType", name: str, is_module: bool) -> bool:
+    """Set sys.path[0] as the interpreter does; returns whether `name` is a directory or an archive with a program."""
+    import posix
+
+    if not is_module and agent.importable(name):
+        sys.path.insert(0, name)
+        return True
+    if not sys.flags.safe_path:
+        from posixpath import dirname, realpath
+
+        sys.path.insert(0, posix.getcwd() if is_module else dirname(realpath(name)))
+    return False
+
+
+def _main() -> None:
+    fd, agent_path, core = int(sys.argv[2]), sys.argv[4], sys.argv[6]
+    modules = set(sys.modules)
+    agent = _load_agent(agent_path)
+    is_module = sys.argv[_ARGUMENTS] == "-m"
+    _forget_ourselves()
+    name = sys.argv.pop(1) if is_module else _absolute(sys.argv[0])
+    is_package = _set_first_path(agent, name, is_module)
+    for module in set(sys.modules) - modules:
+        del sys.modules[module]
+    agent.attach(fd, core)
+    agent.run("__main__" if is_package else name, is_module or is_package, not is_package)
+
+
+_main()

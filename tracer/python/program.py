@@ -1,0 +1,106 @@
+"""The engine for Python programs: the interpreter that runs foretrace, with our agent in it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+
+from foretrace.errors import EngineError, ProgramError
+
+_BOOTSTRAP = Path(__file__).with_name("main.py")
+
+
+def _agent_path() -> str:
+    spec = importlib.util.find_spec("foretrace.tracer.python._agent")
+    if spec is None or spec.origin is None:
+        raise EngineError("the Python agent is not built; install foretrace again (pip install ., or make dev)")
+    return spec.origin
+
+
+def _check_script(script: str) -> None:
+    path = Path(script)
+    if not path.exists():
+        raise ProgramError(f"{script}: no such file")
+    if path.is_dir() and not (path / "__main__.py").exists() and not (path / "__main__.pyc").exists():
+        raise ProgramError(f"{script}: is a directory without a __main__.py, not a program")
+    if not os.access(path, os.R_OK):
+        raise ProgramError(f"{script}: may not be read")
+
+
+def interpreter_options(arguments: Sequence[str]) -> list[str]:
+    """Those of Python's command line arguments that are options of the interpreter itself.
+
+    They end at the script, at -m or -c (which may stand last in a group of letters: -Im), or at --. What environment
+    variables set, the child is told by the same variables.
+    """
+    options: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument.startswith("--check-hash-based-pycs"):
+            options += [argument] if "=" in argument else [argument, next(rest, "")]
+            continue
+        if not argument.startswith("-") or argument in ("-", "--"):
+            break
+        group = re.match(r"-([^mcWX]*)(.?)(.*)", argument, re.DOTALL)
+        letters, special, value = group.groups() if group else ("", "", "")
+        if special in ("m", "c"):
+            options += [f"-{letters}"] if letters else []
+            break
+        options += [argument] if not special or value else [argument, next(rest, "")]
+    return options
+
+
+class PythonCore(StrEnum):
+    """How the agent tells which block of bytecode runs.
+
+    MARKERS puts instructions into the program's own bytecode, not into that of the standard library and of installed
+    packages. SETTRACE is told by the interpreter of every line of all code; it costs several times more and sees no
+    lists. Both give the same blocks, counts and loops of the program's own code.
+    """
+
+    MARKERS = "markers"
+    SETTRACE = "settrace"
+
+
+class PythonEngine:
+    """Runs one script, or one module as `python -m` does. Satisfies `session.Engine`.
+
+    Raises:
+        ProgramError: there is no such script.
+        EngineError: the agent is not built.
+    """
+
+    mmap_call = mprotect_call = 0
+
+    def __init__(
+        self, target: str, arguments: Sequence[str], *, is_module: bool, core: PythonCore = PythonCore.MARKERS
+    ) -> None:
+        """`target` is the script's path, or the module's name; `core` says how blocks are told."""
+        if not is_module:
+            _check_script(target)
+        self._program = [("-m" if is_module else "--"), target, *arguments]
+        self._agent = _agent_path()
+        self._core = core
+        self.name = f"{core}, {platform.python_implementation()} {platform.python_version()}"
+        self.guest = "python"
+
+    def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:
+        """See `session.Engine`. The interpreter gets the options (-X, -W, -I, ...) that we were started with."""
+        agent = ["--fd", str(stream_fd), "--agent", self._agent, "--core", self._core]
+        argv = [sys.executable, *interpreter_options(sys.orig_argv[1:]), str(_BOOTSTRAP), *agent, *self._program]
+        return sys.executable, argv, dict(os.environ)
+
+    @property
+    def follows(self) -> tuple[int, int] | None:
+        """See `session.Engine`."""
+        return None
+
+    def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
+        """See `session.Engine`. Nothing here is a machine instruction."""
+        return 0

@@ -1,0 +1,76 @@
+/* Counts of array operations that are not seen, by the block that called them and their name.
+ *
+ * The counts lie in the side table itself, so that they are right at any moment, also when the program is killed.
+ * `entries` is an open-addressing table; an entry with `counts` NULL is free; entries are never removed; at most half are
+ * in use. The GIL guards it.
+ */
+#include "agent.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct unseen {
+    uint32_t block;
+    const char *name;
+    struct ft_side_unseen *counts;
+};
+
+static struct unseen *entries;
+static uint64_t entries_capacity, n_entries;
+
+static struct unseen *find(struct unseen *table, uint64_t capacity, uint32_t block, const char *name)
+{
+    uint64_t hash = ((uintptr_t)name ^ (uint64_t)block << 32) * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t slot = hash >> 32 & (capacity - 1);
+    while (table[slot].counts && (table[slot].block != block || table[slot].name != name))
+        slot = (slot + 1) & (capacity - 1);
+    return &table[slot];
+}
+
+static bool grow(void)
+{
+    uint64_t capacity = entries_capacity ? 2 * entries_capacity : 256;
+    struct unseen *table = calloc(capacity, sizeof *table);
+    if (!table)
+        return false;
+    for (uint64_t i = 0; i < entries_capacity; i++)
+        if (entries[i].counts)
+            *find(table, capacity, entries[i].block, entries[i].name) = entries[i];
+    free(entries);
+    entries = table;
+    entries_capacity = capacity;
+    return true;
+}
+
+static void fill(void *memory, uint32_t number, void *context)
+{
+    struct unseen *key = context;
+    struct ft_side_unseen *side = memory;
+    (void)number;
+    side->entry.kind = FT_SIDE_UNSEEN;
+    side->block_id = key->block;
+    side->name_bytes = (uint32_t)strlen(key->name);
+    memcpy(side + 1, key->name, side->name_bytes);
+    key->counts = side;
+}
+
+void agent_count_unseen(const char *name, uint64_t bytes, bool one_pass)
+{
+    struct unseen key = {.block = agent_charged_block(), .name = name};
+    atomic_fetch_add_explicit(&ft_writer_header()->unseen_calls, 1, memory_order_relaxed);
+    if (2 * (n_entries + 1) > entries_capacity && !grow())
+        return;
+    struct unseen *found = find(entries, entries_capacity, key.block, name);
+    if (!found->counts) {
+        if (!ft_writer_append(sizeof(struct ft_side_unseen) + strlen(name), NULL, fill, &key))
+            return;
+        *found = key;
+        n_entries++;
+    }
+    atomic_fetch_add_explicit(&found->counts->calls, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&found->counts->bytes, bytes, memory_order_relaxed);
+    if (one_pass) {
+        atomic_fetch_add_explicit(&found->counts->one_pass_calls, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&found->counts->one_pass_bytes, bytes, memory_order_relaxed);
+    }
+}

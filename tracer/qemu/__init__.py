@@ -1,0 +1,1 @@
+"""Tracing binaries: a QEMU plugin that records, and the commands that run it."""

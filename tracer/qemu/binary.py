@@ -1,0 +1,183 @@
+"""The engine for compiled programs: QEMU user mode with our plugin."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from foretrace.errors import EngineError, ProgramError
+from foretrace.tracer.machine_code import isa
+
+from .guest_libraries import library_prefix
+
+_ELF_HEADER_BYTES = 20
+_ELFCLASS64, _ELFDATA2LSB = 2, 1
+_ET_EXEC, _ET_DYN = 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """An architecture whose Linux programs can be traced.
+
+    `cpu` is the processor that QEMU emulates: the fullest whose accesses its plugins see. `triplet` names the
+    architecture in Debian's paths. System call numbers: Linux, asm/unistd.h.
+    """
+
+    name: str
+    title: str
+    cpu: str
+    triplet: str
+    libc_package: str
+    mmap_call: int
+    mprotect_call: int
+    execve_call: int
+    environment: str = ""
+    """A variable that the program is given, as NAME=VALUE."""
+
+    @property
+    def qemu(self) -> str:
+        """Name of the emulator."""
+        return f"qemu-{self.name}"
+
+
+GUESTS = {
+    # Without the flags that make the C library copy memory by `rep movsb`, which QEMU runs, and would report, byte by
+    # byte.
+    62: Guest("x86_64", "x86-64", "max,erms=off,fsrm=off", "x86_64-linux-gnu", "libc6-amd64-cross", 9, 10, 59),
+    # Plugins see neither what SVE and SME load and store nor what DC ZVA sets to zero: where the former are not there,
+    # programs that look for them do without; the C library's memset for a Kunpeng 920 does without the latter (calls
+    # from inside a shared C library still use it). Pointer authentication as the architecture has it takes most of
+    # QEMU's time where it is used.
+    183: Guest("aarch64", "AArch64", "max,sve=off,sme=off,pauth-impdef=on", "aarch64-linux-gnu", "libc6-arm64-cross",
+               222, 226, 221, "GLIBC_TUNABLES=glibc.cpu.name=kunpeng920"),
+    243: Guest("riscv64", "RISC-V", "rv64,v=on,vext_spec=v1.0", "riscv64-linux-gnu", "libc6-riscv64-cross", 222, 226,
+               221),
+}  # fmt: skip
+"""By ELF machine number (e_machine)."""
+
+_MACHINE_NAMES = {
+    3: "32-bit x86", 8: "MIPS", 20: "PowerPC", 21: "64-bit PowerPC", 22: "S/390", 40: "32-bit Arm", 62: "x86-64",
+    183: "AArch64", 243: "RISC-V", 258: "LoongArch",
+}  # fmt: skip
+
+
+def find_program(name: str) -> Path:
+    """The file that `name` runs, looked up as a shell would.
+
+    Raises:
+        ProgramError: there is none, or it may not be executed.
+    """
+    if "/" not in name:
+        found = shutil.which(name)
+        if found:
+            return Path(found)
+        if Path(name).is_file():
+            raise ProgramError(f"{name}: no such program in PATH; for the file in this directory write ./{name}")
+        raise ProgramError(f"{name}: no such program in PATH")
+    path = Path(name)
+    if not path.exists():
+        raise ProgramError(f"{name}: no such file")
+    if path.is_dir():
+        raise ProgramError(f"{name}: is a directory, not a program")
+    if not os.access(path, os.X_OK):
+        raise ProgramError(f"{name}: is not executable; make it so with chmod +x {name}")
+    return path
+
+
+def guest_of(path: Path) -> Guest:
+    """The architecture of a program.
+
+    Raises:
+        ProgramError: it is no ELF program, or one of an architecture that cannot be traced yet.
+    """
+    try:
+        with path.open("rb") as file:
+            header = file.read(_ELF_HEADER_BYTES)
+    except OSError as error:
+        raise ProgramError(f"{path}: cannot be read: {error.strerror}") from error
+    if header[:2] == b"#!":
+        raise ProgramError(
+            f"{path}: is a script, not an ELF program; trace its interpreter (foretrace trace -o out.sig -- "
+            f"INTERPRETER {path}), or for Python: foretrace trace -o out.sig {path}"
+        )
+    if len(header) < _ELF_HEADER_BYTES or header[:4] != b"\x7fELF":
+        raise ProgramError(f"{path}: is not an ELF program")
+    machine = int.from_bytes(header[18:20], "little" if header[5] == _ELFDATA2LSB else "big")
+    guest = GUESTS.get(machine)
+    if guest is None or header[4] != _ELFCLASS64 or header[5] != _ELFDATA2LSB:
+        what = _MACHINE_NAMES.get(machine, f"ELF machine {machine}")
+        known = ", ".join(guest.title for guest in GUESTS.values())
+        raise ProgramError(f"{path}: is a program for {what}; this release traces {known}")
+    if int.from_bytes(header[16:18], "little") not in (_ET_EXEC, _ET_DYN):
+        raise ProgramError(f"{path}: is an ELF file but not a program")
+    return guest
+
+
+def _ask_qemu(qemu: str, option: str) -> str:
+    try:
+        answer = subprocess.run([qemu, option], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EngineError(f"{qemu} does not run: {error}") from error
+    return answer.stdout + answer.stderr
+
+
+def _with_own_value(variable: str) -> str:
+    """A list of settings NAME=A=B, followed by those that the environment has under this name: the last one wins."""
+    name, _, value = variable.partition("=")
+    own = os.environ.get(name, "")
+    return f"{name}={value}:{own}" if own else variable
+
+
+class QemuEngine:
+    """Runs one program under QEMU user mode. Satisfies `session.Engine`.
+
+    Raises:
+        ProgramError: the program cannot be traced.
+        EngineError: there is no QEMU, or one without plugins.
+    """
+
+    def __init__(self, program: Sequence[str]) -> None:
+        """`program` is the program's name and its arguments."""
+        self._path = find_program(program[0])
+        self._program = list(program)
+        guest = guest_of(self._path)
+        self._follows = next((guest.execve_call, machine) for machine, known in GUESTS.items() if known is guest)
+        self.guest, self.mmap_call, self.mprotect_call = guest.name, guest.mmap_call, guest.mprotect_call
+        qemu = shutil.which(guest.qemu)
+        if qemu is None:
+            raise EngineError(f"{guest.qemu} is not installed; on Debian or Ubuntu: apt install qemu-user")
+        self._qemu = qemu
+        if "-plugin" not in _ask_qemu(qemu, "-h"):
+            raise EngineError(f"{qemu} was built without plugins; install Debian's or Ubuntu's qemu-user")
+        version = re.search(r"version (\d+)\.(\d+)(?:\.(\d+))?", _ask_qemu(qemu, "--version"))
+        if version is None:
+            raise EngineError(f"{qemu} does not tell its version; install Debian's or Ubuntu's qemu-user")
+        self._plugin = Path(__file__).with_name("plugin.so")
+        self.name = f"{guest.qemu} {version[0].removeprefix('version ')}"
+        self._isa = isa.load(guest.name)
+        prefix = library_prefix(self._path, guest.triplet, guest.libc_package)
+        self._options = ["-cpu", guest.cpu]
+        if prefix:
+            self._options += ["-L", prefix]
+        if guest.environment:
+            self._options += ["-E", _with_own_value(guest.environment)]
+
+    def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:
+        """See `session.Engine`."""
+        plugin = str(self._plugin).replace(",", ",,")
+        options = [*self._options, "-plugin", f"file={plugin},fd={stream_fd}", "-0", self._program[0]]
+        return self._qemu, [self._qemu, *options, str(self._path), *self._program[1:]], dict(os.environ)
+
+    @property
+    def follows(self) -> tuple[int, int] | None:
+        """See `session.Engine`."""
+        return self._follows
+
+    def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
+        """See `session.Engine`."""
+        return self._isa.access_bytes(code, address, is_store)

@@ -1,0 +1,441 @@
+/* The tracing engine for binaries: a TCG plugin that QEMU user mode loads.
+ *
+ * Each translated block is described once in the side table; when it runs it writes one word, and each of its memory
+ * accesses one more (stream.h). Where the block's first access is a plain one (plain_access.h), it writes the block's word. A block that QEMU translates again (it flushes its cache of translations when that is
+ * full) keeps its id: `table`, open addressing over the blocks' addresses and bytes, finds it.
+ *
+ * Invariants: `cursors[i]` is set from vcpu i's start to its end; `table` is only touched under `lock`; a block and its
+ * operations stay where they are for good, since translated code holds their addresses.
+ */
+#define _GNU_SOURCE
+#include "tracer/children.h"
+#include "plain_access.h"
+#include "qemu_api.h"
+#include "store_exclusive.h"
+#include "tracer/writer.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define MAX_VCPUS 65536u
+#define MAX_INSTRUCTIONS 2000u /* QEMU ends a block at 512; two tags each must fit below FT_TAG_MAX */
+#define MAX_CODE_BYTES 65536u
+#define MAX_MAPS_BYTES (4u << 20)
+
+EXPORT extern int qemu_plugin_version;
+EXPORT int qemu_plugin_version = 2;
+
+/* QEMU reads qemu_plugin_version once we are loaded. What it offers says which version it wants, whatever its number. */
+static __attribute__((constructor)) void choose_version(void)
+{
+    if (qemu_plugin_n_vcpus)
+        qemu_plugin_version = 1;
+}
+
+/* An instruction's load [0] and store [1], or its plain access [0]. QEMU's own choice between the two callbacks is not
+ * used: up to 7.2 a callback for loads is called for stores and one for stores for both. */
+struct operations {
+    uint64_t tag[2]; /* all of the stream word but the address */
+    qemu_plugin_meminfo_t info[2]; /* what `tag` was made for */
+    uint32_t instruction;
+    uint32_t block_id;
+    bool is_plain;
+};
+
+struct block {
+    uint32_t id;
+    uint32_t n_instructions;
+    uint64_t address;
+    uint64_t hash;
+    uint32_t code_bytes;
+    uint64_t first_access; /* see struct ft_side_block */
+    unsigned char *code; /* length bytes of the instructions, then the instructions */
+    struct operations operations[]; /* of each instruction */
+};
+
+/* What is known of a block while it is being translated. */
+struct translation {
+    uint64_t address;
+    uint64_t hash;
+    uint32_t n_instructions;
+    uint32_t code_bytes;
+    uint64_t plain_tags[MAX_INSTRUCTIONS]; /* all of the stream word but the address; 0 for what is not plain */
+    uint64_t first_access;                 /* as in struct ft_side_block */
+    unsigned char code[MAX_INSTRUCTIONS + MAX_CODE_BYTES];
+};
+
+static struct ft_cursor *cursors[MAX_VCPUS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct block **table;
+static size_t table_slots, table_used;
+static uint32_t n_blocks;
+static atomic_bool maps_changed = true;
+static const char *target; /* the traced program's architecture, as QEMU names it */
+static ft_accesses_of *accesses_of;
+
+/* ---- running ---------------------------------------------------------------------------------------------------- */
+
+static void block_runs(unsigned int vcpu, void *block_id)
+{
+    struct ft_cursor *cursor = cursors[vcpu];
+    cursor->block_id = (uint32_t)(uintptr_t)block_id;
+    ft_write(cursor, FT_ENTRY | (uintptr_t)block_id);
+}
+
+/* The first access of a block that is told to run by it. */
+static void block_runs_and_accesses(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *block_id)
+{
+    struct ft_cursor *cursor = cursors[vcpu];
+    (void)info;
+    cursor->block_id = (uint32_t)(uintptr_t)block_id;
+    ft_write(cursor, FT_ENTRY | (uintptr_t)block_id << FT_SIZE_SHIFT | (address & FT_ADDRESS_MASK));
+}
+
+/* Of a plain access no callback stays behind (see memory_accessed). */
+static void plainly_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *context)
+{
+    const struct operations *operations = context;
+    (void)info;
+    ft_write(cursors[vcpu], operations->tag[0] | (address & FT_ADDRESS_MASK));
+}
+
+static uint64_t tag_of(uint32_t instruction, bool is_store, uint64_t size_shift)
+{
+    return (UINT64_C(2) * instruction + is_store + 1) << FT_TAG_SHIFT | size_shift << FT_SIZE_SHIFT;
+}
+
+static __attribute__((noinline)) uint64_t learn_tag(struct operations *operations, qemu_plugin_meminfo_t info)
+{
+    uint64_t shift = qemu_plugin_mem_size_shift(info) & 7;
+    bool store = qemu_plugin_mem_is_store(info);
+    operations->tag[store] = tag_of(operations->instruction, store, shift);
+    operations->info[store] = info;
+    return operations->tag[store];
+}
+
+static void memory_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *context)
+{
+    struct operations *operations = context;
+    struct ft_cursor *cursor = cursors[vcpu];
+    uint64_t tag;
+    /* QEMU 7.2 can leave an instruction's callback behind when its block has ended, and then calls it for what QEMU itself
+     * writes into the program's memory, such as a signal's frame: no instruction's access. */
+    if (__builtin_expect(operations->block_id != cursor->block_id, 0))
+        return;
+    if (__builtin_expect(info == operations->info[0], 1))
+        tag = operations->tag[0];
+    else if (__builtin_expect(info == operations->info[1], 1))
+        tag = operations->tag[1];
+    else
+        tag = learn_tag(operations, info);
+    ft_write(cursor, tag | (address & FT_ADDRESS_MASK));
+}
+
+static void store_exclusive_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *context)
+{
+    if (qemu_plugin_mem_is_store(info))
+        memory_accessed(vcpu, info, address, context);
+}
+
+/* ---- translating ------------------------------------------------------------------------------------------------ */
+
+static uint64_t hash_bytes(uint64_t hash, const unsigned char *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++) /* FNV-1a */
+        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* Finds the plain accesses, and whether one of them is the block's first access. The last instruction's is none: with it
+ * goes the helper that looks for the block to go to, which leaves its callback behind (see memory_accessed). */
+static void find_plain_accesses(struct translation *t)
+{
+    const unsigned char *code = t->code + t->n_instructions;
+    bool none_yet = true;
+    t->first_access = 0;
+    for (uint32_t i = 0; i < t->n_instructions; code += t->code[i++]) {
+        struct ft_plain_access access;
+        enum ft_accesses accesses = accesses_of(code, t->code[i], &access);
+        if (accesses == FT_ACCESSES_PLAIN && i == t->n_instructions - 1)
+            accesses = FT_ACCESSES_UNKNOWN;
+        t->plain_tags[i] = accesses == FT_ACCESSES_PLAIN ? tag_of(i, access.is_store, access.size_shift) : 0;
+        if (none_yet && accesses == FT_ACCESSES_PLAIN)
+            t->first_access = t->plain_tags[i] >> FT_SIZE_SHIFT;
+        none_yet = none_yet && accesses == FT_ACCESSES_NONE;
+    }
+}
+
+/* False if the block is of a form no engine should hand us. */
+static bool read_translation(struct translation *t, struct qemu_plugin_tb *tb)
+{
+    size_t n = qemu_plugin_tb_n_insns(tb);
+    if (n == 0 || n > MAX_INSTRUCTIONS)
+        return false;
+    t->address = qemu_plugin_tb_vaddr(tb);
+    t->n_instructions = (uint32_t)n;
+    t->code_bytes = (uint32_t)n;
+    for (size_t i = 0; i < n; i++) {
+        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
+        size_t length = qemu_plugin_insn_size(instruction);
+        const void *bytes = qemu_plugin_insn_haddr(instruction);
+        if (!bytes || length > 255 || t->code_bytes + length > sizeof t->code)
+            return false;
+        if (i == 0)
+            ft_writer_header()->guest_base = (uintptr_t)bytes - t->address;
+        t->code[i] = (unsigned char)length;
+        memcpy(t->code + t->code_bytes, bytes, length);
+        t->code_bytes += (uint32_t)length;
+    }
+    find_plain_accesses(t);
+    t->hash = hash_bytes(UINT64_C(0xcbf29ce484222325) ^ t->address, t->code, t->code_bytes);
+    return true;
+}
+
+static void fill_block_entry(void *entry, uint32_t number, void *context)
+{
+    struct ft_side_block *side = entry;
+    const struct translation *t = context;
+    side->entry.kind = FT_SIDE_BLOCK;
+    side->block_id = number;
+    side->n_instructions = t->n_instructions;
+    side->address = t->address;
+    side->first_access = number <= FT_MAX_SHORT_ID ? t->first_access : 0;
+    memcpy(side + 1, t->code, t->code_bytes);
+}
+
+static bool same_block(const struct block *block, const struct translation *t)
+{
+    return block->hash == t->hash && block->address == t->address && block->code_bytes == t->code_bytes &&
+           memcmp(block->code, t->code, t->code_bytes) == 0;
+}
+
+static size_t slot_of(const struct translation *t)
+{
+    size_t slot = t->hash & (table_slots - 1);
+    while (table[slot] && !same_block(table[slot], t))
+        slot = (slot + 1) & (table_slots - 1);
+    return slot;
+}
+
+static bool grow_table(void)
+{
+    size_t slots = table_slots ? 2 * table_slots : 1u << 14;
+    struct block **old = table, **bigger = calloc(slots, sizeof *bigger);
+    if (!bigger)
+        return false;
+    for (size_t i = 0; i < table_slots; i++)
+        if (old[i]) {
+            size_t slot = old[i]->hash & (slots - 1);
+            while (bigger[slot])
+                slot = (slot + 1) & (slots - 1);
+            bigger[slot] = old[i];
+        }
+    free(old);
+    table = bigger;
+    table_slots = slots;
+    return true;
+}
+
+static struct block *new_block(const struct translation *t)
+{
+    size_t operations_bytes = t->n_instructions * sizeof(struct operations);
+    if (n_blocks >= ft_writer_header()->max_blocks) {
+        atomic_store(&ft_writer_header()->side_full, 1);
+        return NULL;
+    }
+    struct block *block = calloc(1, sizeof *block + operations_bytes + t->code_bytes);
+    if (!block)
+        return NULL;
+    block->id = ft_writer_append(sizeof(struct ft_side_block) + t->code_bytes, &n_blocks, fill_block_entry, (void *)t);
+    if (block->id == 0) {
+        free(block);
+        return NULL;
+    }
+    block->n_instructions = t->n_instructions;
+    block->address = t->address;
+    block->hash = t->hash;
+    block->code_bytes = t->code_bytes;
+    block->first_access = block->id <= FT_MAX_SHORT_ID ? t->first_access : 0;
+    block->code = (unsigned char *)block + sizeof *block + operations_bytes;
+    memcpy(block->code, t->code, t->code_bytes);
+    for (uint32_t i = 0; i < t->n_instructions; i++)
+        block->operations[i] = (struct operations){{t->plain_tags[i], 0}, {UINT32_MAX, UINT32_MAX}, i, block->id, t->plain_tags[i] != 0};
+    return block;
+}
+
+/* NULL when there is no room to describe it. */
+static struct block *find_or_add(const struct translation *t)
+{
+    if (2 * (table_used + 1) > table_slots && !grow_table())
+        return NULL;
+    size_t slot = slot_of(t);
+    if (!table[slot] && (table[slot] = new_block(t)))
+        table_used++;
+    return table[slot];
+}
+
+struct text {
+    char *bytes;
+    size_t length;
+};
+
+static void fill_maps_entry(void *entry, uint32_t number, void *context)
+{
+    struct ft_side_entry *side = entry;
+    const struct text *text = context;
+    (void)number;
+    side->kind = FT_SIDE_MAPS;
+    memcpy(side + 1, text->bytes, text->length);
+}
+
+/* Copies the memory map into the side table, if it is not as it was. It is read raw; the reader makes sense of it. */
+static void record_maps(void)
+{
+    static uint64_t last_hash; /* what makes code time and again protects it before and after: all these maps are alike */
+    struct text text = {mmap(NULL, MAX_MAPS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 0};
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (text.bytes != MAP_FAILED && fd >= 0) {
+        ssize_t got;
+        while (text.length < MAX_MAPS_BYTES &&
+               (got = read(fd, text.bytes + text.length, MAX_MAPS_BYTES - text.length)) > 0)
+            text.length += (size_t)got;
+        uint64_t hash = hash_bytes(UINT64_C(0xcbf29ce484222325), (const unsigned char *)text.bytes, text.length);
+        if (hash != last_hash)
+            ft_writer_append(sizeof(struct ft_side_entry) + text.length, NULL, fill_maps_entry, &text);
+        last_hash = hash;
+    }
+    if (fd >= 0)
+        close(fd);
+    if (text.bytes != MAP_FAILED)
+        munmap(text.bytes, MAX_MAPS_BYTES);
+}
+
+static void instrument(struct qemu_plugin_tb *tb, struct block *block)
+{
+    void *id = (void *)(uintptr_t)block->id;
+    const unsigned char *code = block->code + block->n_instructions;
+    bool entered_by_access = block->first_access != 0;
+    if (!entered_by_access)
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, block_runs, QEMU_PLUGIN_CB_NO_REGS, id);
+    for (uint32_t i = 0; i < block->n_instructions; code += block->code[i++]) {
+        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
+        struct operations *operations = &block->operations[i];
+        qemu_plugin_vcpu_mem_cb_t callback = operations->is_plain ? plainly_accessed : memory_accessed;
+        void *context = operations;
+        if (ft_is_store_exclusive(target, code, block->code[i]))
+            callback = store_exclusive_accessed;
+        if (operations->is_plain && entered_by_access) {
+            callback = block_runs_and_accesses;
+            context = id;
+            entered_by_access = false;
+        }
+        qemu_plugin_register_vcpu_mem_cb(instruction, callback, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, context);
+    }
+}
+
+static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+    static struct translation translation; /* under the lock: too large for a thread's stack */
+    (void)id;
+    pthread_mutex_lock(&lock);
+    if (read_translation(&translation, tb)) {
+        if (atomic_exchange(&maps_changed, false))
+            record_maps();
+        struct block *block = find_or_add(&translation);
+        if (block)
+            instrument(tb, block);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- threads, system calls, start and end ----------------------------------------------------------------------- */
+
+static void vcpu_starts(qemu_plugin_id_t id, unsigned int vcpu)
+{
+    (void)id;
+    if (vcpu >= MAX_VCPUS || !(cursors[vcpu] = ft_writer_open()))
+        abort(); /* out of memory: there is nowhere for its words to go */
+}
+
+static void vcpu_ends(qemu_plugin_id_t id, unsigned int vcpu)
+{
+    (void)id;
+    ft_writer_close(cursors[vcpu]);
+}
+
+static void system_call(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, uint64_t a1, uint64_t a2, uint64_t a3,
+                        uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
+{
+    (void)id, (void)vcpu, (void)a4, (void)a5, (void)a6, (void)a7, (void)a8;
+    struct ft_header *header = ft_writer_header();
+    if (((uint64_t)number == header->mmap_call || (uint64_t)number == header->mprotect_call) && (a3 & PROT_EXEC))
+        atomic_store(&maps_changed, true);
+    if ((uint64_t)number == header->request.execve_call && atomic_load(&header->request.follow))
+        ft_children_execve(header, a1, a2, a3);
+}
+
+static void program_ends(qemu_plugin_id_t id, void *context)
+{
+    (void)id, (void)context;
+    ft_writer_finish();
+}
+
+/* QEMU's own messages ("uncaught target signal ...") would appear among the program's: they go to the header. */
+static ssize_t keep_message(void *cookie, const char *bytes, size_t length)
+{
+    struct ft_header *header = ft_writer_header();
+    uint32_t used = atomic_load(&header->message_bytes);
+    size_t room = used < sizeof header->message ? sizeof header->message - used : 0;
+    size_t kept = length < room ? length : room;
+    (void)cookie;
+    memcpy(header->message + sizeof header->message - room, bytes, kept);
+    atomic_store(&header->message_bytes, used + (uint32_t)kept);
+    return (ssize_t)length;
+}
+
+static void redirect_messages(void)
+{
+    FILE *kept = fopencookie(NULL, "w", (cookie_io_functions_t){.write = keep_message});
+    if (kept) {
+        setvbuf(kept, NULL, _IONBF, 0);
+        stderr = kept;
+    }
+}
+
+/* QEMU writes core files of its own making, under names of its own, into the working directory. */
+static void forbid_core_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_CORE, &limit) == 0) {
+        limit.rlim_cur = 0;
+        setrlimit(RLIMIT_CORE, &limit);
+    }
+}
+
+EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
+
+EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
+{
+    if (info->system_emulation || argc != 1 || strncmp(argv[0], "fd=", 3) != 0)
+        return -1;
+    if (!ft_writer_attach(atoi(argv[0] + 3)))
+        return -1;
+    target = info->target_name;
+    ft_children_remember();
+    accesses_of = ft_accesses_on(info->target_name);
+    redirect_messages();
+    forbid_core_files();
+    qemu_plugin_register_vcpu_init_cb(id, vcpu_starts);
+    qemu_plugin_register_vcpu_exit_cb(id, vcpu_ends);
+    qemu_plugin_register_vcpu_tb_trans_cb(id, block_translated);
+    qemu_plugin_register_vcpu_syscall_cb(id, system_call);
+    qemu_plugin_register_atexit_cb(id, program_ends, NULL);
+    return 0;
+}

@@ -1,0 +1,1 @@
+"""Address streams in files: our own stored ones and those of other tools."""
