@@ -100,7 +100,7 @@ def gather_scatter_curves(measured: Mapping[Point, Measurement], source: str) ->
     curves = []
     for kernel in CURVES:
         ranges = sorted((p.size_bytes, REFERENCED_BYTES / m.best_s) for p, m in measured.items() if p.kernel == kernel)
-        curves.append(GatherScatterCurve((kernel,), _pieces(ranges, source), source))
+        curves.append(GatherScatterCurve((kernel,), source, pieces=_pieces(ranges, source)))
     return tuple(curves)
 
 

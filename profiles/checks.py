@@ -6,7 +6,7 @@ import datetime
 import itertools
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from difflib import get_close_matches
 
 from msgspec import Struct
@@ -15,13 +15,16 @@ from foretrace.cache_sim.hierarchy import Level
 from foretrace.errors import HierarchyError, ProfileError
 
 from .hierarchies import hierarchy_of
-from .profile import SCHEMA, CacheLevel, CurvePiece, GatherScatterCurve, MachineKind, Profile
+from .profile import SCHEMA, CacheLevel, CurvePiece, CurvePoint, GatherScatterCurve, MachineKind, Memory, Profile
 
-OPERATIONS = ("gather", "scatter")
+OPERATIONS = ("gather", "scatter", "update")
+ELEMENT_BITS = (8, 16, 32, 64)
+IDIOMS = ("stream", "reduction")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _INSTRUCTION_SET = re.compile(r"[a-z0-9_]{1,16}")
 _DATES = {4: "%Y", 7: "%Y-%m", 10: "%Y-%m-%d"}
 _MAY_BE_ZERO = {"launch_s", "transfer_latency_s", "noise", "from_bytes", "intercept_bytes_per_s"}
+_NOT_FIGURES = frozenset({"name", "source", "noise"})
 _ANY_SIGN = {"intercept_bytes_per_s", "slope_bytes_per_s_per_byte"}
 _MAX_INT = 1 << 63
 
@@ -53,10 +56,17 @@ def check(profile: Profile) -> None:
         _check_figures("core", profile.core, profile)
     if profile.memory:
         _check_figures("memory", profile.memory, profile)
+        _check_pages(profile.memory)
     _check_caches(profile)
     _check_points(profile)
+    _check_costs(profile)
+    _check_surface(profile)
+    _check_tlbs(profile)
+    _check_rates(profile)
     _check_curves(profile)
     _check_link(profile)
+    if profile.network:
+        _check_figures("network", profile.network, profile)
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
@@ -104,11 +114,11 @@ def _check_source(where: str, key: str, profile: Profile) -> None:
         )
 
 
-def _check_figures(where: str, record: Struct, profile: Profile) -> None:
+def _check_figures(where: str, record: Struct, profile: Profile, others: Set[str] = _NOT_FIGURES) -> None:
     """Every figure of a record with a `source` table is a number a machine can have, and has a known source."""
     _check_numbers(where, record)
     sources: dict[str, str] = getattr(record, "source")  # noqa: B009 - the records share the field, not a base class
-    figures = [f for f in record.__struct_fields__ if f not in ("name", "source") and getattr(record, f) is not None]
+    figures = [f for f in record.__struct_fields__ if f not in others and getattr(record, f) is not None]
     for field in figures:
         if field not in sources:
             raise ProfileError(
@@ -118,6 +128,11 @@ def _check_figures(where: str, record: Struct, profile: Profile) -> None:
     for field in sources:
         if field not in figures:
             raise ProfileError(f"{where}: source names {field!r}, which is not given here{suggestion(field, figures)}")
+    noise: dict[str, float] | None = getattr(record, "noise")  # noqa: B009
+    for field, value in (noise or {}).items():
+        if field not in figures:
+            raise ProfileError(f"{where}: noise names {field!r}, which is not given here{suggestion(field, figures)}")
+        _check_number(f"{where}: noise of {field}", "noise", value)
 
 
 def _check_caches(profile: Profile) -> None:
@@ -128,6 +143,11 @@ def _check_caches(profile: Profile) -> None:
         _check_figures(where, cache, profile)
         if any(cache.name == other.name for other in profile.caches[: number - 1]):
             raise ProfileError(f"{where}: name is that of an earlier level, must be unique")
+        if cache.effective_size_bytes is not None and cache.effective_size_bytes > cache.size_bytes:
+            raise ProfileError(
+                f"{where}: effective_size_bytes is {cache.effective_size_bytes}, must be at most size_bytes, "
+                f"{cache.size_bytes}"
+            )
         if inner is not None:
             _check_grows(where, "size_bytes", cache.size_bytes, inner.name, inner.size_bytes)
             _check_grows(where, "line_bytes", cache.line_bytes, inner.name, inner.line_bytes)
@@ -152,6 +172,14 @@ def _check_grows(where: str, field: str, outer: float | None, inner_name: str, i
         )
 
 
+def _check_pages(memory: Memory) -> None:
+    pages = [size for size in (memory.page_bytes, memory.huge_page_bytes) if size is not None]
+    if memory.default_page_bytes is not None and memory.default_page_bytes not in pages:
+        raise ProfileError(
+            f"memory: default_page_bytes is {memory.default_page_bytes}, must be page_bytes or huge_page_bytes"
+        )
+
+
 def _check_points(profile: Profile) -> None:
     seen: set[object] = set()
     for number, point in enumerate(profile.bandwidth, 1):
@@ -165,7 +193,7 @@ def _check_points(profile: Profile) -> None:
         where = f"latency entry {number}"
         _check_numbers(where, latency)
         _check_source(where, latency.source, profile)
-        _check_new(where, latency.working_set_bytes, seen)
+        _check_new(where, (latency.working_set_bytes, latency.page_bytes), seen)
 
 
 def _check_new(where: str, key: object, seen: set[object]) -> None:
@@ -174,8 +202,76 @@ def _check_new(where: str, key: object, seen: set[object]) -> None:
     seen.add(key)
 
 
+def _check_costs(profile: Profile) -> None:
+    seen: set[object] = set()
+    for number, cost in enumerate(profile.operations, 1):
+        where = f"operations entry {number}"
+        _check_numbers(where, cost)
+        _check_source(where, cost.source, profile)
+        if cost.latency_cycles is None and cost.interval_cycles is None:
+            raise ProfileError(f"{where}: neither latency_cycles nor interval_cycles is given, must be one of them")
+        if cost.element_bits not in ELEMENT_BITS:
+            raise ProfileError(f"{where}: element_bits is {cost.element_bits}, must be one of {ELEMENT_BITS}")
+        _check_new(where, (cost.operation.value, cost.element_bits, cost.elements), seen)
+
+
+def _check_surface(profile: Profile) -> None:
+    seen: set[object] = set()
+    for number, point in enumerate(profile.surface, 1):
+        where = f"surface entry {number}"
+        _check_numbers(where, point)
+        _check_source(where, point.source, profile)
+        if point.access_bytes > point.working_set_bytes:
+            raise ProfileError(f"{where}: access_bytes is {point.access_bytes}, more than its working set")
+        if len(point.hit_rates) != len(profile.caches):
+            raise ProfileError(
+                f"{where}: hit_rates has {len(point.hit_rates)} numbers, must have one for each of the profile's "
+                f"{len(profile.caches)} caches"
+            )
+        for inner, outer in itertools.pairwise((0.0, *point.hit_rates, 1.0)):
+            if not inner <= outer:  # false for nan too
+                raise ProfileError(
+                    f"{where}: hit_rates is {list(point.hit_rates)}, must be ascending numbers from 0 to 1 (cumulative)"
+                )
+        key = (point.movement.value, point.working_set_bytes, point.stride_bytes, point.access_bytes)
+        _check_new(where, key, seen)
+
+
+def _check_tlbs(profile: Profile) -> None:
+    seen: set[object] = set()
+    for number, tlb in enumerate(profile.tlbs, 1):
+        where = f"tlbs entry {number}"
+        _check_text(f"{where}: name", tlb.name)
+        _check_figures(where, tlb, profile, _NOT_FIGURES | {"page_bytes"})
+        _check_new(where, (tlb.name, tlb.page_bytes), seen)
+
+
+def _check_rates(profile: Profile) -> None:
+    """Bandwidth of threads, rates of idioms, times of messages: each point once."""
+    seen: set[object] = set()
+    for number, point in enumerate(profile.thread_bandwidth, 1):
+        where = f"thread_bandwidth entry {number}"
+        _check_numbers(where, point)
+        _check_source(where, point.source, profile)
+        _check_new(where, (point.movement.value, point.threads, point.working_set_bytes), seen)
+    for number, rate in enumerate(profile.idiom_rates, 1):
+        where = f"idiom_rates entry {number}"
+        _check_numbers(where, rate)
+        _check_source(where, rate.source, profile)
+        if rate.idiom not in IDIOMS:
+            raise ProfileError(
+                f"{where}: idiom is {rate.idiom!r}, must be one of {', '.join(IDIOMS)}{suggestion(rate.idiom, IDIOMS)}"
+            )
+        _check_new(where, rate.idiom, seen)
+    for number, message in enumerate(profile.messages, 1):
+        where = f"messages entry {number}"
+        _check_numbers(where, message)
+        _check_source(where, message.source, profile)
+        _check_new(where, message.message_bytes, seen)
+
+
 def _check_curves(profile: Profile) -> None:
-    known: set[str] = set()
+    known: set[object] = set()
     for number, curve in enumerate(profile.gather_scatter, 1):
         where = f"gather_scatter entry {number}"
         _check_numbers(where, curve)
@@ -188,15 +284,34 @@ def _check_curves(profile: Profile) -> None:
                     f"{where}: operations has {operation!r}, must be one of {', '.join(OPERATIONS)}"
                     f"{suggestion(operation, OPERATIONS)}"
                 )
-            if operation in known:
+            key = (operation, curve.index_mode, curve.element_bytes or 8, curve.threads or 1)
+            if key in known:
                 raise ProfileError(f"{where}: a second curve for {operation}, must be one")
-            known.add(operation)
-        _check_pieces(where, curve, profile)
+            known.add(key)
+        if curve.pieces and curve.points:
+            raise ProfileError(f"{where}: has both pieces and points, must have one of them")
+        if curve.points:
+            _check_curve_points(where, curve.points)
+        else:
+            _check_pieces(where, curve, profile)
+
+
+def _check_curve_points(where: str, points: Sequence[CurvePoint]) -> None:
+    if len(points) == 1:
+        raise ProfileError(f"{where}: has one point, must have at least two")
+    for number, point in enumerate(points, 1):
+        _check_numbers(f"{where}, point {number}", point)
+    for number, (before, after) in enumerate(itertools.pairwise(points), 2):
+        if after.range_bytes <= before.range_bytes:
+            raise ProfileError(
+                f"{where}, point {number}: range_bytes is {after.range_bytes}, must be above that of the point before, "
+                f"{before.range_bytes}"
+            )
 
 
 def _check_pieces(where: str, curve: GatherScatterCurve, profile: Profile) -> None:
     if not curve.pieces:
-        raise ProfileError(f"{where}: pieces is empty, must have at least one")
+        raise ProfileError(f"{where}: pieces is empty, must have at least one, or points")
     for number, piece in enumerate(curve.pieces, 1):
         here = f"{where}, piece {number}"
         _check_numbers(here, piece)

@@ -5,11 +5,22 @@ Figures nobody published are None: the model says what it assumed in their place
 
 from __future__ import annotations
 
+import itertools
 from enum import StrEnum
 
 from msgspec import Struct
 
 from foretrace.cache_sim.level import Inclusion, Replacement
+
+from .points import (
+    IdiomRate,
+    IndexMode,
+    MessagePoint,
+    OperationCost,
+    SurfacePoint,
+    ThreadPoint,
+    Tlb,
+)
 
 
 class MachineKind(StrEnum):
@@ -44,7 +55,10 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Core(Struct, frozen=True, forbid_unknown_fields=True):
-    """The processor core. `source` names, for each figure given, its entry in the profile's sources."""
+    """The processor core. `source` names, for each figure given, its entry in the profile's sources.
+
+    `noise`, here and below: of measured figures, how far the median of the samples lies above the shortest time.
+    """
 
     source: dict[str, str]
     cores: int | None = None
@@ -62,14 +76,27 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     fp_div_latency_cycles: float | None = None
     fp_div_interval_cycles: float | None = None
     int_div_interval_cycles: float | None = None
+    fp_sqrt_latency_cycles: float | None = None
+    fp_sqrt_interval_cycles: float | None = None
+    int_mul_latency_cycles: float | None = None
+    int_div_latency_cycles: float | None = None
+    int_adds_per_cycle: float | None = None  # independent ones
     branch_miss_cycles: float | None = None
+    taken_branches_per_cycle: float | None = None  # of a predicted, unconditional kind
+    # A store and the load that reads it back, both in a dependency chain: from the one's data to the other's.
+    store_forward_latency_cycles: float | None = None
     python_block_s: float | None = None  # one line-block of the Python interpreter
     python_call_s: float | None = None  # one array operation's fixed cost
+    noise: dict[str, float] | None = None
 
 
 class CacheLevel(Struct, frozen=True, forbid_unknown_fields=True):
     """One data cache level. `ways` and `line_bytes` are None where nobody published them, `replacement` and `inclusion`
-    (relation to the levels inside) where LRU and none are to be taken."""
+    (relation to the levels inside) where LRU and none are to be taken.
+
+    `effective_size_bytes` is what loads of one core get of it, as measured: in a virtual machine, or with busy
+    neighbours, less than `size_bytes`, which is the hardware's. None: not measured, or not less.
+    """
 
     name: str
     size_bytes: int
@@ -80,17 +107,31 @@ class CacheLevel(Struct, frozen=True, forbid_unknown_fields=True):
     replacement: Replacement | None = None
     inclusion: Inclusion | None = None
     latency_s: float | None = None  # of a dependent load that hits here
+    effective_size_bytes: int | None = None
+    noise: dict[str, float] | None = None
 
 
 class Memory(Struct, frozen=True, forbid_unknown_fields=True):
-    """Main memory, of one socket or node."""
+    """Main memory, of one socket or node.
+
+    `page_bytes` is the usual page of the system, `huge_page_bytes` the next larger one; `default_page_bytes` says which
+    of the two a large array lies in when its program does not ask. The first store to a page of new memory costs
+    `first_touch_page_s` (usual page) or `first_touch_huge_page_s`: the page fault, and clearing the page.
+    """
 
     source: dict[str, str]
     size_bytes: int | None = None
     latency_s: float | None = None
     peak_bandwidth_bytes_per_s: float | None = None
     core_read_bandwidth_bytes_per_s: float | None = None  # one core alone
+    core_write_bandwidth_bytes_per_s: float | None = None  # bytes stored, whatever the caches read for it
+    core_copy_bandwidth_bytes_per_s: float | None = None  # bytes loaded and bytes stored
     page_bytes: int | None = None
+    huge_page_bytes: int | None = None
+    default_page_bytes: int | None = None
+    first_touch_page_s: float | None = None
+    first_touch_huge_page_s: float | None = None
+    noise: dict[str, float] | None = None
 
 
 class BandwidthPoint(Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,12 +150,16 @@ class BandwidthPoint(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LatencyPoint(Struct, frozen=True, forbid_unknown_fields=True):
-    """Time of one dependent load (pointer chase) over a working set."""
+    """Time of one dependent load (pointer chase) over a working set, which lies in pages of `page_bytes`.
+
+    None: in those that a program gets by default.
+    """
 
     working_set_bytes: int
     latency_s: float
     source: str
     noise: float | None = None
+    page_bytes: int | None = None
 
 
 class CurvePiece(Struct, frozen=True, forbid_unknown_fields=True):
@@ -135,27 +180,63 @@ class CurvePiece(Struct, frozen=True, forbid_unknown_fields=True):
         return self.intercept_bytes_per_s + self.slope_bytes_per_s_per_byte * range_bytes
 
 
+class CurvePoint(Struct, frozen=True, forbid_unknown_fields=True):
+    """A measured point of a gather/scatter curve."""
+
+    range_bytes: int
+    bandwidth_bytes_per_s: float
+    noise: float | None = None
+
+
 class GatherScatterCurve(Struct, frozen=True, forbid_unknown_fields=True):
     """Gather/scatter bandwidth as a function of the address range (Carrington et al., ICS'11, equations 2 to 4).
 
-    `operations`: "gather", "scatter". Below `minimum_range_bytes` an accelerator is not used; None: it is used wherever
-    it is faster. As in equation 2, bandwidth counts every memory reference of the loop: the elements gathered or
-    scattered, their indices and the dense array. The pieces are in ascending order and adjoin.
+    `operations`: "gather" (B[i] = A[index[i]]), "scatter" (A[index[i]] = B[i]), "update" (A[index[i]] += B[i]). As in
+    equation 2, bandwidth counts every memory reference of the loop: the elements gathered or scattered (an update's
+    twice), their indices and the dense array. Below `minimum_range_bytes` an accelerator is not used; None: it is used
+    wherever it is faster.
+
+    Published curves have `pieces`, in ascending order and adjoining; measured ones have two or more `points`, straight
+    lines between them, and nothing beyond. `index_mode` None: the same for all; `element_bytes` None: 8. With `threads`
+    above 1 the bandwidth is of all together, each with a range of its own.
     """
 
     operations: tuple[str, ...]
-    pieces: tuple[CurvePiece, ...]
     source: str
+    pieces: tuple[CurvePiece, ...] = ()
+    points: tuple[CurvePoint, ...] = ()
     minimum_range_bytes: int | None = None
+    index_mode: IndexMode | None = None
+    element_bytes: int | None = None
+    threads: int | None = None
+
+    @property
+    def segments(self) -> tuple[CurvePiece, ...]:
+        """The curve as pieces, whichever way it is given."""
+        return self.pieces or tuple(
+            _line(left, right, self.source, last=right is self.points[-1])
+            for left, right in itertools.pairwise(self.points)
+        )
 
     def piece_at(self, range_bytes: int) -> CurvePiece | None:
         """The piece that covers an address range, or None where nobody published or measured one."""
-        return next((piece for piece in self.pieces if piece.covers(range_bytes)), None)
+        return next((piece for piece in self.segments if piece.covers(range_bytes)), None)
 
     def bandwidth_bytes_per_s(self, range_bytes: int) -> float | None:
         """Bandwidth at an address range, or None outside of all pieces."""
         piece = self.piece_at(range_bytes)
         return None if piece is None else piece.bandwidth_bytes_per_s(range_bytes)
+
+
+def _line(left: CurvePoint, right: CurvePoint, source: str, *, last: bool) -> CurvePiece:
+    slope = (right.bandwidth_bytes_per_s - left.bandwidth_bytes_per_s) / (right.range_bytes - left.range_bytes)
+    return CurvePiece(
+        from_bytes=left.range_bytes,
+        to_bytes=right.range_bytes + 1 if last else right.range_bytes,
+        intercept_bytes_per_s=left.bandwidth_bytes_per_s - slope * left.range_bytes,
+        slope_bytes_per_s_per_byte=slope,
+        source=source,
+    )
 
 
 class Link(Struct, frozen=True, forbid_unknown_fields=True):
@@ -167,6 +248,19 @@ class Link(Struct, frozen=True, forbid_unknown_fields=True):
     to_device_bytes_per_s: float | None = None
     from_device_bytes_per_s: float | None = None
     transfer_latency_s: float | None = None
+    noise: dict[str, float] | None = None
+
+
+class Network(Struct, frozen=True, forbid_unknown_fields=True):
+    """How processes exchange messages, as MPI gives it. Above `eager_threshold_bytes` a send waits for its receive."""
+
+    source: dict[str, str]
+    latency_s: float | None = None  # of the shortest message, one way
+    bandwidth_bytes_per_s: float | None = None  # of long messages, one way
+    eager_threshold_bytes: int | None = None
+    send_overhead_s: float | None = None  # time of the sender's processor for a short message
+    receive_overhead_s: float | None = None
+    noise: dict[str, float] | None = None
 
 
 SCHEMA = "foretrace.profile/1"
@@ -176,7 +270,8 @@ SCHEMA = "foretrace.profile/1"
 class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     """A machine. `sources` maps the short names used throughout to citations; `notes` says what a reader must know.
 
-    `instruction_set` is what its cores run, named as by QEMU: "x86_64", "aarch64", "riscv64", "ppc64".
+    `instruction_set` is what its cores run, named as by QEMU: "x86_64", "aarch64", "riscv64", "ppc64". `partial` is
+    true where a measurement was interrupted: what had not settled by then is missing or uncertain.
     """
 
     schema: str
@@ -192,6 +287,33 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     bandwidth: tuple[BandwidthPoint, ...] = ()
     latency: tuple[LatencyPoint, ...] = ()
     gather_scatter: tuple[GatherScatterCurve, ...] = ()
+    operations: tuple[OperationCost, ...] = ()
+    surface: tuple[SurfacePoint, ...] = ()
+    tlbs: tuple[Tlb, ...] = ()
+    thread_bandwidth: tuple[ThreadPoint, ...] = ()
+    idiom_rates: tuple[IdiomRate, ...] = ()
     link: Link | None = None
+    network: Network | None = None
+    messages: tuple[MessagePoint, ...] = ()
+    partial: bool | None = None
     notes: tuple[str, ...] = ()
     metadata: dict[str, str] | None = None  # of a measurement: CPU, kernel, compiler, flags
+
+    def latencies(self, page_bytes: int | None = None) -> tuple[LatencyPoint, ...]:
+        """The points of dependent loads with pages of one size; None: with those that a program gets by default."""
+        default = (self.memory.default_page_bytes or self.memory.page_bytes) if self.memory else None
+        default = default or min((p.page_bytes for p in self.latency if p.page_bytes is not None), default=None)
+        wanted = default if page_bytes is None else page_bytes
+        return tuple(p for p in self.latency if (default if p.page_bytes is None else p.page_bytes) == wanted)
+
+    def gather_scatter_curve(
+        self, operation: str, index_mode: IndexMode = IndexMode.RANDOM, *, element_bytes: int = 8, threads: int = 1
+    ) -> GatherScatterCurve | None:
+        """The curve of an operation: that of the index mode, else one for all modes; None where there is none."""
+        fitting = [
+            c
+            for c in self.gather_scatter
+            if operation in c.operations and (c.element_bytes or 8) == element_bytes and (c.threads or 1) == threads
+        ]
+        exact = [c for c in fitting if c.index_mode is index_mode]
+        return next(iter(exact or [c for c in fitting if c.index_mode is None]), None)

@@ -72,7 +72,7 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
     dependent_range, dependent_memory = source.dependent_memory(latency)
     memory_byte = byte_times[:, :, -1].min(axis=1)
     sets = [point.working_set_bytes for point in profile.bandwidth]
-    sets += [point.working_set_bytes for point in profile.latency]
+    sets += [point.working_set_bytes for point in profile.latencies()]
     return MemoryFigures(
         access_bytes=access,
         slot_s=slot,
@@ -147,7 +147,7 @@ class _Source:
         return np.maximum.accumulate(np.stack(figures, axis=1), axis=1)
 
     def latency(self, level: int) -> Floats:
-        points = self.inside(self.profile.latency, level)
+        points = self.inside(self.profile.latencies(), level)
         if points:
             return _measured([(p.latency_s, p.noise) for p in points])
         if level == self.num_caches:
@@ -311,7 +311,7 @@ class _Source:
         return np.array([float(p.working_set_bytes) for p in points]), np.stack(values, axis=1)
 
     def dependent_memory(self, latency: Floats) -> tuple[Floats, Floats]:
-        points = sorted(self.inside(self.profile.latency, self.num_caches), key=lambda p: p.working_set_bytes)
+        points = sorted(self.inside(self.profile.latencies(), self.num_caches), key=lambda p: p.working_set_bytes)
         if not points:
             return np.ones(1), latency[:, -1:]
         values = [_measured([(p.latency_s, p.noise)]) for p in points]

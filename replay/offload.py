@@ -79,7 +79,7 @@ class Accelerator:
         """A curve for each kind of operation, None if one is not there."""
         found = []
         for kind in sorted(kinds):
-            curve = next((c for c in self.profile.gather_scatter if kind in c.operations), None)
+            curve = self.profile.gather_scatter_curve(kind)
             if curve is None:
                 return None
             found.append(curve)

@@ -445,7 +445,7 @@ def profiles(draw):
             for size in draw(st.lists(sizes, max_size=3, unique=True))
         ),
         latency=tuple(LatencyPoint(size, draw(positive), "s") for size in edges),
-        gather_scatter=(GatherScatterCurve(("gather",), tuple(pieces), "s"),),
+        gather_scatter=(GatherScatterCurve(("gather",), "s", pieces=tuple(pieces)),),
         notes=tuple(draw(st.lists(text, max_size=2))),
         metadata=draw(st.none() | st.dictionaries(words, text, max_size=3)),
     )

@@ -19,7 +19,7 @@ from foretrace.profiles.profile_file import read_profile
 from foretrace.terminal import console, plain, print_json
 from foretrace.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
 
-_NOT_FIGURES = {"name", "source"}
+_NOT_FIGURES = {"name", "source", "noise"}
 
 
 @click.group(invoke_without_command=True, epilog="Example: foretrace machines show convey-hc1-fpga")
@@ -179,7 +179,7 @@ def _show_curve(curve: GatherScatterCurve, out: Console) -> None:
     out.print(f"\n{' and '.join(curve.operations)} bandwidth by address range ({plain(curve.source)})")
     if curve.minimum_range_bytes is not None:
         out.print(f"  below {format_bytes(curve.minimum_range_bytes)}: not offloaded")
-    for piece in curve.pieces:
+    for piece in curve.segments:
         begin = format_bytes_per_s(piece.bandwidth_bytes_per_s(piece.from_bytes))
         if piece.to_bytes is None:
             span, end = f"from {format_bytes(piece.from_bytes)}", None

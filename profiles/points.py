@@ -1,0 +1,129 @@
+"""Measured points of a machine: one figure each, with what it was measured at.
+
+`source` is a key of the profile's sources. `noise` is how far the median of the samples lies above the shortest time,
+relative to it; None where unknown.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class Operation(StrEnum):
+    """An arithmetic instruction."""
+
+    INT_ADD = "int_add"
+    INT_MUL = "int_mul"
+    INT_DIV = "int_div"
+    FP_ADD = "fp_add"
+    FP_MUL = "fp_mul"
+    FP_FMA = "fp_fma"
+    FP_DIV = "fp_div"
+    FP_SQRT = "fp_sqrt"
+
+
+class Movement(StrEnum):
+    """What a loop over memory does: read it, write it, or read one array and write another."""
+
+    LOAD = "load"
+    STORE = "store"
+    COPY = "copy"
+
+
+class IndexMode(StrEnum):
+    """How an index array runs through its range (Carrington et al., ICS'11, section 3.1 and Figure 4)."""
+
+    STRIDE_1 = "stride-1"  # one element after the other
+    RANDOM = "random"  # anywhere in the range
+    CLUSTERED = "clustered"  # at random within a section of the range, section after section
+    SPREAD = "spread"  # in constant strides over the whole range, again and again
+
+
+class OperationCost(Struct, frozen=True, forbid_unknown_fields=True):
+    """Cost of an arithmetic instruction on `elements` elements (1: scalar) of `element_bits` bits each.
+
+    `latency_cycles`: until a dependent instruction can start. `interval_cycles`: between the starts of independent
+    ones, 0.5 where two start in each cycle. Both are of the whole instruction, not of one element.
+    """
+
+    operation: Operation
+    element_bits: int
+    elements: int
+    source: str
+    latency_cycles: float | None = None
+    interval_cycles: float | None = None
+    noise: float | None = None
+
+
+class SurfacePoint(Struct, frozen=True, forbid_unknown_fields=True):
+    """A point of the MultiMAPS surface (Tikir et al., SC'07; Carrington et al., ICS'11, Figure 8), one core.
+
+    Accesses of `access_bytes`, `stride_bytes` from one's start to the next's, go through the working set again and
+    again; those of a copy go through two arrays of half of it each. `hit_rates` are cumulative: the share of the
+    accesses that find their line in the first cache, in one of the first two, and so on, as our simulator has them for
+    the profile's caches. `bandwidth_bytes_per_s` counts the bytes accessed (of a copy, those loaded and those stored),
+    not the lines moved.
+    """
+
+    movement: Movement
+    working_set_bytes: int
+    stride_bytes: int
+    access_bytes: int
+    hit_rates: tuple[float, ...]
+    bandwidth_bytes_per_s: float
+    source: str
+    noise: float | None = None
+
+
+class ThreadPoint(Struct, frozen=True, forbid_unknown_fields=True):
+    """Bandwidth of several threads together, each on a core of its own and sequentially through an array of its own.
+
+    `working_set_bytes` is that of one thread.
+    """
+
+    movement: Movement
+    threads: int
+    working_set_bytes: int
+    bandwidth_bytes_per_s: float
+    source: str
+    noise: float | None = None
+
+
+class MessagePoint(Struct, frozen=True, forbid_unknown_fields=True):
+    """Half of the time that a message takes to go from one process to another and back (ping-pong)."""
+
+    message_bytes: int
+    time_s: float
+    source: str
+    noise: float | None = None
+
+
+class IdiomRate(Struct, frozen=True, forbid_unknown_fields=True):
+    """Bandwidth of a whole accelerator at an idiom over arrays that do not fit its caches: bytes read and written.
+
+    `idiom`: "stream" (a[i] = b[i] + s * c[i]) or "reduction" (a sum of all elements).
+    """
+
+    idiom: str
+    bandwidth_bytes_per_s: float
+    source: str
+    noise: float | None = None
+
+
+class Tlb(Struct, frozen=True, forbid_unknown_fields=True):
+    """One level of the data TLB, for pages of one size. `source` names each figure's entry in the profile's sources.
+
+    `entries`: pages it holds; where measured, the number of pages up to which loads do not slow down.
+    `miss_s`: what a dependent load takes longer when it misses here and hits in the next level; in the last, when the
+    page table must be walked, which lies in caches then.
+    """
+
+    name: str
+    page_bytes: int
+    source: dict[str, str]
+    entries: int | None = None
+    ways: int | None = None
+    miss_s: float | None = None
+    noise: dict[str, float] | None = None
