@@ -172,7 +172,7 @@ def _core(core: Mapping[str, Measurement], memory: Mapping[Point, Measurement]) 
     chase, random = memory[Point("chase", largest)], memory[Point("random8", largest)]
     figures["outstanding_misses"] = rounded(max(1.0, chase.best_s / random.best_s))
     source |= {"outstanding_misses": _DERIVED, "cores": _SYSTEM}
-    return Core(source=source, cores=num_cores(), **figures)
+    return Core(source=source, cores=num_cores(), noise=None, **figures)
 
 
 def _inside(latency: Sequence[LatencyPoint], below_bytes: float, above_bytes: float) -> list[LatencyPoint]:
