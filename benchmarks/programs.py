@@ -1,7 +1,7 @@
-"""The programs that the demo, the tests and the comparison with other tools run, and how they are built.
+"""The programs that the demo, the tests and the comparisons run, and how they are built.
 
-The sources are in `programs/`. The C programs are built with `-O2 -g`, either as a distribution would (a dynamic,
-position-independent executable), or static and at a fixed address, so that every tool sees the same addresses.
+The sources are in `programs/`. Those in C, C++ and Fortran are built with `-O2 -g`, either as a distribution would (a
+dynamic, position-independent executable), or static and at a fixed address, so that every tool sees the same addresses.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import enum
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,36 @@ from pathlib import Path
 from foretrace.errors import EngineError
 
 SOURCES = Path(__file__).parent / "programs"
-C_PROGRAMS = ("cg", "mergesort", "patterns", "sgbench", "spmv", "triad", "updates")
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """How programs of a language are compiled. `shared` is the source that all of them need."""
+
+    suffix: str
+    compilers: tuple[str, ...]
+    package: str
+    options: tuple[str, ...]
+    shared: str
+    libraries: tuple[str, ...] = ()
+
+
+LANGUAGES = {
+    language.suffix: language
+    for language in (
+        Language(".c", ("gcc", "cc"), "gcc", ("-std=c11",), "program.h", ("-lm",)),
+        Language(".cpp", ("g++", "c++"), "g++", ("-std=c++17",), "program.h"),
+        Language(".f90", ("gfortran",), "gfortran", ("-std=f2018",), "program.f90"),
+    )
+}
+"""By suffix of the source."""
+
+
+def compiled_programs() -> dict[str, Path]:
+    """Source of each program that `build` builds, by its name."""
+    shared = {language.shared for language in LANGUAGES.values()}
+    sources = (path for path in sorted(SOURCES.iterdir()) if path.suffix in LANGUAGES and path.name not in shared)
+    return {path.stem: path for path in sources}
 
 
 class Linking(enum.Enum):
@@ -28,27 +58,35 @@ class Linking(enum.Enum):
 
 
 def build(name: str, directory: Path, linking: Linking = Linking.DYNAMIC) -> Path:
-    """Compile one of `C_PROGRAMS` into `directory`, unless the executable there is newer than its sources.
+    """Compile one of `compiled_programs` into `directory`, unless the executable there is newer than its sources.
 
     Returns:
         The executable.
 
     Raises:
-        EngineError: there is no C compiler, or it fails.
+        EngineError: there is no compiler of its language, or it fails.
     """
-    compiler = shutil.which("gcc") or shutil.which("cc")
+    source = compiled_programs()[name]
+    language = LANGUAGES[source.suffix]
+    compiler = next(filter(None, map(shutil.which, language.compilers)), None)
     if compiler is None:
-        raise EngineError("no C compiler (gcc or cc) on PATH: install one, on Debian and Ubuntu with: apt install gcc")
-    source = SOURCES / f"{name}.c"
+        raise EngineError(
+            f"{source.name} needs a compiler, {' or '.join(language.compilers)}, and none is on PATH: "
+            f"install one, on Debian and Ubuntu with: apt install {language.package}"
+        )
     executable = directory / (name if linking is Linking.DYNAMIC else f"{name}-fixed")
-    newest = max(path.stat().st_mtime for path in (source, SOURCES / "program.h"))
+    shared = SOURCES / language.shared
+    newest = max(path.stat().st_mtime for path in (source, shared))
     if executable.exists() and executable.stat().st_mtime > newest:
         return executable
     directory.mkdir(parents=True, exist_ok=True)
-    command = [compiler, "-std=c11", "-O2", "-g", "-Wall", *linking.value, "-o", executable, source, "-lm"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    sources = [source] if shared.suffix == ".h" else [shared, source]
+    options = [*language.options, "-O2", "-g", "-Wall", *linking.value]
+    with tempfile.TemporaryDirectory(dir=directory) as scratch:  # for what a compiler leaves beside the executable
+        command = [compiler, *options, "-o", executable.absolute(), *sources, *language.libraries]
+        result = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
     if result.returncode:
-        raise EngineError(f"{source}: the C compiler failed with: {result.stderr.strip()}")
+        raise EngineError(f"{source}: {compiler} failed with: {result.stderr.strip()}")
     return executable
 
 

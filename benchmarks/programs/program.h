@@ -1,4 +1,4 @@
-/* What the programs share: arguments, memory, pseudo-random numbers. Every program is deterministic.
+/* What the programs in C and C++ share: arguments, memory, pseudo-random numbers. Every program is deterministic.
  *
  * Memory comes from one static arena, so that a program linked at a fixed address (-static -no-pie) has each of its
  * arrays at the same address under every tool that runs it, and cache simulations of it can be compared miss by miss.
@@ -21,7 +21,7 @@
 /* The hot loops stay functions of their own, so that a report can name them. */
 #define KERNEL __attribute__((noinline))
 
-static _Alignas(4096) unsigned char arena[ARENA_BYTES];
+static unsigned char arena[ARENA_BYTES] __attribute__((aligned(4096)));
 static size_t arena_used;
 
 static inline void *allocate_bytes(size_t bytes)

@@ -1,0 +1,103 @@
+"""The programs that predictions are validated with: from kernels to small applications, each with two sizes.
+
+Sizes are not round, so that no cache or page boundary is met by accident. A program's own default sizes are the full
+ones, at which it takes 0.2 to 2 s on a present machine; small ones take milliseconds and are for tests.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from foretrace.errors import EngineError
+
+from . import programs
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteProgram:
+    """A program of the suite: `name` is that of its source. `full` is empty where its defaults are meant.
+
+    `imports` are the packages that a Python program imports, whose loading is no part of its signature.
+    """
+
+    name: str
+    title: str
+    small: tuple[str, ...]
+    full: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> Path:
+        """Its source file."""
+        return next(path for path in programs.SOURCES.glob(f"{self.name}.*") if path.suffix in _SUFFIXES)
+
+    @property
+    def is_python(self) -> bool:
+        """A script rather than an executable."""
+        return self.source.suffix == ".py"
+
+    def command(self, directory: Path, *, small: bool = False) -> tuple[str, ...]:
+        """The command that runs it natively; built in `directory` if it needs to be.
+
+        Raises:
+            EngineError: it cannot be compiled.
+        """
+        arguments = self.small if small else self.full
+        if self.is_python:
+            return sys.executable, str(self.source), *arguments
+        return str(programs.build(self.name, directory)), *arguments
+
+    def start_up(self) -> tuple[str, ...] | None:
+        """For a Python program, the command that only starts Python and imports what it imports."""
+        if not self.is_python:
+            return None
+        return sys.executable, "-c", f"import {', '.join(('sys', *self.imports))}"
+
+
+_SUFFIXES = (*programs.LANGUAGES, ".py")
+
+SUITE = (
+    SuiteProgram("bfs", "breadth-first search, power-law graph", ("700", "5", "3")),
+    SuiteProgram("cg", "conjugate gradients, unstructured mesh", ("500", "9"), full=("131000", "15")),
+    SuiteProgram("compress", "LZ77 and range coder, there and back", ("20011",)),
+    SuiteProgram("fft", "fast Fourier transform, radix 2, 3, 5", ("1620", "2")),
+    SuiteProgram("hash_join", "hash join of two tables", ("700", "6100")),
+    SuiteProgram("histogram", "histogram equalisation", ("61", "43", "3")),
+    SuiteProgram("interpreter", "interpreter of a register machine", ("901",)),
+    SuiteProgram("lattice_boltzmann", "lattice Boltzmann flow", ("47", "31", "9")),
+    SuiteProgram("lu", "dense LU factorisation", ("91", "13")),
+    SuiteProgram("mandelbrot", "Mandelbrot set", ("31", "23", "100")),
+    SuiteProgram("mergesort", "merge sort", ("1000",), full=("3100000",)),
+    SuiteProgram("multigrid", "multigrid, Poisson's equation", ("3", "4", "5")),
+    SuiteProgram("nbody", "n-body, all pairs", ("43", "3")),
+    SuiteProgram("photons", "Monte Carlo photon transport", ("301",)),
+    SuiteProgram("queens", "backtracking search", ("8",)),
+    SuiteProgram("quicksort", "quicksort of records", ("3001",)),
+    SuiteProgram("sha256", "SHA-256", ("100", "3")),
+    SuiteProgram("smith_waterman", "local sequence alignment", ("211", "197")),
+    SuiteProgram("spmm", "sparse matrix times block of vectors", ("301", "7", "5", "2")),
+    SuiteProgram("spmv", "sparse matrix times vector", ("500", "8", "2"), full=("53000", "17", "270")),
+    SuiteProgram("stencil2d", "wave equation, 2-D stencil", ("61", "43", "9")),
+    SuiteProgram("triad", "STREAM triad", ("1000", "2"), full=("1030000", "370")),
+    SuiteProgram("updates", "random updates", ("1", "1000"), full=("64", "31000000")),
+    SuiteProgram(
+        "pagerank", "PageRank, SciPy", ("2000", "5"), full=("230000", "11"), imports=("numpy", "scipy.sparse")
+    ),
+)  # fmt: skip
+
+
+def choose(names: str) -> tuple[SuiteProgram, ...]:
+    """The programs named, separated by commas, in the order of the suite; all of them for an empty text.
+
+    Raises:
+        EngineError: a name is not in the suite.
+    """
+    wanted = {name.strip() for name in names.split(",")} - {""}
+    unknown = sorted(wanted - {program.name for program in SUITE})
+    if unknown:
+        raise EngineError(
+            f"{unknown[0]!r} is no program of the suite; these are: {', '.join(program.name for program in SUITE)}"
+        )
+    return tuple(program for program in SUITE if not wanted or program.name in wanted)

@@ -1,0 +1,118 @@
+"""The validation's programs: what each prints at its small size, and that it is right where that is known otherwise."""
+
+import hashlib
+import re
+import subprocess
+
+import pytest
+
+from foretrace.benchmarks import programs, suite
+from foretrace.errors import EngineError
+
+NUMBER = re.compile(r"[-+]?[0-9.]+(?:e[-+]?[0-9]+)?")
+HEXADECIMAL = re.compile(r"[0-9a-f]{16,}")
+
+EXPECTED = {
+    "bfs": "2068550",
+    "cg": "11.3916377363",
+    "compress": "154e263b5ddd97d9",
+    "fft": "-8.40134163",
+    "hash_join": "91cd1fc9e7d5b6e7",
+    "histogram": "00000000022f847f",
+    "interpreter": "871",
+    "lattice_boltzmann": "0.1104773493",
+    "lu": "-512.761158",
+    "mandelbrot": "62395",
+    "mergesort": "3b9ae3c704372c07",
+    "multigrid": "0.2961977654",
+    "nbody": "-0.8698958368",
+    "photons": "0.71993393",
+    "queens": "2057",
+    "quicksort": "6e48aecba2b2d53e",
+    "sha256": "42b7474b6933f1f8f7f5517519632575bc1ce78805160e389c9eb539175bdce2",
+    "smith_waterman": "6a6e7d6b3dacb1cd",
+    "spmm": "2.2907186757",
+    "spmv": "4.3051689387",
+    "stencil2d": "4.8792695101",
+    "triad": "2249.5000000000",
+    "updates": "1c7e6904681be92a",
+    "pagerank": "1.000000000000",
+}
+"""What follows `checksum` (for pagerank.py `sum`) in the last line."""
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory):
+    """The last line that a program prints at its small size, or with other arguments."""
+    directory = tmp_path_factory.mktemp("suite")
+
+    def run(name, *arguments):
+        (program,) = suite.choose(name)
+        command = program.command(directory, small=True)
+        if arguments:
+            command = [*command[: -len(program.small)], *arguments]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert result.returncode == 0, result.stderr
+        return result.stdout.splitlines()[-1]
+
+    return run
+
+
+@pytest.mark.parametrize("name", [program.name for program in suite.SUITE])
+def test_a_program_prints_its_checksum(output, name):
+    printed = re.split(r"\b(?:checksum|sum) ", output(name))[1]
+    if HEXADECIMAL.fullmatch(EXPECTED[name]):
+        assert printed == EXPECTED[name]
+    else:  # libraries of mathematical functions differ in the last digit
+        assert float(printed) == pytest.approx(float(EXPECTED[name]), rel=1e-6)
+
+
+def test_sha256_is_that_of_the_library(output):
+    data = bytearray(i % 251 for i in range(1000))
+    for _ in range(4):
+        digest = hashlib.sha256(data).digest()
+        data[:32] = digest
+    assert output("sha256", "1000", "4").endswith(digest.hex())
+
+
+@pytest.mark.parametrize(("side", "solutions"), [("1", 1), ("4", 2), ("6", 4), ("8", 92), ("10", 724)])
+def test_queens_are_counted(output, side, solutions):  # OEIS A000170
+    assert f"solutions {solutions} " in output("queens", side)
+
+
+@pytest.mark.parametrize("points", ["1", "2", "3", "5", "8", "45", "1000"])
+def test_a_fourier_transform_and_its_inverse_give_what_was(output, points):
+    assert float(output("fft", points, "2").split("worst error")[1].split()[0]) < 1e-12
+
+
+def test_multigrid_cycles_gain_at_least_a_digit_each(output):
+    first, second = (float(output("multigrid", "3", "5", n).split("residual")[1].split()[0]) for n in ("3", "6"))
+    assert second < 1e-3 * first
+
+
+@pytest.mark.parametrize("size", ["1", "3", "4", "100", "70001"])
+def test_what_was_compressed_expands_to_what_it_was(output, size):
+    assert "same again" in output("compress", size)
+
+
+def test_the_longest_collatz_sequence_is_found(output):  # OEIS A006877, A006878, steps of 3n + 1 and half in one
+    assert output("interpreter", "1000").endswith("checksum 871")
+
+
+def test_every_program_of_the_suite_has_two_sizes_and_its_own_title():
+    assert len({program.title for program in suite.SUITE}) == len({program.name for program in suite.SUITE})
+    assert all(program.small != program.full for program in suite.SUITE)
+
+
+def test_programs_are_chosen_by_name_in_the_order_of_the_suite():
+    assert [program.name for program in suite.choose("fft, bfs")] == ["bfs", "fft"]
+    assert suite.choose("") == suite.SUITE
+    with pytest.raises(EngineError, match=r"'ftf' is no program of the suite; these are: bfs, "):
+        suite.choose("fft,ftf")
+
+
+def test_python_programs_start_with_what_they_import():
+    (program,) = suite.choose("pagerank")
+    assert program.start_up()[-1] == "import sys, numpy, scipy.sparse"
+    assert program.source == programs.SOURCES / "pagerank.py"
+    assert suite.choose("fft")[0].start_up() is None
