@@ -1,9 +1,10 @@
-"""Times itself, by its own CPU time: what a block of Python costs, and a single access to a container.
+"""Times itself, by its own CPU time: what a block of Python costs, an access to a container, an array operation.
 
 python_events.py RESULTS: writes JSON, a list of {name, kind, times}: seconds for one event, of several rounds.
 """
 
 import array
+import importlib
 import json
 import sys
 import time
@@ -72,6 +73,42 @@ def containers():
     yield "ndarray", np.ones(N), 2.0
 
 
+def imported(name):
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def operations():
+    """Operations on whole arrays, and how often to call each."""
+    np, sparse = imported("numpy"), imported("scipy.sparse")
+    if np is None:
+        return
+    random = np.random.default_rng(1)
+    for n, calls in (1_000, 400), (10_000, 40), (100_000, 4):
+        a, b, c = random.random(n), random.random(n), np.empty(n)
+        shuffled, mask = random.permutation(n), random.random(n) < 0.5
+        yield f"add, {n:,}", calls, lambda a=a, b=b, c=c: np.add(a, b, out=c)
+        yield f"a + b * c, {n:,}", calls, lambda a=a, b=b, c=c: a + b * c
+        yield f"sum, {n:,}", calls, lambda a=a: a.sum()
+        yield f"copy of every second, {n:,}", calls, lambda a=a, c=c, n=n: np.copyto(c[: n // 2], a[::2])
+        yield f"a[index], {n:,}", calls, lambda a=a, i=shuffled: a[i]
+        yield f"a[mask], {n:,}", calls, lambda a=a, m=mask: a[m]
+        square = a[: int(n**0.5) ** 2].reshape(int(n**0.5), -1)
+        yield f"sum of rows, {n:,}", calls, lambda a=square: a.sum(axis=1)
+        yield f"sum with neighbours, {n:,}", calls, lambda a=square: a[1:, 1:] + a[:-1, :-1]
+        if sparse:
+            matrix = sparse.random(n // 10, n // 10, min(1.0, 100 / n), "csr", rng=1)
+            vector = random.random(n // 10)
+            yield f"CSR product, {matrix.nnz:,}", calls, lambda m=matrix, v=vector: m @ v
+
+
+def repeat(operation, calls):
+    for _ in range(calls):
+        operation()
+
+
 def results():
     yield "block", "event", [timed(blocks, N) / (N * LINES) for _ in range(ROUNDS)]
     yield "call", "event", [timed(call, N) / N for _ in range(ROUNDS)]
@@ -83,6 +120,9 @@ def results():
         stores = [(timed(store, container, N, value) - b) / (10 * N) for b in base]
         yield f"{name} load", "access", loads
         yield f"{name} store", "access", stores
+    for name, calls, operation in operations():
+        repeat(operation, 2)
+        yield name, "bulk", [timed(repeat, operation, calls) / calls for _ in range(ROUNDS)]
 
 
 names = ("name", "kind", "times")

@@ -47,7 +47,12 @@ def collatz(n):
     return longest
 
 
-PROGRAMS = {"sieve": (sieve, 3_000_000), "sort": (sort, 4_000), "matrix": (matrix, 220), "collatz": (collatz, 60_000)}
+PROGRAMS = {
+    "sieve": (sieve, 12_000_000),
+    "sort": (sort, 8_000),
+    "matrix": (matrix, 300),
+    "collatz": (collatz, 120_000),
+}
 
 if __name__ == "__main__":
     function, size = PROGRAMS[sys.argv[1]]
