@@ -1,4 +1,4 @@
-"""NumPy and SciPy at work on whole arrays, as whole programs: python_arrays.py NAME [SCALE]. SCALE is of the repetitions."""
+"""NumPy and SciPy at work on whole arrays, as whole programs: python_arrays.py NAME [SCALE of the repetitions]."""
 
 import sys
 
@@ -43,7 +43,11 @@ def clusters(steps):
 def options(steps):
     """Prices of options: elementary functions of long vectors."""
     random = np.random.default_rng(4)
-    price, strike, years = random.uniform(50, 150, 200_000), random.uniform(50, 150, 200_000), 0.1 + random.random(200_000)
+    price, strike, years = (
+        random.uniform(50, 150, 200_000),
+        random.uniform(50, 150, 200_000),
+        0.1 + random.random(200_000),
+    )
     total = 0.0
     for step in range(steps):
         volatility = 0.1 + 0.001 * step
