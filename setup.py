@@ -86,8 +86,11 @@ setup(
         ),
         Extension(
             "foretrace.tracer._reader",
-            sources=["tracer/_reader.c", "tracer/reader.c", "tracer/signals.c"],
-            depends=["tracer/stream.h", "tracer/reader.h", "tracer/signals.h", "cache_sim/access.h"],
+            sources=["tracer/_reader.c", "tracer/reader.c", "tracer/samples.c", "tracer/signals.c"],
+            depends=[
+                *(f"tracer/{part}.h" for part in ("stream", "reader", "samples", "signals")),
+                "cache_sim/access.h",
+            ],
             include_dirs=["."],
             extra_compile_args=WARNINGS,
         ),

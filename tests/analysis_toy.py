@@ -36,6 +36,9 @@ class ToyIsa:
     def data_flow(self, code: bytes, address: int, loads: bool, stores: bool) -> DataFlow:
         return DataFlow()
 
+    def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
+        return False, False
+
 
 def encode(operation: int, target: int) -> bytes:
     return bytes([operation]) + target.to_bytes(LENGTH - 1, "little")

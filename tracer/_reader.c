@@ -171,6 +171,22 @@ static PyObject *stream_reader_edges(StreamReader *self, PyObject *Py_UNUSED(ign
     return bytes;
 }
 
+/* list: of each chunk that was kept as a sample, its number, its thread's cursor, and its words as bytes. */
+static PyObject *stream_reader_samples(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    const struct ft_samples *samples = &self->reader->samples;
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < samples->n; i++) {
+        const struct ft_sample *sample = &samples->sample[i];
+        PyObject *row = Py_BuildValue("KIy#", (unsigned long long)sample->number, sample->cursor,
+                                      (const char *)sample->words, (Py_ssize_t)sample->n_words * 8);
+        if (!row || PyList_Append(list, row) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
 /* tuple: for each thread that wrote, the id of the block that it was in last. */
 static PyObject *stream_reader_last_blocks(StreamReader *self, PyObject *Py_UNUSED(ignored))
 {
@@ -303,6 +319,7 @@ static PyMethodDef stream_reader_methods[] = {
     {"arrays", (PyCFunction)stream_reader_arrays, METH_NOARGS, "uint64 [arrays, 3]"},
     {"edges", (PyCFunction)stream_reader_edges, METH_NOARGS, "uint64 [edges, 3]"},
     {"last_blocks", (PyCFunction)stream_reader_last_blocks, METH_NOARGS, "ids of the blocks that the threads ran last"},
+    {"samples", (PyCFunction)stream_reader_samples, METH_NOARGS, "[(number, cursor, words)]"},
     {"header", (PyCFunction)stream_reader_header, METH_NOARGS, "the header's figures"},
     {"limit", (PyCFunction)stream_reader_limit, METH_O, "limit(max_blocks)"},
     {"follow", (PyCFunction)stream_reader_follow, METH_VARARGS, "follow(execve_call, elf_machine)"},

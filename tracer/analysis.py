@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from .signature import Block, Idiom, Loop, MemoryOperation
+from .signature import NO_PATHS, Block, Idiom, Loop, MemoryOperation, Paths
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,3 +30,4 @@ class Analysis:
     block_map: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     decoded_share: float = 1.0
     notes: Sequence[str] = ()
+    paths: Paths = NO_PATHS

@@ -59,6 +59,7 @@ def combine(parts: Sequence[Part]) -> Part:
         edges=np.concatenate([moved.edges for moved in raws]),
         maps=(regions.maps(),),
         guest_base=0,
+        paths=tuple(path for moved in raws for path in moved.paths),
     )
     return Part(
         raw=raw,
@@ -85,6 +86,7 @@ def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) ->
         blocks=tuple(move(block) for block in raw.blocks),
         operation_block=raw.operation_block + np.uint32(block_offset),
         edges=raw.edges + np.array([block_offset, block_offset, 0], np.uint64),
+        paths=tuple(replace(path, blocks=path.blocks + block_offset) for path in raw.paths),
     )
 
 

@@ -77,6 +77,20 @@ class RawUnseen:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class RawPath:
+    """What a thread ran for a while, in order: executions of blocks, and the accesses that each of them made.
+
+    `blocks` int64 [executions]: block ids. Per access: `execution` int64, the position of its block in `blocks`; `slot`
+    int64, as in `RawTrace.operation_slot`; `address` uint64.
+    """
+
+    blocks: npt.NDArray[np.int64]
+    execution: npt.NDArray[np.int64]
+    slot: npt.NDArray[np.int64]
+    address: npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class RawTrace:
     """All that the stream told. Operation ids are the simulator's: dense, in order of first use.
 
@@ -99,6 +113,7 @@ class RawTrace:
     maps: tuple[str, ...]
     guest_base: int
     unseen: tuple[RawUnseen, ...] = ()
+    paths: tuple[RawPath, ...] = ()
 
     def executed(self) -> RawTrace:
         """The same without the blocks that never ran, which a forked child has from its parent."""

@@ -66,6 +66,7 @@ void ft_reader_free(struct ft_reader *reader)
     free(reader->operations);
     free(reader->arrays);
     free(reader->edges);
+    ft_samples_free(&reader->samples);
     free(reader);
 }
 
@@ -909,6 +910,8 @@ static enum ft_read_status take_chunk(struct ft_reader *reader, struct ft_ready 
     reader->in_chunk = true;
     reader->entry_position = FT_CHUNK_WORDS;
     find_entries(reader, chunk_words(reader, chunk.chunk));
+    if (!ft_samples_offer(&reader->samples, chunk_words(reader, chunk.chunk), chunk.words, chunk.cursor))
+        return FT_READ_MEMORY;
     reader->cursors[chunk.cursor].sequence = chunk.sequence;
     if (!reader->sink.set_thread || chunk.cursor == reader->thread)
         return FT_READ_IDLE;

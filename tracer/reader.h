@@ -7,6 +7,7 @@
 #define FORETRACE_READER_H
 
 #include "cache_sim/access.h"
+#include "samples.h"
 #include "stream.h"
 
 #include <stdbool.h>
@@ -104,6 +105,7 @@ struct ft_reader {
     uint32_t asked_operation;
     uint32_t thread; /* the cursor whose accesses the sink expects */
     uint64_t executions, accesses; /* of blocks; of all operations */
+    struct ft_samples samples;
     const char *corrupt;
 };
 

@@ -22,6 +22,7 @@ from foretrace.cache_sim.simulator import Simulator
 from foretrace.errors import EngineError, ProgramError
 
 from . import _reader
+from .raw_paths import read_paths
 from .raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace, RawUnseen
 from .stream import MEMORY_BYTES, BlockEntry, PythonBlockEntry, SideTable, StreamError
 
@@ -303,6 +304,7 @@ class Session:
             maps=tuple(table.maps),
             guest_base=self._reader.header()["guest_base"],
             unseen=self._unseen(),
+            paths=read_paths(self._reader.samples(), table.blocks),
         )
 
     def _unseen(self) -> tuple[RawUnseen, ...]:

@@ -6,7 +6,7 @@ these records on disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -204,6 +204,48 @@ def merge_ranges(ranges: Iterable[AddressRange]) -> tuple[AddressRange, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class Instruction:
+    """An instruction as a core sees it: what it computes, and the registers by which it waits for others.
+
+    `flow` says where control goes after it ("branch", "jump", "indirect_jump", "call", "return", "syscall"; empty: on).
+    An instruction's result, `writes`, needs `reads` and what it loads; the address it loads from or stores to needs
+    `addresses`. Condition flags are a register, "flags"; the stack pointer is left out, as cores keep it apart.
+    """
+
+    kind: OperationKind
+    element_bits: int
+    lanes: int
+    length_bytes: int
+    flow: str
+    reads: tuple[str, ...]
+    addresses: tuple[str, ...]
+    writes: tuple[str, ...]
+    load_operation: int | None
+    store_operation: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paths:
+    """Stretches of a run as they went, evenly spread over it.
+
+    `starts` int64 [paths + 1]: the first execution of each path, and their number. `blocks` uint32 [executions]: ids of
+    blocks. For each memory operation of each execution, in the order of their ids, uint16 [accesses], counted in such
+    accesses: `store_distances`, how long ago its first eight bytes were stored, `line_distances`, how long ago its line
+    (64 bytes) was touched; 0 where it was not in that path, or longer ago than can be said.
+    `instructions` are those of the blocks in the paths, by block id.
+    """
+
+    starts: npt.NDArray[np.int64]
+    blocks: npt.NDArray[np.uint32]
+    store_distances: npt.NDArray[np.uint16]
+    line_distances: npt.NDArray[np.uint16]
+    instructions: Mapping[int, tuple[Instruction, ...]]
+
+
+NO_PATHS = Paths(np.zeros(1, np.int64), np.zeros(0, np.uint32), np.zeros(0, np.uint16), np.zeros(0, np.uint16), {})
+
+
+@dataclass(frozen=True, slots=True)
 class UnseenOperation:
     """An array operation of a Python program whose accesses were not seen.
 
@@ -302,6 +344,7 @@ class Signature:
     edges: npt.NDArray[np.uint64]
     hierarchies: Sequence[SimulatedHierarchy]
     reuse: ReuseHistograms | None
+    paths: Paths = NO_PATHS
 
     @property
     def totals(self) -> Totals:

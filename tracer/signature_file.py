@@ -4,6 +4,7 @@ Version history (PRAGMA user_version):
     1  first version.
     2  hierarchies, memory_events: what memory systems beyond LRU caches do.
     3  reuse, reuse_counts, reuse_errors: distances within sets, for four line sizes and many numbers of sets.
+    4  instructions, paths: stretches of the run in order, and what waits for what in them.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
@@ -34,6 +35,7 @@ from foretrace.cache_sim.reuse_results import LINE_BYTES, NUM_WAYS
 from foretrace.errors import HierarchyError, SignatureError
 from foretrace.files import write_atomically
 
+from . import signature_paths
 from .signature import (
     AddressRange,
     Block,
@@ -48,7 +50,7 @@ from .signature import (
 )
 
 APPLICATION_ID = 0x46545253  # "FTRS", in the database header where file(1) finds it
-VERSION = 3
+VERSION = 4
 MAX_FILE_BYTES = 8 << 30
 _SQLITE_MAGIC = b"SQLite format 3\0"
 
@@ -92,6 +94,16 @@ _SCHEMA = {
     "edges": (
         "CREATE TABLE edges (source_block_id INTEGER NOT NULL, destination_block_id INTEGER NOT NULL, "
         "count INTEGER NOT NULL)"
+    ),
+    "instructions": (
+        "CREATE TABLE instructions (block_id INTEGER NOT NULL, position INTEGER NOT NULL, kind TEXT NOT NULL, "
+        "element_bits INTEGER NOT NULL, lanes INTEGER NOT NULL, length_bytes INTEGER NOT NULL, flow TEXT NOT NULL, "
+        "reads TEXT NOT NULL, addresses TEXT NOT NULL, writes TEXT NOT NULL, load_operation INTEGER, "
+        "store_operation INTEGER)"
+    ),
+    "paths": (
+        "CREATE TABLE paths (path_id INTEGER PRIMARY KEY, executions INTEGER NOT NULL, blocks BLOB NOT NULL, "
+        "store_distances BLOB NOT NULL, line_distances BLOB NOT NULL)"
     ),
     "hierarchies": (
         "CREATE TABLE hierarchies (hierarchy_id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL)"
@@ -160,6 +172,8 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
     insert("idioms", ((i.idiom_id, i.loop_id, str(i.kind), i.file, i.line) for i in signature.idioms))
     insert("idiom_operations", _idiom_operation_rows(signature))
     insert("edges", signature.edges.tolist())
+    insert("instructions", signature_paths.instruction_rows(signature.paths))
+    insert("paths", signature_paths.path_rows(signature))
     insert("hierarchies", ((i, s.hierarchy.name, s.hierarchy.spec) for i, s in enumerate(signature.hierarchies)))
     insert("levels", _level_rows(signature))
     insert("misses", _miss_rows(signature))
@@ -312,6 +326,7 @@ def _read(database: sqlite3.Connection) -> Signature:
         edges=np.array(database.execute("SELECT * FROM edges").fetchall(), np.uint64).reshape(-1, 3),
         hierarchies=_read_hierarchies(database, len(operations), len(blocks)),
         reuse=_read_reuse(database, len(operations)),
+        paths=signature_paths.read(database, operations, len(blocks)),
     )
     _check_references(signature)
     return signature

@@ -40,6 +40,7 @@ class BlockEntry:
     address: int
     lengths: tuple[int, ...]
     code: bytes
+    first_access: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +96,12 @@ def _text(data: bytes) -> str:
 
 @lru_cache(maxsize=1 << 16)  # forked processes have their parent's blocks
 def _block(entry: bytes) -> BlockEntry:
-    _, _, _, count, address, _ = BLOCK.unpack_from(entry)
+    _, _, _, count, address, first_access = BLOCK.unpack_from(entry)
     lengths = tuple(entry[BLOCK.size : BLOCK.size + count])
     code = entry[BLOCK.size + count : BLOCK.size + count + sum(lengths)]
     if len(lengths) != count or len(code) != sum(lengths):
         raise StreamError("the trace stream describes a block longer than its entry; the program may have damaged it")
-    return BlockEntry(address, lengths, code)
+    return BlockEntry(address, lengths, code, first_access)
 
 
 def _python_block(entry: bytes) -> PythonBlockEntry:

@@ -180,5 +180,6 @@ def _traced(
             for simulated in part.simulated
         ],
         reuse=None if part.reuse is None else part.reuse.merged(mapping, count),
+        paths=analysis.paths,
     )
     return Traced(signature, recording.ending, mapping)

@@ -35,6 +35,8 @@ class BasicBlocks:
     Per memory operation: `operation_instruction` int64, `operation_is_store` bool.
     `operation_map`: int64 [raw operations], the memory operation that a raw one is (part of).
     `block_map`: int64 [largest raw block id + 1], the block that an engine block begins in; 0 for those that never ran.
+    `engine_first`: int64 [largest raw block id + 2], where in `engine_instructions` the instructions of an engine block
+    begin; those are positions of instructions.
     """
 
     addresses: npt.NDArray[np.uint64]
@@ -48,6 +50,8 @@ class BasicBlocks:
     operation_is_store: npt.NDArray[np.bool_]
     operation_map: Ints
     block_map: Ints
+    engine_first: Ints
+    engine_instructions: Ints
 
     @property
     def num_blocks(self) -> int:
@@ -142,6 +146,8 @@ def find_basic_blocks(raw: RawTrace, isa: Isa) -> BasicBlocks:
         operation_is_store=keys % 2 == 1,
         operation_map=operation_map,
         block_map=_block_map(blocks, block_of[place[instructions.distinct[instructions.starts[:-1]]]]),
+        engine_first=_engine_first(blocks),
+        engine_instructions=place[instructions.distinct],
     )
 
 
@@ -150,6 +156,13 @@ def _block_map(blocks: Sequence[RawBlock], begin_in: Ints) -> Ints:
     block_map = np.zeros(ids.max(initial=0) + 1, np.int64)
     block_map[ids] = begin_in
     return block_map
+
+
+def _engine_first(blocks: Sequence[RawBlock]) -> Ints:
+    ids = np.array([block.block_id for block in blocks], np.int64)
+    lengths = np.zeros(ids.max(initial=0) + 2, np.int64)
+    lengths[ids + 1] = [len(block.lengths) for block in blocks]
+    return np.cumsum(lengths)
 
 
 def _without_cut_instructions(blocks: Sequence[RawBlock]) -> list[RawBlock]:

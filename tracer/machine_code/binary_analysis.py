@@ -18,6 +18,7 @@ from . import isa
 from .basic_blocks import BasicBlocks, find_basic_blocks
 from .idioms import IdiomFinder, Indirections
 from .line_table import LineTable
+from .paths import find_paths
 from .symbols import Function, Symbols
 
 _MAX_NOTES = 20
@@ -50,6 +51,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str) -> Analys
         operation_map=blocks.operation_map,
         block_map=blocks.block_map,
         decoded_share=_decoded_share(blocks),
+        paths=find_paths(raw.paths, blocks, instruction_set),
         notes=(*places.notes(), *given_up, *_hidden_accesses(blocks)),
     )
 

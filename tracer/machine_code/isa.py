@@ -101,6 +101,10 @@ class Isa(Protocol):
         """Data flow of one instruction that was seen to load and to store, or not to."""
         ...
 
+    def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
+        """Whether an instruction reads condition flags, and whether it writes them."""
+        ...
+
 
 def load(arch: str) -> Isa:
     """The instruction set of `arch`, named as by QEMU ("x86_64").

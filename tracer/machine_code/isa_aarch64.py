@@ -23,6 +23,8 @@ from .operand_text import integer, split_operands
 
 _INSTRUCTION_BYTES = 4
 _NO_FLOW = DataFlow()
+_READS_FLAGS = re.compile(r"b\.\w+|f?csel|cs(inc|inv|neg)|cset|csetm|cinc|cinv|cneg|f?ccm[pn]e?|adcs?|sbcs?|ngcs?")
+_WRITES_FLAGS = re.compile(r"adds|subs|ands|bics|negs|adcs|sbcs|ngcs|cm[pn]|tst|ccm[pn]|fcmpe?|fccmpe?")
 
 
 def _words(text: str) -> frozenset[str]:
@@ -456,6 +458,12 @@ class AArch64:
             classes.append(found)
             start += length
         return classes
+
+    def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
+        """Whether an instruction reads condition flags, and whether it writes them."""
+        text = self._text(code, address)
+        mnemonic = text[0] if text else ""
+        return _READS_FLAGS.fullmatch(mnemonic) is not None, _WRITES_FLAGS.fullmatch(mnemonic) is not None
 
     def data_flow(self, code: bytes, address: int, loads: bool, stores: bool) -> DataFlow:
         """Data flow of one instruction that was seen to load and to store, or not to."""

@@ -316,6 +316,10 @@ class RiscV64:
             start += length
         return classes
 
+    def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
+        """RISC-V has no condition flags."""
+        return False, False
+
     def data_flow(self, code: bytes, address: int, loads: bool, stores: bool) -> DataFlow:
         """Data flow of one instruction that was seen to load and to store, or not to."""
         text = self._text(code)

@@ -301,6 +301,14 @@ class X8664:
             return self._string(instruction, mnemonic)
         return self._ordinary(instruction, mnemonic, loads, stores)
 
+    def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
+        """Whether an instruction reads condition flags, and whether it writes them."""
+        instruction = next(self._detailed.disasm(code, address, 1), None)
+        if instruction is None:
+            return False, False
+        flags = x86.X86_REG_EFLAGS
+        return flags in instruction.regs_read, flags in instruction.regs_write
+
     # ---- the three forms of data flow -------------------------------------------------------------------------------
 
     def _ordinary(self, instruction: capstone.CsInsn, mnemonic: str, loads: bool, stores: bool) -> DataFlow:

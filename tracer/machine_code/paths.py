@@ -1,0 +1,144 @@
+"""Stretches of a run as they went, for who wants to know in what order things happened and what waited for what.
+
+The engine's blocks become basic blocks, and its addresses become distances: how long ago the same bytes were stored,
+and the same line was touched. Beside them stand the instructions of the blocks, with the registers they use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.tracer.raw_trace import RawPath
+from foretrace.tracer.signature import NO_PATHS, Instruction, Paths
+
+from .basic_blocks import BasicBlocks
+from .isa import DataFlow, Flow, Isa
+
+Ints = npt.NDArray[np.int64]
+
+STORE_BYTES_SHIFT, LINE_BYTES_SHIFT = 3, 6  # a store is found again by its first eight bytes, a line has 64
+_FARTHEST = (1 << 16) - 1
+
+
+def find_paths(raw_paths: Sequence[RawPath], blocks: BasicBlocks, isa: Isa) -> Paths:
+    """The paths that an engine's stream was sampled in, told in basic blocks."""
+    operations = _Operations(blocks)
+    found = [_path(raw, blocks, operations) for raw in raw_paths]
+    found = [path for path in found if len(path[0])]
+    if not found:
+        return NO_PATHS
+    executed = np.concatenate([path[0] for path in found])
+    used = np.unique(executed).tolist()
+    return Paths(
+        starts=np.cumsum([0, *(len(path[0]) for path in found)]),
+        blocks=executed.astype(np.uint32),
+        store_distances=np.concatenate([path[1] for path in found]),
+        line_distances=np.concatenate([path[2] for path in found]),
+        instructions={block: _instructions(block, blocks, operations, isa) for block in used},
+    )
+
+
+class _Operations:
+    """The memory operations of each block: their ids go up with the position of their instruction."""
+
+    def __init__(self, blocks: BasicBlocks) -> None:
+        self.keys = 2 * blocks.operation_instruction + blocks.operation_is_store
+        of_block = blocks.block_of[blocks.operation_instruction]
+        self.first = np.searchsorted(of_block, np.arange(blocks.num_blocks + 1))  # of each block, and one past the last
+
+    def find(self, instruction: int, *, is_store: bool) -> int | None:
+        """The operation that is an instruction's load or store."""
+        key = 2 * instruction + is_store
+        at = int(np.searchsorted(self.keys, key))
+        return at if at < len(self.keys) and self.keys[at] == key else None
+
+
+def _path(
+    raw: RawPath, blocks: BasicBlocks, operations: _Operations
+) -> tuple[Ints, npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
+    """Executions of basic blocks, and for each of their memory operations the two distances."""
+    known = (raw.blocks >= 0) & (raw.blocks < len(blocks.engine_first) - 1)
+    raw_blocks = np.where(known, raw.blocks, 0)
+    begins = blocks.engine_first[raw_blocks]
+    lengths = np.where(known, blocks.engine_first[np.minimum(raw_blocks + 1, len(blocks.engine_first) - 1)] - begins, 0)
+    starts = np.cumsum(lengths) - lengths  # of each execution, among the executed instructions
+    executed = blocks.engine_instructions[np.repeat(begins - starts, lengths) + np.arange(int(lengths.sum()))]
+    enters = blocks.first[blocks.block_of[executed]] == executed
+    executions = blocks.block_of[executed[enters]]
+    number_of = np.cumsum(enters) - 1  # of the basic block's execution that an executed instruction is part of
+
+    num_operations = np.diff(operations.first)[executions]
+    first_slot = np.cumsum(num_operations) - num_operations
+    total = int(num_operations.sum())
+    within = raw.slot // 2
+    fits = within < lengths[raw.execution]
+    at = (starts[raw.execution] + within)[fits]
+    keys = 2 * executed[at] + raw.slot[fits] % 2
+    operation = np.minimum(np.searchsorted(operations.keys, keys), max(len(operations.keys) - 1, 0))
+    good = (operations.keys[operation] == keys) & (number_of[at] >= 0) if len(keys) else np.zeros(0, bool)
+    execution = number_of[at][good]
+    slots = first_slot[execution] + operation[good] - operations.first[executions[execution]]
+    slots, first = np.unique(slots, return_index=True)  # of an access in several parts, the first
+    addresses = raw.address[fits][good][first]
+    is_store = blocks.operation_is_store[operation[good][first]]
+    store_distances, line_distances = np.zeros(total, np.uint16), np.ones(total, np.uint16)
+    store_distances[slots] = _distances(addresses >> np.uint64(STORE_BYTES_SHIFT), is_store, slots)
+    every = np.ones(len(slots), bool)
+    line_distances[slots] = _distances(addresses >> np.uint64(LINE_BYTES_SHIFT), every, slots)
+    return executions, store_distances, line_distances
+
+
+def _distances(places: npt.NDArray[np.uint64], counts: npt.NDArray[np.bool_], times: Ints) -> npt.NDArray[np.uint16]:
+    """For each access the time since the last access to its place among those that count; 0 if there is none."""
+    order = np.lexsort((times, places))
+    sorted_places, position = places[order], np.arange(len(order))
+    is_new = np.ones(len(order), bool)
+    is_new[1:] = sorted_places[1:] != sorted_places[:-1]
+    group = np.maximum.accumulate(np.where(is_new, position, 0))
+    before = np.full(len(order), -1, np.int64)
+    before[1:] = np.maximum.accumulate(np.where(counts[order], position, -1))[:-1]
+    found = before >= group
+    distance = np.where(found, times[order] - times[order[np.maximum(before, 0)]], 0)
+    result = np.zeros(len(order), np.uint16)
+    result[order] = np.where(distance > _FARTHEST, 0, distance)
+    return result
+
+
+def _instructions(block: int, blocks: BasicBlocks, operations: _Operations, isa: Isa) -> tuple[Instruction, ...]:
+    return tuple(_instruction(number, blocks, operations, isa) for number in blocks.instructions(block))
+
+
+def _instruction(number: int, blocks: BasicBlocks, operations: _Operations, isa: Isa) -> Instruction:
+    code, address, kind = blocks.codes[number], int(blocks.addresses[number]), blocks.classes[number]
+    load, store = (operations.find(number, is_store=is_store) for is_store in (False, True))
+    reads: dict[str, None] = {}
+    addresses: dict[str, None] = {}
+    writes: dict[str, None] = {}
+    flow: DataFlow | None = isa.data_flow(code, address, load is not None, store is not None)
+    while flow is not None:
+        sums = (*flow.loads, *flow.stores)
+        addresses |= dict.fromkeys(name for terms in sums for name, _ in terms.registers)
+        computed = [name for name, _ in flow.sum.registers] if flow.sum else []
+        reads |= dict.fromkeys((*flow.reads, *computed, *flow.steps, *flow.target))
+        writes |= dict.fromkeys((*flow.writes, *flow.steps))
+        flow = flow.then
+    reads_flags, writes_flags = isa.flags(code, address)
+    reads |= {"flags": None} if reads_flags else {}
+    writes |= {"flags": None} if writes_flags else {}
+    for names in (reads, addresses, writes):
+        names.pop(isa.stack_pointer, None)  # which a core's front end keeps track of
+    return Instruction(
+        kind=kind.kind,
+        element_bits=kind.element_bits,
+        lanes=kind.lanes,
+        length_bytes=len(code),
+        flow="" if kind.flow is Flow.FALLTHROUGH else kind.flow.name.lower(),
+        reads=tuple(reads),
+        addresses=tuple(addresses),
+        writes=tuple(writes),
+        load_operation=load,
+        store_operation=store,
+    )
