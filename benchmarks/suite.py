@@ -59,6 +59,7 @@ class SuiteProgram:
 _SUFFIXES = (*programs.LANGUAGES, ".py")
 
 SUITE = (
+    # C
     SuiteProgram("bfs", "breadth-first search, power-law graph", ("700", "5", "3")),
     SuiteProgram("cg", "conjugate gradients, unstructured mesh", ("500", "9"), full=("131000", "15")),
     SuiteProgram("compress", "LZ77 and range coder, there and back", ("20011",)),
@@ -82,10 +83,30 @@ SUITE = (
     SuiteProgram("stencil2d", "wave equation, 2-D stencil", ("61", "43", "9")),
     SuiteProgram("triad", "STREAM triad", ("1000", "2"), full=("1030000", "370")),
     SuiteProgram("updates", "random updates", ("1", "1000"), full=("64", "31000000")),
+    # C++
+    SuiteProgram("euler", "Euler's equations, unstructured mesh", ("13", "7")),
+    SuiteProgram("json", "JSON parser", ("97", "2")),
+    SuiteProgram("kmeans", "k-means clustering", ("701", "7", "5")),
+    SuiteProgram("molecules", "molecular dynamics, neighbour lists", ("7", "13")),
+    SuiteProgram("ordered_map", "balanced tree", ("701", "907")),
+    SuiteProgram("shortest_paths", "Dijkstra's algorithm, binary heap", ("31", "23", "3")),
+    SuiteProgram("word_count", "hash table of words", ("5003", "307")),
+    # Fortran
+    SuiteProgram("heat3d", "heat equation, 3-D stencil", ("23", "19", "17", "6")),
+    SuiteProgram("matrix_product", "dense matrix product, blocked", ("71", "13")),
+    SuiteProgram("particles", "particle in cell", ("701", "13", "5")),
+    SuiteProgram("shallow_water", "shallow-water equations", ("41", "37", "11")),
+    SuiteProgram("speckle", "anisotropic diffusion of an image", ("53", "41", "5")),
+    # Python
+    SuiteProgram("edit_distance", "edit distance, lists", ("23",)),
+    SuiteProgram("gray_scott", "reaction and diffusion, NumPy", ("67", "11"), imports=("numpy",)),
+    SuiteProgram("orbits", "n-body, Python numbers", ("7", "101")),
     SuiteProgram(
         "pagerank", "PageRank, SciPy", ("2000", "5"), full=("230000", "11"), imports=("numpy", "scipy.sparse")
     ),
-)  # fmt: skip
+    SuiteProgram("rotation", "turning a picture, NumPy gathers", ("61", "3"), imports=("numpy",)),
+    SuiteProgram("word_index", "index of a text, strings and dictionaries", ("101",)),
+)
 
 
 def choose(names: str) -> tuple[SuiteProgram, ...]:

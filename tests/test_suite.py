@@ -36,7 +36,24 @@ EXPECTED = {
     "stencil2d": "4.8792695101",
     "triad": "2249.5000000000",
     "updates": "1c7e6904681be92a",
+    "euler": "346.12351224",
+    "json": "38606605.833764",
+    "kmeans": "4138.4706",
+    "molecules": "-1519.251615",
+    "ordered_map": "120d40cfe8084eb1",
+    "shortest_paths": "4067731",
+    "word_count": "55b01e1723bdcc38",
+    "heat3d": "725.04243238",
+    "matrix_product": "134.68717018",
+    "particles": "119.364344",
+    "shallow_water": "519.6947372484",
+    "speckle": ".2356265294",
+    "edit_distance": "19783",
+    "gray_scott": "63.14938699",
+    "orbits": "-5.232264294966e-05",
     "pagerank": "1.000000000000",
+    "rotation": "1634.800620",
+    "word_index": "313181",
 }
 """What follows `checksum` (for pagerank.py `sum`) in the last line."""
 
@@ -97,6 +114,18 @@ def test_what_was_compressed_expands_to_what_it_was(output, size):
 
 def test_the_longest_collatz_sequence_is_found(output):  # OEIS A006877, A006878, steps of 3n + 1 and half in one
     assert output("interpreter", "1000").endswith("checksum 871")
+
+
+@pytest.mark.parametrize("name", ["lu", "euler", "molecules", "nbody", "shallow_water", "matrix_product"])
+def test_a_program_that_checks_itself_is_content_at_another_size(output, name):  # else it ends with status 1
+    output(name, {"lu": "130", "euler": "31", "molecules": "9", "nbody": "57"}.get(name, "91"))
+
+
+def test_compiled_programs_are_in_three_languages_and_well_over_twenty():
+    suffixes = [program.source.suffix for program in suite.SUITE]
+    assert {suffix: suffixes.count(suffix) >= 4 for suffix in (".c", ".cpp", ".f90", ".py")} == dict.fromkeys(
+        (".c", ".cpp", ".f90", ".py"), True
+    )
 
 
 def test_every_program_of_the_suite_has_two_sizes_and_its_own_title():
