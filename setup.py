@@ -13,10 +13,12 @@ from setuptools.command.build_ext import build_ext
 WARNINGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
 
 SIMULATORS = [
+    "array_walk",
     "cache",
     "memory_feed",
     "memory_system",
     "recency",
+    "repeats",
     "reuse",
     "set_order",
     "simulation",

@@ -73,6 +73,15 @@ static int feed_run(void *simulator, const struct ft_run *run)
     return failed ? -1 : 0;
 }
 
+static int feed_array(void *simulator, const struct ft_array_run *run)
+{
+    Simulator *self = simulator;
+    PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    self->failed = self->failed || ft_simulation_feed_array(self->simulation, run);
+    PyThread_release_lock(self->lock);
+    return self->failed ? -1 : 0;
+}
+
 static int set_thread(void *simulator, uint32_t thread)
 {
     Simulator *self = simulator;
@@ -205,6 +214,7 @@ static bool add_systems(Simulator *self, PyObject *systems)
     self->num_systems = (size_t)PyList_GET_SIZE(systems);
     if (self->num_systems == 0)
         return true;
+    self->sink.feed_array = NULL;
     struct ft_system_plan *plans = PyMem_Calloc(self->num_systems, sizeof *plans);
     bool good = plans;
     if (!good)
@@ -263,7 +273,8 @@ static PyObject *simulator_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         return NULL;
     struct ft_geometry *geometry = read_levels(levels, &self->num_levels);
     if (geometry) {
-        self->sink = (struct ft_sink){.simulator = self, .feed = feed, .feed_run = feed_run};
+        self->sink = (struct ft_sink){.simulator = self, .feed = feed, .feed_run = feed_run,
+                                       .feed_array = feed_array};
         self->lock = PyThread_allocate_lock();
         self->statistics = ft_statistics_new();
         self->cache = ft_cache_new(geometry, self->num_levels);

@@ -47,6 +47,39 @@ static inline struct ft_access ft_run_access_at(const struct ft_run *run, const 
     return (struct ft_access){words[access->word] & run->address_mask, access->op, access->size_bytes, access->flags};
 }
 
+/* The accesses of an array operation: at each point of a (row-major) iteration space, of one dimension at least, each is
+ * made once, in order. An indexed one goes to address + index[point] * stride[0]. No address wraps or goes below 0. */
+#define FT_ARRAY_DIMS 8u
+#define FT_ARRAY_ACCESSES 8u
+
+struct ft_array_access {
+    uint64_t address; /* at the first point, or where index 0 points to */
+    int64_t stride[FT_ARRAY_DIMS];
+    uint32_t op;
+    uint16_t size_bytes;
+    uint8_t flags;
+    bool is_indexed;
+};
+
+struct ft_array_run {
+    uint32_t num_dims, num_accesses;
+    uint64_t extent[FT_ARRAY_DIMS];
+    const uint64_t *index; /* NULL if no access is indexed */
+    struct ft_array_access access[FT_ARRAY_ACCESSES];
+};
+
+static inline uint64_t ft_array_run_points(const struct ft_array_run *run)
+{
+    uint64_t points = 1;
+    for (uint32_t d = 0; d < run->num_dims; d++)
+        points *= run->extent[d];
+    return points;
+}
+
+/* Of one array operation; larger ones are fed access by access. */
+#define FT_ARRAY_RUN_POINTS (UINT64_C(1) << 28)
+#define FT_ARRAY_RUN_INDEX 4096u /* indexed ones */
+
 /* What a simulator offers to a producer of accesses: the address of one of these travels in a PyCapsule named
  * FT_SINK_CAPSULE. Its functions return 0, or -1 when memory ran out (counts are then unusable). They need no GIL and
  * are called from one thread at a time. The simulator sizes itself to the largest op it is fed. */
@@ -60,6 +93,9 @@ struct ft_sink {
     /* For simulators of more than data caches; the others leave these 0, and a producer then does without. */
     int (*set_thread)(void *simulator, uint32_t thread); /* makes the accesses fed from now on; at first, thread 0 does */
     bool wants_fetches; /* `feed` gets a fetch before the accesses of each execution of a block, and feed_run nothing */
+
+    /* The accesses of an array operation. May be 0: a producer then feeds them one by one. */
+    int (*feed_array)(void *simulator, const struct ft_array_run *run);
 };
 
 #endif

@@ -463,3 +463,24 @@ const uint64_t *ft_cache_misses(const struct ft_cache *cache, size_t level)
 {
     return cache->levels[level].misses;
 }
+
+size_t ft_cache_levels(const struct ft_cache *cache, unsigned *max_depth)
+{
+    *max_depth = 0;
+    for (size_t i = 0; i < cache->num_levels; i++)
+        if (cache->levels[i].depth > *max_depth)
+            *max_depth = cache->levels[i].depth;
+    return cache->num_levels;
+}
+
+size_t ft_cache_operations(const struct ft_cache *cache)
+{
+    return cache->num_operations;
+}
+
+void ft_cache_add_misses(struct ft_cache *cache, const uint64_t *misses, size_t num_operations, uint64_t times)
+{
+    for (size_t i = 0; i < cache->num_levels; i++)
+        for (size_t op = 0; op < num_operations; op++)
+            cache->levels[i].misses[op] += misses[i * num_operations + op] * times;
+}

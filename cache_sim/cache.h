@@ -36,6 +36,13 @@ unsigned ft_cache_line_shift(const struct ft_cache *cache);
 /* Every `op` in the batch must have room. */
 void ft_cache_feed(struct ft_cache *cache, const struct ft_access *batch, size_t length);
 
+/* `max_depth` is that of the level farthest down, from 0 on. */
+size_t ft_cache_levels(const struct ft_cache *cache, unsigned *max_depth);
+size_t ft_cache_operations(const struct ft_cache *cache);
+
+/* Counts misses of operations 0 .. num_operations-1 at level 0, then at level 1 and so on, so many times. */
+void ft_cache_add_misses(struct ft_cache *cache, const uint64_t *misses, size_t num_operations, uint64_t times);
+
 /* Misses of each operation with room at one level; accesses of a child level are its parent's misses. */
 const uint64_t *ft_cache_misses(const struct ft_cache *cache, size_t level);
 

@@ -21,6 +21,8 @@
  */
 #include "reuse.h"
 
+#include "array_walk.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +30,7 @@
 #define EXACT_BINS 8u /* one distance each; above, BINS_PER_OCTAVE */
 #define BINS_PER_OCTAVE 4u
 #define PART 1024u
+#define ARRAY_PART 16384u /* accesses of an array operation, of which only some are looked at */
 #define LEAST_FAR_BYTES (UINT64_C(1) << 17) /* distances below are measured better in bursts */
 #define SPARSE 4u
 #define SPARSE_SHIFT 1u
@@ -709,6 +712,61 @@ int ft_reuse_feed(struct ft_reuse *reuse, const struct ft_access *batch, size_t 
             halve_classes(reuse);
         batch += part;
         length -= part;
+    }
+    return reuse->failed ? -1 : 0;
+}
+
+/* Whether an access of the point at hand may be in a sampled class. */
+static bool point_may_be_sampled(const struct ft_reuse *reuse, const struct ft_array_walk *walk)
+{
+    bool may_be = false;
+    for (uint32_t j = 0; j < walk->run->num_accesses; j++) {
+        const uint64_t address = walk->address[j], last_byte = address + walk->run->access[j].size_bytes - 1;
+        may_be |= is_sampled(address >> FT_BLOCK_SHIFT, reuse) | (address >> FT_BLOCK_SHIFT != last_byte >> FT_BLOCK_SHIFT);
+    }
+    return may_be;
+}
+
+/* Between bursts, and between two points: goes over whole points, up to `limit` accesses. Those in blocks that are not
+ * sampled are passed over. */
+static uint64_t sample_points(struct ft_reuse *reuse, struct ft_array_walk *walk, uint64_t limit)
+{
+    const uint32_t width = walk->run->num_accesses;
+    struct ft_access batch[PART];
+    uint64_t points = 0;
+    while (walk->points_left && points < limit / width) {
+        uint64_t stay = ft_array_walk_stay(walk, FT_BLOCK_SHIFT);
+        stay = stay < limit / width - points ? stay : limit / width - points;
+        points += stay;
+        if (!point_may_be_sampled(reuse, walk)) {
+            ft_array_walk_skip(walk, stay);
+            continue;
+        }
+        while (stay) {
+            const uint64_t part = stay < PART / width ? stay : PART / width;
+            sample_part(reuse, batch, ft_array_walk_next(walk, batch, part * width));
+            stay -= part;
+        }
+    }
+    return points * width;
+}
+
+int ft_reuse_feed_array(struct ft_reuse *reuse, const struct ft_array_run *run)
+{
+    struct ft_array_walk walk;
+    struct ft_access batch[PART];
+    ft_array_walk_begin(&walk, run);
+    while (walk.points_left && !reuse->failed) {
+        while (reuse->num_accesses == reuse->phase_end)
+            next_phase(reuse);
+        const uint64_t left = reuse->phase_end - reuse->num_accesses;
+        if (reuse->phase == IN_BURST || run->index || walk.next_access || left < run->num_accesses) {
+            ft_reuse_feed(reuse, batch, ft_array_walk_next(&walk, batch, left < PART ? (size_t)left : PART));
+            continue;
+        }
+        reuse->num_accesses += sample_points(reuse, &walk, left < ARRAY_PART ? left : ARRAY_PART);
+        while (samples_too_many(reuse))
+            halve_classes(reuse);
     }
     return reuse->failed ? -1 : 0;
 }

@@ -67,6 +67,9 @@ void ft_reuse_free(struct ft_reuse *reuse);
 /* Returns 0, or -1 when memory ran out. */
 int ft_reuse_feed(struct ft_reuse *reuse, const struct ft_access *batch, size_t length);
 
+/* The same for an array operation. */
+int ft_reuse_feed_array(struct ft_reuse *reuse, const struct ft_array_run *run);
+
 struct ft_reuse_summary ft_reuse_summary(const struct ft_reuse *reuse);
 
 /* Smallest distance of a bin, in lines; not for FT_REUSE_BEYOND. */

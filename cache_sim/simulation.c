@@ -1,6 +1,7 @@
 /* See simulation.h. */
 #include "simulation.h"
 
+#include "repeats.h"
 #include "workers.h"
 
 #include <stdlib.h>
@@ -10,24 +11,40 @@
 struct ft_simulation {
     struct ft_statistics *statistics;
     struct ft_cache *cache;
+    struct ft_repeats *repeats; /* feeds the cache */
     struct ft_reuse *reuse;
     size_t repeatable_lines; /* see FT_CACHE_REPEATED */
     unsigned line_shift;
     struct ft_workers *workers; /* one, for caches and reuse distances */
 };
 
-static int simulate(void *simulator, const struct ft_job *job)
+static int simulate_accesses(struct ft_simulation *simulation, const struct ft_access *accesses, size_t length)
 {
-    struct ft_simulation *simulation = simulator;
-    if (ft_cache_reserve(simulation->cache, job->num_operations))
-        return -1;
-    for (size_t begin = 0; begin < job->length; begin += PART_ACCESSES) {
-        size_t part = job->length - begin < PART_ACCESSES ? job->length - begin : PART_ACCESSES;
-        ft_cache_feed(simulation->cache, job->accesses + begin, part);
-        if (simulation->reuse && ft_reuse_feed(simulation->reuse, job->accesses + begin, part))
+    for (size_t begin = 0; begin < length; begin += PART_ACCESSES) {
+        size_t part = length - begin < PART_ACCESSES ? length - begin : PART_ACCESSES;
+        ft_repeats_feed(simulation->repeats, accesses + begin, part);
+        if (simulation->reuse && ft_reuse_feed(simulation->reuse, accesses + begin, part))
             return -1;
     }
     return 0;
+}
+
+static int simulate(void *simulator, const struct ft_job *job)
+{
+    struct ft_simulation *simulation = simulator;
+    size_t done = 0;
+    if (ft_cache_reserve(simulation->cache, job->num_operations))
+        return -1;
+    for (size_t i = 0; i < job->num_arrays; i++) {
+        const struct ft_job_array *array = &job->arrays[i];
+        if (simulate_accesses(simulation, job->accesses + done, array->position - done))
+            return -1;
+        ft_repeats_feed_array(simulation->repeats, &array->run);
+        if (simulation->reuse && ft_reuse_feed_array(simulation->reuse, &array->run))
+            return -1;
+        done = array->position;
+    }
+    return simulate_accesses(simulation, job->accesses + done, job->length - done);
 }
 
 struct ft_simulation *ft_simulation_new(struct ft_statistics *statistics, struct ft_cache *cache,
@@ -36,14 +53,18 @@ struct ft_simulation *ft_simulation_new(struct ft_statistics *statistics, struct
     struct ft_simulation *simulation = calloc(1, sizeof *simulation);
     void *simulator = simulation;
     struct ft_workers *workers = simulation ? ft_workers_new(simulate, &simulator, 1) : NULL;
-    if (!workers) {
+    struct ft_repeats *repeats = workers && cache ? ft_repeats_new(cache) : NULL;
+    if (!workers || (cache && !repeats)) {
+        if (workers)
+            ft_workers_free(workers);
         free(simulation);
         ft_statistics_free(statistics);
         ft_cache_free(cache);
         ft_reuse_free(reuse);
         return NULL;
     }
-    *simulation = (struct ft_simulation){.statistics = statistics, .cache = cache, .reuse = reuse, .workers = workers};
+    *simulation = (struct ft_simulation){.statistics = statistics, .cache = cache, .repeats = repeats, .reuse = reuse,
+                                          .workers = workers};
     if (cache) { /* the caller checks what it hands over after this */
         simulation->repeatable_lines = ft_cache_repeatable_lines(cache);
         simulation->line_shift = ft_cache_line_shift(cache);
@@ -57,6 +78,7 @@ void ft_simulation_free(struct ft_simulation *simulation)
         return;
     ft_workers_free(simulation->workers);
     ft_statistics_free(simulation->statistics);
+    ft_repeats_free(simulation->repeats);
     ft_cache_free(simulation->cache);
     ft_reuse_free(simulation->reuse);
     free(simulation);
@@ -65,7 +87,10 @@ void ft_simulation_free(struct ft_simulation *simulation)
 int ft_simulation_drain(struct ft_simulation *simulation)
 {
     ft_workers_job(simulation->workers, 0)->num_operations = ft_statistics_operations(simulation->statistics);
-    return ft_workers_drain(simulation->workers);
+    if (ft_workers_drain(simulation->workers))
+        return -1;
+    ft_repeats_settle(simulation->repeats);
+    return 0;
 }
 
 /* A failure of the worker is told at the next drain. */
@@ -114,5 +139,13 @@ int ft_simulation_feed_run(struct ft_simulation *simulation, const struct ft_run
         job->num_operations = num_operations;
         job->length += run->num_accesses;
     }
+    return 0;
+}
+
+int ft_simulation_feed_array(struct ft_simulation *simulation, const struct ft_array_run *run)
+{
+    if (ft_statistics_feed_array(simulation->statistics, run))
+        return -1;
+    ft_workers_feed_array(simulation->workers, run, ft_statistics_operations(simulation->statistics));
     return 0;
 }

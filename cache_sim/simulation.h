@@ -17,9 +17,10 @@ struct ft_simulation *ft_simulation_new(struct ft_statistics *statistics, struct
                                         struct ft_reuse *reuse);
 void ft_simulation_free(struct ft_simulation *simulation);
 
-/* Both return 0, or -1 when memory ran out (counts are then unusable). One thread at a time. */
+/* They return 0, or -1 when memory ran out (counts are then unusable). One thread at a time. */
 int ft_simulation_feed(struct ft_simulation *simulation, const struct ft_access *batch, size_t length);
 int ft_simulation_feed_run(struct ft_simulation *simulation, const struct ft_run *run);
+int ft_simulation_feed_array(struct ft_simulation *simulation, const struct ft_array_run *run);
 
 /* Waits until all that was fed is simulated. Returns 0, or -1 when memory ran out. Not while another thread feeds. */
 int ft_simulation_drain(struct ft_simulation *simulation);

@@ -246,6 +246,91 @@ int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run
     return 0;
 }
 
+/* `length` accesses, each `stride` bytes further on than the one before. */
+static void count_row(struct ft_statistics *statistics, struct running *op, struct ft_access access, int64_t stride,
+                      uint64_t length)
+{
+    count(statistics, op, &access);
+    if (length == 1)
+        return;
+    access.address += (uint64_t)stride;
+    count(statistics, op, &access);
+    if (length > 2)
+        count_steps(op, length - 2);
+}
+
+static void count_rows(struct ft_statistics *statistics, struct running *op, const struct ft_array_run *run,
+                       const struct ft_array_access *access)
+{
+    const uint32_t inner = run->num_dims - 1;
+    struct ft_access first = {access->address, access->op, access->size_bytes, access->flags};
+    uint64_t at[FT_ARRAY_DIMS] = {0};
+    for (;;) {
+        count_row(statistics, op, first, access->stride[inner], run->extent[inner]);
+        uint32_t d = inner;
+        for (; d > 0 && ++at[d - 1] == run->extent[d - 1]; d--) {
+            at[d - 1] = 0;
+            first.address -= (run->extent[d - 1] - 1) * (uint64_t)access->stride[d - 1];
+        }
+        if (d == 0)
+            return;
+        first.address += (uint64_t)access->stride[d - 1];
+    }
+}
+
+/* `count` for the accesses of an indexed operand but the first two. */
+static void count_indexed(struct running *op, const struct ft_array_access *access, const uint64_t *index, size_t length)
+{
+    const uint64_t size = op->last_bytes, base = access->address, scale = (uint64_t)access->stride[0];
+    uint64_t last = op->last_address, last_delta = op->last_delta, lowest = op->first, highest = op->last_exclusive;
+    uint32_t repeated = 0, unit = 0, strided = 0;
+    for (size_t i = 0; i < length; i++) {
+        const uint64_t address = base + index[i] * scale, delta = address - last;
+        const bool is_next = (delta == size) | (delta == -size), moves = delta != 0;
+        repeated += !moves;
+        unit += is_next;
+        strided += moves & !is_next & (delta == last_delta);
+        last = address;
+        last_delta = delta;
+        lowest = address < lowest ? address : lowest;
+        highest = address + size > highest ? address + size : highest;
+    }
+    op->last_address = last;
+    op->last_delta = last_delta;
+    op->first = lowest;
+    op->last_exclusive = highest;
+    op->patterns[FT_REPEATED] += repeated;
+    op->patterns[FT_UNIT_STRIDE] += unit;
+    op->patterns[FT_STRIDED] += strided;
+    op->patterns[FT_IRREGULAR] += (uint32_t)length - repeated - unit - strided;
+}
+
+int ft_statistics_feed_array(struct ft_statistics *statistics, const struct ft_array_run *run)
+{
+    const uint64_t points = ft_array_run_points(run), total = points * run->num_accesses;
+    if (total > statistics->until_spill)
+        spill(statistics);
+    statistics->until_spill -= total;
+    for (uint32_t j = 0; j < run->num_accesses; j++) {
+        const struct ft_array_access *access = &run->access[j];
+        if (UNLIKELY(access->op >= statistics->num_operations) && admit(statistics, access->op))
+            return -1;
+        struct running *op = &statistics->running[access->op];
+        if (!access->is_indexed) {
+            count_rows(statistics, op, run, access);
+            continue;
+        }
+        for (uint64_t i = 0; i < 2 && i < points; i++) {
+            struct ft_access one = {access->address + run->index[i] * (uint64_t)access->stride[0], access->op,
+                                    access->size_bytes, access->flags};
+            count(statistics, op, &one);
+        }
+        if (points > 2)
+            count_indexed(op, access, run->index + 2, points - 2);
+    }
+    return 0;
+}
+
 int ft_statistics_feed(struct ft_statistics *statistics, const struct ft_access *batch, size_t length)
 {
     while (length) {

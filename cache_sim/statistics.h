@@ -27,6 +27,9 @@ int ft_statistics_feed(struct ft_statistics *statistics, const struct ft_access 
 /* The same for a run, which is walked operation by operation: its figures then stay in registers. */
 int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run *run);
 
+/* The same for an array operation, walked in the same way, and row by row. */
+int ft_statistics_feed_array(struct ft_statistics *statistics, const struct ft_array_run *run);
+
 /* Makes operations 0 .. num_operations-1 known, fed or not. Returns 0, or -1 when memory ran out. */
 int ft_statistics_reserve(struct ft_statistics *statistics, size_t num_operations);
 

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define JOBS 8u
 #define JOBS_TO_WAKE_FOR 4u /* a thread that waits for another one goes on with so many jobs to do, not with each */
@@ -119,6 +120,11 @@ static struct ft_job *filling(struct ft_workers *workers)
     return &workers->jobs[workers->handed % JOBS];
 }
 
+static void empty(struct ft_job *job)
+{
+    job->length = job->num_arrays = job->num_index = 0;
+}
+
 /* With the lock held: how far the running worker that has most to do is behind. */
 static unsigned most_behind(const struct ft_workers *workers)
 {
@@ -156,7 +162,7 @@ void ft_workers_hand_over(struct ft_workers *workers)
         while (most_behind(workers) > JOBS - JOBS_TO_WAKE_FOR)
             pthread_cond_wait(&workers->changed, &workers->lock);
     pthread_mutex_unlock(&workers->lock);
-    filling(workers)->length = 0;
+    empty(filling(workers));
     filling(workers)->thread = thread;
 }
 
@@ -170,7 +176,7 @@ int ft_workers_drain(struct ft_workers *workers)
     workers->draining = false;
     pthread_mutex_unlock(&workers->lock);
     simulate_here(workers, true);
-    filling(workers)->length = 0;
+    empty(filling(workers));
     bool failed = false;
     for (size_t i = 0; i < workers->num_workers; i++)
         failed |= workers->worker[i].failed;
@@ -196,4 +202,21 @@ void ft_workers_feed(struct ft_workers *workers, const struct ft_access *batch, 
         batch += part;
         length -= part;
     }
+}
+
+void ft_workers_feed_array(struct ft_workers *workers, const struct ft_array_run *run, size_t num_operations)
+{
+    const uint64_t num_index = run->index ? ft_array_run_points(run) : 0;
+    struct ft_job *job = filling(workers);
+    if (job->num_arrays == FT_JOB_ARRAYS || job->num_index + num_index > FT_JOB_INDEX) {
+        ft_workers_hand_over(workers);
+        job = filling(workers);
+    }
+    struct ft_job_array *array = &job->arrays[job->num_arrays++];
+    *array = (struct ft_job_array){job->length, *run};
+    job->num_operations = num_operations;
+    if (!num_index)
+        return;
+    array->run.index = memcpy(job->index + job->num_index, run->index, num_index * sizeof *run->index);
+    job->num_index += num_index;
 }

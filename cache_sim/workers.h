@@ -5,12 +5,23 @@
 #include "access.h"
 
 #define FT_JOB_ACCESSES 4096u
+#define FT_JOB_ARRAYS 16u
+#define FT_JOB_INDEX (2 * FT_ARRAY_RUN_INDEX)
+
+/* An array operation, after the first `position` accesses of its job. */
+struct ft_job_array {
+    size_t position;
+    struct ft_array_run run;
+};
 
 struct ft_job {
     uint32_t thread;       /* whose accesses these are, for simulators that care */
     size_t num_operations; /* their operations are below this number */
     size_t length;
     struct ft_access accesses[FT_JOB_ACCESSES];
+    size_t num_arrays, num_index;
+    struct ft_job_array arrays[FT_JOB_ARRAYS];
+    uint64_t index[FT_JOB_INDEX];
 };
 
 /* Returns 0, or -1 when memory ran out: the simulator then gets no further jobs. */
@@ -29,6 +40,9 @@ struct ft_job *ft_workers_job(struct ft_workers *workers, size_t length);
 
 /* Appends accesses to the job being filled, and to those that follow. */
 void ft_workers_feed(struct ft_workers *workers, const struct ft_access *batch, size_t length, size_t num_operations);
+
+/* Appends an array operation. */
+void ft_workers_feed_array(struct ft_workers *workers, const struct ft_array_run *run, size_t num_operations);
 
 /* Gets the job being filled simulated, now or later, and begins an empty one. */
 void ft_workers_hand_over(struct ft_workers *workers);

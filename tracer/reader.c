@@ -13,6 +13,7 @@
 #define FIRST_CHUNK_ALIGN UINT64_C(4096)
 #define MAX_BLOCKS (1u << 26)
 #define MAX_POINTS (UINT64_C(1) << 48)
+#define MIN_HANDED_POINTS 8u /* of an array operation that is handed over as one */
 #define CHUNKS_TO_WAKE_FOR (FT_SHARED_CHUNKS / 4)
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
@@ -386,6 +387,51 @@ static bool parse_bulk(const uint64_t *words, uint32_t length, const struct ft_a
     return true;
 }
 
+/* Whether no address of an operand wraps. */
+static bool operand_fits(const struct bulk *bulk, const struct bulk_operand *operand)
+{
+    __extension__ typedef __int128 int128;
+    int128 first = operand->base, last = operand->base;
+    for (uint32_t d = 0; d < bulk->n_dims && !operand->indexed; d++) {
+        const int128 way = (int128)operand->stride[d] * (int128)(bulk->extent[d] - 1);
+        *(way < 0 ? &first : &last) += way;
+    }
+    for (uint64_t point = 0; point < bulk->points && operand->indexed; point++) {
+        const int128 address = operand->base + (int128)operand->stride[0] * (int64_t)bulk->index[point];
+        first = address < first ? address : first;
+        last = address > last ? address : last;
+    }
+    return first >= 0 && last + operand->size_bytes <= (int128)FT_ADDRESS_MASK;
+}
+
+/* Hands an array operation over as one, if it is worth it and can be said so. `*handed` tells. */
+static enum ft_read_status hand_bulk(struct ft_reader *reader, const struct bulk *bulk, bool *handed)
+{
+    const struct ft_sink *sink = &reader->sink;
+    static_assert(FT_MAX_DIMS <= FT_ARRAY_DIMS && FT_MAX_OPERANDS <= FT_ARRAY_ACCESSES, "a record is one array run");
+    static_assert(FT_MAX_BULK_WORDS <= FT_ARRAY_RUN_INDEX, "so is its index");
+    struct ft_array_run run = {.num_dims = bulk->n_dims, .num_accesses = bulk->n_operands};
+    *handed = false;
+    if (!sink->feed_array || bulk->points < MIN_HANDED_POINTS || bulk->points > FT_ARRAY_RUN_POINTS)
+        return FT_READ_IDLE;
+    memcpy(run.extent, bulk->extent, bulk->n_dims * sizeof *run.extent);
+    for (uint32_t i = 0; i < bulk->n_operands; i++) {
+        const struct bulk_operand *operand = &bulk->operand[i];
+        if (!operand_fits(bulk, operand) || (operand->indexed && bulk->points > FT_ARRAY_RUN_INDEX))
+            return FT_READ_IDLE;
+        run.access[i] = (struct ft_array_access){.address = operand->base, .op = operand->operation,
+                                                 .size_bytes = operand->size_bytes,
+                                                 .flags = operand->store ? FT_ACCESS_STORE : 0,
+                                                 .is_indexed = operand->indexed};
+        memcpy(run.access[i].stride, operand->stride, bulk->n_dims * sizeof *operand->stride);
+        if (operand->indexed)
+            run.index = bulk->index;
+    }
+    *handed = true;
+    reader->accesses += bulk->points * bulk->n_operands;
+    return feed_batch(reader) && sink->feed_array(sink->simulator, &run) == 0 ? FT_READ_IDLE : FT_READ_MEMORY;
+}
+
 static enum ft_read_status walk_bulk(struct ft_reader *reader, const struct bulk *bulk)
 {
     uint64_t at[FT_MAX_DIMS] = {0}, offset[FT_MAX_OPERANDS] = {0};
@@ -451,7 +497,9 @@ static enum ft_read_status read_bulk(struct ft_reader *reader, const uint64_t *w
     measure_ranges(reader, &bulk, continued);
     reader->arrays[id].executions += !continued;
     reader->arrays[id].points += bulk.points;
-    return walk_bulk(reader, &bulk);
+    bool handed;
+    enum ft_read_status status = hand_bulk(reader, &bulk, &handed);
+    return handed ? status : walk_bulk(reader, &bulk);
 }
 
 /* One access by an array operation of one operand. */

@@ -379,7 +379,8 @@ void ft_writer_free(struct ft_writer *writer)
 
 struct ft_sink ft_writer_sink(struct ft_writer *writer)
 {
-    return (struct ft_sink){writer, feed, feed_run, set_thread, writer->fetches};
+    return (struct ft_sink){.simulator = writer, .feed = feed, .feed_run = feed_run, .set_thread = set_thread,
+                            .wants_fetches = writer->fetches};
 }
 
 struct ft_block_queue *ft_writer_queue(struct ft_writer *writer)

@@ -1,0 +1,36 @@
+/* The accesses of an array operation, one after the other, or as many at once as stay where they are. */
+#ifndef FORETRACE_ARRAY_WALK_H
+#define FORETRACE_ARRAY_WALK_H
+
+#include "access.h"
+
+/* Where a walk stands: before access `next_access` of a point. */
+struct ft_array_walk {
+    const struct ft_array_run *run;
+    uint64_t points_left;
+    uint64_t point;
+    uint32_t next_access;
+    uint64_t at[FT_ARRAY_DIMS];
+    uint64_t address[FT_ARRAY_ACCESSES]; /* of the point at hand; not of indexed accesses */
+};
+
+void ft_array_walk_begin(struct ft_array_walk *walk, const struct ft_array_run *run);
+
+/* Writes the next accesses, up to `room`. Returns how many; 0 at the end. */
+size_t ft_array_walk_next(struct ft_array_walk *walk, struct ft_access *out, size_t room);
+
+/* The number of points, from the one at hand on, at which each access touches the same block of 2^shift bytes, and no
+ * access two. It is 1 at least, and for indexed accesses. Shifts are below 32. */
+uint64_t ft_array_walk_stay(const struct ft_array_walk *walk, unsigned shift);
+
+/* Passes over so many points, no more than ft_array_walk_stay has told. */
+void ft_array_walk_skip(struct ft_array_walk *walk, uint64_t points);
+
+static inline uint64_t ft_array_walk_address(const struct ft_array_walk *walk, uint32_t access)
+{
+    const struct ft_array_access *facts = &walk->run->access[access];
+    return facts->is_indexed ? facts->address + walk->run->index[walk->point] * (uint64_t)facts->stride[0]
+                             : walk->address[access];
+}
+
+#endif

@@ -1,0 +1,252 @@
+"""Array operations, which simulators take whole, count the same as access by access, however often they repeat."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.simulator import Simulator
+from foretrace.tracer import _reader, stream
+
+MEMORY_BYTES = 80 << 20
+LAYOUT = _reader.layout()
+BULK, ELEMENT = 0xFFF << 51, 0xFFE << 51
+BLOCK_ID, STORE_ID = 1, 1
+"""The block that all operations belong to; the operation of single stores of 8 bytes"""
+ADDRESS_MASK = (1 << 48) - 1
+QUEUE_SLOTS = 2048
+
+
+@dataclass(frozen=True)
+class Operand:
+    base: int
+    strides: tuple[int, ...]
+    size_bytes: int = 8
+    is_store: bool = False
+    is_indexed: bool = False
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An execution of an array operation."""
+
+    extents: tuple[int, ...]
+    operands: tuple[Operand, ...]
+    index: tuple[int, ...] = ()
+
+    def shape(self) -> tuple[tuple[int, bool, bool], ...]:
+        """What the side table says of it."""
+        return tuple((o.size_bytes, o.is_store, o.is_indexed) for o in self.operands)
+
+    def words(self, operation_id: int) -> list[int]:
+        facts = len(self.operands) | len(self.extents) << 8 | len(self.index) << 16
+        body = [facts, *self.extents]
+        for operand in self.operands:
+            strides = operand.strides[:1] + (0,) * (len(self.extents) - 1) if operand.is_indexed else operand.strides
+            body += [operand.base, *strides]
+        words = [BULK | (1 + len(body) + len(self.index)) << 32 | operation_id, *body, *self.index]
+        return [word % (1 << 64) for word in words]
+
+    def addresses(self) -> npt.NDArray[np.uint64]:
+        """Point by point, operand by operand."""
+        columns = []
+        for operand in self.operands:
+            if operand.is_indexed:
+                offsets = np.array(self.index, np.int64) * operand.strides[0]
+            else:
+                offsets = np.zeros(self.extents, np.int64)
+                for axis, stride in enumerate(operand.strides):
+                    at = np.arange(self.extents[axis]) * stride
+                    offsets += at.reshape([-1 if d == axis else 1 for d in range(len(self.extents))])
+            columns.append(offsets.ravel() + operand.base)
+        return np.stack(columns, axis=1).ravel().astype(np.uint64) & np.uint64(ADDRESS_MASK)
+
+
+Step = Operation | int
+"""An array operation, or the address of a single store."""
+
+
+@dataclass
+class Stream:
+    """A stream in memory that holds some steps, with the reader that reads it."""
+
+    hierarchy: Hierarchy
+    reuse_rate: float | None = 1
+    ids: dict[tuple[tuple[int, bool, bool], ...], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.memory = mmap.mmap(-1, MEMORY_BYTES)
+        self.simulator = Simulator([self.hierarchy], reuse_rate=self.reuse_rate)
+        self.reader = _reader.StreamReader(self.memory, self.simulator.sink)
+        self.side_bytes = 0
+        self.chunks = 0
+        self._describe(stream.BLOCK.pack(stream.SIDE_BLOCK, stream.BLOCK.size + 8, BLOCK_ID, 1, 0x1000, 0) + b"\1" * 8)
+        self.first_operand = [0, 0]  # of each operation by id: the reader's number
+        self._id(((8, True, False),))
+
+    def _describe(self, entry: bytes) -> None:
+        position = struct.unpack_from("<Q", self.memory, LAYOUT["side_offset"])[0] + self.side_bytes
+        self.memory[position : position + len(entry)] = entry
+        self.side_bytes += len(entry)
+        struct.pack_into("<Q", self.memory, LAYOUT["side_used_bytes"], self.side_bytes)
+
+    def _id(self, shape: tuple[tuple[int, bool, bool], ...]) -> int:
+        if shape not in self.ids:
+            number = self.ids[shape] = len(self.ids) + 1
+            operands = b"".join(stream.OPERAND.pack(*operand, False) for operand in shape)
+            entry = stream.OPERATION.pack(
+                stream.SIDE_OPERATION, stream.OPERATION_BYTES, number, BLOCK_ID, len(shape), 0, 0, 0, 0, 0
+            )
+            self._describe(entry + operands.ljust(stream.OPERATION_BYTES - len(entry), b"\0"))
+            self.first_operand.append(self.first_operand[-1] + len(shape))
+        return self.ids[shape]
+
+    def run(self, steps: Iterable[Step]) -> None:
+        """Read the steps, in as many chunks as they take."""
+        words = [1 << 63 | BLOCK_ID]
+        for step in steps:
+            own = [ELEMENT | STORE_ID, step] if isinstance(step, int) else step.words(self._id(step.shape()))
+            if len(words) + len(own) > LAYOUT["chunk_words"]:
+                self._publish(words)
+                words = []
+            words += own
+        self._publish(words)
+
+    def _publish(self, words: Sequence[int]) -> None:
+        number, head = self.chunks % 40, self.chunks % QUEUE_SLOTS
+        chunk = struct.unpack_from("<Q", self.memory, LAYOUT["chunks_offset"])[0] + number * LAYOUT["chunk_words"] * 8
+        struct.pack_into(f"<{len(words)}Q", self.memory, chunk, *words)
+        struct.pack_into("<IIII", self.memory, LAYOUT["ready"] + 16 * head, number, len(words), 0, self.chunks + 1)
+        self.chunks += 1
+        struct.pack_into("<I", self.memory, LAYOUT["ready_head"], self.chunks)
+        assert self.reader.salvage() == _reader.IDLE
+
+
+def walked(under_test: Stream, steps: Sequence[Step]) -> Simulator:
+    """What a simulator says that is fed the same access by access."""
+    twin = Simulator([under_test.hierarchy], reuse_rate=under_test.reuse_rate)
+    addresses, sizes, operations, stores = [], [], [], []
+    for step in steps:
+        if isinstance(step, int):
+            step = Operation((1,), (Operand(step, (0,), is_store=True),))
+        shape, points = step.shape(), int(np.prod(step.extents))
+        first = under_test.first_operand[under_test.ids[shape]]
+        addresses.append(step.addresses())
+        sizes.append(np.tile(np.array([size for size, _, _ in shape], np.uint64), points))
+        operations.append(np.tile(np.arange(first, first + len(shape)), points))
+        stores.append(np.tile([store for _, store, _ in shape], points))
+    if addresses:
+        twin.feed(*map(np.concatenate, (addresses, sizes, operations, stores)))
+    return twin
+
+
+def check(steps: Sequence[Step], hierarchy: Hierarchy, reuse_rate: float | None = 1) -> None:
+    under_test = Stream(hierarchy, reuse_rate)
+    under_test.run(steps)
+    twin = walked(under_test, steps)
+    expected, found = twin.statistics(), under_test.simulator.statistics()
+    for name in expected.__dataclass_fields__:
+        assert getattr(found, name).tolist() == getattr(expected, name).tolist(), name
+    assert under_test.simulator.simulated()[0].misses.tolist() == twin.simulated()[0].misses.tolist()
+    reuse, twin_reuse = under_test.simulator.reuse(), twin.reuse()
+    if reuse is not None and twin_reuse is not None:
+        for name in ("operation", "line_bytes", "way", "bin", "count"):
+            assert getattr(reuse, name).tolist() == getattr(twin_reuse, name).tolist(), name
+
+
+HIERARCHIES = [Hierarchy.parse(spec) for spec in (
+    "L1=256/2/32,L2=1K/4/64", "L1=64/1/64", "L1=4K/8/64,L2=16K/16/64,L3=96K/24/64", "L1=512/1/32,L2=8K/32/128",
+)]  # fmt: skip
+
+
+@st.composite
+def operations(draw: st.DrawFn) -> Operation:
+    extents = (*draw(st.lists(st.integers(1, 12), max_size=2)), draw(st.integers(1, 90)))
+    points = int(np.prod(extents))
+    index = tuple(draw(st.lists(st.integers(-3, 40), min_size=points, max_size=points))) if points < 100 else ()
+    operands = []
+    for _ in range(draw(st.integers(1, 4))):
+        base = 0x10000 + draw(st.integers(0, 3000))
+        strides = tuple(draw(st.sampled_from([0, 1, 8, -8, 16, 24, 64, -100, 300])) for _ in extents)
+        operand = Operand(base, strides, draw(st.sampled_from([1, 8, 16, 100])), draw(st.booleans()))
+        operands.append(operand)
+    if index and draw(st.booleans()):
+        operands[-1] = Operand(operands[-1].base, (draw(st.sampled_from([8, 40])),), 8, False, True)
+        return Operation(extents, tuple(operands), index)
+    return Operation(extents, tuple(operands))
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> list[Step]:
+    """Loops in loops over a few operations and single accesses, some of them cut short."""
+    pool = draw(st.lists(operations(), min_size=1, max_size=3))
+    step = st.one_of(st.sampled_from(pool), st.integers(0x10000, 0x10800))
+    result: list[Step] = []
+    for _ in range(draw(st.integers(1, 3))):
+        body: list[Step] = []
+        for _ in range(draw(st.integers(1, 3))):
+            inner = draw(st.lists(step, min_size=1, max_size=3))
+            body += inner * draw(st.sampled_from([1, 2, 7, 20]))
+        times = draw(st.sampled_from([1, 3, 9]))
+        result += (body * times)[: draw(st.integers(1, 600))]
+    return result
+
+
+@settings(deadline=None, max_examples=30)
+@given(programs(), st.sampled_from(HIERARCHIES))
+def test_every_count_is_that_of_a_walk(steps: list[Step], hierarchy: Hierarchy) -> None:
+    check(steps, hierarchy)
+
+
+def vector(base: int, length: int, stride: int = 8, *, is_store: bool = False) -> Operation:
+    return Operation((length,), (Operand(base, (stride,), is_store=is_store),))
+
+
+@pytest.mark.parametrize("hierarchy", HIERARCHIES, ids=lambda hierarchy: hierarchy.name)
+@pytest.mark.parametrize("cut", [0, 1, 3])
+def test_what_repeats_counts_each_time(hierarchy: Hierarchy, cut: int) -> None:
+    a, b, gathered = (
+        0x20000,
+        0x41040,
+        Operation((50,), (Operand(0x9000, (8,), is_indexed=True),), tuple(range(0, 150, 3))),
+    )
+    body: list[Step] = [vector(a, 500), vector(b, 300, 24, is_store=True), gathered, 0x8008, vector(a, 100, -40)]
+    check(body * 200 + body[:cut] + [vector(0x80000, 64), *body * 3], hierarchy)
+
+
+def test_steps_of_changing_length_are_told_apart() -> None:
+    steps: list[Step] = [vector(0x20000, 100 + length) for length in range(40) for _ in range(12)]
+    check(steps, HIERARCHIES[0])
+
+
+def test_results_in_the_middle_of_a_repetition_are_those_so_far() -> None:
+    body: list[Step] = [vector(0x20000, 400), 0x9000, vector(0x50000, 77)]
+    under_test = Stream(HIERARCHIES[0])
+    so_far: list[Step] = []
+    for part in (body * 100 + body[:1], body[1:] + body * 50, body[:2], body[2:] + body * 70):
+        under_test.run(part)
+        so_far += part
+        misses = under_test.simulator.simulated()[0].misses
+        assert misses.tolist() == walked(under_test, so_far).simulated()[0].misses.tolist()
+
+
+@pytest.mark.parametrize("reuse_rate", [1 / 2, 1 / 4])  # classes are thinned out in steps of a walk at lower rates
+def test_reuse_is_sampled_as_in_a_walk(reuse_rate: float) -> None:
+    rows = Operation((60, 70), tuple(Operand(0x100010 + 0x40000 * i, (1000, 8)) for i in range(3)))
+    narrow = Operation((900, 3), (Operand(0x300000, (24, 8)), Operand(0x3FF0FC, (48, 16), 16, True)))
+    gathered = Operation((900,), (Operand(0x9000, (8,)), Operand(0x500000, (8,), is_indexed=True)), tuple(range(900)))
+    check([rows, vector(0x700000, 4000), 0x8000, narrow, gathered] * 12, HIERARCHIES[2], reuse_rate)
+
+
+def test_what_would_wrap_is_walked() -> None:
+    top = ADDRESS_MASK - 100
+    check([vector(top, 40), vector(50, 40, -8), vector(top, 40)], HIERARCHIES[0])
