@@ -88,7 +88,19 @@ def main() -> NoReturn:
         code = _complain(f"{where}{error.strerror or error}", 75)
     except (KeyboardInterrupt, click.Abort):
         die_by_signal(signal.SIGINT)
-    sys.exit(code if isinstance(code, int) else 0)
+    _leave(code if isinstance(code, int) else 0)
+
+
+def _leave(code: int) -> NoReturn:
+    """End without giving back memory object by object, which takes a tenth of a short trace."""
+    try:
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # None if it was closed from the start
+            stream.flush()
+    except BrokenPipeError:
+        code = _PIPE_EXIT_CODE
+    except OSError as error:
+        code = _complain(f"standard output: {error.strerror}", 75)
+    os._exit(code)
 
 
 def _complain(message: str, code: int) -> int:

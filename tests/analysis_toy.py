@@ -28,9 +28,9 @@ class ToyIsa:
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
         return 8
 
-    def classify(self, code: bytes, lengths: Sequence[int], address: int) -> list[InstructionClass]:
-        assert sum(lengths) == len(code)
-        flows = [FLOWS.get(code[at], Flow.FALLTHROUGH) for at in range(0, len(code), LENGTH)]
+    def classify(self, codes: Sequence[bytes]) -> list[InstructionClass]:
+        assert all(len(code) == LENGTH for code in codes)
+        flows = [FLOWS.get(code[0], Flow.FALLTHROUGH) for code in codes]
         return [InstructionClass(OperationKind.INT_ALU, 64, 1, flow) for flow in flows]
 
     def data_flow(self, code: bytes, address: int, loads: bool, stores: bool) -> DataFlow:

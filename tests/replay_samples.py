@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from foretrace.cache_sim.hierarchy import Hierarchy
@@ -201,7 +202,7 @@ class Program:
         """What was built."""
         misses = np.array(self.misses, dtype=np.uint64).reshape(-1, len(CACHES.levels))
         return Signature(
-            provenance=replace(PROVENANCE, **provenance),
+            provenance=msgspec.structs.replace(PROVENANCE, **provenance),
             blocks=tuple(self.blocks),
             operations=tuple(self.operations),
             loops=tuple(self.loops),

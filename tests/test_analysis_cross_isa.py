@@ -264,7 +264,7 @@ def test_classes_and_sizes(assembled: Assembled, name: str) -> None:
     wrong = []
     for text, expected, size in rows(INSTRUCTIONS[name]):
         code = assembled(name)[text]
-        (found,) = ISAS[name].classify(code, [len(code)], 0x1000)
+        (found,) = ISAS[name].classify([code])
         kind = f"{found.kind.value} {found.element_bits} {found.lanes}"
         access_bytes = ISAS[name].access_bytes(code, 0x1000, False) or "-"
         if (kind, str(access_bytes), found.flow) != (expected, size, Flow.FALLTHROUGH):
@@ -277,21 +277,20 @@ def test_flows(assembled: Assembled, name: str) -> None:
     found = {}
     for text in FLOWS[name]:
         code = assembled(name)[text]
-        found[text] = ISAS[name].classify(code, [len(code)], 0x1000)[0].flow
+        found[text] = ISAS[name].classify([code])[0].flow
     assert found == FLOWS[name]
 
 
 def test_memory_that_is_zeroed_unseen_is_told(assembled: Assembled) -> None:
     code = assembled("aarch64")
-    hidden = {text for text in code if ISAS["aarch64"].classify(code[text], [4], 0)[0].hides_access}
+    hidden = {text for text in code if ISAS["aarch64"].classify([code[text]])[0].hides_access}
     assert hidden == {"dc zva, x0"}
 
 
 @pytest.mark.parametrize("name", ISAS)
 def test_what_cannot_be_decoded_is_unknown_and_stops_nothing(assembled: Assembled, name: str) -> None:
     nop, code = assembled(name)["nop"], ISAS[name]
-    damaged = nop + b"\xff\xff\xff\xff" + nop
-    found = code.classify(damaged, [len(nop), 4, len(nop)], 0x1000)
+    found = code.classify([nop, b"\xff\xff\xff\xff", nop])
     assert [one.kind for one in found] == [OperationKind.OTHER, OperationKind.UNKNOWN, OperationKind.OTHER]
     assert code.access_bytes(b"\xff\xff\xff\xff", 0, False) == 0
     assert code.data_flow(b"\xff\xff\xff\xff", 0, True, False) == DataFlow()
@@ -299,8 +298,8 @@ def test_what_cannot_be_decoded_is_unknown_and_stops_nothing(assembled: Assemble
 
 @given(st.sampled_from(list(ISAS)), st.binary(max_size=64), st.sampled_from([2, 4]))
 def test_any_bytes_can_be_classified(name: str, code: bytes, length: int) -> None:
-    lengths = [min(length, len(code) - at) for at in range(0, len(code), length)]
-    assert len(ISAS[name].classify(code, lengths, 0x1000)) == len(lengths)
+    codes = [code[at : at + length] for at in range(0, len(code), length)]
+    assert len(ISAS[name].classify(codes)) == len(codes)
     for at in range(0, len(code), length):
         one = code[at : at + length]
         ISAS[name].access_bytes(one, 0, True)

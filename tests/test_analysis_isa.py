@@ -141,7 +141,7 @@ def assembled(assemble: Assemble) -> dict[str, bytes]:
 def test_classes_and_sizes(assembled: dict[str, bytes], row: str) -> None:
     text, kind, sizes = (field.strip() for field in row.split("|"))
     code = assembled[text]
-    (found,) = X86.classify(code, [len(code)], 0x1000)
+    (found,) = X86.classify([code])
     name, bits, lanes = kind.split()
     assert (found.kind.value, found.element_bits, found.lanes) == (name, int(bits), int(lanes))
     assert found.flow is Flow.FALLTHROUGH
@@ -153,19 +153,18 @@ def test_classes_and_sizes(assembled: dict[str, bytes], row: str) -> None:
 @pytest.mark.parametrize("text", FLOWS)
 def test_flows(assembled: dict[str, bytes], text: str) -> None:
     code = assembled[text]
-    (found,) = X86.classify(code, [len(code)], 0x1000)
+    (found,) = X86.classify([code])
     assert found.flow is FLOWS[text]
 
 
 def test_flops_are_per_lane(assembled: dict[str, bytes]) -> None:
     code = assembled["vfnmsub132ps ymm0, ymm1, ymm2"]
-    (found,) = X86.classify(code, [len(code)], 0)
+    (found,) = X86.classify([code])
     assert FLOPS_PER_LANE[found.kind] * found.lanes == 16
 
 
 def test_what_cannot_be_decoded_is_unknown_and_stops_nothing() -> None:
-    code = b"\x90" + b"\x06\x06" + b"\xc3"
-    found = X86.classify(code, [1, 2, 1], 0x1000)
+    found = X86.classify([b"\x90", b"\x06\x06", b"\xc3"])
     assert [one.kind for one in found] == [OperationKind.OTHER, OperationKind.UNKNOWN, OperationKind.RETURN]
     assert X86.access_bytes(b"\x06\x06", 0, False) == 0
     assert X86.data_flow(b"\x06\x06", 0, True, False) == DataFlow()
@@ -173,8 +172,8 @@ def test_what_cannot_be_decoded_is_unknown_and_stops_nothing() -> None:
 
 @given(st.binary(max_size=64), st.integers(1, 15))
 def test_any_bytes_can_be_classified(code: bytes, length: int) -> None:
-    lengths = [min(length, len(code) - at) for at in range(0, len(code), length)]
-    assert len(X86.classify(code, lengths, 0x1000)) == len(lengths)
+    codes = [code[at : at + length] for at in range(0, len(code), length)]
+    assert len(X86.classify(codes)) == len(codes)
     X86.access_bytes(code, 0, True)
     X86.data_flow(code, 0, True, True)
 

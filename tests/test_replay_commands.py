@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from replay_samples import Program, gather_into, gather_program
@@ -116,7 +117,8 @@ def test_program_without_gathers_is_told_so(tmp_path):
 
 def test_incomplete_run_is_marked_in_both_faces(tmp_path):
     signature = gather_program(1 << 20)
-    cut = replace(signature, provenance=replace(signature.provenance, complete=False, incomplete_reason="SIGINT"))
+    incomplete = msgspec.structs.replace(signature.provenance, complete=False, incomplete_reason="SIGINT")
+    cut = replace(signature, provenance=incomplete)
     path = write(cut, tmp_path / "cut.sig")
     assert "warning: the signature is incomplete (SIGINT)" in run("predict", path, "--all").output
     assert json.loads(run("predict", path, "--all", "--json").output)["predictions"][0]["complete"] is False

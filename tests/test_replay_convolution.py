@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -363,11 +364,11 @@ def test_more_misses_are_never_faster(program, host, data):
 @given(programs(), hosts, st.integers(2, 9))
 def test_doing_all_of_it_several_times_takes_as_many_times_as_long(program, host, factor):
     once = predict(program.signature(), host).time_s
-    program.blocks = [replace(b, executions=b.executions * factor) for b in program.blocks]
-    program.loops = [replace(v, iterations=v.iterations * factor) for v in program.loops]
+    program.blocks = [msgspec.structs.replace(b, executions=b.executions * factor) for b in program.blocks]
+    program.loops = [msgspec.structs.replace(v, iterations=v.iterations * factor) for v in program.loops]
     program.misses = [tuple(m * factor for m in misses) for misses in program.misses]
     program.operations = [
-        replace(
+        msgspec.structs.replace(
             op,
             executions=op.executions * factor,
             total_bytes=op.total_bytes * factor,

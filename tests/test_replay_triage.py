@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from replay_samples import (
     PROVENANCE,
@@ -178,7 +179,7 @@ def test_host_and_accelerator_are_not_taken_for_each_other():
 
 
 def test_incomplete_run_is_said():
-    signature = replace(gather_program(MIB), provenance=replace(PROVENANCE, complete=False))
+    signature = replace(gather_program(MIB), provenance=msgspec.structs.replace(PROVENANCE, complete=False))
     report = triage(signature, measured_host(), CONVEY)
     assert not report.complete
     assert "incomplete" in report.warnings[0]

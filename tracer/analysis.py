@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from .signature import NO_PATHS, Block, Idiom, Loop, MemoryOperation, Paths
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Analysis:
+class Analysis(msgspec.Struct, frozen=True, eq=False):
     """What a program was made of, ready for its `Signature`.
 
     `operation_map`: int64 [raw operations], the id in `operations` of each operation of the recording.
@@ -27,7 +26,7 @@ class Analysis:
     idioms: Sequence[Idiom]
     edges: npt.NDArray[np.uint64]
     operation_map: npt.NDArray[np.int64]
-    block_map: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    block_map: npt.NDArray[np.int64] = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
     decoded_share: float = 1.0
     notes: Sequence[str] = ()
     paths: Paths = NO_PATHS

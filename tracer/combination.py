@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, replace
 
+import msgspec
 import numpy as np
 
 from foretrace.cache_sim.results import MemoryEvents, OperationStatistics, SimulatedHierarchy
@@ -79,7 +80,7 @@ def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) ->
             address = regions.of(path) + offset % _REGION_BYTES
         else:
             address = regions.of(path, process, block.address // _REGION_BYTES) + block.address % _REGION_BYTES
-        return replace(block, block_id=block.block_id + block_offset, address=address)
+        return msgspec.structs.replace(block, block_id=block.block_id + block_offset, address=address)
 
     return replace(
         raw,

@@ -10,8 +10,8 @@ An interpreter that jumps from each instruction's code to the next one's is thus
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -21,8 +21,7 @@ from foretrace.tracer.machine_code.isa import Flow
 from .graphs import cycles
 
 
-@dataclass(frozen=True, slots=True)
-class NaturalLoop:
+class NaturalLoop(msgspec.Struct, frozen=True):
     """A loop. `blocks` holds those of inner loops too; `parent` is the position of the loop around it.
 
     `entries` counts the times it was entered from outside, `iterations` the executions of its header.
@@ -36,8 +35,7 @@ class NaturalLoop:
     iterations: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LoopForest:
+class LoopForest(msgspec.Struct, frozen=True, eq=False):
     """All loops, in the order in which they first ran. `innermost` int64 [blocks] is each block's loop, or -1.
 
     `flow`: source, destination and count of the steps within functions.

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 # proc(5), /proc/pid/maps: address range, permissions, offset, device, inode, path.
 _LINE = re.compile(
@@ -19,8 +20,7 @@ ANONYMOUS = "[anonymous]"
 UNMAPPED = "[unmapped]"
 
 
-@dataclass(frozen=True, slots=True)
-class Mapping:
+class Mapping(msgspec.Struct, frozen=True):
     """Guest addresses [start, end) mapped from `path` at `file_offset`. A path like `[vdso]` is no file."""
 
     start: int

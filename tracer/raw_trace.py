@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 
-@dataclass(frozen=True, slots=True)
-class RawBlock:
+class RawBlock(msgspec.Struct, frozen=True):
     """A block of machine code as the engine translated it.
 
     It starts at guest address `address` and holds the instructions whose lengths are `lengths` and whose bytes are
@@ -25,8 +25,7 @@ class RawBlock:
     executions: int
 
 
-@dataclass(frozen=True, slots=True)
-class RawPythonBlock:
+class RawPythonBlock(msgspec.Struct, frozen=True):
     """A run of bytecode that belongs to one line, from `offset_bytes` of its function's code."""
 
     block_id: int
@@ -40,8 +39,7 @@ class RawPythonBlock:
     executions: int
 
 
-@dataclass(frozen=True, slots=True)
-class RawArrayOperation:
+class RawArrayOperation(msgspec.Struct, frozen=True):
     """An array operation of a Python program, called at byte `site` of the code of its block.
 
     Of its operands, those `indexed` are gathered or scattered, through the indices that those marked `index` load.
@@ -61,8 +59,7 @@ class RawArrayOperation:
     points: int
 
 
-@dataclass(frozen=True, slots=True)
-class RawUnseen:
+class RawUnseen(msgspec.Struct, frozen=True):
     """Calls of an array operation whose accesses are not in the stream, or are there as one pass over each array.
 
     `bytes` are those of one pass over the arrays; of calls and bytes, `one_pass_` are those in the stream as such.

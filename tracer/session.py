@@ -311,10 +311,7 @@ class Session:
         header = self._reader.header()
         begin = header["side_offset"]
         with memoryview(self._memory) as view, view[begin : begin + header["side_bytes"]] as table:
-            return tuple(
-                RawUnseen(e.block_id, e.name, e.calls, e.bytes, e.one_pass_calls, e.one_pass_bytes)
-                for e in self._side.unseen(table)
-            )
+            return self._side.unseen(table)
 
 
 class _Signals:

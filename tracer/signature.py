@@ -7,9 +7,10 @@ these records on disk.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -48,8 +49,7 @@ FLOPS_PER_LANE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class OperationCount:
+class OperationCount(msgspec.Struct, frozen=True):
     """So many instructions of one kind in one execution of a block; `lanes` elements of `element_bits` each."""
 
     kind: OperationKind
@@ -63,8 +63,7 @@ class OperationCount:
         return FLOPS_PER_LANE.get(self.kind, 0) * self.lanes * self.count
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """A basic block: it runs from its first instruction to its last whenever it is entered.
 
     `offset` is the address within `module` (its link-time virtual address; for Python the bytecode offset). `file` and
@@ -88,8 +87,7 @@ class Block:
         return sum(operation.flops for operation in self.operations)
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryOperation:
+class MemoryOperation(msgspec.Struct, frozen=True):
     """One instruction's load or store (or one operand of an array operation), over the whole run.
 
     `first` and `last_exclusive` bound the bytes touched. Each access but the first is classed by its distance from the
@@ -129,8 +127,7 @@ class MemoryOperation:
         return self.last_exclusive - self.first
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(msgspec.Struct, frozen=True):
     """A natural loop of one function (or a Python array operation's own loop: `kind` "array").
 
     `entries` counts the times it was entered from outside, `iterations` the executions of its header. `order` is its
@@ -158,8 +155,7 @@ class IdiomKind(StrEnum):
     SCATTER = "scatter"
 
 
-@dataclass(frozen=True, slots=True)
-class Idiom:
+class Idiom(msgspec.Struct, frozen=True):
     """A gather (B[i] = A[index[i]]) or scatter (A[index[i]] = B[i]) in a loop.
 
     `operations` are the indirect accesses to one array A (several if the compiler unrolled the loop),
@@ -175,8 +171,7 @@ class Idiom:
     index_operations: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AddressRange:
+class AddressRange(msgspec.Struct, frozen=True):
     """Bytes [first, last_exclusive)."""
 
     first: int
@@ -203,8 +198,7 @@ def merge_ranges(ranges: Iterable[AddressRange]) -> tuple[AddressRange, ...]:
     return tuple(merged)
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(msgspec.Struct, frozen=True):
     """An instruction as a core sees it: what it computes, and the registers by which it waits for others.
 
     `flow` says where control goes after it ("branch", "jump", "indirect_jump", "call", "return", "syscall"; empty: on).
@@ -224,8 +218,7 @@ class Instruction:
     store_operation: int | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Paths:
+class Paths(msgspec.Struct, frozen=True, eq=False):
     """Stretches of a run as they went, evenly spread over it.
 
     `starts` int64 [paths + 1]: the first execution of each path, and their number. `blocks` uint32 [executions]: ids of
@@ -245,8 +238,7 @@ class Paths:
 NO_PATHS = Paths(np.zeros(1, np.int64), np.zeros(0, np.uint32), np.zeros(0, np.uint16), np.zeros(0, np.uint16), {})
 
 
-@dataclass(frozen=True, slots=True)
-class UnseenOperation:
+class UnseenOperation(msgspec.Struct, frozen=True):
     """An array operation of a Python program whose accesses were not seen.
 
     `bytes` are those of one pass over the arrays of all `calls`; `one_pass_calls` of them are recorded as such a pass.
@@ -258,8 +250,7 @@ class UnseenOperation:
     one_pass_calls: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unseen:
+class Unseen(msgspec.Struct, frozen=True):
     """What was not seen of a Python program's array operations, beside how many calls it was.
 
     The shares, from 0 to 1, are of the calls and of the bytes of all array operations. `operations` are those with the
@@ -272,8 +263,7 @@ class Unseen:
     operations: tuple[UnseenOperation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessRecord:
+class ProcessRecord(msgspec.Struct, frozen=True):
     """One of several processes that a signature sums up, or what a process was until it replaced itself.
 
     `number` counts from 0, the first program. `command` is empty for a forked child, which goes on with its `parent`'s
@@ -289,8 +279,7 @@ class ProcessRecord:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class Provenance(msgspec.Struct, frozen=True):
     """How a signature was obtained. `complete` is False when the run was cut short, with the reason beside it."""
 
     command: tuple[str, ...]
@@ -310,14 +299,13 @@ class Provenance:
     untraced_children: int = 0
     untraced_threads: int = 0
     threads: int = 1
-    libraries: dict[str, str] = field(default_factory=dict)
+    libraries: dict[str, str] = msgspec.field(default_factory=dict)
     notes: tuple[str, ...] = ()
     processes: tuple[ProcessRecord, ...] = ()
     """Where children were followed and there were some: all processes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(msgspec.Struct, frozen=True):
     """Sums over a whole run, as `foretrace info` prints them."""
 
     instructions: int

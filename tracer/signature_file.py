@@ -15,7 +15,6 @@ and every value is checked against its record's types.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import sqlite3
 from collections import defaultdict
@@ -193,7 +192,7 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
 
 def _rows(kind: type[Record], records: Iterable[Record], skip: str = "") -> Iterator[tuple[Any, ...]]:
     """The fields of each record; addresses above 2^63 wrap to negative, as SQLite's integers are signed."""
-    fields = attrgetter(*(field.name for field in dataclasses.fields(kind) if field.name != skip))
+    fields = attrgetter(*(name for name in kind.__struct_fields__ if name != skip))
     for record in records:
         yield tuple(
             [value - (1 << 64) if type(value) is int and value >= 1 << 63 else value for value in fields(record)]
@@ -337,7 +336,7 @@ def _records(
 ) -> tuple[Record, ...]:
     cursor = database.execute(f"SELECT * FROM {table} ORDER BY 1")
     names = [column[0] for column in cursor.description]
-    flags = {f.name for f in dataclasses.fields(kind) if f.type == "bool"}
+    flags = {name for name, hint in kind.__annotations__.items() if hint == "bool"}
     records: list[Record] = []
     for row in cursor:
         values = dict(zip(names, row, strict=True))

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import struct
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
+
 from foretrace.errors import ForetraceError
+
+from .raw_trace import RawUnseen
 
 MEMORY_BYTES = 1 << 30
 """Of the shared memory. Pages never touched cost nothing; nearly all of it is room for the side table."""
@@ -33,8 +36,7 @@ class StreamError(ForetraceError):
     exit_code = 79
 
 
-@dataclass(frozen=True, slots=True)
-class BlockEntry:
+class BlockEntry(msgspec.Struct, frozen=True):
     """A block of machine code: see struct ft_side_block."""
 
     address: int
@@ -43,8 +45,7 @@ class BlockEntry:
     first_access: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PythonBlockEntry:
+class PythonBlockEntry(msgspec.Struct, frozen=True):
     """A block of bytecode: see struct ft_side_pyblock."""
 
     code_id: int
@@ -56,8 +57,7 @@ class PythonBlockEntry:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class OperandEntry:
+class OperandEntry(msgspec.Struct, frozen=True):
     """One operand of an array operation: see struct ft_operand."""
 
     size_bytes: int
@@ -66,8 +66,7 @@ class OperandEntry:
     is_index: bool
 
 
-@dataclass(frozen=True, slots=True)
-class OperationEntry:
+class OperationEntry(msgspec.Struct, frozen=True):
     """An array operation: see struct ft_side_operation."""
 
     block_id: int
@@ -76,18 +75,6 @@ class OperationEntry:
     flops_per_point: int
     int_ops_per_point: int
     operands: tuple[OperandEntry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class UnseenEntry:
-    """Array operations that are not seen: see struct ft_side_unseen."""
-
-    block_id: int
-    name: str
-    calls: int
-    bytes: int
-    one_pass_calls: int
-    one_pass_bytes: int
 
 
 def _text(data: bytes) -> str:
@@ -128,9 +115,9 @@ def _operation(entry: bytes) -> OperationEntry:
     return OperationEntry(block_id, name, site, flops, int_ops, operands[:n_operands])
 
 
-def _unseen(entry: bytes) -> UnseenEntry:
+def _unseen(entry: bytes) -> RawUnseen:
     _, _, block_id, name_bytes, *counts = UNSEEN.unpack_from(entry)
-    return UnseenEntry(block_id, _text(entry[UNSEEN.size : UNSEEN.size + name_bytes]), *counts)
+    return RawUnseen(block_id, _text(entry[UNSEEN.size : UNSEEN.size + name_bytes]), *counts)
 
 
 class SideTable:
@@ -173,6 +160,6 @@ class SideTable:
             _unseen(entry)
             self._unseen.append(slice(self._position, self._position + len(entry)))
 
-    def unseen(self, table: memoryview) -> list[UnseenEntry]:
+    def unseen(self, table: memoryview) -> tuple[RawUnseen, ...]:
         """What the counts of operations that are not seen stand at now; `table` is what `extend` has read."""
-        return [_unseen(bytes(table[where])) for where in self._unseen]
+        return tuple(_unseen(bytes(table[where])) for where in self._unseen)

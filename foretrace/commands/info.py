@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 from rich.table import Table
 
 from foretrace.commands.cache_reports import hierarchy_documents, show_hierarchies
@@ -96,18 +97,18 @@ def _all_accesses(signature: Signature) -> int:
 
 def document(signature: Signature) -> dict[str, Any]:
     """The signature's JSON face."""
-    provenance = asdict(signature.provenance)
+    provenance = msgspec.to_builtins(signature.provenance)
     return {
         "schema": "foretrace.info/1",
         "complete": provenance.pop("complete"),
-        "command": list(provenance.pop("command")),
+        "command": provenance.pop("command"),
         "provenance": provenance,
-        "totals": asdict(signature.totals),
+        "totals": msgspec.to_builtins(signature.totals),
         "blocks": len(signature.blocks),
         "hierarchies": list(hierarchy_documents(signature.hierarchies, _all_accesses(signature))),
         "reuse": None if signature.reuse is None else signature.reuse.document,
         "loops": [
-            asdict(loop) | {"ranges": [asdict(r) | {"bytes": r.range_bytes} for r in loop.ranges]}
+            asdict(loop) | {"ranges": [msgspec.to_builtins(r) | {"bytes": r.range_bytes} for r in loop.ranges]}
             for loop in summarise_loops(signature)
         ],
     }

@@ -66,7 +66,7 @@ def command(
     follow_children: bool,
     force: bool,
     program: tuple[str, ...],
-) -> None:
+) -> int | None:
     """Run PROGRAM and record its signature: what it did, independent of any machine.
 
     PROGRAM is a compiled program with its arguments, or a Python script. Its output, exit code and signals are its own.
@@ -117,7 +117,7 @@ def command(
     _say_done(output, traced.signature.provenance.incomplete_reason)
     if traced.ending.signal_number is not None:
         die_by_signal(traced.ending.signal_number)
-    sys.exit(traced.ending.exit_code)
+    return traced.ending.exit_code
 
 
 @contextmanager

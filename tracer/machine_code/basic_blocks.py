@@ -9,14 +9,14 @@ ran together. Instructions are told apart by address and bytes, so code that was
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from foretrace.tracer.raw_trace import RawBlock, RawTrace
 
-from .isa import UNKNOWN_INSTRUCTION, Flow, InstructionClass, Isa
+from .isa import Flow, InstructionClass, Isa
 
 _KEY_BYTES = 16  # of an instruction's bytes, those that tell it from others at the same address
 
@@ -24,8 +24,7 @@ Ints = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.uint64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BasicBlocks:
+class BasicBlocks(msgspec.Struct, frozen=True, eq=False):
     """Basic blocks in the order in which they first ran, their instructions one after the other.
 
     Per instruction: `addresses` uint64 (guest), `codes` (bytes), `classes`, `block_of` int64.
@@ -76,8 +75,7 @@ class BasicBlocks:
         return self.classes[int(self.first[block + 1]) - 1].flow
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _RawInstructions:
+class _RawInstructions(msgspec.Struct, frozen=True, eq=False):
     """The instructions of all engine blocks, one after the other.
 
     `distinct` int64: number of the distinct instruction that each is; `sample` int64: one occurrence of each of those.
@@ -100,7 +98,8 @@ def find_basic_blocks(raw: RawTrace, isa: Isa) -> BasicBlocks:
     blocks = _without_cut_instructions(ran)
     instructions = _distinct_instructions(blocks)
     total = len(instructions.sample)
-    classes = _classify(blocks, instructions, isa)
+    codes = _codes(instructions)
+    classes = _classify(codes, isa)
 
     block_executions = np.array([block.executions for block in blocks], np.uint64)
     executions = np.zeros(total, np.uint64)
@@ -130,13 +129,10 @@ def find_basic_blocks(raw: RawTrace, isa: Isa) -> BasicBlocks:
     edges = np.stack(
         [block_of[place[sources]].astype(np.uint64), block_of[place[targets]].astype(np.uint64), counts], axis=1
     )
-    sample = instructions.sample[order]
-    begins = instructions.offsets[sample].tolist()
-    stops = (instructions.offsets[sample] + instructions.lengths[sample]).tolist()
     keys, operation_map = _operations(raw, position, instructions, place)
     return BasicBlocks(
         addresses=addresses[order],
-        codes=[instructions.code[begin:stop] for begin, stop in zip(begins, stops, strict=True)],
+        codes=[codes[number] for number in order.tolist()],
         classes=[classes[number] for number in order.tolist()],
         block_of=block_of,
         first=first,
@@ -149,6 +145,13 @@ def find_basic_blocks(raw: RawTrace, isa: Isa) -> BasicBlocks:
         engine_first=_engine_first(blocks),
         engine_instructions=place[instructions.distinct],
     )
+
+
+def _codes(instructions: _RawInstructions) -> list[bytes]:
+    """The bytes of each distinct instruction."""
+    begins = instructions.offsets[instructions.sample]
+    ends = begins + instructions.lengths[instructions.sample]
+    return [instructions.code[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
 
 
 def _block_map(blocks: Sequence[RawBlock], begin_in: Ints) -> Ints:
@@ -211,18 +214,11 @@ def _distinct_instructions(blocks: Sequence[RawBlock]) -> _RawInstructions:
     return _RawInstructions(addresses, lengths, offsets, code, starts, distinct, order[is_new])
 
 
-def _classify(blocks: Sequence[RawBlock], instructions: _RawInstructions, isa: Isa) -> list[InstructionClass]:
-    """Class of each distinct instruction. Engine blocks whose instructions are all known already are not decoded."""
-    classes = [UNKNOWN_INSTRUCTION] * len(instructions.sample)
-    is_known = np.zeros(len(classes), bool)
-    for block, begin, end in zip(blocks, instructions.starts[:-1], instructions.starts[1:], strict=True):
-        numbers = instructions.distinct[begin:end]
-        if is_known[numbers].all():
-            continue
-        for number, found in zip(numbers.tolist(), isa.classify(block.code, block.lengths, block.address), strict=True):
-            classes[number] = found
-        is_known[numbers] = True
-    return classes
+def _classify(codes: Sequence[bytes], isa: Isa) -> list[InstructionClass]:
+    """Class of each instruction; of several with the same bytes one is decoded."""
+    distinct = list(dict.fromkeys(codes))
+    class_of = dict(zip(distinct, isa.classify(distinct), strict=True))
+    return [class_of[code] for code in codes]
 
 
 def _flow(

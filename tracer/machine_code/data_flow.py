@@ -10,8 +10,9 @@ optimisation, every variable lives there. Stores to varying addresses are taken 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
+
+import msgspec
 
 from .isa import AddressSum, DataFlow
 
@@ -28,8 +29,7 @@ _SMALLEST_ADDRESS = 4096  # Linux maps nothing into the first page: a smaller nu
 _FROM_NOTHING: Varying = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """An instruction of the loop: its data flow, and the memory operations that are its load and its store, or -1."""
 
     instruction: int
@@ -46,8 +46,7 @@ class Step:
         return bool(moves or flow.target or flow.loads_target or flow.is_gather or self.is_call)
 
 
-@dataclass(slots=True)
-class AddressOrigins:
+class AddressOrigins(msgspec.Struct):
     """What was found out about a loop.
 
     `sources`: for each memory operation at a varying address, the loads that the address was computed from.
@@ -57,10 +56,10 @@ class AddressOrigins:
     `vector_gathers`: operations of vector gather or scatter instructions.
     """
 
-    sources: dict[int, Varying] = field(default_factory=dict)
-    bases: dict[int, frozenset[int]] = field(default_factory=dict)
-    jump_sources: set[int] = field(default_factory=set)
-    vector_gathers: set[int] = field(default_factory=set)
+    sources: dict[int, Varying] = msgspec.field(default_factory=dict)
+    bases: dict[int, frozenset[int]] = msgspec.field(default_factory=dict)
+    jump_sources: set[int] = msgspec.field(default_factory=set)
+    vector_gathers: set[int] = msgspec.field(default_factory=set)
 
     def note(self, operation: int, address: Varying) -> None:
         """Add one of the values that an operation's address had."""

@@ -10,8 +10,9 @@ import mmap
 import os
 import stat
 import struct
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 PT_LOAD, PT_GNU_EH_FRAME = 1, 0x6474E550
 SHT_DYNSYM = 11
@@ -23,8 +24,7 @@ _SEGMENT = struct.Struct("<IIQQQQQQ")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True):
     """A program header: bytes [begin, end) of the file are loaded at `address`."""
 
     kind: int
@@ -33,8 +33,7 @@ class Segment:
     address: int
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """A section header. `link` is the number of another section, whose meaning depends on the kind of this one."""
 
     number: int

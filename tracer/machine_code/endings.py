@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import capstone
+import msgspec
 import numpy as np
 
 from foretrace.tracer.modules import ModuleMap
@@ -36,8 +36,7 @@ _NOISE = ("uncaught target signal", "**")
 """In what QEMU says: the program's own signal, which its status tells; the line before a failed assertion."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Instruction:
+class _Instruction(msgspec.Struct, frozen=True):
     text: str
     mnemonic: str
     extension: str  # of the instruction set, if it is one that the engine leaves out
@@ -84,7 +83,7 @@ def _last_instruction(block: RawBlock, maps: ModuleMap, guest: str) -> tuple[str
     length = block.lengths[-1]
     address, recorded = block.address + sum(block.lengths[:-1]), block.code[-length:]
     path, offset = maps.locate(address)
-    [flow] = [c.flow for c in load(guest).classify(recorded, [length], address)]
+    [flow] = [c.flow for c in load(guest).classify([recorded])]
     if flow is not Flow.FALLTHROUGH:
         return path, offset, None
     return path, offset, _decode(_whole(path, offset, recorded), address, guest)

@@ -9,7 +9,8 @@ itself before (p = p->next), nor what is reached through such a pointer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from foretrace.cache_sim.results import OperationStatistics
 from foretrace.tracer.graphs import cycles, groups
@@ -21,16 +22,15 @@ from .data_flow import AddressOrigins, LoopDataFlow, Step
 from .isa import DataFlow, Flow, Isa
 
 
-@dataclass(slots=True)
-class Indirections:
+class Indirections(msgspec.Struct):
     """The idioms, and for each memory operation what is told of it alone.
 
     `loops_given_up` counts loops whose data flow is too entangled to search.
     """
 
-    idioms: list[Idiom] = field(default_factory=list)
-    index_operation: dict[int, int] = field(default_factory=dict)
-    self_dependent: set[int] = field(default_factory=set)
+    idioms: list[Idiom] = msgspec.field(default_factory=list)
+    index_operation: dict[int, int] = msgspec.field(default_factory=dict)
+    self_dependent: set[int] = msgspec.field(default_factory=set)
     loops_given_up: int = 0
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Protocol
+
+import msgspec
 
 from foretrace.errors import ProgramError
 from foretrace.tracer.signature import OperationKind
@@ -23,8 +24,7 @@ class Flow(IntEnum):
     SYSCALL = 6  # to the next instruction, unless the system says otherwise
 
 
-@dataclass(frozen=True, slots=True)
-class InstructionClass:
+class InstructionClass(msgspec.Struct, frozen=True):
     """What an instruction computes, on `lanes` elements of `element_bits` (0: no particular width), and its flow.
 
     `hides_access` marks one that accesses memory without the engine's knowledge.
@@ -40,16 +40,14 @@ class InstructionClass:
 UNKNOWN_INSTRUCTION = InstructionClass(OperationKind.UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class AddressSum:
+class AddressSum(msgspec.Struct, frozen=True):
     """A sum of registers, each times a scale, and a displacement: a memory operand, or what an add computes."""
 
     registers: tuple[tuple[str, int], ...] = ()
     displacement: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class DataFlow:
+class DataFlow(msgspec.Struct, frozen=True):
     """How values flow through one instruction. Registers are named by their widest form; flags are left out.
 
     The instruction loads from the addresses `loads` and stores to `stores`. Every register in `writes`, and every
@@ -79,7 +77,7 @@ class DataFlow:
 
     def followed_by(self, then: DataFlow) -> DataFlow:
         """This, and then something else."""
-        return replace(self, then=then)
+        return msgspec.structs.replace(self, then=then)
 
 
 class Isa(Protocol):
@@ -93,8 +91,8 @@ class Isa(Protocol):
         """Size of each load (or store) that the instruction makes, in bytes; 0 if unknown or not fixed."""
         ...
 
-    def classify(self, code: bytes, lengths: Sequence[int], address: int) -> list[InstructionClass]:
-        """Class of each of the instructions that `code` holds one after the other, from `address`."""
+    def classify(self, codes: Sequence[bytes]) -> list[InstructionClass]:
+        """Class of each instruction, given by its bytes: it does not depend on where the instruction is."""
         ...
 
     def data_flow(self, code: bytes, address: int, loads: bool, stores: bool) -> DataFlow:

@@ -434,7 +434,6 @@ class AArch64:
     def __init__(self) -> None:
         """Open the decoder."""
         self._decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
-        self._classes: dict[bytes, InstructionClass] = {}
 
     def _text(self, code: bytes, address: int) -> tuple[str, str] | None:
         found = next(self._decoder.disasm_lite(code[:_INSTRUCTION_BYTES], address, 1), None)
@@ -445,19 +444,10 @@ class AArch64:
         text = self._text(code, address)
         return _access_bytes(*text) if text else 0
 
-    def classify(self, code: bytes, lengths: Sequence[int], address: int) -> list[InstructionClass]:
-        """Class of each of the instructions that `code` holds one after the other, from `address`."""
-        classes = []
-        start = 0
-        for length in lengths:
-            word = code[start : start + length]
-            found = self._classes.get(word)
-            if found is None:
-                text = self._text(word, 0) if length == _INSTRUCTION_BYTES else None
-                found = self._classes[word] = _classify(*text) if text else UNKNOWN_INSTRUCTION
-            classes.append(found)
-            start += length
-        return classes
+    def classify(self, codes: Sequence[bytes]) -> list[InstructionClass]:
+        """Class of each instruction, given by its bytes."""
+        texts = (self._text(code, 0) if len(code) == _INSTRUCTION_BYTES else None for code in codes)
+        return [_classify(*text) if text else UNKNOWN_INSTRUCTION for text in texts]
 
     def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
         """Whether an instruction reads condition flags, and whether it writes them."""

@@ -283,7 +283,6 @@ class RiscV64:
     def __init__(self) -> None:
         """Open the decoder."""
         self._decoder = capstone.Cs(capstone.CS_ARCH_RISCV, capstone.CS_MODE_RISCV64 | capstone.CS_MODE_RISCVC)
-        self._classes: dict[bytes, InstructionClass] = {}
 
     def _text(self, code: bytes) -> tuple[str, str] | None:
         """Mnemonic and operands, those of a compressed instruction written out."""
@@ -302,19 +301,10 @@ class RiscV64:
         text = self._text(code)
         return _access_bytes(text[0]) if text else 0
 
-    def classify(self, code: bytes, lengths: Sequence[int], address: int) -> list[InstructionClass]:
-        """Class of each of the instructions that `code` holds one after the other, from `address`."""
-        classes = []
-        start = 0
-        for length in lengths:
-            word = code[start : start + length]
-            found = self._classes.get(word)
-            if found is None:
-                text = self._text(word)
-                found = self._classes[word] = _classify(*text) if text else UNKNOWN_INSTRUCTION
-            classes.append(found)
-            start += length
-        return classes
+    def classify(self, codes: Sequence[bytes]) -> list[InstructionClass]:
+        """Class of each instruction, given by its bytes."""
+        texts = map(self._text, codes)
+        return [_classify(*text) if text else UNKNOWN_INSTRUCTION for text in texts]
 
     def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
         """RISC-V has no condition flags."""

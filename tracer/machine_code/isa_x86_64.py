@@ -18,6 +18,7 @@ from foretrace.tracer.signature import OperationKind as Kind
 from .isa import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass
 
 _POINTER_BYTES = 8
+_DECODED_AT_ONCE = 256  # instructions
 
 
 def _words(text: str) -> frozenset[str]:
@@ -273,21 +274,27 @@ class X8664:
             return _ELEMENT_BYTES[elements[elements.lastindex or 1]]
         return _memory_bytes(operands)
 
-    def classify(self, code: bytes, lengths: Sequence[int], address: int) -> list[InstructionClass]:
-        """Class of each of the instructions that `code` holds one after the other, from `address`."""
-        classes = []
-        start = 0
-        decoded: Iterator[tuple[int, int, str, str]] = iter(self._light.disasm_lite(code, address))
-        for length in lengths:
-            text = next(decoded, None)
-            if text is not None and text[0] == address + start and text[1] == length:
-                classes.append(_classify(text[2], text[3]))
-                start += length
-                continue
-            classes.append(UNKNOWN_INSTRUCTION)
-            start += length
-            decoded = iter(self._light.disasm_lite(code[start:], address + start))
+    def classify(self, codes: Sequence[bytes]) -> list[InstructionClass]:
+        """Class of each instruction, given by its bytes."""
+        classes: list[InstructionClass] = []
+        for first in range(0, len(codes), _DECODED_AT_ONCE):
+            classes += self._classify_some(codes[first : first + _DECODED_AT_ONCE])
         return classes
+
+    def _classify_some(self, codes: Sequence[bytes]) -> Iterator[InstructionClass]:
+        """By one call of the decoder, and another one after each instruction that it does not know."""
+        joined = b"".join(codes)
+        start = 0
+        decoded: Iterator[tuple[int, int, str, str]] = iter(self._light.disasm_lite(joined, 0))
+        for code in codes:
+            text = next(decoded, None)
+            is_known = text is not None and text[0] == start and text[1] == len(code)
+            start += len(code)
+            if text is not None and is_known:
+                yield _classify(text[2], text[3])
+            else:
+                yield UNKNOWN_INSTRUCTION
+                decoded = iter(self._light.disasm_lite(joined[start:], start))
 
     def data_flow(self, code: bytes, address: int, loads: bool, stores: bool) -> DataFlow:
         """Data flow of one instruction that was seen to load and to store, or not to."""

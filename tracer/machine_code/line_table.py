@@ -9,9 +9,9 @@ from __future__ import annotations
 import posixpath
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -23,8 +23,7 @@ _ADDRESS_MASK = (1 << 64) - 1
 _MAX_LINE = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LineTable:
+class LineTable(msgspec.Struct, frozen=True, eq=False):
     """Rows sorted by address; each holds up to the next one's address.
 
     `addresses`: uint64 [rows]. `files`: int32 [rows], positions in `paths`, -1 for none. `lines`: int32

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import IO, cast
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -34,8 +34,7 @@ _LAST_ADDRESS = (1 << 64) - 1
 Addresses = npt.NDArray[np.uint64]
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(msgspec.Struct, frozen=True):
     """A function, from `start` to `end` (link-time addresses)."""
 
     name: str
@@ -43,8 +42,7 @@ class Function:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Functions:
+class _Functions(msgspec.Struct, frozen=True):
     """Functions sorted by start; `name` tells that of the one at a position."""
 
     starts: Sequence[int]
@@ -110,7 +108,7 @@ class Symbols:
         except Exception as error:  # a damaged file can make the library raise anything
             self._note("debug information left out", error)
             return line_table.EMPTY
-        table, problems = line_table.read_line_table(dwarf, np.unique(addresses))
+        table, problems = line_table.read_line_table(dwarf, np.sort(addresses))
         if problems:
             self._note("lines missing", f"{problems[0]}; {len(problems)} such problems")
         return table
