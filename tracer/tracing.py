@@ -6,7 +6,9 @@ Each engine and its analysis are imported when they are needed: neither needs wh
 from __future__ import annotations
 
 import datetime
+import importlib
 import platform
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -65,19 +67,25 @@ def trace_binary(
         ProgramError, EngineError: it cannot be traced.
         HierarchyError: an instruction cache is to be simulated for several processes.
     """
-    from foretrace.tracer.machine_code import binary_analysis, endings
     from foretrace.tracer.qemu.binary import QemuEngine
-
-    from .combination import combine
-    from .family import Family, records, with_members
 
     if follow_children and any(hierarchy.instruction is not None for hierarchy in hierarchies):
         raise HierarchyError("an instruction cache cannot be simulated together with --follow-children; leave out one")
 
     engine = QemuEngine(program)
     started = _now()
-    family = Family(engine, hierarchies) if follow_children else None
-    recording = Session(engine, hierarchies, _tee(keep, engine.name, program), family).run(on_progress)
+    family = None
+    if follow_children:
+        from .family import Family
+
+        family = Family(engine, hierarchies)
+    session = Session(engine, hierarchies, _tee(keep, engine.name, program), family)
+    importing = threading.Thread(target=importlib.import_module, args=["foretrace.tracer.machine_code.binary_analysis"])
+    importing.start()  # while the program runs: the analysis is not needed before its end
+    recording = session.run(on_progress)
+    importing.join()
+    from foretrace.tracer.machine_code import binary_analysis, endings
+
     members = family.finish() if family else []
     explanation = endings.explain(recording, engine.guest, engine.name)
     if recording.problem and explanation:
@@ -85,6 +93,9 @@ def trace_binary(
     part = part_of(recording)
     processes: tuple[ProcessRecord, ...] = ()
     if members:
+        from .combination import combine
+        from .family import records, with_members
+
         processes = records(tuple(program), recording, part, members)
         recording = with_members(recording, members)
         part = combine([part, *(member.part for member in members)])

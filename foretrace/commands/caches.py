@@ -1,10 +1,29 @@
-"""Which caches the options --machine and --hierarchy ask for."""
+"""The options --machine and --hierarchy, and which caches they ask for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
 
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
+
+
+def cache_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the two options to a command, which gets them as `machines` and `hierarchies`."""
+    machine = click.option(
+        "--machine", "machines", multiple=True, metavar="M", help="Simulate this machine's caches (repeatable)."
+    )
+    hierarchy = click.option(
+        "--hierarchy",
+        "hierarchies",
+        multiple=True,
+        metavar="SPEC",
+        help=f"Simulate these caches (repeatable), e.g. {DEFAULT_HIERARCHY.spec}: name=size/ways/line bytes, then "
+        "options such as /plru or /write-back (docs/cache-simulation.md).",
+    )
+    return machine(hierarchy(command))
 
 
 def wanted_hierarchies(machines: Sequence[str], specs: Sequence[str]) -> list[Hierarchy]:

@@ -15,10 +15,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
 from foretrace.cache_sim.results import OperationStatistics
 from foretrace.commands.cache_reports import hierarchy_documents, show_hierarchies
-from foretrace.commands.caches import wanted_hierarchies
+from foretrace.commands.caches import cache_options, wanted_hierarchies
 from foretrace.terminal import console, plain, print_json
 from foretrace.tracer.streams.foreign import FORMATS, STORED
 from foretrace.tracer.streams.simulate import OUTPUT_FORMATS, SimulatedStream, simulate_stream
@@ -50,15 +49,7 @@ class Row:
     "  valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | foretrace simulate -"
 )
 @click.argument("stream")
-@click.option("--machine", "machines", multiple=True, metavar="M", help="Simulate this machine's caches (repeatable).")
-@click.option(
-    "--hierarchy",
-    "hierarchies",
-    multiple=True,
-    metavar="SPEC",
-    help=f"Simulate these caches (repeatable), e.g. {DEFAULT_HIERARCHY.spec}: name=size/ways/line bytes, then "
-    "options such as /plru or /write-back (docs/cache-simulation.md).",
-)
+@cache_options
 @click.option(
     "--format",
     "name",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
 from foretrace.cli import die_by_signal
+from foretrace.commands.caches import cache_options, wanted_hierarchies
 from foretrace.files import check_output
 
 if TYPE_CHECKING:
@@ -29,15 +29,7 @@ _PYTHON_SUFFIXES = (".py", ".pyw", ".pyz")
 )
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Signature file to write.")
 @click.option("-m", "module", metavar="MODULE", help="Trace a Python module, as python -m does.")
-@click.option("--machine", "machines", multiple=True, metavar="M", help="Simulate this machine's caches (repeatable).")
-@click.option(
-    "--hierarchy",
-    "hierarchies",
-    multiple=True,
-    metavar="SPEC",
-    help=f"Simulate these caches (repeatable), e.g. {DEFAULT_HIERARCHY.spec}: name=size/ways/line bytes, then "
-    "options such as /plru or /write-back (docs/cache-simulation.md).",
-)
+@cache_options
 @click.option(
     "--python-core",
     type=click.Choice(["markers", "settrace"]),
@@ -83,7 +75,6 @@ def command(
     # NumPy's linear algebra, which nothing here uses, starts threads unless told not to. `os.environ`, which the
     # program gets, stays as it is.
     os.putenv("OPENBLAS_NUM_THREADS", "1")
-    from foretrace.commands.caches import wanted_hierarchies
     from foretrace.tracer.signature_file import write_signature
     from foretrace.tracer.tracing import trace_binary, trace_python
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import capstone
 import msgspec
 import numpy as np
 
@@ -21,15 +21,13 @@ from .isa import Flow, load
 from .line_table import LineTable
 from .symbols import Symbols
 
+if TYPE_CHECKING:
+    from capstone import Cs
+
 _LONGEST_INSTRUCTION_BYTES = (
     15  # Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, section 2.3.11
 )
 _EVEX_PREFIX = 0x62  # the same, section 2.7: in 64-bit code no other instruction begins so
-_DISASSEMBLERS = {
-    "x86_64": (capstone.CS_ARCH_X86, capstone.CS_MODE_64),
-    "aarch64": (capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN),
-    "riscv64": (capstone.CS_ARCH_RISCV, capstone.CS_MODE_RISCV64 | capstone.CS_MODE_RISCVC),
-}
 _TRAPS = frozenset({"ud0", "ud1", "ud2", "ud2b", "udf", "unimp", "c.unimp"})
 """Instructions whose purpose is to raise SIGILL."""
 _NOISE = ("uncaught target signal", "**")
@@ -102,10 +100,19 @@ def _whole(path: str, offset: int, recorded: bytes) -> bytes:
 
 def _decode(code: bytes, address: int, guest: str) -> _Instruction:
     extension = _extension(code, guest)
-    disassembler = capstone.Cs(*_DISASSEMBLERS[guest])
-    for decoded in disassembler.disasm(code, address, 1):
+    for decoded in _disassembler(guest).disasm(code, address, 1):
         return _Instruction(f"{decoded.mnemonic} {decoded.op_str}".strip(), decoded.mnemonic, extension)
     return _Instruction(f"an instruction that begins with the bytes {code[:6].hex(' ')}", "", extension)
+
+
+def _disassembler(guest: str) -> Cs:
+    import capstone  # takes long to import, and few programs end so
+
+    return {
+        "x86_64": capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64),
+        "aarch64": capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN),
+        "riscv64": capstone.Cs(capstone.CS_ARCH_RISCV, capstone.CS_MODE_RISCV64 | capstone.CS_MODE_RISCVC),
+    }[guest]
 
 
 def _extension(code: bytes, guest: str) -> str:

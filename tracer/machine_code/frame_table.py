@@ -17,7 +17,6 @@ _USUAL_HEADER = b"\x01\x1b\x03\x3b"
 _FORMATS = {0x0: "<Q", 0x2: "<H", 0x3: "<I", 0x4: "<Q", 0xA: "<h", 0xB: "<i", 0xC: "<q"}
 _ABSOLUTE, _RELATIVE_TO_ITSELF = 0x00, 0x10
 _MASK = (1 << 64) - 1
-_NO_START = np.iinfo(np.int64).min
 
 
 def function_starts(header: bytes, address: int) -> npt.NDArray[np.int64] | None:
@@ -26,8 +25,10 @@ def function_starts(header: bytes, address: int) -> npt.NDArray[np.int64] | None
         return None
     number = int.from_bytes(header[8:12], "little")
     pairs = np.frombuffer(header[12:][: 8 * number], "<i4").reshape(-1, 2)
-    starts = np.sort(pairs[:, 0].astype(np.int64) + address)
-    return starts[np.diff(starts, append=_NO_START) != 0]
+    starts: npt.NDArray[np.int64] = np.sort(pairs[:, 0].astype(np.int64) + address)
+    is_new = np.ones(len(starts), bool)  # np.unique imports all of numpy.ma
+    is_new[1:] = starts[1:] != starts[:-1]
+    return starts[is_new]
 
 
 def function_ranges(frames: bytes, address: int) -> list[tuple[int, int]]:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from foretrace.errors import EngineError, ProgramError
@@ -159,7 +160,6 @@ class QemuEngine:
             raise EngineError(f"{qemu} does not tell its version; install Debian's or Ubuntu's qemu-user")
         self._plugin = Path(__file__).with_name("plugin.so")
         self.name = f"{guest.qemu} {version[0].removeprefix('version ')}"
-        self._isa = isa.load(guest.name)
         prefix = library_prefix(self._path, guest.triplet, guest.libc_package)
         self._options = ["-cpu", guest.cpu]
         if prefix:
@@ -181,3 +181,7 @@ class QemuEngine:
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
         """See `session.Engine`."""
         return self._isa.access_bytes(code, address, is_store)
+
+    @cached_property
+    def _isa(self) -> isa.Isa:
+        return isa.load(self.guest)  # takes long to import: the program runs meanwhile
