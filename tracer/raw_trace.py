@@ -73,8 +73,7 @@ class RawUnseen(msgspec.Struct, frozen=True):
     one_pass_bytes: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RawPath:
+class RawPath(msgspec.Struct, frozen=True, eq=False):
     """What a thread ran for a while, in order: executions of blocks, and the accesses that each of them made.
 
     `blocks` int64 [executions]: block ids. Per access: `execution` int64, the position of its block in `blocks`; `slot`
