@@ -391,3 +391,8 @@ void ft_repeats_feed(struct ft_repeats *repeats, const struct ft_access *batch, 
     else
         ft_cache_feed(repeats->cache, batch, length);
 }
+
+bool ft_repeats_repeats(const struct ft_repeats *repeats)
+{
+    return repeats->is_skipping;
+}

@@ -15,6 +15,9 @@ void ft_repeats_free(struct ft_repeats *repeats);
 void ft_repeats_feed(struct ft_repeats *repeats, const struct ft_access *batch, size_t length);
 void ft_repeats_feed_array(struct ft_repeats *repeats, const struct ft_array_run *run);
 
+/* Whether what is being fed has been the same several times in a row. */
+bool ft_repeats_repeats(const struct ft_repeats *repeats);
+
 /* Brings the cache, and what it has counted, to where they would be had everything been simulated. */
 void ft_repeats_settle(struct ft_repeats *repeats);
 

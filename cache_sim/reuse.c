@@ -14,11 +14,14 @@
  * so that no program costs much. Each period of a stream (2^n bursts long) has one burst, somewhere in it. Classes only
  * become fewer, by half each time.
  *
+ * Where the program does exactly the same again and again, bursts are as rare as can be: they would see the same.
+ *
  * A burst looks at ways below 4 KB and at fully associative caches only every SPARSE-th time: they need most work.
  *
  * Counts are kept as changes from one way size to the next: distances only become smaller, and most are 0 soon, or remain
  * beyond everything. `counts` is open addressing, at most half full; key 0 is empty.
  */
+#define _GNU_SOURCE /* memrchr */
 #include "reuse.h"
 
 #include "array_walk.h"
@@ -32,6 +35,7 @@
 #define PART 1024u
 #define ARRAY_PART 16384u /* accesses of an array operation, of which only some are looked at */
 #define LEAST_FAR_BYTES (UINT64_C(1) << 17) /* distances below are measured better in bursts */
+#define REPEATING_SHIFT 2u /* smallest burst_shift at which bursts may become rarer where everything repeats */
 #define SPARSE 4u
 #define SPARSE_SHIFT 1u
 #define MAX_BURSTS_UNWEIGHTED 32u /* so that 32 bits hold what they count */
@@ -83,7 +87,7 @@ struct ft_reuse {
     uint64_t num_accesses, random_state;
     /* bursts */
     enum phase phase;
-    bool all_ways, is_counted;
+    bool all_ways, is_counted, is_repeating;
     uint64_t phase_end, period_end, burst_begin;
     unsigned burst_shift, bursts_unweighted;
     uint64_t num_bursts, burst_accesses, near_work, work_before, work_per_burst;
@@ -564,6 +568,8 @@ static void begin_burst(struct ft_reuse *reuse, uint64_t length)
 static unsigned next_burst_shift(const struct ft_reuse *reuse)
 {
     unsigned shift = 0;
+    if (reuse->is_repeating && reuse->options.burst_shift >= REPEATING_SHIFT)
+        return FT_REUSE_MAX_BURST_SHIFT;
     while (shift < reuse->options.burst_shift && reuse->options.exact_accesses << shift <= reuse->num_accesses)
         shift++;
     bool is_dear = reuse->near_work > FREE_WORK + reuse->num_accesses / ACCESSES_PER_WORK;
@@ -716,15 +722,62 @@ int ft_reuse_feed(struct ft_reuse *reuse, const struct ft_access *batch, size_t 
     return reuse->failed ? -1 : 0;
 }
 
-/* Whether an access of the point at hand may be in a sampled class. */
-static bool point_may_be_sampled(const struct ft_reuse *reuse, const struct ft_array_walk *walk)
+/* How many points in a row, of `points` at most, begin before an access that goes `stride` bytes on each time touches a
+ * sampled block, if that of the first has its first byte at `address`. Its own block's end may count as one. */
+static uint64_t unsampled_points(const struct ft_reuse *reuse, uint64_t address, uint64_t size_bytes, int64_t stride,
+                                 uint64_t points)
 {
-    bool may_be = false;
-    for (uint32_t j = 0; j < walk->run->num_accesses; j++) {
-        const uint64_t address = walk->address[j], last_byte = address + walk->run->access[j].size_bytes - 1;
-        may_be |= is_sampled(address >> FT_BLOCK_SHIFT, reuse) | (address >> FT_BLOCK_SHIFT != last_byte >> FT_BLOCK_SHIFT);
+    const uint64_t first = address >> FT_BLOCK_SHIFT, last = (address + size_bytes - 1) >> FT_BLOCK_SHIFT;
+    const uint64_t step = stride < 0 ? -(uint64_t)stride : (uint64_t)stride;
+    if (first != last || is_sampled(first, reuse))
+        return 0;
+    if (step == 0)
+        return points;
+    if (step >> FT_BLOCK_SHIFT)
+        return 1;
+    const uint64_t blocks = (points * step >> FT_BLOCK_SHIFT) + 1, class = first & (FT_NUM_CLASSES - 1);
+    uint64_t bytes; /* that it may go on for */
+    if (stride > 0) {
+        const uint64_t seen = blocks < FT_NUM_CLASSES - class ? blocks : FT_NUM_CLASSES - class;
+        const uint8_t *next = memchr(reuse->sampled + class, 1, seen);
+        const uint64_t clear = next ? (uint64_t)(next - (reuse->sampled + class)) : seen;
+        bytes = ((first + clear) << FT_BLOCK_SHIFT) - (address + size_bytes);
+    } else {
+        const uint64_t seen = blocks < class + 1 ? blocks : class + 1;
+        const uint8_t *next = memrchr(reuse->sampled + class + 1 - seen, 1, seen);
+        const uint64_t clear = next ? (uint64_t)(reuse->sampled + class - next) : seen;
+        bytes = address - ((first + 1 - clear) << FT_BLOCK_SHIFT);
     }
-    return may_be;
+    return bytes / step + 1 < points ? bytes / step + 1 : points;
+}
+
+/* The same for an indexed access. */
+static uint64_t unsampled_indexed(const struct ft_reuse *reuse, const struct ft_array_access *access,
+                                  const uint64_t *index, uint64_t points)
+{
+    for (uint64_t i = 0; i < points; i++) {
+        const uint64_t first = access->address + index[i] * (uint64_t)access->stride[0];
+        const uint64_t last = first + access->size_bytes - 1;
+        if (is_sampled(first >> FT_BLOCK_SHIFT, reuse) | (first >> FT_BLOCK_SHIFT != last >> FT_BLOCK_SHIFT))
+            return i;
+    }
+    return points;
+}
+
+/* Points from the one at hand on, in its row, of which no access lies in a sampled block. */
+static uint64_t unsampled_stay(const struct ft_reuse *reuse, const struct ft_array_walk *walk, uint64_t points)
+{
+    const struct ft_array_run *run = walk->run;
+    const uint32_t dim = run->num_dims - 1;
+    const uint64_t row = run->extent[dim] - walk->at[dim];
+    points = points < row ? points : row;
+    for (uint32_t j = 0; j < run->num_accesses && points; j++)
+        if (!run->access[j].is_indexed)
+            points = unsampled_points(reuse, walk->address[j], run->access[j].size_bytes, run->access[j].stride[dim], points);
+    for (uint32_t j = 0; j < run->num_accesses && points; j++)
+        if (run->access[j].is_indexed)
+            points = unsampled_indexed(reuse, &run->access[j], run->index + walk->point, points);
+    return points;
 }
 
 /* Between bursts, and between two points: goes over whole points, up to `limit` accesses. Those in blocks that are not
@@ -732,23 +785,27 @@ static bool point_may_be_sampled(const struct ft_reuse *reuse, const struct ft_a
 static uint64_t sample_points(struct ft_reuse *reuse, struct ft_array_walk *walk, uint64_t limit)
 {
     const uint32_t width = walk->run->num_accesses;
+    const uint64_t most = limit / width;
     struct ft_access batch[PART];
     uint64_t points = 0;
-    while (walk->points_left && points < limit / width) {
-        uint64_t stay = ft_array_walk_stay(walk, FT_BLOCK_SHIFT);
-        stay = stay < limit / width - points ? stay : limit / width - points;
-        points += stay;
-        if (!point_may_be_sampled(reuse, walk)) {
+    while (walk->points_left && points < most) {
+        uint64_t stay = unsampled_stay(reuse, walk, most - points);
+        if (stay) {
             ft_array_walk_skip(walk, stay);
-            continue;
+        } else {
+            stay = ft_array_walk_stay(walk, FT_BLOCK_SHIFT);
+            stay = stay < most - points ? stay : most - points;
+            stay = stay < PART / width ? stay : PART / width;
+            sample_part(reuse, batch, ft_array_walk_next(walk, batch, stay * width));
         }
-        while (stay) {
-            const uint64_t part = stay < PART / width ? stay : PART / width;
-            sample_part(reuse, batch, ft_array_walk_next(walk, batch, part * width));
-            stay -= part;
-        }
+        points += stay;
     }
     return points * width;
+}
+
+void ft_reuse_set_repeating(struct ft_reuse *reuse, bool is_repeating)
+{
+    reuse->is_repeating = is_repeating;
 }
 
 int ft_reuse_feed_array(struct ft_reuse *reuse, const struct ft_array_run *run)
@@ -760,7 +817,7 @@ int ft_reuse_feed_array(struct ft_reuse *reuse, const struct ft_array_run *run)
         while (reuse->num_accesses == reuse->phase_end)
             next_phase(reuse);
         const uint64_t left = reuse->phase_end - reuse->num_accesses;
-        if (reuse->phase == IN_BURST || run->index || walk.next_access || left < run->num_accesses) {
+        if (reuse->phase == IN_BURST || walk.next_access || left < run->num_accesses) {
             ft_reuse_feed(reuse, batch, ft_array_walk_next(&walk, batch, left < PART ? (size_t)left : PART));
             continue;
         }

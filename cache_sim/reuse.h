@@ -70,6 +70,9 @@ int ft_reuse_feed(struct ft_reuse *reuse, const struct ft_access *batch, size_t 
 /* The same for an array operation. */
 int ft_reuse_feed_array(struct ft_reuse *reuse, const struct ft_array_run *run);
 
+/* Whether what is fed from now on repeats what was fed before, so that it need not be looked at often. */
+void ft_reuse_set_repeating(struct ft_reuse *reuse, bool is_repeating);
+
 struct ft_reuse_summary ft_reuse_summary(const struct ft_reuse *reuse);
 
 /* Smallest distance of a bin, in lines; not for FT_REUSE_BEYOND. */

@@ -40,8 +40,11 @@ static int simulate(void *simulator, const struct ft_job *job)
         if (simulate_accesses(simulation, job->accesses + done, array->position - done))
             return -1;
         ft_repeats_feed_array(simulation->repeats, &array->run);
-        if (simulation->reuse && ft_reuse_feed_array(simulation->reuse, &array->run))
-            return -1;
+        if (simulation->reuse) {
+            ft_reuse_set_repeating(simulation->reuse, ft_repeats_repeats(simulation->repeats));
+            if (ft_reuse_feed_array(simulation->reuse, &array->run))
+                return -1;
+        }
         done = array->position;
     }
     return simulate_accesses(simulation, job->accesses + done, job->length - done);

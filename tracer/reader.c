@@ -350,8 +350,21 @@ struct bulk {
     uint64_t extent[FT_MAX_DIMS];
     struct bulk_operand operand[FT_MAX_OPERANDS];
     const uint64_t *index;
+    int64_t least_index, largest_index;
     uint64_t points;
 };
+
+static void find_extremes(struct bulk *bulk, uint32_t n)
+{
+    int64_t least = INT64_MAX, largest = INT64_MIN;
+    for (uint32_t i = 0; i < n; i++) {
+        const int64_t index = (int64_t)bulk->index[i];
+        least = index < least ? index : least;
+        largest = index > largest ? index : largest;
+    }
+    bulk->least_index = least;
+    bulk->largest_index = largest;
+}
 
 /* Takes a record of `length` words apart. False if it does not add up. */
 static bool parse_bulk(const uint64_t *words, uint32_t length, const struct ft_array *array, struct bulk *bulk)
@@ -384,24 +397,62 @@ static bool parse_bulk(const uint64_t *words, uint32_t length, const struct ft_a
             return false;
     }
     bulk->index = p;
+    find_extremes(bulk, payload);
     return true;
 }
 
-/* Whether no address of an operand wraps. */
-static bool operand_fits(const struct bulk *bulk, const struct bulk_operand *operand)
+__extension__ typedef __int128 int128;
+
+/* The bytes that an operand touches, without regard to where addresses wrap. */
+struct span {
+    int128 first, last_exclusive;
+};
+
+static struct span span_of(const struct bulk *bulk, const struct bulk_operand *operand)
 {
-    __extension__ typedef __int128 int128;
-    int128 first = operand->base, last = operand->base;
+    int128 first = operand->base, last = first;
     for (uint32_t d = 0; d < bulk->n_dims && !operand->indexed; d++) {
         const int128 way = (int128)operand->stride[d] * (int128)(bulk->extent[d] - 1);
         *(way < 0 ? &first : &last) += way;
     }
-    for (uint64_t point = 0; point < bulk->points && operand->indexed; point++) {
-        const int128 address = operand->base + (int128)operand->stride[0] * (int64_t)bulk->index[point];
-        first = address < first ? address : first;
-        last = address > last ? address : last;
+    if (operand->indexed) {
+        const int128 to_least = (int128)bulk->least_index * operand->stride[0];
+        const int128 to_largest = (int128)bulk->largest_index * operand->stride[0];
+        first += to_least < to_largest ? to_least : to_largest;
+        last += to_least < to_largest ? to_largest : to_least;
     }
-    return first >= 0 && last + operand->size_bytes <= (int128)FT_ADDRESS_MASK;
+    return (struct span){first, last + operand->size_bytes};
+}
+
+static bool wraps(struct span span)
+{
+    return span.first < 0 || span.last_exclusive > (int128)FT_ADDRESS_MASK;
+}
+
+/* Where the indexed operands of one execution lie, which may take several records. */
+static void measure_ranges(struct ft_reader *reader, const struct bulk *bulk, bool continued)
+{
+    for (uint32_t i = 0; i < bulk->n_operands; i++) {
+        const struct bulk_operand *operand = &bulk->operand[i];
+        struct ft_operation *operation = &reader->operations[operand->operation];
+        if (!operand->indexed)
+            continue;
+        uint64_t first = continued ? operation->first : UINT64_MAX, last = continued ? operation->last_exclusive : 0;
+        const struct span span = span_of(bulk, operand);
+        if (!wraps(span)) {
+            first = (uint64_t)span.first < first ? (uint64_t)span.first : first;
+            last = (uint64_t)span.last_exclusive > last ? (uint64_t)span.last_exclusive : last;
+        }
+        for (uint64_t point = 0; point < bulk->points && wraps(span); point++) {
+            uint64_t address = (operand->base + bulk->index[point] * (uint64_t)operand->stride[0]) & FT_ADDRESS_MASK;
+            first = address < first ? address : first;
+            last = address + operand->size_bytes > last ? address + operand->size_bytes : last;
+        }
+        operation->first = first;
+        operation->last_exclusive = last;
+        if (last - first > operation->longest_range_bytes)
+            operation->longest_range_bytes = last - first;
+    }
 }
 
 /* Hands an array operation over as one, if it is worth it and can be said so. `*handed` tells. */
@@ -417,7 +468,7 @@ static enum ft_read_status hand_bulk(struct ft_reader *reader, const struct bulk
     memcpy(run.extent, bulk->extent, bulk->n_dims * sizeof *run.extent);
     for (uint32_t i = 0; i < bulk->n_operands; i++) {
         const struct bulk_operand *operand = &bulk->operand[i];
-        if (!operand_fits(bulk, operand) || (operand->indexed && bulk->points > FT_ARRAY_RUN_INDEX))
+        if (wraps(span_of(bulk, operand)) || (operand->indexed && bulk->points > FT_ARRAY_RUN_INDEX))
             return FT_READ_IDLE;
         run.access[i] = (struct ft_array_access){.address = operand->base, .op = operand->operation,
                                                  .size_bytes = operand->size_bytes,
@@ -456,27 +507,6 @@ static enum ft_read_status walk_bulk(struct ft_reader *reader, const struct bulk
         }
     }
     return FT_READ_IDLE;
-}
-
-/* Where the indexed operands of one execution lie, which may take several records. */
-static void measure_ranges(struct ft_reader *reader, const struct bulk *bulk, bool continued)
-{
-    for (uint32_t i = 0; i < bulk->n_operands; i++) {
-        const struct bulk_operand *operand = &bulk->operand[i];
-        struct ft_operation *operation = &reader->operations[operand->operation];
-        if (!operand->indexed)
-            continue;
-        uint64_t first = continued ? operation->first : UINT64_MAX, last = continued ? operation->last_exclusive : 0;
-        for (uint64_t point = 0; point < bulk->points; point++) {
-            uint64_t address = (operand->base + bulk->index[point] * (uint64_t)operand->stride[0]) & FT_ADDRESS_MASK;
-            first = address < first ? address : first;
-            last = address + operand->size_bytes > last ? address + operand->size_bytes : last;
-        }
-        operation->first = first;
-        operation->last_exclusive = last;
-        if (last - first > operation->longest_range_bytes)
-            operation->longest_range_bytes = last - first;
-    }
 }
 
 static enum ft_read_status read_bulk(struct ft_reader *reader, const uint64_t *words, uint32_t left, uint32_t *length)
