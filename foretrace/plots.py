@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from foretrace.errors import OutputError
 from foretrace.units import format_bytes
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from foretrace.profiles.charts import Chart, Quantity
     from foretrace.replay.miss_curves import Curve
 
 FORMATS = (".svg", ".png", ".pdf")
+_STYLE: Any = {"svg.hashsalt": "foretrace", "svg.fonttype": "none"}
 
 
 def check_picture(path: Path) -> None:
@@ -28,7 +34,7 @@ def check_picture(path: Path) -> None:
     except ImportError:
         raise OutputError(
             f"{path}: pictures need matplotlib; install it with: pip install 'foretrace[plot]' "
-            "(without -o the curve is shown in the terminal)"
+            "(without -o curves are shown in the terminal)"
         ) from None
 
 
@@ -37,7 +43,7 @@ def draw_curves(curves: list[Curve], title: str, picture_format: str) -> bytes:
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context({"svg.hashsalt": "foretrace", "svg.fonttype": "none"}):
+    with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(7, 4.2), layout="constrained")
         axes = figure.add_subplot()
         for curve in curves:
@@ -54,7 +60,49 @@ def draw_curves(curves: list[Curve], title: str, picture_format: str) -> bytes:
         axes.set_title(title, parse_math=False)
         axes.grid(alpha=0.3)
         axes.legend()
-        picture = io.BytesIO()
-        undated = {".svg": {"Date": None}}.get(f".{picture_format}")
-        figure.savefig(picture, format=picture_format, dpi=150, metadata=undated)
+        return _saved(figure, picture_format)
+
+
+def draw_charts(charts: Sequence[Chart], title: str, picture_format: str) -> bytes:
+    """A machine's charts below each other, both axes logarithmic, noise as bars."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(8, 3.6 * len(charts) + 0.4), layout="constrained")
+        figure.suptitle(title, parse_math=False)
+        panels = figure.subplots(len(charts), squeeze=False)
+        for chart, axes in zip(charts, panels[:, 0], strict=True):
+            _draw_chart(chart, axes)
+        return _saved(figure, picture_format)
+
+
+def _draw_chart(chart: Chart, axes: Axes) -> None:
+    for series in chart.series:
+        xs, ys, noise = zip(*series.points, strict=True)
+        below = [y - y / (1 + n) for y, n in zip(ys, noise, strict=True)]
+        above = [y * n for y, n in zip(ys, noise, strict=True)]
+        axes.errorbar(
+            xs, ys, yerr=(below, above) if any(noise) else None, marker="" if series.stepped else "o", markersize=3,
+            capsize=2, label=series.title, drawstyle="steps-pre" if series.stepped else "default",
+        )  # fmt: skip
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    for axis, quantity in ((axes.xaxis, chart.x), (axes.yaxis, chart.y)):
+        axis.set_major_formatter(_labels(quantity))
+    axes.set_xlabel(chart.x_title)
+    axes.set_ylabel(chart.y_title)
+    axes.set_title(chart.title, parse_math=False)
+    axes.grid(alpha=0.3, which="both")
+    axes.legend(fontsize="small")
+
+
+def _labels(quantity: Quantity) -> Callable[[float, float], str]:
+    return lambda value, _: quantity.shown(value)
+
+
+def _saved(figure: Figure, picture_format: str) -> bytes:
+    picture = io.BytesIO()
+    undated = {".svg": {"Date": None}}.get(f".{picture_format}")
+    figure.savefig(picture, format=picture_format, dpi=150, metadata=undated)
     return picture.getvalue()

@@ -6,16 +6,28 @@ import datetime
 import itertools
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence, Set
 from difflib import get_close_matches
 
 from msgspec import Struct
 
-from foretrace.cache_sim.hierarchy import Level
+from foretrace.cache_sim.hierarchy import MAX_LEVELS, Level
 from foretrace.errors import HierarchyError, ProfileError
 
 from .hierarchies import hierarchy_of
-from .profile import SCHEMA, CacheLevel, CurvePiece, CurvePoint, GatherScatterCurve, MachineKind, Memory, Profile
+from .plausibility import refuse_contradictions, refuse_unlikely
+from .profile import (
+    SCHEMA,
+    CacheLevel,
+    CurvePiece,
+    CurvePoint,
+    GatherScatterCurve,
+    MachineKind,
+    Memory,
+    Profile,
+    Source,
+)
 
 OPERATIONS = ("gather", "scatter", "update")
 ELEMENT_BITS = (8, 16, 32, 64)
@@ -27,6 +39,9 @@ _MAY_BE_ZERO = {"launch_s", "transfer_latency_s", "noise", "from_bytes", "interc
 _NOT_FIGURES = frozenset({"name", "source", "noise"})
 _ANY_SIGN = {"intercept_bytes_per_s", "slope_bytes_per_s_per_byte"}
 _MAX_INT = 1 << 63
+_MAX_NAME = 64
+_MAX_SUGGESTIONS = 200  # of words compared with a misspelt one: the file may have many
+_UNPRINTABLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # Unicode's control, format, surrogate, line and paragraph separators
 
 
 def check(profile: Profile) -> None:
@@ -36,22 +51,25 @@ def check(profile: Profile) -> None:
         ProfileError: names the field, its value, and what to do.
     """
     if profile.schema != SCHEMA:
-        raise ProfileError(f"schema is {profile.schema!r}, this release reads {SCHEMA!r}")
+        raise ProfileError(f"schema is {shown(profile.schema)}, this release reads {SCHEMA!r}")
     if not _NAME.fullmatch(profile.name):
         raise ProfileError(
-            f"name is {profile.name!r}, must be 1 to 64 lower-case letters, digits, '.', '_' or '-', "
+            f"name is {shown(profile.name)}, must be 1 to 64 lower-case letters, digits, '.', '_' or '-', "
             "starting with a letter or digit"
         )
     if profile.instruction_set is not None and not _INSTRUCTION_SET.fullmatch(profile.instruction_set):
         raise ProfileError(
-            f"instruction_set is {profile.instruction_set!r}, must be named as by QEMU, such as 'x86_64', 'aarch64', "
-            "'riscv64' or 'ppc64'"
+            f"instruction_set is {shown(profile.instruction_set)}, must be named as by QEMU, such as 'x86_64', "
+            "'aarch64', 'riscv64' or 'ppc64'"
         )
     _check_text("title", profile.title)
     _check_date("date", profile.date)
     for key, source in profile.sources.items():
-        _check_text(f"sources.{key}.citation", source.citation)
-        _check_date(f"sources.{key}.date", source.date)
+        _check_cited(key, source)
+    for number, note in enumerate(profile.notes, 1):
+        _check_text(f"notes entry {number}", note)
+    if profile.product:
+        _check_figures("product", profile.product, profile)
     if profile.core:
         _check_figures("core", profile.core, profile)
     if profile.memory:
@@ -67,24 +85,55 @@ def check(profile: Profile) -> None:
     _check_link(profile)
     if profile.network:
         _check_figures("network", profile.network, profile)
+    refuse_contradictions(profile)
+
+
+def shown(text: str) -> str:
+    """A text from the file in quotes, short enough for a message."""
+    return repr(text if len(text) <= _MAX_NAME else text[: _MAX_NAME - 3] + "...")
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """What the writer of an unknown word probably meant, as the end of a sentence."""
-    close = get_close_matches(word, list(known), n=1, cutoff=0.5) or [k for k in known if word and k.startswith(word)]
+    if len(word) > _MAX_NAME:
+        return ""
+    words = [k for k in itertools.islice(known, _MAX_SUGGESTIONS) if len(k) <= _MAX_NAME]
+    close = get_close_matches(word, words, n=1, cutoff=0.5) or [k for k in words if word and k.startswith(word)]
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _check_text(where: str, text: str) -> None:
     if not text.strip():
         raise ProfileError(f"{where} is empty, must say something")
+    for character in text:
+        if unicodedata.category(character) in _UNPRINTABLE:
+            raise ProfileError(f"{where} has the control character U+{ord(character):04X}: remove it")
+
+
+def _check_name(where: str, text: str) -> None:
+    _check_text(where, text)
+    if len(text) > _MAX_NAME:
+        raise ProfileError(f"{where} has {len(text)} characters, must have at most {_MAX_NAME}")
+
+
+def _check_cited(key: str, source: Source) -> None:
+    _check_name(f"sources: the name {shown(key)}", key)
+    where = f"sources.{key}"
+    _check_text(f"{where}.citation", source.citation)
+    _check_date(f"{where}.date", source.date)
+    if source.url is not None:
+        _check_text(f"{where}.url", source.url)
+        if not source.url.startswith(("https://", "http://")):
+            raise ProfileError(f"{where}.url is {shown(source.url)}, must begin with https:// or http://")
+    if source.read_on is not None:
+        _check_date(f"{where}.read_on", source.read_on)
 
 
 def _check_date(where: str, text: str) -> None:
     try:
         datetime.datetime.strptime(text, _DATES[len(text)])
     except (KeyError, ValueError):
-        raise ProfileError(f"{where} is {text!r}, must be a date: YYYY, YYYY-MM or YYYY-MM-DD") from None
+        raise ProfileError(f"{where} is {shown(text)}, must be a date: YYYY, YYYY-MM or YYYY-MM-DD") from None
 
 
 def _check_number(where: str, field: str, value: object) -> None:
@@ -100,6 +149,7 @@ def _check_number(where: str, field: str, value: object) -> None:
         raise ProfileError(
             f"{where}: {field} is {value}, must be {'at least 0' if field in _MAY_BE_ZERO else 'positive'}"
         )
+    refuse_unlikely(where, field, value)
 
 
 def _check_numbers(where: str, record: Struct) -> None:
@@ -110,7 +160,8 @@ def _check_numbers(where: str, record: Struct) -> None:
 def _check_source(where: str, key: str, profile: Profile) -> None:
     if key not in profile.sources:
         raise ProfileError(
-            f"{where}: source {key!r} is not in [sources]: add [sources.{key}]{suggestion(key, profile.sources)}"
+            f"{where}: source {shown(key)} is not in [sources]: add [sources.{key[:_MAX_NAME]}]"
+            f"{suggestion(key, profile.sources)}"
         )
 
 
@@ -127,19 +178,25 @@ def _check_figures(where: str, record: Struct, profile: Profile, others: Set[str
         _check_source(f"{where}: {field}", sources[field], profile)
     for field in sources:
         if field not in figures:
-            raise ProfileError(f"{where}: source names {field!r}, which is not given here{suggestion(field, figures)}")
-    noise: dict[str, float] | None = getattr(record, "noise")  # noqa: B009
+            raise ProfileError(
+                f"{where}: source names {shown(field)}, which is not given here{suggestion(field, figures)}"
+            )
+    noise: dict[str, float] | None = getattr(record, "noise", None)
     for field, value in (noise or {}).items():
         if field not in figures:
-            raise ProfileError(f"{where}: noise names {field!r}, which is not given here{suggestion(field, figures)}")
+            raise ProfileError(
+                f"{where}: noise names {shown(field)}, which is not given here{suggestion(field, figures)}"
+            )
         _check_number(f"{where}: noise of {field}", "noise", value)
 
 
 def _check_caches(profile: Profile) -> None:
     inner: CacheLevel | None = None
+    if len(profile.caches) > MAX_LEVELS:
+        raise ProfileError(f"caches has {len(profile.caches)} entries, must have at most {MAX_LEVELS}")
     for number, cache in enumerate(profile.caches, 1):
+        _check_name(f"caches entry {number}: name", cache.name)
         where = f"caches entry {number} ({cache.name})"
-        _check_text(f"caches entry {number}: name", cache.name)
         _check_figures(where, cache, profile)
         if any(cache.name == other.name for other in profile.caches[: number - 1]):
             raise ProfileError(f"{where}: name is that of an earlier level, must be unique")

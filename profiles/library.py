@@ -12,7 +12,7 @@ from foretrace.errors import ProfileError
 
 from .checks import suggestion
 from .profile import Profile
-from .profile_file import parse_profile, read_profile
+from .profile_file import parse_named, read_profile
 
 
 def names() -> tuple[str, ...]:
@@ -45,7 +45,4 @@ def _machines() -> Traversable:
 @functools.cache
 def _shipped(name: str) -> Profile:
     file = f"{name}.toml"
-    try:
-        return parse_profile((_machines() / file).read_bytes())
-    except ProfileError as error:
-        raise ProfileError(f"{file}: {error}") from None
+    return parse_named(file, (_machines() / file).read_bytes())

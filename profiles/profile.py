@@ -47,11 +47,30 @@ class Pattern(StrEnum):
 
 
 class Source(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where figures come from. `date` is that of the publication or measurement (YYYY, YYYY-MM or YYYY-MM-DD)."""
+    """Where figures come from. `date` is that of the publication or measurement (YYYY, YYYY-MM or YYYY-MM-DD).
+
+    `read_on`: when somebody last opened the source itself and found the figures there. None: nobody of this profile's
+    authors did, the figures are from memory or from another's quotation.
+    """
 
     kind: SourceKind
     citation: str
     date: str
+    url: str | None = None
+    read_on: str | None = None
+
+    @property
+    def is_opened(self) -> bool:
+        """Whether the figures were compared with the source; what was measured has no other source."""
+        return self.read_on is not None or self.kind is SourceKind.MEASURED
+
+
+class Product(Struct, frozen=True, forbid_unknown_fields=True):
+    """The machine as it is sold: the year it came out, and the power its maker designs its cooling for."""
+
+    source: dict[str, str]
+    year: int | None = None
+    power_w: float | None = None
 
 
 class Core(Struct, frozen=True, forbid_unknown_fields=True):
@@ -126,6 +145,7 @@ class Memory(Struct, frozen=True, forbid_unknown_fields=True):
     core_read_bandwidth_bytes_per_s: float | None = None  # one core alone
     core_write_bandwidth_bytes_per_s: float | None = None  # bytes stored, whatever the caches read for it
     core_copy_bandwidth_bytes_per_s: float | None = None  # bytes loaded and bytes stored
+    sustained_bandwidth_bytes_per_s: float | None = None  # all cores together, as STREAM or the like measures it
     page_bytes: int | None = None
     huge_page_bytes: int | None = None
     default_page_bytes: int | None = None
@@ -281,6 +301,7 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     date: str
     sources: dict[str, Source]
     instruction_set: str | None = None
+    product: Product | None = None
     core: Core | None = None
     caches: tuple[CacheLevel, ...] = ()
     memory: Memory | None = None

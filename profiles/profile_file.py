@@ -7,6 +7,7 @@ Versions of the format:
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tomllib
 from pathlib import Path
@@ -19,11 +20,16 @@ from msgspec import inspect
 from foretrace.errors import ProfileError
 from foretrace.files import write_atomically
 
-from .checks import check, suggestion
+from .checks import check, shown, suggestion
+from .positions import line_of
 from .profile import Profile
 
-MAX_FILE_BYTES = 4 << 20
+MAX_FILE_BYTES = 1 << 20
+MAX_LINE_BYTES = 4096
+"""Reading a dotted key takes the parser time by the square of its parts, and a key ends with its line."""
 MAX_INT_BITS = 1000
+
+_TOML_LINE = re.compile(r"\(at line (\d+), column \d+\)")
 
 
 def read_profile(path: str | os.PathLike[str]) -> Profile:
@@ -34,9 +40,23 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
     """
     path = Path(path)
     try:
-        return parse_profile(_read_bytes(path))
+        content = _read_bytes(path)
     except ProfileError as error:
         raise ProfileError(f"{path}: {error}") from None
+    return parse_named(str(path), content)
+
+
+def parse_named(name: str, content: bytes) -> Profile:
+    """Read and check a profile from the bytes of a file of this name.
+
+    Raises:
+        ProfileError: they are not a profile; names the file, the line where it can be told, the key, and what to do.
+    """
+    try:
+        return parse_profile(content)
+    except ProfileError as error:
+        line = _line_of(content, str(error))
+        raise ProfileError(f"{name}:{line}: {error}" if line else f"{name}: {error}") from None
 
 
 def parse_profile(content: bytes) -> Profile:
@@ -45,6 +65,9 @@ def parse_profile(content: bytes) -> Profile:
     Raises:
         ProfileError: they are not a profile.
     """
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if len(line) > MAX_LINE_BYTES:
+            raise ProfileError(f"is not a profile: longer than {MAX_LINE_BYTES} bytes (at line {number}, column 1)")
     try:
         data = tomllib.loads(content.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -97,6 +120,13 @@ def _read_bytes(path: Path) -> bytes:
     return content
 
 
+def _line_of(content: bytes, complaint: str) -> int | None:
+    """The line that a complaint about a file's content is about, where it can be told."""
+    if found := _TOML_LINE.search(complaint):
+        return int(found[1])
+    return line_of(content.decode("utf-8", "replace"), complaint)
+
+
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
@@ -120,7 +150,7 @@ def _check_shape(value: object, kind: inspect.Type, where: str) -> None:
         for key, item in _expect(value, dict, where, "a table").items():
             if not key:
                 raise ProfileError(f"{where}: has an empty key")
-            _check_shape(item, kind.value_type, f"{where}.{key}")
+            _check_shape(item, kind.value_type, f"{where}.{key if len(key) <= 64 else shown(key)}")
     elif isinstance(kind, inspect.VarTupleType):
         for number, item in enumerate(_expect(value, list, where, "a list"), 1):
             _check_shape(item, kind.item_type, f"{where} entry {number}")
@@ -147,7 +177,7 @@ def _check_table(value: object, kind: inspect.StructType, where: str) -> None:
     prefix = "" if not where else f"{where}, " if " entry " in where else f"{where}."
     for key in table:
         if key not in fields:
-            raise ProfileError(f"{place}unknown key {key!r}{suggestion(key, fields)}")
+            raise ProfileError(f"{place}unknown key {shown(key)}{suggestion(key, fields)}")
     for name, field in fields.items():
         if name in table:
             _check_shape(table[name], field.type, prefix + name)
@@ -168,7 +198,7 @@ def _shown(value: object) -> str:
     if isinstance(value, list):
         return "a list"
     if isinstance(value, str):
-        return repr(value if len(value) <= 60 else value[:57] + "...")
+        return shown(value)
     if isinstance(value, bool):
         return str(value).lower()
     try:

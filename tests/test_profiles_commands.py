@@ -80,7 +80,7 @@ def test_a_bad_profile_is_refused_with_its_name(tmp_path):
     path.write_text('schema = "foretrace.profile/1"\nclock = 3\n')
     result = foretrace("machines", "check", str(path))
     assert result.returncode == 74
-    assert f"{path}: unknown key 'clock'" in result.stderr
+    assert f"{path}:2: unknown key 'clock'" in result.stderr
 
 
 def test_text_from_a_profile_cannot_act_on_the_terminal(tmp_path):
@@ -88,9 +88,11 @@ def test_text_from_a_profile_cannot_act_on_the_terminal(tmp_path):
 
     from foretrace.profiles.profile_file import write_profile
 
-    write_profile(replace(find("jaguar-xt4"), title="evil \x1b[2J title"), tmp_path / "evil.toml")
+    write_profile(replace(find("jaguar-xt4"), metadata={"evil": "\x1b[2J"}), tmp_path / "evil.toml")
     for verb in ("show", "check"):
-        assert "\x1b" not in foretrace("machines", verb, str(tmp_path / "evil.toml")).stdout
+        result = foretrace("machines", verb, str(tmp_path / "evil.toml"))
+        assert result.returncode == 0
+        assert "\x1b" not in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,202 @@
+"""Machine profiles as reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from rich.console import Console
+from rich.table import Table
+
+from foretrace.profiles.charts import charts_of
+from foretrace.profiles.hierarchies import hierarchy_of
+from foretrace.profiles.profile import GatherScatterCurve, LatencyPoint, Memory, Pattern, Profile
+from foretrace.terminal import plain
+from foretrace.terminal_charts import draw
+from foretrace.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
+
+
+def list_machines(profiles: list[Profile], out: Console) -> None:
+    """A line for each machine."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("name", "year", "kind", "cores", "clock", "caches", "memory", "machine"):
+        table.add_column(heading, justify="right" if heading in ("cores", "clock") else "left")
+    for profile in profiles:
+        core, memory, product = profile.core, profile.memory, profile.product
+        table.add_row(
+            profile.name,
+            str(product.year) if product and product.year else "",
+            profile.kind.value,
+            str(core.cores) if core and core.cores else "",
+            format_hz(core.clock_hz) if core and core.clock_hz else "",
+            " / ".join(format_bytes(cache.size_bytes) for cache in profile.caches),
+            _bandwidth(memory) if memory else "",
+            profile.title,
+        )
+    out.print(table)
+
+
+def _bandwidth(memory: Memory) -> str:
+    if memory.sustained_bandwidth_bytes_per_s is not None:
+        return f"{format_bytes_per_s(memory.sustained_bandwidth_bytes_per_s)} sustained"
+    if memory.core_read_bandwidth_bytes_per_s is not None:
+        return f"{format_bytes_per_s(memory.core_read_bandwidth_bytes_per_s)} a core"
+    if memory.peak_bandwidth_bytes_per_s is not None:
+        return f"{format_bytes_per_s(memory.peak_bandwidth_bytes_per_s)} peak"
+    return ""
+
+
+def show_machine(profile: Profile, out: Console) -> None:
+    """Every figure of a machine with its source, its curves, what it cites, and what is assumed of its caches."""
+    out.print(plain(f"{profile.name}: {profile.title}"))
+    runs = f", runs {profile.instruction_set}" if profile.instruction_set else ""
+    out.print(f"kind {profile.kind}{runs}, profile of {profile.date}")
+    table = Table(box=None, pad_edge=False, title_justify="left")
+    for heading in ("figure", "value", "source"):
+        table.add_column(heading)
+    for place, field, value, source in _figures(profile):
+        known = profile.sources[source].is_opened
+        table.add_row(plain(f"{place} {field}"), formatted(field, value), plain(source + ("" if known else "*")))
+    out.print()
+    out.print(table)
+    for curve in profile.gather_scatter:
+        _show_curve(curve, out)
+    _show_points(profile, out)
+    _show_operations(profile, out)
+    for chart in charts_of(profile):
+        out.print()
+        for line in draw(chart):
+            out.print(plain(line), overflow="ignore", no_wrap=True, crop=False)
+    _show_sources(profile, out)
+    for note in profile.notes:
+        out.print(plain(f"note: {note}"))
+    for assumption in hierarchy_of(profile).assumptions:
+        out.print(plain(f"assumed: {assumption}"))
+    for name, text in (profile.metadata or {}).items():
+        out.print(plain(f"{name}: {text}"))
+
+
+def show_check(file: Path, profile: Profile, found: dict[str, Any], out: Console) -> None:
+    """What `machines check` found, of a profile that can be read; `found` is its JSON face."""
+    out.print(plain(f"{file}: is a valid profile: {profile.title} ({profile.kind})"))
+    for doubt in found["doubts"]:
+        out.print(plain(f"contradiction: {doubt}"))
+    for assumption in found["assumptions"]:
+        out.print(plain(f"missing: {assumption}"))
+    if found["unpredictable"] is not None:
+        out.print(plain(f"no prediction can be made with it: {found['unpredictable']}"))
+    if found["unopened_sources"]:
+        out.print(
+            plain(
+                f"cited but not opened by the author: {', '.join(found['unopened_sources'])} "
+                '(say read_on = "YYYY-MM-DD" once the figures were found there)'
+            )
+        )
+
+
+def _show_sources(profile: Profile, out: Console) -> None:
+    out.print("\nsources")
+    for key, source in profile.sources.items():
+        opened = f", read on {source.read_on}" if source.read_on else ""
+        place = f" {source.url}" if source.url else ""
+        mark = "" if source.is_opened else "*"
+        out.print(plain(f"  {key}{mark}: {source.citation} ({source.kind}, {source.date}{opened}){place}"))
+    if not all(source.is_opened for source in profile.sources.values()):
+        out.print("  *: cited from memory or from others; nobody has compared the figures with it")
+
+
+def _figures(profile: Profile) -> Iterator[tuple[str, str, object, str]]:
+    """Every single figure: place, field, value, source."""
+    places: list[tuple[str, Struct | None]] = [("product", profile.product), ("core", profile.core)]
+    places += [(cache.name, cache) for cache in profile.caches]
+    places += [(f"{tlb.name} of {format_bytes(tlb.page_bytes)} pages", tlb) for tlb in profile.tlbs]
+    places += [("memory", profile.memory), ("link", profile.link), ("network", profile.network)]
+    for place, record in places:
+        if record is None:
+            continue
+        sources: dict[str, str] = getattr(record, "source")  # noqa: B009 - they share the field, not a base class
+        for field in record.__struct_fields__:
+            value = getattr(record, field)
+            if field in sources and value is not None:
+                yield place, field, value, sources[field]
+
+
+def formatted(field: str, value: object) -> str:
+    """A figure for people, by the unit in its field's name."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, int | float):
+        return str(value)
+    if field.endswith("_bytes_per_s"):
+        return format_bytes_per_s(value)
+    for suffix, format_value in (("_bytes", format_bytes), ("_hz", format_hz), ("_s", format_seconds)):
+        if field.endswith(suffix):
+            return format_value(value)
+    return f"{value:g}"
+
+
+def _show_curve(curve: GatherScatterCurve, out: Console) -> None:
+    out.print(f"\n{' and '.join(curve.operations)} bandwidth by address range ({plain(curve.source)})")
+    if curve.minimum_range_bytes is not None:
+        out.print(f"  below {format_bytes(curve.minimum_range_bytes)}: not offloaded")
+    for piece in curve.segments:
+        begin = format_bytes_per_s(piece.bandwidth_bytes_per_s(piece.from_bytes))
+        if piece.to_bytes is None:
+            span, end = f"from {format_bytes(piece.from_bytes)}", None
+        else:
+            span = f"{format_bytes(piece.from_bytes)} to {format_bytes(piece.to_bytes)}"
+            end = format_bytes_per_s(piece.bandwidth_bytes_per_s(piece.to_bytes - 1))
+        out.print(f"  {span}: {begin}" + (f" to {end}" if end and end != begin else ""))
+
+
+def _show_points(profile: Profile, out: Console) -> None:
+    if profile.bandwidth or profile.latency:
+        out.print("\nmeasured points by working set (bandwidth by bytes an access; noise in brackets)")
+    groups = sorted({(p.pattern, p.access_bytes) for p in profile.bandwidth})
+    rows: dict[int, dict[str, str]] = {}
+    for point in profile.bandwidth:
+        heading = _heading(point.pattern, point.access_bytes)
+        rows.setdefault(point.working_set_bytes, {})[heading] = _noisy(
+            format_bytes_per_s(point.bandwidth_bytes_per_s), point.noise
+        )
+    for latency in profile.latency:
+        rows.setdefault(latency.working_set_bytes, {})[_latency_heading(latency)] = _noisy(
+            format_seconds(latency.latency_s), latency.noise
+        )
+    if not rows:
+        return
+    headings = [_heading(*group) for group in groups]
+    headings += dict.fromkeys(_latency_heading(point) for point in profile.latency)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("working set", *headings):
+        table.add_column(heading, justify="right")
+    for size, cells in sorted(rows.items()):
+        table.add_row(format_bytes(size), *(cells.get(heading, "") for heading in headings))
+    out.print(table)
+
+
+def _show_operations(profile: Profile, out: Console) -> None:
+    if not profile.operations:
+        return
+    out.print("\ninstructions: cycles until a dependent one, and between independent ones")
+    table = Table(box=None, pad_edge=False)
+    for heading in ("operation", "elements", "bits", "latency", "interval"):
+        table.add_column(heading, justify="left" if heading == "operation" else "right")
+    for cost in profile.operations:
+        cycles = ("" if v is None else f"{v:.3g}" for v in (cost.latency_cycles, cost.interval_cycles))
+        table.add_row(str(cost.operation), str(cost.elements), str(cost.element_bits), *cycles)
+    out.print(table)
+
+
+def _latency_heading(point: LatencyPoint) -> str:
+    return "latency" if point.page_bytes is None else f"latency, {format_bytes(point.page_bytes)} pages"
+
+
+def _heading(pattern: Pattern, access_bytes: int) -> str:
+    return f"{pattern} {access_bytes}"
+
+
+def _noisy(text: str, noise: float | None) -> str:
+    return text if noise is None else f"{text} ({noise:.0%})"

@@ -1,0 +1,162 @@
+"""The curves of a machine, as points to be drawn: what was measured, and what was published by cache level."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from foretrace.units import format_bytes, format_bytes_per_s, format_seconds
+
+from .points import Movement
+from .profile import GatherScatterCurve, Profile
+
+
+class Quantity(StrEnum):
+    """What an axis shows."""
+
+    SIZE = "bytes"
+    THREADS = "threads"
+    TIME = "seconds"
+    BANDWIDTH = "bytes/s"
+
+    def shown(self, value: float) -> str:
+        """A value of it, for people."""
+        if self is Quantity.SIZE:
+            return format_bytes(round(value))
+        if self is Quantity.TIME:
+            return format_seconds(value)
+        return format_bytes_per_s(value) if self is Quantity.BANDWIDTH else f"{value:.3g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One curve: (x, y, relative noise) with ascending x. A stepped one keeps y from the x before up to its own."""
+
+    title: str
+    points: tuple[tuple[float, float, float], ...]
+    stepped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Curves that share their axes, both logarithmic."""
+
+    title: str
+    x: Quantity
+    x_title: str
+    y: Quantity
+    y_title: str
+    series: tuple[Series, ...]
+
+
+BEYOND = 4
+"""An end that a curve does not have is drawn at this many times its last known range or size."""
+
+
+def charts_of(profile: Profile) -> tuple[Chart, ...]:
+    """Everything a profile has that can be drawn, in the order in which it is explained; empty charts are left out."""
+    set_title = "working set"
+    charts = (
+        Chart("dependent loads", Quantity.SIZE, set_title, Quantity.TIME, "latency", tuple(_latency(profile))),
+        Chart("one core's bandwidth", Quantity.SIZE, set_title, Quantity.BANDWIDTH, "bandwidth", _bandwidth(profile)),
+        Chart("loads by stride", Quantity.SIZE, set_title, Quantity.BANDWIDTH, "bandwidth", _surface(profile)),
+        Chart(
+            "gather and scatter", Quantity.SIZE, "address range", Quantity.BANDWIDTH, "bandwidth",
+            tuple(_curve(curve) for curve in profile.gather_scatter),
+        ),
+        Chart("several threads", Quantity.THREADS, "threads", Quantity.BANDWIDTH, "bandwidth", _threads(profile)),
+    )  # fmt: skip
+    return tuple(chart for chart in charts if chart.series)
+
+
+def _latency(profile: Profile) -> Iterator[Series]:
+    pages = sorted({p.page_bytes for p in profile.latency}, key=lambda size: size or 0)
+    for page_bytes in pages:
+        points = [(p.working_set_bytes, p.latency_s, p.noise) for p in profile.latency if p.page_bytes == page_bytes]
+        yield _measured(f"pages of {format_bytes(page_bytes)}" if page_bytes else "measured", points)
+    if not pages:
+        yield from _published_latency(profile)
+
+
+def _published_latency(profile: Profile) -> Iterator[Series]:
+    """The latencies given for the cache levels and main memory, as steps."""
+    steps = [(c.size_bytes, c.latency_s) for c in profile.caches if c.latency_s is not None]
+    last = max((cache.size_bytes for cache in profile.caches), default=0)
+    if last and profile.memory is not None and profile.memory.latency_s is not None:
+        steps.append((BEYOND * last, profile.memory.latency_s))
+    if steps:
+        points = [(min(1024, steps[0][0] // 2), steps[0][1]), *steps]
+        yield Series("by level, as published", tuple((float(x), y, 0.0) for x, y in points), stepped=True)
+
+
+def _bandwidth(profile: Profile) -> tuple[Series, ...]:
+    groups = sorted({(p.pattern, p.access_bytes) for p in profile.bandwidth})
+    return tuple(
+        _measured(
+            f"{pattern}, {access_bytes} bytes an access",
+            [
+                (p.working_set_bytes, p.bandwidth_bytes_per_s, p.noise)
+                for p in profile.bandwidth
+                if (p.pattern, p.access_bytes) == (pattern, access_bytes)
+            ],
+        )
+        for pattern, access_bytes in groups
+    )
+
+
+def _surface(profile: Profile) -> tuple[Series, ...]:
+    """Loads only: a chart of all three movements is not to be read."""
+    loads = [p for p in profile.surface if p.movement is Movement.LOAD]
+    groups = sorted({(p.stride_bytes, p.access_bytes) for p in loads})
+    return tuple(
+        _measured(
+            f"stride {format_bytes(stride)}, {access} bytes",
+            [
+                (p.working_set_bytes, p.bandwidth_bytes_per_s, p.noise)
+                for p in loads
+                if (p.stride_bytes, p.access_bytes) == (stride, access)
+            ],
+        )
+        for stride, access in groups
+    )
+
+
+def _threads(profile: Profile) -> tuple[Series, ...]:
+    groups = sorted({(p.movement, p.working_set_bytes) for p in profile.thread_bandwidth})
+    return tuple(
+        _measured(
+            f"{movement}, {format_bytes(size)} each",
+            [
+                (p.threads, p.bandwidth_bytes_per_s, p.noise)
+                for p in profile.thread_bandwidth
+                if (p.movement, p.working_set_bytes) == (movement, size)
+            ],
+        )
+        for movement, size in groups
+    )
+
+
+def _curve(curve: GatherScatterCurve) -> Series:
+    """A gather/scatter curve by the ends of its pieces and points in between: a straight line is none on these axes."""
+    noise = {point.range_bytes: point.noise or 0.0 for point in curve.points}
+    points = []
+    for piece in curve.segments:
+        first = max(piece.from_bytes, 1)
+        last = BEYOND * first if piece.to_bytes is None else piece.to_bytes - 1
+        for x in sorted({first, last, *(x for x in _doublings(first, last))}):
+            points.append((float(x), piece.bandwidth_bytes_per_s(x), noise.get(x, 0.0)))
+    parts = [" and ".join(curve.operations)]
+    parts += [str(curve.index_mode)] if curve.index_mode else []
+    parts += [f"{curve.element_bytes} bytes"] if curve.element_bytes else []
+    parts += [f"{curve.threads} threads"] if curve.threads and curve.threads > 1 else []
+    return Series(", ".join(parts), tuple({point[0]: point for point in points}.values()))
+
+
+def _doublings(first: int, last: int) -> Iterator[int]:
+    return itertools.takewhile(lambda x: x < last, (first << k for k in range(1, 64)))
+
+
+def _measured(title: str, points: list[tuple[int, float, float | None]]) -> Series:
+    return Series(title, tuple((float(x), y, noise or 0.0) for x, y, noise in sorted(points, key=lambda p: p[0])))

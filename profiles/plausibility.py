@@ -1,0 +1,133 @@
+"""Figures that no machine can have: out of every range, which mostly means another unit, or at odds with each other.
+
+What is beyond doubt is refused. What may be noise is a doubt, a sentence that `foretrace machines check` prints.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+
+from foretrace.errors import ProfileError
+
+from .profile import BandwidthPoint, LatencyPoint, Pattern, Profile
+
+IMPOSSIBLE_FALL = 2.0
+"""Latency never falls by this factor with a larger working set, whatever the noise."""
+DOUBTFUL_CHANGE = 1.25
+"""Beyond the noise of both points: latency that falls by this factor, or bandwidth that rises by it farther out."""
+
+_PEAK_TOLERANCE = 1.02  # published figures are rounded
+
+# Suffix of a key, the least and the most that machines have had with room to spare, and how its unit is written.
+_RANGES: tuple[tuple[str, float, float, str], ...] = (
+    ("_hz", 1e5, 1e11, "hertz: 2.1 GHz is 2.1e9"),
+    ("_bytes_per_s", 1e5, 1e17, "bytes a second: 12.8 GB/s is 12.8e9"),
+    ("latency_s", 1e-11, 0.1, "seconds: 85 ns is 85e-9"),
+    ("launch_s", 1e-9, 10.0, "seconds: 5 µs is 5e-6"),
+    ("_s", 1e-12, 1e5, "seconds: 85 ns is 85e-9"),
+    ("_per_cycle", 1e-3, 1e6, "a cycle of one core"),
+    ("_cycles", 1e-3, 1e5, "cycles"),
+    ("page_bytes", 512, 1 << 40, "bytes: 4 KiB is 4096"),
+    ("size_bytes", 256, 1 << 52, "bytes: 32 KiB is 32768"),
+    ("line_bytes", 1, 1 << 16, "bytes"),
+    ("power_w", 1e-3, 1e9, "watts"),
+    ("year", 1940, 2100, "the calendar's"),
+)
+
+
+def refuse_unlikely(where: str, field: str, value: float) -> None:
+    """Refuse a figure out of the range that its unit, told by its key, allows. Zero is another rule's.
+
+    Raises:
+        ProfileError: names the figure, the range and how the unit is written.
+    """
+    for suffix, least, most, unit in _RANGES:
+        if field == suffix or field.endswith(suffix):
+            if value and not least <= value <= most:
+                raise ProfileError(
+                    f"{where}: {field} is {value:g}, no machine has that: must be from {least:g} to {most:g}, in {unit}"
+                )
+            return
+
+
+def refuse_contradictions(profile: Profile) -> None:
+    """Refuse figures that cannot both be true.
+
+    Raises:
+        ProfileError: names both.
+    """
+    memory = profile.memory
+    if memory is not None and memory.peak_bandwidth_bytes_per_s is not None:
+        peak = memory.peak_bandwidth_bytes_per_s
+        for field in ("core_read_bandwidth_bytes_per_s", "sustained_bandwidth_bytes_per_s"):
+            value = getattr(memory, field)
+            if value is not None and value > peak * _PEAK_TOLERANCE:
+                raise ProfileError(
+                    f"memory: {field} is {value:g}, must be at most peak_bandwidth_bytes_per_s, {peak:g}"
+                )
+    for number, before, after, fall in _falls(profile):
+        if fall > IMPOSSIBLE_FALL:
+            raise ProfileError(
+                f"latency entry {number}: latency_s is {after.latency_s:g} over {after.working_set_bytes} bytes, "
+                f"{fall:.3g} times below the {before.latency_s:g} over {before.working_set_bytes}, noise allowed for: "
+                "loads from more memory are not faster"
+            )
+
+
+def doubts(profile: Profile) -> tuple[str, ...]:
+    """Measured figures that contradict each other beyond their noise, a sentence each."""
+    return (*_latency_doubts(profile), *_bandwidth_doubts(profile))
+
+
+def _latency_doubts(profile: Profile) -> Iterable[str]:
+    for number, before, after, fall in _falls(profile):
+        if fall > DOUBTFUL_CHANGE:
+            yield (
+                f"latency entry {number}: falls from {before.latency_s:g} s over {before.working_set_bytes} bytes to "
+                f"{after.latency_s:g} s over {after.working_set_bytes}, {fall - 1:.0%} more than noise explains"
+            )
+
+
+def _falls(profile: Profile) -> Iterable[tuple[int, LatencyPoint, LatencyPoint, float]]:
+    """Latency points below one of a smaller working set: number in the file, that one, the point, how many times."""
+    pages = {point.page_bytes for point in profile.latency}
+    for page_bytes in sorted(pages, key=lambda size: size or 0):
+        points = [(n, p) for n, p in enumerate(profile.latency, 1) if p.page_bytes == page_bytes]
+        highest: LatencyPoint | None = None
+        for number, point in sorted(points, key=lambda pair: pair[1].working_set_bytes):
+            if highest is None or _least(point.latency_s, point.noise) >= _least(highest.latency_s, highest.noise):
+                highest = point
+            else:
+                noise = (1 + (highest.noise or 0)) * (1 + (point.noise or 0))
+                yield number, highest, point, highest.latency_s / point.latency_s / noise
+
+
+def _least(value: float, noise: float | None) -> float:
+    return value / (1 + (noise or 0))
+
+
+def _bandwidth_doubts(profile: Profile) -> Iterable[str]:
+    """Levels that stream faster than one nearer to the core."""
+    names = [*(cache.name for cache in profile.caches), "main memory"]
+    for access_bytes in sorted({p.access_bytes for p in profile.bandwidth if p.pattern is Pattern.SEQUENTIAL}):
+        best = [_best(points) for points in _by_level(profile, access_bytes)]
+        known = [(name, value) for name, value in zip(names, best, strict=True) if value is not None]
+        for (inner_name, inner), (outer_name, outer) in itertools.pairwise(known):
+            if outer > inner * DOUBTFUL_CHANGE:
+                yield (
+                    f"bandwidth: {outer_name} streams at {outer:g} bytes/s ({access_bytes} bytes an access), faster "
+                    f"than {inner_name}, {inner:g}"
+                )
+
+
+def _by_level(profile: Profile, access_bytes: int) -> list[list[BandwidthPoint]]:
+    """Sequential points by the level that holds their working set."""
+    ends: Sequence[float] = (*(cache.size_bytes for cache in profile.caches), float("inf"))
+    wanted = [p for p in profile.bandwidth if p.pattern is Pattern.SEQUENTIAL and p.access_bytes == access_bytes]
+    starts = (0, *ends[:-1])
+    return [[p for p in wanted if start < p.working_set_bytes <= end] for start, end in zip(starts, ends, strict=True)]
+
+
+def _best(points: Sequence[BandwidthPoint]) -> float | None:
+    return max((_least(p.bandwidth_bytes_per_s, p.noise) for p in points), default=None)
