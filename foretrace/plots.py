@@ -78,16 +78,20 @@ def draw_charts(charts: Sequence[Chart], title: str, picture_format: str) -> byt
 
 
 def _draw_chart(chart: Chart, axes: Axes) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     for series in chart.series:
         xs, ys, noise = zip(*series.points, strict=True)
         below = [y - y / (1 + n) for y, n in zip(ys, noise, strict=True)]
         above = [y * n for y, n in zip(ys, noise, strict=True)]
         axes.errorbar(
-            xs, ys, yerr=(below, above) if any(noise) else None, marker="" if series.stepped else "o", markersize=3,
+            xs, ys, yerr=(below, above) if any(noise) else None, marker="o" if series.measured else "", markersize=3,
             capsize=2, label=series.title, drawstyle="steps-pre" if series.stepped else "default",
         )  # fmt: skip
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     for axis, quantity in ((axes.xaxis, chart.x), (axes.yaxis, chart.y)):
         axis.set_major_formatter(_labels(quantity))
     axes.set_xlabel(chart.x_title)

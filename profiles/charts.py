@@ -32,11 +32,15 @@ class Quantity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One curve: (x, y, relative noise) with ascending x. A stepped one keeps y from the x before up to its own."""
+    """One curve: (x, y, relative noise) with ascending x. A stepped one keeps y from the x before up to its own.
+
+    `measured`: its points are measurements, rather than places on a published curve.
+    """
 
     title: str
     points: tuple[tuple[float, float, float], ...]
     stepped: bool = False
+    measured: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,24 +143,30 @@ def _threads(profile: Profile) -> tuple[Series, ...]:
 
 
 def _curve(curve: GatherScatterCurve) -> Series:
-    """A gather/scatter curve by the ends of its pieces and points in between: a straight line is none on these axes."""
-    noise = {point.range_bytes: point.noise or 0.0 for point in curve.points}
-    points = []
-    for piece in curve.segments:
-        first = max(piece.from_bytes, 1)
-        last = BEYOND * first if piece.to_bytes is None else piece.to_bytes - 1
-        for x in sorted({first, last, *(x for x in _doublings(first, last))}):
-            points.append((float(x), piece.bandwidth_bytes_per_s(x), noise.get(x, 0.0)))
     parts = [" and ".join(curve.operations)]
     parts += [str(curve.index_mode)] if curve.index_mode else []
     parts += [f"{curve.element_bytes} bytes"] if curve.element_bytes else []
     parts += [f"{curve.threads} threads"] if curve.threads and curve.threads > 1 else []
-    return Series(", ".join(parts), tuple({point[0]: point for point in points}.values()))
+    title = ", ".join(parts)
+    if curve.points:
+        return _measured(title, [(p.range_bytes, p.bandwidth_bytes_per_s, p.noise) for p in curve.points])
+    return Series(title, tuple(_published(curve)))
 
 
-def _doublings(first: int, last: int) -> Iterator[int]:
-    return itertools.takewhile(lambda x: x < last, (first << k for k in range(1, 64)))
+def _published(curve: GatherScatterCurve) -> Iterator[tuple[float, float, float]]:
+    """The ends of a curve's pieces, and places in between: a straight line is none on logarithmic axes."""
+    for piece in curve.pieces:
+        first = max(piece.from_bytes, 1)
+        last = BEYOND * first if piece.to_bytes is None else piece.to_bytes - 1
+        for x in sorted({first, last, *_between(first, last)}):
+            yield float(x), piece.bandwidth_bytes_per_s(x), 0.0
+
+
+def _between(first: int, last: int) -> Iterator[int]:
+    """Eight places to each doubling."""
+    return itertools.takewhile(lambda x: x < last, (round(first * 2 ** (k / 8)) for k in range(1, 512)))
 
 
 def _measured(title: str, points: list[tuple[int, float, float | None]]) -> Series:
-    return Series(title, tuple((float(x), y, noise or 0.0) for x, y, noise in sorted(points, key=lambda p: p[0])))
+    ordered = sorted(points, key=lambda point: point[0])
+    return Series(title, tuple((float(x), y, noise or 0.0) for x, y, noise in ordered), measured=True)

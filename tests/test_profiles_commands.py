@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from profile_samples import GOOD
 
 from foretrace.profiles.library import find, names
 from foretrace.units import format_bytes, format_bytes_per_s, format_count, format_hz, format_seconds
@@ -93,6 +94,70 @@ def test_text_from_a_profile_cannot_act_on_the_terminal(tmp_path):
         result = foretrace("machines", verb, str(tmp_path / "evil.toml"))
         assert result.returncode == 0
         assert "\x1b" not in result.stdout
+
+
+def test_curves_are_drawn_in_the_terminal():
+    lines = foretrace("machines", "show", "jaguar-xt4").stdout.splitlines()
+    start = lines.index("dependent loads (latency by working set)")
+    plot = lines[start + 1 : lines.index("         * by level, as published")]
+    assert plot[0].startswith("  85 ns |")
+    rows = [number for number, line in enumerate(plot) if "*" in line]
+    assert len(rows) == 4, "three caches and memory are steps, longer and longer to the right"
+    firsts = [plot[row].index("*") for row in rows]
+    assert firsts == sorted(firsts, reverse=True)
+    assert lines.count("  *: cited from memory or from others; nobody has compared the figures with it") == 1
+
+
+def test_curves_are_drawn_into_a_picture(tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "convey.svg"
+    result = foretrace("machines", "show", "convey-hc1-fpga", "-o", str(path))
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    picture = path.read_text()
+    assert "gather and scatter" in picture
+    assert "50 GB/s" in picture
+    again = foretrace("machines", "show", "convey-hc1-fpga", "-o", str(path))
+    assert again.returncode == 75
+    assert path.read_text() == picture
+
+
+def test_a_check_names_what_is_missing_and_what_is_assumed(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD)
+    result = foretrace("machines", "check", str(path))
+    assert result.returncode == 0
+    assert "missing: box: L2 associativity is not published, 16 ways assumed" in result.stdout
+    assert "missing: issue_width: not in the profile" in result.stdout
+    assert "cited but not opened by the author: doc" in result.stdout
+    found = json.loads(foretrace("machines", "check", str(path), "--json").stdout)
+    assert found["schema"] == "foretrace.machines.check/1"
+    assert found["unopened_sources"] == ["doc"]
+    assert (found["doubts"], found["unpredictable"]) == ([], None)
+    path.write_text(GOOD.replace("clock_hz = 2.0e9", "cores = 2").replace("{ clock_hz =", "{ cores ="))
+    assert "core.clock_hz is missing" in json.loads(
+        foretrace("machines", "check", str(path), "--json").stdout
+    )["unpredictable"]  # fmt: skip
+
+
+def test_a_check_ends_with_an_error_where_figures_contradict(tmp_path):
+    point = '[[latency]]\nworking_set_bytes = {}\nlatency_s = {}\nsource = "doc"\n'
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD + point.format(1 << 20, 8e-8) + point.format(1 << 22, 6e-8))
+    result = foretrace("machines", "check", str(path))
+    assert result.returncode == 74
+    assert "contradiction: latency entry 3: falls from 8e-08 s" in result.stdout
+    assert result.stderr.count("\n") == 1
+    assert "1 of its figures contradict others beyond their noise" in result.stderr
+
+
+def test_figures_with_an_opened_source_are_told_apart():
+    profile = find("jaguar-xt4")
+    opened = {key for key, source in profile.sources.items() if source.is_opened}
+    assert opened
+    text = foretrace("machines", "show", "jaguar-xt4").stdout
+    for key in profile.sources:
+        assert (f"  {key}: " in text) == (key in opened)
+        assert (f"  {key}*: " in text) == (key not in opened)
 
 
 @pytest.mark.parametrize(
