@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 import capstone
-from capstone import x86
+import msgspec
 
 from foretrace.tracer.signature import OperationKind as Kind
 
 from .isa import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass
+from .x86_operands import PARENT, REGISTER_BITS, Form, Operand, OperandKind, OperandReader
 
 _POINTER_BYTES = 8
 _DECODED_AT_ONCE = 256  # instructions
@@ -119,8 +120,8 @@ def _memory_bytes(operands: str) -> int:
 def _scalar_bits(operands: str) -> int:
     """Width of an integer instruction: that of its first operand."""
     first = operands.partition(",")[0]
-    if first in _REGISTER_BITS:
-        return _REGISTER_BITS[first]
+    if first in REGISTER_BITS:
+        return REGISTER_BITS[first]
     return 8 * _memory_bytes(operands) or 64
 
 
@@ -199,38 +200,8 @@ _CALL = InstructionClass(Kind.CALL, flow=Flow.CALL)
 _RETURNS = InstructionClass(Kind.RETURN, flow=Flow.RETURN)
 _CALLS_SYSTEM = InstructionClass(Kind.OTHER, flow=Flow.SYSCALL)
 
-# ---- registers ------------------------------------------------------------------------------------------------------
+# ---- data flow ------------------------------------------------------------------------------------------------------
 
-
-def _register_names() -> tuple[dict[str, str], dict[str, int]]:
-    """Name -> name of the register it is part of; name -> width in bits."""
-    parents: dict[str, str] = {}
-    bits: dict[str, int] = {}
-
-    def add(parent: str, names: dict[str, int]) -> None:
-        for name, width in names.items():
-            parents[name] = parent
-            bits[name] = width
-
-    for letter in "abcd":
-        add(f"r{letter}x", {f"r{letter}x": 64, f"e{letter}x": 32, f"{letter}x": 16, f"{letter}l": 8, f"{letter}h": 8})
-    for name in ("si", "di", "bp", "sp"):
-        add(f"r{name}", {f"r{name}": 64, f"e{name}": 32, name: 16, f"{name}l": 8})
-    for number in range(8, 16):
-        add(f"r{number}", {f"r{number}": 64, f"r{number}d": 32, f"r{number}w": 16, f"r{number}b": 8})
-    for number in range(32):
-        add(f"xmm{number}", {f"xmm{number}": 128, f"ymm{number}": 256, f"zmm{number}": 512})
-    for number in range(8):
-        add(f"mm{number}", {f"mm{number}": 64})
-        add(f"k{number}", {f"k{number}": 64})
-        add("st", {f"st({number})": 80})
-    add("st", {"st": 80})
-    add("fs", {"fs": 64})
-    add("gs", {"gs": 64})
-    return parents, bits
-
-
-_PARENT, _REGISTER_BITS = _register_names()
 _CLEARED_BY_ITSELF = _words(
     "xor sub pxor vpxor vpxord vpxorq xorps xorpd vxorps vxorpd psubb psubw psubd psubq vpsubb vpsubw vpsubd vpsubq"
 )
@@ -250,25 +221,31 @@ class X8664:
 
     stack_pointer = "rsp"
     # System V AMD64 ABI, section 3.2.1: all but rbx, rbp, rsp and r12 to r15.
-    call_clobbered = frozenset(set(_PARENT.values()) - {"rbx", "rbp", "rsp", "r12", "r13", "r14", "r15", "fs", "gs"})
+    call_clobbered = frozenset(set(PARENT.values()) - {"rbx", "rbp", "rsp", "r12", "r13", "r14", "r15", "fs", "gs"})
 
     def __init__(self) -> None:
-        """Open two decoders: a light one, and one with operand detail."""
-        self._light = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
-        self._detailed = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
-        self._detailed.detail = True
-        self._names: dict[int, str] = {}
+        """Open the decoder."""
+        self._decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+        self._texts: dict[bytes, tuple[str, str] | None] = {}
+        self._operands = OperandReader()
+
+    def _text(self, code: bytes) -> tuple[str, str] | None:
+        """Mnemonic and operands; those that depend on where the instruction is are of one at address 0."""
+        if code not in self._texts:
+            found = next(self._decoder.disasm_lite(code, 0, 1), None)
+            self._texts[code] = (found[2], found[3]) if found else None
+        return self._texts[code]
 
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
         """Size of each load (or store) that the instruction makes, in bytes; 0 if unknown or not fixed."""
-        text = next(self._light.disasm_lite(code, address), None)
+        text = self._text(code)
         if text is None:
             return 0
-        mnemonic, operands = _strip(text[2]), text[3]
+        mnemonic, operands = _strip(text[0]), text[1]
         if is_store and mnemonic in ("push", "call", "pushfq", "enter"):
-            return 2 if _REGISTER_BITS.get(operands) == 16 else _POINTER_BYTES
+            return 2 if REGISTER_BITS.get(operands) == 16 else _POINTER_BYTES
         if not is_store and (mnemonic in ("pop", "leave", "popfq") or mnemonic in _RETURN):
-            return 2 if _REGISTER_BITS.get(operands) == 16 else _POINTER_BYTES
+            return 2 if REGISTER_BITS.get(operands) == 16 else _POINTER_BYTES
         elements = _GATHER.match(mnemonic) or _MASKED.match(mnemonic)
         if elements:
             return _ELEMENT_BYTES[elements[elements.lastindex or 1]]
@@ -285,185 +262,182 @@ class X8664:
         """By one call of the decoder, and another one after each instruction that it does not know."""
         joined = b"".join(codes)
         start = 0
-        decoded: Iterator[tuple[int, int, str, str]] = iter(self._light.disasm_lite(joined, 0))
+        decoded: Iterator[tuple[int, int, str, str]] = iter(self._decoder.disasm_lite(joined, 0))
         for code in codes:
             text = next(decoded, None)
             is_known = text is not None and text[0] == start and text[1] == len(code)
             start += len(code)
             if text is not None and is_known:
+                self._texts[code] = text[2], text[3]
                 yield _classify(text[2], text[3])
             else:
                 yield UNKNOWN_INSTRUCTION
-                decoded = iter(self._light.disasm_lite(joined[start:], start))
+                decoded = iter(self._decoder.disasm_lite(joined[start:], start))
 
     def data_flow(self, code: bytes, address: int, loads: bool, stores: bool) -> DataFlow:
         """Data flow of one instruction that was seen to load and to store, or not to."""
-        instruction = next(self._detailed.disasm(code, address, 1), None)
-        if instruction is None:
+        text = self._text(code)
+        if text is None:
             return DataFlow()
-        mnemonic = _strip(instruction.mnemonic)
-        if mnemonic in ("push", "pop", "call", "pushfq", "popfq"):
-            return self._stack(instruction, mnemonic)
-        if _STRING.match(mnemonic) and all(op.type != x86.X86_OP_REG or op.size <= 8 for op in instruction.operands):
-            return self._string(instruction, mnemonic)
-        return self._ordinary(instruction, mnemonic, loads, stores)
+        one = _Instruction(_strip(text[0]), *self._operands.read(code, *text), address + len(code))
+        if one.mnemonic in ("push", "pop", "call", "pushfq", "popfq"):
+            return _stack(one)
+        sizes = zip(one.operands, one.form.sizes_bytes, strict=True)
+        if _STRING.match(one.mnemonic) and all(op.kind != OperandKind.REGISTER or size <= 8 for op, size in sizes):
+            return _string(one)
+        return _ordinary(one, loads, stores)
 
     def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
         """Whether an instruction reads condition flags, and whether it writes them."""
-        instruction = next(self._detailed.disasm(code, address, 1), None)
-        if instruction is None:
+        text = self._text(code)
+        if text is None:
             return False, False
-        flags = x86.X86_REG_EFLAGS
-        return flags in instruction.regs_read, flags in instruction.regs_write
+        form, _ = self._operands.read(code, *text)
+        return form.reads_flags, form.writes_flags
 
-    # ---- the three forms of data flow -------------------------------------------------------------------------------
 
-    def _ordinary(self, instruction: capstone.CsInsn, mnemonic: str, loads: bool, stores: bool) -> DataFlow:
-        reads, writes, memory = self._operands(instruction, mnemonic)
-        operands = instruction.operands
-        total: AddressSum | None = None
-        copies = False
-        first_is_wide = bool(operands) and operands[0].type == x86.X86_OP_REG and operands[0].size >= 4
-        registers = [op.reg for op in operands if op.type == x86.X86_OP_REG]
-        if mnemonic in _CLEARED_BY_ITSELF and len(registers) == len(operands) and len(set(registers[-2:])) == 1:
-            total, reads = AddressSum(), ()
-        elif mnemonic == "lea" and memory:
-            total, reads = memory[0], ()
-        elif mnemonic in _PLAIN_MOVE and len(operands) == 2 and (first_is_wide or operands[0].type == x86.X86_OP_MEM):
-            source = operands[1]
-            copies = source.type == x86.X86_OP_MEM
-            if source.type == x86.X86_OP_REG:
-                total = AddressSum(((self._register(source.reg), 1),))
-            elif source.type == x86.X86_OP_IMM:
-                total = AddressSum((), source.imm)
-        elif first_is_wide and not memory:
-            total = self._sum(mnemonic, operands)
-        if _NO_ACCESS.fullmatch(mnemonic):
-            memory = ()
-        return DataFlow(
-            loads=memory if loads else (),
-            stores=memory if stores else (),
-            reads=reads,
-            writes=writes,
-            sum=total,
-            copies=copies,
-            adds=mnemonic == "add",
-            varies=_VARIES.fullmatch(mnemonic) is not None or bool(writes and not (reads or memory or total)),
-            target=reads if mnemonic == "jmp" else (),
-            loads_target=mnemonic == "jmp",
-            is_gather=bool(_GATHER.match(mnemonic)),
-        )
+# ---- the three forms of data flow -----------------------------------------------------------------------------------
 
-    def _stack(self, instruction: capstone.CsInsn, mnemonic: str) -> DataFlow:
-        """Push, pop and call. A call is seen from the caller: it leaves the stack pointer as it was."""
-        reads, writes, memory = self._operands(instruction, mnemonic)
-        reads = tuple(name for name in reads if name != "rsp")
-        writes = tuple(name for name in writes if name != "rsp")
-        size_bytes = instruction.operands[0].size if instruction.operands else _POINTER_BYTES
-        value = AddressSum(((reads[0], 1),)) if reads else None
-        if mnemonic.startswith("pop"):
-            top = AddressSum((("rsp", 1),))
-            return DataFlow(loads=(top,), stores=memory, writes=writes, copies=True, stack_bytes=size_bytes)
-        if mnemonic == "call":
-            below = AddressSum((("rsp", 1),), -_POINTER_BYTES)
-            return DataFlow(loads=memory, stores=(below,), sum=AddressSum(), target=reads, loads_target=True)
-        below = AddressSum((("rsp", 1),), -size_bytes)
-        return DataFlow(memory, (below,), reads, (), value, copies=bool(memory), stack_bytes=-size_bytes)
 
-    def _string(self, instruction: capstone.CsInsn, mnemonic: str) -> DataFlow:
-        """String instructions step rsi, rdi and, with a repeat prefix, rcx."""
-        source, destination = AddressSum((("rsi", 1),)), AddressSum((("rdi", 1),))
-        steps = tuple(
-            self._register(reg) for reg in instruction.regs_write if self._register(reg) in ("rsi", "rdi", "rcx")
-        )
-        match mnemonic[:4]:
-            case "movs":
-                return DataFlow((source,), (destination,), copies=True, steps=steps)
-            case "stos":
-                return DataFlow((), (destination,), ("rax",), sum=AddressSum((("rax", 1),)), steps=steps)
-            case "lods":
-                return DataFlow((source,), writes=("rax",), steps=steps)
-            case "cmps":
-                return DataFlow((source, destination), steps=steps)
-        return DataFlow((destination,), steps=steps)
+class _Instruction(msgspec.Struct, frozen=True):
+    """An instruction with its operands; `end` is the address after it."""
 
-    def _sum(self, mnemonic: str, operands: list[x86.X86Op]) -> AddressSum | None:
-        """What an integer instruction on registers computes, if that is a sum."""
-        first = self._register(operands[0].reg)
-        if mnemonic in ("inc", "dec"):
-            return AddressSum(((first, 1),), 1 if mnemonic == "inc" else -1)
-        if len(operands) != 2 or mnemonic not in ("add", "sub", "shl", "sal"):
-            return None
-        second = operands[1]
-        if second.type == x86.X86_OP_REG and mnemonic == "add":
-            return AddressSum(((first, 1), (self._register(second.reg), 1)))
-        if second.type != x86.X86_OP_IMM:
-            return None
-        if mnemonic in ("shl", "sal"):
-            return AddressSum(((first, 1 << (second.imm & 63)),))
-        return AddressSum(((first, 1),), second.imm if mnemonic == "add" else -second.imm)
+    mnemonic: str
+    form: Form
+    operands: tuple[Operand, ...]
+    end: int
 
-    # ---- operands ---------------------------------------------------------------------------------------------------
+    def address(self, operand: Operand) -> AddressSum:
+        """Where a memory operand is."""
+        if not operand.is_relative:
+            return operand.address
+        return AddressSum(operand.address.registers, operand.address.displacement + self.end)
 
-    def _register(self, number: int) -> str:
-        """The widest register that this one is part of; empty for flags, the instruction pointer and the like."""
-        name = self._names.get(number)
-        if name is None:
-            name = _PARENT.get(self._detailed.reg_name(number) or "", "")
-            self._names[number] = name
-        return name
 
-    def _operands(
-        self, instruction: capstone.CsInsn, mnemonic: str
-    ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[AddressSum, ...]]:
-        """Registers read (addresses left out), registers written, memory operands.
+def _ordinary(one: _Instruction, loads: bool, stores: bool) -> DataFlow:
+    reads, writes, memory = _uses(one)
+    mnemonic, operands = one.mnemonic, one.operands
+    total: AddressSum | None = None
+    copies = False
+    first_is_wide = bool(operands) and operands[0].kind == OperandKind.REGISTER and one.form.sizes_bytes[0] >= 4
+    registers = [op.name for op in operands if op.kind == OperandKind.REGISTER]
+    if mnemonic in _CLEARED_BY_ITSELF and len(registers) == len(operands) and len(set(registers[-2:])) == 1:
+        total, reads = AddressSum(), ()
+    elif mnemonic == "lea" and memory:
+        total, reads = memory[0], ()
+    elif mnemonic in _PLAIN_MOVE and len(operands) == 2 and (first_is_wide or operands[0].kind == OperandKind.MEMORY):
+        source = operands[1]
+        copies = source.kind == OperandKind.MEMORY
+        if source.kind == OperandKind.REGISTER:
+            total = AddressSum(((source.register, 1),))
+        elif source.kind == OperandKind.NUMBER:
+            total = AddressSum((), source.number)
+    elif first_is_wide and not memory:
+        total = _sum(mnemonic, operands)
+    if _NO_ACCESS.fullmatch(mnemonic):
+        memory = ()
+    return DataFlow(
+        loads=memory if loads else (),
+        stores=memory if stores else (),
+        reads=reads,
+        writes=writes,
+        sum=total,
+        copies=copies,
+        adds=mnemonic == "add",
+        varies=_varies(mnemonic) or bool(writes and not (reads or memory or total)),
+        target=reads if mnemonic == "jmp" else (),
+        loads_target=mnemonic == "jmp",
+        is_gather=bool(_GATHER.match(mnemonic)),
+    )
 
-        A write to the low 8 or 16 bits counts as one to the whole register: compilers do not use what is above it.
-        Where capstone does not say what an operand is for, the first is taken as written and all as read.
-        """
-        reads: dict[str, None] = {}
-        writes: dict[str, None] = {}
-        memory = []
-        for position, operand in enumerate(instruction.operands):
-            if operand.type == x86.X86_OP_MEM:
-                memory.append(self._address(instruction, operand.mem))
-                continue
-            name = self._register(operand.reg) if operand.type == x86.X86_OP_REG else ""
-            if not name:
-                continue
-            known = operand.access != 0
-            is_written = bool(operand.access & capstone.CS_AC_WRITE) if known else position == 0
-            if is_written:
-                writes[name] = None
-            if not known or operand.access & capstone.CS_AC_READ:
-                reads[name] = None
-        for number in instruction.regs_read:
-            reads[self._register(number)] = None
-        for number in instruction.regs_write:
-            writes[self._register(number)] = None
-        if _KEEPS_OLD.fullmatch(mnemonic) and not (mnemonic in ("movss", "movsd") and memory):
-            reads.update(writes)
-        if (
-            mnemonic.startswith("f")
-            and _PARENT.get(mnemonic) is None
-            and not mnemonic.startswith(("fxsave", "fxrstor"))
-        ):
-            reads["st"] = None
-            if not memory or mnemonic.startswith(("fld", "fild")):
-                writes["st"] = None
-        if mnemonic == "syscall":  # System V AMD64 ABI, section A.2.1
-            writes.update({"rax": None, "rcx": None, "r11": None})
-        reads.pop("", None)
-        writes.pop("", None)
-        return tuple(reads), tuple(writes), tuple(memory)
 
-    def _address(self, instruction: capstone.CsInsn, memory: x86.X86OpMem) -> AddressSum:
-        registers: list[tuple[str, int]] = []
-        displacement = memory.disp
-        if memory.base == x86.X86_REG_RIP:
-            displacement += instruction.address + instruction.size
-        for register, scale in ((memory.base, 1), (memory.index, memory.scale), (memory.segment, 1)):
-            name = self._register(register) if register else ""
-            if name:
-                registers.append((name, scale))
-        return AddressSum(tuple(registers), displacement)
+def _stack(one: _Instruction) -> DataFlow:
+    """Push, pop and call. A call is seen from the caller: it leaves the stack pointer as it was."""
+    reads, writes, memory = _uses(one)
+    reads = tuple(name for name in reads if name != "rsp")
+    writes = tuple(name for name in writes if name != "rsp")
+    size_bytes = one.form.sizes_bytes[0] if one.operands else _POINTER_BYTES
+    value = AddressSum(((reads[0], 1),)) if reads else None
+    if one.mnemonic.startswith("pop"):
+        top = AddressSum((("rsp", 1),))
+        return DataFlow(loads=(top,), stores=memory, writes=writes, copies=True, stack_bytes=size_bytes)
+    if one.mnemonic == "call":
+        below = AddressSum((("rsp", 1),), -_POINTER_BYTES)
+        return DataFlow(loads=memory, stores=(below,), sum=AddressSum(), target=reads, loads_target=True)
+    below = AddressSum((("rsp", 1),), -size_bytes)
+    return DataFlow(memory, (below,), reads, (), value, copies=bool(memory), stack_bytes=-size_bytes)
+
+
+def _string(one: _Instruction) -> DataFlow:
+    """String instructions step rsi, rdi and, with a repeat prefix, rcx."""
+    source, destination = AddressSum((("rsi", 1),)), AddressSum((("rdi", 1),))
+    steps = tuple(name for name in one.form.writes if name in ("rsi", "rdi", "rcx"))
+    match one.mnemonic[:4]:
+        case "movs":
+            return DataFlow((source,), (destination,), copies=True, steps=steps)
+        case "stos":
+            return DataFlow((), (destination,), ("rax",), sum=AddressSum((("rax", 1),)), steps=steps)
+        case "lods":
+            return DataFlow((source,), writes=("rax",), steps=steps)
+        case "cmps":
+            return DataFlow((source, destination), steps=steps)
+    return DataFlow((destination,), steps=steps)
+
+
+def _sum(mnemonic: str, operands: Sequence[Operand]) -> AddressSum | None:
+    """What an integer instruction on registers computes, if that is a sum."""
+    first = operands[0].register
+    if mnemonic in ("inc", "dec"):
+        return AddressSum(((first, 1),), 1 if mnemonic == "inc" else -1)
+    if len(operands) != 2 or mnemonic not in ("add", "sub", "shl", "sal"):
+        return None
+    second = operands[1]
+    if second.kind == OperandKind.REGISTER and mnemonic == "add":
+        return AddressSum(((first, 1), (second.register, 1)))
+    if second.kind != OperandKind.NUMBER:
+        return None
+    if mnemonic in ("shl", "sal"):
+        return AddressSum(((first, 1 << (second.number & 63)),))
+    return AddressSum(((first, 1),), second.number if mnemonic == "add" else -second.number)
+
+
+def _uses(one: _Instruction) -> tuple[tuple[str, ...], tuple[str, ...], tuple[AddressSum, ...]]:
+    """Registers read (addresses left out), registers written, memory operands.
+
+    A write to the low 8 or 16 bits counts as one to the whole register: compilers do not use what is above it.
+    Where capstone does not say what an operand is for, the first is taken as written and all as read.
+    """
+    mnemonic = one.mnemonic
+    reads: dict[str, None] = {}
+    writes: dict[str, None] = {}
+    memory = []
+    for position, (operand, access) in enumerate(zip(one.operands, one.form.accesses, strict=True)):
+        if operand.kind == OperandKind.MEMORY:
+            memory.append(one.address(operand))
+        if not operand.register:
+            continue
+        if access & capstone.CS_AC_WRITE if access else position == 0:
+            writes[operand.register] = None
+        if not access or access & capstone.CS_AC_READ:
+            reads[operand.register] = None
+    reads |= dict.fromkeys(one.form.reads)
+    writes |= dict.fromkeys(one.form.writes)
+    if _keeps_old(mnemonic) and not (mnemonic in ("movss", "movsd") and memory):
+        reads.update(writes)
+    if mnemonic.startswith("f") and mnemonic not in PARENT and not mnemonic.startswith(("fxsave", "fxrstor")):
+        reads["st"] = None
+        if not memory or mnemonic.startswith(("fld", "fild")):
+            writes["st"] = None
+    if mnemonic == "syscall":  # System V AMD64 ABI, section A.2.1
+        writes.update({"rax": None, "rcx": None, "r11": None})
+    return tuple(reads), tuple(writes), tuple(memory)
+
+
+@cache
+def _keeps_old(mnemonic: str) -> bool:
+    return _KEEPS_OLD.fullmatch(mnemonic) is not None
+
+
+@cache
+def _varies(mnemonic: str) -> bool:
+    return _VARIES.fullmatch(mnemonic) is not None

@@ -18,6 +18,7 @@ from .basic_blocks import BasicBlocks
 from .isa import DataFlow, Flow, Isa
 
 Ints = npt.NDArray[np.int64]
+Names = tuple[str, ...]
 
 STORE_BYTES_SHIFT, LINE_BYTES_SHIFT = 3, 6  # a store is found again by its first eight bytes, a line has 64
 _FARTHEST = (1 << 16) - 1
@@ -31,13 +32,14 @@ def find_paths(raw_paths: Sequence[RawPath], blocks: BasicBlocks, isa: Isa) -> P
     if not found:
         return NO_PATHS
     executed = np.concatenate([path[0] for path in found])
-    used = np.unique(executed).tolist()
+    used = np.flatnonzero(np.bincount(executed)).tolist()
+    registers = _Registers(isa)
     return Paths(
         starts=np.cumsum([0, *(len(path[0]) for path in found)]),
         blocks=executed.astype(np.uint32),
         store_distances=np.concatenate([path[1] for path in found]),
         line_distances=np.concatenate([path[2] for path in found]),
-        instructions={block: _instructions(block, blocks, operations, isa) for block in used},
+        instructions={block: _instructions(block, blocks, operations, registers) for block in used},
     )
 
 
@@ -48,12 +50,11 @@ class _Operations:
         self.keys = 2 * blocks.operation_instruction + blocks.operation_is_store
         of_block = blocks.block_of[blocks.operation_instruction]
         self.first = np.searchsorted(of_block, np.arange(blocks.num_blocks + 1))  # of each block, and one past the last
+        self._number = {key: number for number, key in enumerate(self.keys.tolist())}
 
     def find(self, instruction: int, *, is_store: bool) -> int | None:
         """The operation that is an instruction's load or store."""
-        key = 2 * instruction + is_store
-        at = int(np.searchsorted(self.keys, key))
-        return at if at < len(self.keys) and self.keys[at] == key else None
+        return self._number.get(2 * instruction + is_store)
 
 
 def _path(
@@ -107,38 +108,59 @@ def _distances(places: npt.NDArray[np.uint64], counts: npt.NDArray[np.bool_], ti
     return result
 
 
-def _instructions(block: int, blocks: BasicBlocks, operations: _Operations, isa: Isa) -> tuple[Instruction, ...]:
-    return tuple(_instruction(number, blocks, operations, isa) for number in blocks.instructions(block))
+def _instructions(
+    block: int, blocks: BasicBlocks, operations: _Operations, registers: _Registers
+) -> tuple[Instruction, ...]:
+    return tuple(_instruction(number, blocks, operations, registers) for number in blocks.instructions(block))
 
 
-def _instruction(number: int, blocks: BasicBlocks, operations: _Operations, isa: Isa) -> Instruction:
-    code, address, kind = blocks.codes[number], int(blocks.addresses[number]), blocks.classes[number]
-    load, store = (operations.find(number, is_store=is_store) for is_store in (False, True))
-    reads: dict[str, None] = {}
-    addresses: dict[str, None] = {}
-    writes: dict[str, None] = {}
-    flow: DataFlow | None = isa.data_flow(code, address, load is not None, store is not None)
-    while flow is not None:
-        sums = (*flow.loads, *flow.stores)
-        addresses |= dict.fromkeys(name for terms in sums for name, _ in terms.registers)
-        computed = [name for name, _ in flow.sum.registers] if flow.sum else []
-        reads |= dict.fromkeys((*flow.reads, *computed, *flow.steps, *flow.target))
-        writes |= dict.fromkeys((*flow.writes, *flow.steps))
-        flow = flow.then
-    reads_flags, writes_flags = isa.flags(code, address)
-    reads |= {"flags": None} if reads_flags else {}
-    writes |= {"flags": None} if writes_flags else {}
-    for names in (reads, addresses, writes):
-        names.pop(isa.stack_pointer, None)  # which a core's front end keeps track of
+def _instruction(number: int, blocks: BasicBlocks, operations: _Operations, registers: _Registers) -> Instruction:
+    code, kind = blocks.codes[number], blocks.classes[number]
+    load, store = operations.find(number, is_store=False), operations.find(number, is_store=True)
+    reads, addresses, writes = registers.of(code, loads=load is not None, stores=store is not None)
     return Instruction(
         kind=kind.kind,
         element_bits=kind.element_bits,
         lanes=kind.lanes,
         length_bytes=len(code),
         flow="" if kind.flow is Flow.FALLTHROUGH else kind.flow.name.lower(),
-        reads=tuple(reads),
-        addresses=tuple(addresses),
-        writes=tuple(writes),
+        reads=reads,
+        addresses=addresses,
+        writes=writes,
         load_operation=load,
         store_operation=store,
     )
+
+
+class _Registers:
+    """The registers that instructions read, use in addresses and write, wherever they stand."""
+
+    def __init__(self, isa: Isa) -> None:
+        self._isa = isa
+        self._known: dict[tuple[bytes, bool, bool], tuple[Names, Names, Names]] = {}
+
+    def of(self, code: bytes, *, loads: bool, stores: bool) -> tuple[Names, Names, Names]:
+        """Registers read, those in addresses, and those written."""
+        key = (code, loads, stores)
+        if key not in self._known:
+            self._known[key] = self._find(code, loads=loads, stores=stores)
+        return self._known[key]
+
+    def _find(self, code: bytes, *, loads: bool, stores: bool) -> tuple[Names, Names, Names]:
+        reads: dict[str, None] = {}
+        addresses: dict[str, None] = {}
+        writes: dict[str, None] = {}
+        flow: DataFlow | None = self._isa.data_flow(code, 0, loads, stores)
+        while flow is not None:
+            sums = (*flow.loads, *flow.stores)
+            addresses |= dict.fromkeys(name for terms in sums for name, _ in terms.registers)
+            computed = [name for name, _ in flow.sum.registers] if flow.sum else []
+            reads |= dict.fromkeys((*flow.reads, *computed, *flow.steps, *flow.target))
+            writes |= dict.fromkeys((*flow.writes, *flow.steps))
+            flow = flow.then
+        reads_flags, writes_flags = self._isa.flags(code, 0)
+        reads |= {"flags": None} if reads_flags else {}
+        writes |= {"flags": None} if writes_flags else {}
+        for names in (reads, addresses, writes):
+            names.pop(self._isa.stack_pointer, None)  # which a core's front end keeps track of
+        return tuple(reads), tuple(addresses), tuple(writes)
