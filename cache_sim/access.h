@@ -78,7 +78,7 @@ static inline uint64_t ft_array_run_points(const struct ft_array_run *run)
 
 /* Of one array operation; larger ones are fed access by access. */
 #define FT_ARRAY_RUN_POINTS (UINT64_C(1) << 28)
-#define FT_ARRAY_RUN_INDEX 4096u /* indexed ones */
+#define FT_ARRAY_RUN_INDEX 8192u /* indexed ones */
 
 /* What a simulator offers to a producer of accesses: the address of one of these travels in a PyCapsule named
  * FT_SINK_CAPSULE. Its functions return 0, or -1 when memory ran out (counts are then unusable). They need no GIL and

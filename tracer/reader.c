@@ -354,10 +354,10 @@ struct bulk {
     uint64_t points;
 };
 
-static void find_extremes(struct bulk *bulk, uint32_t n)
+static void find_extremes(struct bulk *bulk, uint64_t n)
 {
     int64_t least = INT64_MAX, largest = INT64_MIN;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         const int64_t index = (int64_t)bulk->index[i];
         least = index < least ? index : least;
         largest = index > largest ? index : largest;
@@ -366,11 +366,22 @@ static void find_extremes(struct bulk *bulk, uint32_t n)
     bulk->largest_index = largest;
 }
 
+/* The payload of 32-bit indices, widened. */
+static const uint64_t *widened(uint64_t *out, const uint64_t *payload, uint64_t points)
+{
+    const int32_t *narrow = (const int32_t *)payload;
+    for (uint64_t i = 0; i < points; i++)
+        out[i] = (uint64_t)(int64_t)narrow[i];
+    return out;
+}
+
 /* Takes a record of `length` words apart. False if it does not add up. */
-static bool parse_bulk(const uint64_t *words, uint32_t length, const struct ft_array *array, struct bulk *bulk)
+static bool parse_bulk(struct ft_reader *reader, const uint64_t *words, uint32_t length, const struct ft_array *array,
+                       struct bulk *bulk)
 {
     if (length < 2)
         return false;
+    const bool narrow = words[1] & FT_BULK_NARROW;
     uint32_t n = words[1] & 0xff, dims = words[1] >> 8 & 0xff, payload = words[1] >> 16 & 0xffff;
     if (n != array->facts.n_operands || dims == 0 || dims > FT_MAX_DIMS ||
         UINT64_C(2) + dims + (uint64_t)n * (1 + dims) + payload != length)
@@ -378,6 +389,7 @@ static bool parse_bulk(const uint64_t *words, uint32_t length, const struct ft_a
     bulk->n_operands = n;
     bulk->n_dims = dims;
     bulk->points = 1;
+    bool indexed = false;
     const uint64_t *p = words + 2;
     for (uint32_t d = 0; d < dims; d++) {
         bulk->extent[d] = *p++;
@@ -393,11 +405,12 @@ static bool parse_bulk(const uint64_t *words, uint32_t length, const struct ft_a
                                          .indexed = facts->is_indexed};
         for (uint32_t d = 0; d < dims; d++)
             operand->stride[d] = (int64_t)*p++;
-        if (operand->indexed && payload != bulk->points)
+        if (operand->indexed && payload != (narrow ? bulk->points / 2 + bulk->points % 2 : bulk->points))
             return false;
+        indexed |= operand->indexed;
     }
-    bulk->index = p;
-    find_extremes(bulk, payload);
+    bulk->index = indexed && narrow ? widened(reader->index, p, bulk->points) : p;
+    find_extremes(bulk, indexed ? bulk->points : 0);
     return true;
 }
 
@@ -460,7 +473,7 @@ static enum ft_read_status hand_bulk(struct ft_reader *reader, const struct bulk
 {
     const struct ft_sink *sink = &reader->sink;
     static_assert(FT_MAX_DIMS <= FT_ARRAY_DIMS && FT_MAX_OPERANDS <= FT_ARRAY_ACCESSES, "a record is one array run");
-    static_assert(FT_MAX_BULK_WORDS <= FT_ARRAY_RUN_INDEX, "so is its index");
+    static_assert(2 * FT_MAX_BULK_WORDS <= FT_ARRAY_RUN_INDEX, "so is its index");
     struct ft_array_run run = {.num_dims = bulk->n_dims, .num_accesses = bulk->n_operands};
     *handed = false;
     if (!sink->feed_array || bulk->points < MIN_HANDED_POINTS || bulk->points > FT_ARRAY_RUN_POINTS)
@@ -521,7 +534,7 @@ static enum ft_read_status read_bulk(struct ft_reader *reader, const uint64_t *w
             return status;
     }
     struct bulk bulk;
-    if (id == 0 || id > reader->n_arrays || !parse_bulk(words, *length, &reader->arrays[id], &bulk))
+    if (id == 0 || id > reader->n_arrays || !parse_bulk(reader, words, *length, &reader->arrays[id], &bulk))
         return corrupt(reader, "an array record does not add up");
     const bool continued = words[1] & FT_BULK_CONTINUED;
     measure_ranges(reader, &bulk, continued);

@@ -100,6 +100,7 @@ struct ft_reader {
     uint16_t entries[FT_CHUNK_WORDS + 1]; /* positions in the chunk of words that look like entry words */
     uint32_t n_entries, next_entry;
 
+    uint64_t index[2 * FT_CHUNK_WORDS]; /* of the array record at hand */
     struct ft_access batch[FT_BATCH + 1];
     uint32_t batch_length;
     uint32_t asked_operation;

@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define FT_STREAM_MAGIC UINT64_C(0x314d415254535446) /* "FTSTRAM1" in a little-endian file */
-#define FT_STREAM_VERSION 2u
+#define FT_STREAM_VERSION 3u
 
 #define FT_CHUNK_WORDS 8192u
 #define FT_MAX_CURSORS 1024u
@@ -141,17 +141,19 @@ struct ft_header {
  *
  *   word 1        bits 7..0 number of operands (1 .. FT_MAX_OPERANDS), bits 15..8 number of dimensions (1 .. FT_MAX_DIMS),
  *                 bits 31..16 number of index payload words, bit 32 (FT_BULK_CONTINUED) set in all records but the
- *                 first of one execution of an operation
+ *                 first of one execution of an operation, bit 33 (FT_BULK_NARROW) if indices take 32 bits
  *   words         the extent of each dimension, outermost first (each at least 1)
  *   per operand   base address of its first element, then one byte stride per dimension (two's complement);
  *                 for an indexed operand: base address of element 0, then (in place of the strides) the byte scale in
  *                 the first stride word and 0 in the others
- *   words         index payload: one 64-bit index per point of the iteration space; all indexed operands use it
+ *   words         index payload: one 64-bit index per point of the iteration space, or two 32-bit ones a word, the first
+ *                 in its lower half (two's complement, both); all indexed operands use it
  *
  * Access size, kind and whether an operand is indexed are static, in the side table. An operand that belongs to an outer
  * loop (the row pointer of a CSR product) is a record of its own. The reader checks every length before use.
  */
 #define FT_BULK_CONTINUED (UINT64_C(1) << 32)
+#define FT_BULK_NARROW (UINT64_C(1) << 33)
 #define FT_MAX_OPERANDS 8u
 #define FT_MAX_DIMS 8u
 

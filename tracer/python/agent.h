@@ -137,9 +137,12 @@ struct agent_bulk {
     struct agent_operand operand[FT_MAX_OPERANDS];
 };
 
-/* Where indexed operands find their index: `next` writes the byte offsets of the next `count` points. */
+/* Where indexed operands find their index: `next` writes the byte offsets of the next `count` points. Where they are
+ * numbers of 32 bits times `scale`, `next_narrow` writes these numbers instead: half as much to write. */
 struct agent_index {
     void (*next)(struct agent_index *index, int64_t *offsets, int64_t count);
+    void (*next_narrow)(struct agent_index *index, int32_t *numbers, int64_t count); /* or NULL */
+    int64_t scale;
 };
 
 /* Starts a bulk over `n_dims` dimensions of the given extents; 0 dimensions are one point. */

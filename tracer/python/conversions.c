@@ -112,7 +112,7 @@ struct indexed_loop {
 static void write_indexed(struct indexed_loop *loop, int64_t from, int64_t count)
 {
     const int64_t bytes = np_item_bytes(loop->target);
-    struct element_index index = {{next_elements}, loop->at, bytes};
+    struct element_index index = {{.next = next_elements}, loop->at, bytes};
     struct agent_bulk bulk;
     agent_bulk_begin(&bulk, loop->name, 1, &count);
     bulk.continued = loop->continued;

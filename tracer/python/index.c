@@ -115,15 +115,26 @@ static bool write_fancy(const struct selection *s, const char *name, enum action
 
 struct chosen {
     struct agent_index index;
-    int64_t offsets[MASK_CHUNK];
-    int64_t taken;
+    int64_t n, taken;
+    int32_t numbers[MASK_CHUNK + 1]; /* of elements */
 };
 
-static void next_chosen(struct agent_index *index, int64_t *offsets, int64_t count)
+static void next_chosen(struct agent_index *index, int32_t *numbers, int64_t count)
 {
     struct chosen *chosen = (struct chosen *)index;
-    memcpy(offsets, chosen->offsets + chosen->taken, (size_t)count * sizeof *offsets);
+    memcpy(numbers, chosen->numbers + chosen->taken, (size_t)count * sizeof *numbers);
     chosen->taken += count;
+}
+
+/* The elements of a mask's chunk that are set, or not set, as numbers of elements that lie `scale` bytes apart. */
+static void choose(struct chosen *chosen, const char *mask, int64_t mask_stride, int64_t count, bool set, int64_t scale)
+{
+    chosen->index = (struct agent_index){.next_narrow = next_chosen, .scale = scale};
+    chosen->n = chosen->taken = 0;
+    for (int64_t i = 0; i < count; i++) { /* nobody can guess what is set */
+        chosen->numbers[chosen->n] = (int32_t)i;
+        chosen->n += (mask[i * mask_stride] != 0) == set;
+    }
 }
 
 struct masked {
@@ -137,16 +148,14 @@ struct masked {
 static void write_masked_chunk(struct masked *m, const char *mask, int64_t mask_stride, const char *data,
                                int64_t stride, int64_t count)
 {
-    struct chosen chosen = {.index = {next_chosen}};
+    struct chosen chosen;
     struct agent_bulk bulk;
-    int64_t n = 0;
     agent_bulk_begin(&bulk, m->store ? SET_MASK : GET_MASK, 1, &count);
     bulk.continued = true; /* of the counting pass */
     agent_bulk_add(&bulk, mask, &mask_stride, 1, false);
     agent_bulk_write(&bulk, NULL);
-    for (int64_t i = 0; i < count; i++)
-        if (mask[i * mask_stride])
-            chosen.offsets[n++] = i * stride;
+    choose(&chosen, mask, mask_stride, count, true, stride);
+    const int64_t n = chosen.n;
     agent_bulk_begin(&bulk, m->name, 1, &n);
     bulk.continued = m->continued;
     if (m->store && m->other)
@@ -215,36 +224,23 @@ bool np_masked_copy(const char *name, const struct np_array *to, const struct np
         return false;
     bool continued = false;
     for (int64_t done = 0; done < size; done += MASK_CHUNK) {
-        int64_t count = size - done < MASK_CHUNK ? size - done : MASK_CHUNK, n = 0;
-        struct chosen chosen = {.index = {next_chosen}};
+        int64_t count = size - done < MASK_CHUNK ? size - done : MASK_CHUNK;
+        struct chosen chosen;
         struct agent_bulk bulk;
         agent_bulk_begin(&bulk, name, 1, &count);
         bulk.continued = done > 0;
         agent_bulk_add(&bulk, mask->data + done, &one, 1, false);
         agent_bulk_write(&bulk, NULL);
-        for (int64_t i = 0; i < count; i++)
-            if (mask->data[done + i])
-                chosen.offsets[n++] = (done + i) * bytes;
-        agent_bulk_begin(&bulk, name, 1, &n);
+        choose(&chosen, mask->data + done, 1, count, true, bytes);
+        agent_bulk_begin(&bulk, name, 1, &chosen.n);
         bulk.continued = continued;
         if (from)
-            agent_bulk_add_indexed(&bulk, from->data, bytes, false);
-        agent_bulk_add_indexed(&bulk, to->data, bytes, true);
+            agent_bulk_add_indexed(&bulk, from->data + done * bytes, bytes, false);
+        agent_bulk_add_indexed(&bulk, to->data + done * bytes, bytes, true);
         agent_bulk_write(&bulk, &chosen.index);
-        continued |= n > 0;
+        continued |= chosen.n > 0;
     }
     return true;
-}
-
-/* The elements of a mask's chunk that are `chosen`, as offsets from the mask's first element. */
-static int64_t choose(const struct np_array *mask, int64_t done, int64_t count, bool chosen, int64_t item_bytes,
-                      int64_t *offsets)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < count; i++)
-        if ((mask->data[done + i] != 0) == chosen)
-            offsets[n++] = (done + i) * item_bytes;
-    return n;
 }
 
 bool np_where(const char *name, const struct np_array *mask, const struct np_array *if_true,
@@ -267,14 +263,16 @@ bool np_where(const char *name, const struct np_array *mask, const struct np_arr
         agent_bulk_add(&bulk, result->data + done * bytes, &bytes, bytes, true);
         agent_bulk_write(&bulk, NULL);
         for (int k = 1; k >= 0; k--) {
-            struct chosen chosen = {.index = {next_chosen}};
-            int64_t n = from[k] ? choose(mask, done, count, k, np_item_bytes(from[k]), chosen.offsets) : 0;
-            agent_bulk_begin(&bulk, name, 1, &n);
+            if (!from[k])
+                continue;
+            const int64_t item_bytes = np_item_bytes(from[k]);
+            struct chosen chosen;
+            choose(&chosen, mask->data + done, 1, count, k, item_bytes);
+            agent_bulk_begin(&bulk, name, 1, &chosen.n);
             bulk.continued = continued[k];
-            if (n)
-                agent_bulk_add_indexed(&bulk, from[k]->data, np_item_bytes(from[k]), false);
+            agent_bulk_add_indexed(&bulk, from[k]->data + done * item_bytes, item_bytes, false);
             agent_bulk_write(&bulk, &chosen.index);
-            continued[k] |= n > 0;
+            continued[k] |= chosen.n > 0;
         }
     }
     return true;
@@ -514,7 +512,7 @@ void np_bincount(const struct agent_call *call)
     }
     np_read(BINCOUNT_CHECK, x);
     struct fancy_array fancy = {.data = x->data, .stride = {x->strides[0]}, .item_bytes = np_item_bytes(x),
-                                .kind = x->dtype->kind, .scale = np_item_bytes(result)};
+                                .kind = x->dtype->kind, .extent = np_size(result), .scale = np_item_bytes(result)};
     bulk.flops = weights != NULL;
     bulk.int_ops = weights == NULL;
     walk_start(&walk, &bulk, NULL, &fancy, 1);

@@ -15,7 +15,7 @@ static inline int64_t fancy_offset(const struct fancy_array *array, const char *
     return (value < 0 ? value + array->extent : value) * array->scale;
 }
 
-/* One contiguous array of 64-bit indices: the common case. */
+/* One contiguous array of 64-bit indices. */
 static void next_run(struct agent_index *index, int64_t *offsets, int64_t count)
 {
     struct walk *walk = (struct walk *)index;
@@ -26,13 +26,26 @@ static void next_run(struct agent_index *index, int64_t *offsets, int64_t count)
     walk->at[0] += count;
 }
 
-static void next_run_of_32_bits(struct agent_index *index, int64_t *offsets, int64_t count)
+/* The same where 32 bits can hold them: the common case. Both loops are plain enough to be vectorised. */
+static void next_of_64_bits(struct agent_index *index, int32_t *restrict numbers, int64_t count)
 {
     struct walk *walk = (struct walk *)index;
-    const struct fancy_array *array = walk->array;
-    const int32_t *values = (const int32_t *)array->data + walk->at[0];
+    const int64_t *restrict values = (const int64_t *)walk->array->data + walk->at[0];
+    const int32_t extent = (int32_t)walk->array->extent;
+    for (int64_t i = 0; i < count; i++) {
+        const int32_t value = (int32_t)values[i];
+        numbers[i] = value + (value >> 31 & extent);
+    }
+    walk->at[0] += count;
+}
+
+static void next_of_32_bits(struct agent_index *index, int32_t *restrict numbers, int64_t count)
+{
+    struct walk *walk = (struct walk *)index;
+    const int32_t *restrict values = (const int32_t *)walk->array->data + walk->at[0];
+    const int32_t extent = (int32_t)walk->array->extent;
     for (int64_t i = 0; i < count; i++)
-        offsets[i] = (values[i] < 0 ? values[i] + array->extent : values[i]) * array->scale;
+        numbers[i] = values[i] + (values[i] >> 31 & extent);
     walk->at[0] += count;
 }
 
@@ -71,7 +84,10 @@ void walk_start(struct walk *walk, const struct agent_bulk *bulk, const int64_t 
         run = run && walk->stride[d] == 0 && (bulk->extent[d] == 1 || arrays[0].stride[d] == expected);
         expected *= bulk->extent[d];
     }
-    walk->index.next = !run ? next_offsets : bytes == 8 ? next_run : next_run_of_32_bits;
+    walk->index = (struct agent_index){.next = run && bytes == 8 ? next_run : next_offsets};
+    if (run && arrays[0].extent > 0 && arrays[0].extent <= INT32_MAX)
+        walk->index = (struct agent_index){.next_narrow = bytes == 8 ? next_of_64_bits : next_of_32_bits,
+                                           .scale = arrays[0].scale};
 }
 
 /* ---- keys ------------------------------------------------------------------------------------------------------- */

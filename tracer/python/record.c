@@ -268,7 +268,9 @@ static void write_record(struct agent_bulk *bulk, uint32_t id, uint32_t dim, int
                          struct agent_index *index)
 {
     const uint32_t dims = bulk->n_dims - dim;
-    const int64_t payload = index ? extent * points_from(bulk, dim + 1) : 0;
+    const int64_t points = index ? extent * points_from(bulk, dim + 1) : 0;
+    const bool narrow = index && index->next_narrow;
+    const int64_t payload = narrow ? (points + 1) / 2 : points;
     const size_t words = head_words(bulk, dims) + (size_t)payload;
     struct ft_cursor *cursor = agent_cursor();
     if (!cursor)
@@ -276,7 +278,7 @@ static void write_record(struct agent_bulk *bulk, uint32_t id, uint32_t dim, int
     ft_write_begin(cursor, words);
     uint64_t *p = cursor->next;
     *p++ = (uint64_t)FT_TAG_BULK << FT_TAG_SHIFT | (uint64_t)words << 32 | id;
-    *p++ = (bulk->continued ? FT_BULK_CONTINUED : 0) | (uint64_t)payload << 16 | dims << 8 | bulk->n_operands;
+    *p++ = (bulk->continued ? FT_BULK_CONTINUED : 0) | (narrow ? FT_BULK_NARROW : 0) | (uint64_t)payload << 16 | dims << 8 | bulk->n_operands;
     *p++ = (uint64_t)extent;
     for (uint32_t d = dim + 1; d < bulk->n_dims; d++)
         *p++ = (uint64_t)bulk->extent[d];
@@ -284,10 +286,14 @@ static void write_record(struct agent_bulk *bulk, uint32_t id, uint32_t dim, int
         const struct agent_operand *operand = &bulk->operand[i];
         *p++ = bases[i];
         for (uint32_t d = dim; d < bulk->n_dims; d++)
-            *p++ = operand->indexed ? d == dim : (uint64_t)operand->stride[d];
+            *p++ = !operand->indexed ? (uint64_t)operand->stride[d] : d > dim ? 0 : narrow ? (uint64_t)index->scale : 1;
     }
-    if (payload)
-        index->next(index, (int64_t *)p, payload);
+    if (narrow && payload) {
+        p[payload - 1] = 0; /* of which half may not be used */
+        index->next_narrow(index, (int32_t *)p, points);
+    } else if (payload) {
+        index->next(index, (int64_t *)p, points);
+    }
     cursor->next = p + payload;
     bulk->continued = true;
     agent_thread.wrote = true;
@@ -296,7 +302,8 @@ static void write_record(struct agent_bulk *bulk, uint32_t id, uint32_t dim, int
 /* Writes dimensions `dim` and up, split so that each record's index payload fits. */
 static void write_split(struct agent_bulk *bulk, uint32_t id, uint32_t dim, uint64_t *bases, struct agent_index *index)
 {
-    const int64_t room = (int64_t)(FT_MAX_BULK_WORDS - head_words(bulk, bulk->n_dims - dim));
+    const int64_t indices_per_word = index && index->next_narrow ? 2 : 1;
+    const int64_t room = (int64_t)(FT_MAX_BULK_WORDS - head_words(bulk, bulk->n_dims - dim)) * indices_per_word;
     const int64_t inner = points_from(bulk, dim + 1), extent = bulk->extent[dim];
     const int64_t step = !index || extent * inner <= room ? extent : inner > room ? 1 : room / inner;
     uint64_t at[FT_MAX_OPERANDS];

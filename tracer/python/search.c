@@ -119,7 +119,7 @@ static void search(const struct agent_call *call, struct search *s, const struct
     const int64_t n_keys = s->keys->dimensions[0];
     bool continued = false;
     for (int64_t from = 0, k = 0; from < n_keys; from = k) {
-        struct probes probes = {.index = {next_probes}};
+        struct probes probes = {.index = {.next = next_probes}};
         struct agent_bulk bulk;
         while (k < n_keys && probes.n <= MAX_PROBES - 64)
             search_key(s, k++, &probes);

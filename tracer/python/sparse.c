@@ -29,23 +29,29 @@ struct column_index {
     int64_t at, n_vectors, vector, scale;
 };
 
-static int64_t integer_at(const struct np_array *array, int64_t i)
+static inline int64_t integer_at(const struct np_array *array, int64_t i)
 {
+    const int64_t stride = array->strides[0];
+    if (array->dtype->kind == 'i' && (uintptr_t)array->data % 8 == 0) { /* what SciPy makes */
+        if (stride == 4 && np_item_bytes(array) == 4)
+            return ((const int32_t *)array->data)[i];
+        if (stride == 8 && np_item_bytes(array) == 8)
+            return ((const int64_t *)array->data)[i];
+    }
     return np_load_integer(array->data + i * array->strides[0], np_item_bytes(array), array->dtype->kind);
+}
+
+/* One vector, and SciPy's usual indices. */
+static void next_narrow_columns(struct agent_index *index, int32_t *numbers, int64_t count)
+{
+    struct column_index *columns = (struct column_index *)index;
+    memcpy(numbers, columns->indices->data + columns->at * 4, (size_t)count * 4);
+    columns->at += count;
 }
 
 static void next_columns(struct agent_index *index, int64_t *offsets, int64_t count)
 {
     struct column_index *columns = (struct column_index *)index;
-    const struct np_array *indices = columns->indices;
-    if (columns->n_vectors == 1 && np_item_bytes(indices) == 4 && indices->strides[0] == 4 &&
-        (uintptr_t)indices->data % 4 == 0) {
-        const int32_t *values = (const int32_t *)indices->data + columns->at;
-        for (int64_t i = 0; i < count; i++)
-            offsets[i] = values[i] * columns->scale;
-        columns->at += count;
-        return;
-    }
     for (int64_t i = 0; i < count; i++) {
         offsets[i] = (integer_at(columns->indices, columns->at) * columns->n_vectors + columns->vector) * columns->scale;
         if (++columns->vector == columns->n_vectors) {
@@ -98,8 +104,15 @@ static void add_gathered(struct agent_bulk *bulk, const struct product *p)
 static struct column_index columns_from(const struct product *p, int64_t from)
 {
     const struct np_array *target = p->by_column ? p->y : p->x;
-    return (struct column_index){.index = {next_columns}, .indices = p->indices, .at = from,
-                                 .n_vectors = p->n_vectors, .scale = target->strides[0]};
+    const bool narrow = p->n_vectors == 1 && np_item_bytes(p->indices) == 4 && p->indices->dtype->kind == 'i' &&
+                        p->indices->strides[0] == 4;
+    struct column_index columns = {.indices = p->indices, .at = from, .n_vectors = p->n_vectors,
+                                   .scale = target->strides[0], .index = {.scale = target->strides[0]}};
+    if (narrow)
+        columns.index.next_narrow = next_narrow_columns;
+    else
+        columns.index.next = next_columns;
+    return columns;
 }
 
 static void write_nonzeros(struct product *p, int64_t from, int64_t count)
@@ -141,14 +154,25 @@ static void write_row_of_vectors(struct product *p, int64_t row, int64_t from, i
     p->continued_minor |= count > 0;
 }
 
+/* The end of the chunk of rows that begins at `first`: as many as have few enough nonzeros together, or one. */
+static int64_t chunk_end(const struct product *p, int64_t first)
+{
+    const int64_t last = integer_at(p->pointers, first) + SPARSE_CHUNK_NONZEROS;
+    int64_t good = first + 1, bad = p->n_vectors == 1 ? p->n_major + 1 : good + 1; /* pointers do not go down */
+    while (bad - good > 1) {
+        const int64_t middle = good + (bad - good) / 2;
+        *(integer_at(p->pointers, middle) <= last ? &good : &bad) = middle;
+    }
+    return good;
+}
+
 static void write_product(struct product *p)
 {
     int64_t row = 0;
     while (row < p->n_major) {
-        int64_t first = row, from = integer_at(p->pointers, row), to = from;
-        do
-            to = integer_at(p->pointers, ++row);
-        while (p->n_vectors == 1 && row < p->n_major && integer_at(p->pointers, row + 1) - from <= SPARSE_CHUNK_NONZEROS);
+        const int64_t first = row, from = integer_at(p->pointers, row);
+        row = chunk_end(p, first);
+        const int64_t to = integer_at(p->pointers, row);
         write_major(p, first, row - first);
         if (p->n_vectors == 1)
             write_nonzeros(p, from, to - from);
@@ -164,6 +188,21 @@ bool sparse_integer_argument(PyObject *object, int64_t *value)
     return *value >= 0;
 }
 
+static bool never_goes_down(const struct np_array *array, int64_t n)
+{
+    bool down = false;
+    if (array->dtype->kind == 'i' && np_item_bytes(array) == 4 && array->strides[0] == 4 &&
+        (uintptr_t)array->data % 4 == 0) {
+        const int32_t *values = (const int32_t *)array->data;
+        for (int64_t i = 1; i < n; i++) /* plain enough to be vectorised */
+            down |= values[i] < values[i - 1];
+        return !down;
+    }
+    for (int64_t i = 1; i < n; i++)
+        down |= integer_at(array, i) < integer_at(array, i - 1);
+    return !down;
+}
+
 /* Whether the arrays can be what SciPy took them for: everything that is going to be read lies in them. */
 static bool plausible(const struct product *p)
 {
@@ -173,15 +212,10 @@ static bool plausible(const struct product *p)
             return false;
     if (!np_is_integer(p->pointers) || !np_is_integer(p->indices) || p->pointers->dimensions[0] < p->n_major + 1)
         return false;
-    int64_t last = integer_at(p->pointers, 0), limit = p->indices->dimensions[0];
+    int64_t limit = p->indices->dimensions[0];
     limit = p->values->dimensions[0] < limit ? p->values->dimensions[0] : limit;
-    for (int64_t i = 0; i <= p->n_major; i++) {
-        int64_t pointer = integer_at(p->pointers, i);
-        if (pointer < last || pointer > limit || last < 0)
-            return false;
-        last = pointer;
-    }
-    return true;
+    return integer_at(p->pointers, 0) >= 0 && integer_at(p->pointers, p->n_major) <= limit &&
+           never_goes_down(p->pointers, p->n_major + 1);
 }
 
 /* csr_matvec and csc_matvec(n_row, n_col, Ap, Aj, Ax, Xx, Yx); csr_matvecs and csc_matvecs with n_vecs in third place. */
