@@ -52,7 +52,7 @@ AGENT_HEADERS = [
 
 STREAM_PARTS = ["block_queue", "foreign", "foreign_binary", "foreign_text", "stored_reader", "stored_writer"]
 STREAM_HEADERS = ["block_queue", "foreign", "stored"]
-PLUGIN_HEADERS = ["plain_access", "qemu_api", "store_exclusive"]
+PLUGIN_HEADERS = ["bursts", "plain_access", "qemu_api", "store_exclusive"]
 
 
 class SharedObject(Extension):
@@ -121,10 +121,10 @@ setup(
         ),
         SharedObject(
             "foretrace.tracer.qemu.plugin",
-            sources=[*(f"tracer/qemu/{part}.c" for part in ("plugin", "plain_access")), *WRITER_SOURCES],
+            sources=[*(f"tracer/qemu/{part}.c" for part in ("plugin", "bursts", "plain_access")), *WRITER_SOURCES],
             depends=[
                 *WRITER_HEADERS,
-                *(f"tracer/qemu/{part}.h" for part in ("plain_access", "qemu_api", "store_exclusive")),
+                *(f"tracer/qemu/{part}.h" for part in PLUGIN_HEADERS),
             ],
             include_dirs=["."],
             extra_compile_args=WARNINGS,

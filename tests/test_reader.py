@@ -48,7 +48,7 @@ class Stream:
         begin = position
         for block_id, count in enumerate(instructions, 1):
             length = -(-(stream.BLOCK.size + 2 * count) // 8) * 8
-            entry = stream.BLOCK.pack(stream.SIDE_BLOCK, length, block_id, count, 0x1000 * block_id, FIRST_ACCESS)
+            entry = stream.BLOCK.pack(stream.SIDE_BLOCK, length, block_id, count, 0x1000 * block_id, FIRST_ACCESS, 0)
             entry += b"\1" * count
             self.memory[position : position + len(entry)] = entry
             position += length

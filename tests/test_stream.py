@@ -45,7 +45,7 @@ def test_a_damaged_side_table_is_a_stream_error(data: bytes) -> None:
 
 def test_entries_arrive_in_pieces() -> None:
     code = b"\x90\xc3"
-    block = stream.BLOCK.pack(stream.SIDE_BLOCK, 40, 1, 2, 0x1000, 0) + b"\x01\x01" + code + bytes(4)
+    block = stream.BLOCK.pack(stream.SIDE_BLOCK, 40, 1, 2, 0x1000, 0, 0) + b"\x01\x01" + code + bytes(4)
     maps = stream.ENTRY.pack(stream.SIDE_MAPS, 16) + b"a map\0\0\0"
     table = SideTable()
     table.extend(memoryview(block))

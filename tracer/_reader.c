@@ -97,6 +97,11 @@ static PyObject *stream_reader_asked(StreamReader *self, PyObject *Py_UNUSED(ign
     return Py_BuildValue("II", operation->block_id, operation->slot);
 }
 
+static PyObject *stream_reader_mark(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromUnsignedLong(self->reader->mark);
+}
+
 static PyObject *stream_reader_set_width(StreamReader *self, PyObject *width)
 {
     unsigned long bytes = PyLong_AsUnsignedLong(width);
@@ -248,6 +253,19 @@ static PyObject *stream_reader_limit(StreamReader *self, PyObject *number)
     Py_RETURN_NONE;
 }
 
+/* Says when accesses are to be recorded; to be called before the program starts. */
+static PyObject *stream_reader_schedule(StreamReader *self, PyObject *args)
+{
+    unsigned long long seed;
+    unsigned int first, period, warm, measured;
+    if (!PyArg_ParseTuple(args, "KIIII", &seed, &first, &period, &warm, &measured))
+        return NULL;
+    if (period < FT_MIN_PHASE_CHUNKS || warm < FT_MIN_PHASE_CHUNKS || measured < FT_MIN_PHASE_CHUNKS)
+        return PyErr_Format(PyExc_ValueError, "phases have at least %u chunks", FT_MIN_PHASE_CHUNKS);
+    self->reader->header->schedule = (struct ft_schedule){seed, first, period, warm, measured};
+    Py_RETURN_NONE;
+}
+
 /* Says that children are followed; to be called before the program starts. */
 static PyObject *stream_reader_follow(StreamReader *self, PyObject *args)
 {
@@ -322,6 +340,9 @@ static PyMethodDef stream_reader_methods[] = {
     {"samples", (PyCFunction)stream_reader_samples, METH_NOARGS, "[(number, cursor, words)]"},
     {"header", (PyCFunction)stream_reader_header, METH_NOARGS, "the header's figures"},
     {"limit", (PyCFunction)stream_reader_limit, METH_O, "limit(max_blocks)"},
+    {"schedule", (PyCFunction)stream_reader_schedule, METH_VARARGS,
+     "schedule(seed, first_chunks, period_chunks, warm_chunks, measured_chunks)"},
+    {"mark", (PyCFunction)stream_reader_mark, METH_NOARGS, "mark() -> the last one read"},
     {"follow", (PyCFunction)stream_reader_follow, METH_VARARGS, "follow(execve_call, elf_machine)"},
     {"request", (PyCFunction)stream_reader_request, METH_NOARGS, "(pid, kind, command) of who asks for a stream"},
     {"answer", (PyCFunction)stream_reader_answer, METH_O, "answer(fd)"},
@@ -384,7 +405,13 @@ PyMODINIT_FUNC PyInit__reader(void)
     if (!type || PyModule_AddObjectRef(m, "StreamReader", type) < 0 ||
         PyModule_AddIntConstant(m, "IDLE", FT_READ_IDLE) < 0 ||
         PyModule_AddIntConstant(m, "EXEC", FT_REQUEST_EXEC) < 0 || PyModule_AddIntConstant(m, "MORE", FT_READ_MORE) < 0 ||
-        PyModule_AddIntConstant(m, "WIDTH", FT_READ_WIDTH) < 0) {
+        PyModule_AddIntConstant(m, "WIDTH", FT_READ_WIDTH) < 0 ||
+        PyModule_AddIntConstant(m, "MARK", FT_READ_MARK) < 0 ||
+        PyModule_AddIntConstant(m, "MARK_COUNT", FT_MARK_COUNT) < 0 ||
+        PyModule_AddIntConstant(m, "MARK_WARM", FT_MARK_WARM) < 0 ||
+        PyModule_AddIntConstant(m, "MARK_MEASURE", FT_MARK_MEASURE) < 0 ||
+        PyModule_AddIntConstant(m, "MARK_NEW_CODE", FT_MARK_NEW_CODE) < 0 ||
+        PyModule_AddIntConstant(m, "CHUNK_WORDS", FT_CHUNK_WORDS) < 0) {
         Py_XDECREF(type);
         Py_XDECREF(m);
         return NULL;

@@ -15,6 +15,7 @@ import numpy as np
 from foretrace.cache_sim.results import MemoryEvents, OperationStatistics, SimulatedHierarchy
 from foretrace.cache_sim.reuse_results import ReuseHistograms
 
+from .bursts import BurstCounts, concatenated
 from .modules import ModuleMap
 from .raw_trace import RawBlock, RawTrace
 from .recorded import Part
@@ -67,6 +68,7 @@ def combine(parts: Sequence[Part]) -> Part:
         statistics=_statistics([part.statistics for part in parts]),
         simulated=[_simulated(of_one) for of_one in zip(*(part.simulated for part in parts), strict=True)],
         reuse=_reuse([part.reuse for part in parts], offsets),
+        bursts=_bursts([part.bursts for part in parts]),
     )
 
 
@@ -87,7 +89,7 @@ def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) ->
         blocks=tuple(move(block) for block in raw.blocks),
         operation_block=raw.operation_block + np.uint32(block_offset),
         edges=raw.edges + np.array([block_offset, block_offset, 0], np.uint64),
-        paths=tuple(replace(path, blocks=path.blocks + block_offset) for path in raw.paths),
+        paths=tuple(msgspec.structs.replace(path, blocks=path.blocks + block_offset) for path in raw.paths),
     )
 
 
@@ -107,6 +109,11 @@ def _simulated(parts: Sequence[SimulatedHierarchy]) -> SimulatedHierarchy:
 
 def _events(parts: Sequence[MemoryEvents]) -> MemoryEvents:
     return replace(parts[0], by_operation=np.concatenate([part.by_operation for part in parts]))
+
+
+def _bursts(parts: Sequence[BurstCounts | None]) -> BurstCounts | None:
+    known = [part for part in parts if part is not None]
+    return concatenated(known) if len(known) == len(parts) else None
 
 
 def _reuse(parts: Sequence[ReuseHistograms | None], offsets: Sequence[int]) -> ReuseHistograms | None:

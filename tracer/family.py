@@ -17,6 +17,7 @@ from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import ForetraceError
 
 from . import _reader
+from .bursts import Schedule
 from .recorded import Part, part_of
 from .session import Ending, Engine, Recording, Session
 from .signature import ProcessRecord
@@ -48,10 +49,11 @@ class Member:
 class Family:
     """Reads those that ask for a stream while the first program runs."""
 
-    def __init__(self, engine: Engine, hierarchies: Sequence[Hierarchy]) -> None:
-        """`engine` and `hierarchies` are those of the first program."""
+    def __init__(self, engine: Engine, hierarchies: Sequence[Hierarchy], schedule: Schedule | None = None) -> None:
+        """`engine`, `hierarchies` and `schedule` are those of the first program."""
         self._engine = engine
         self._hierarchies = hierarchies
+        self._schedule = schedule
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._members: list[Member] = []
@@ -74,7 +76,9 @@ class Family:
             number = self._asked
         words = tuple(word.decode("utf-8", "backslashreplace") for word in command.split(b"\0")[:-1])
         try:
-            session = _MemberSession(self._engine, self._hierarchies, family=self, number=number)
+            session = _MemberSession(
+                self._engine, self._hierarchies, family=self, number=number, schedule=self._schedule
+            )
         except (ForetraceError, MemoryError):
             os.close(process)
             with self._lock:

@@ -15,7 +15,8 @@ class RawBlock(msgspec.Struct, frozen=True):
 
     It starts at guest address `address` and holds the instructions whose lengths are `lengths` and whose bytes are
     `code`. An engine may translate the same instruction into several blocks (a jump into the middle of one starts
-    another that shares its tail), so these are not yet basic blocks.
+    another that shares its tail), so these are not yet basic blocks. One that `is_counted` ran between the bursts in
+    which accesses were recorded: its memory operations are unknown.
     """
 
     block_id: int
@@ -23,6 +24,7 @@ class RawBlock(msgspec.Struct, frozen=True):
     lengths: tuple[int, ...]
     code: bytes
     executions: int
+    is_counted: bool = False
 
 
 class RawPythonBlock(msgspec.Struct, frozen=True):

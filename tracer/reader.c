@@ -305,6 +305,17 @@ static bool feed_batch(struct ft_reader *reader)
     return length == 0 || reader->sink.feed(reader->sink.simulator, reader->batch, length) == 0;
 }
 
+/* The last access may be part of one of which there is more to come. */
+static bool feed_but_last(struct ft_reader *reader)
+{
+    if (reader->batch_length == 0)
+        return true;
+    const struct ft_access last = reader->batch[--reader->batch_length];
+    const bool fed = feed_batch(reader);
+    reader->batch[reader->batch_length++] = last;
+    return fed;
+}
+
 /* False when memory ran out. */
 static inline bool emit(struct ft_reader *reader, uint64_t address, uint32_t operation, uint32_t size, bool store)
 {
@@ -1001,7 +1012,8 @@ static enum ft_read_status take_chunk(struct ft_reader *reader, struct ft_ready 
     reader->in_chunk = true;
     reader->entry_position = FT_CHUNK_WORDS;
     find_entries(reader, chunk_words(reader, chunk.chunk));
-    if (!ft_samples_offer(&reader->samples, chunk_words(reader, chunk.chunk), chunk.words, chunk.cursor))
+    if (reader->mark != FT_MARK_COUNT && /* samples have accesses */
+        !ft_samples_offer(&reader->samples, chunk_words(reader, chunk.chunk), chunk.words, chunk.cursor))
         return FT_READ_MEMORY;
     reader->cursors[chunk.cursor].sequence = chunk.sequence;
     if (!reader->sink.set_thread || chunk.cursor == reader->thread)
@@ -1048,6 +1060,11 @@ static enum ft_read_status next_chunk(struct ft_reader *reader, uint32_t timeout
         return corrupt(reader, "the queue of chunks is longer than it can be");
     struct ft_ready chunk = h->ready[tail % FT_QUEUE_SLOTS];
     atomic_store(&h->ready_tail, tail + 1);
+    if (chunk.chunk == FT_MARK) {
+        reader->mark = chunk.words;
+        reader->samples.seen += FT_BURST_CHUNKS; /* the next does not follow on the last one */
+        return feed_but_last(reader) ? FT_READ_MARK : FT_READ_MEMORY;
+    }
     enum ft_read_status status = take_chunk(reader, chunk);
     return status == FT_READ_IDLE ? FT_READ_MORE : status;
 }

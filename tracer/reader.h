@@ -19,6 +19,7 @@ enum ft_read_status {
     FT_READ_IDLE,    /* nothing was ready within the time given */
     FT_READ_MORE,    /* stopped after the chunks asked for; there may be more */
     FT_READ_WIDTH,   /* needs ft_reader_set_width for `asked_operation`, then goes on where it stopped */
+    FT_READ_MARK,    /* came to a mark, `mark`; all but one access before it has been fed */
     FT_READ_CORRUPT, /* the stream cannot be right */
     FT_READ_MEMORY   /* out of memory */
 };
@@ -104,6 +105,7 @@ struct ft_reader {
     struct ft_access batch[FT_BATCH + 1];
     uint32_t batch_length;
     uint32_t asked_operation;
+    uint32_t mark; /* the last one */
     uint32_t thread; /* the cursor whose accesses the sink expects */
     uint64_t executions, accesses; /* of blocks; of all operations */
     struct ft_samples samples;

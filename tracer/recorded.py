@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from foretrace.cache_sim.results import OperationStatistics, SimulatedHierarchy
 from foretrace.cache_sim.reuse_results import ReuseHistograms
 
+from .bursts import BurstCounts
 from .raw_trace import RawTrace
 from .session import Recording
 
@@ -20,9 +21,10 @@ class Part:
     statistics: OperationStatistics
     simulated: Sequence[SimulatedHierarchy]
     reuse: ReuseHistograms | None
+    bursts: BurstCounts | None = None
 
 
 def part_of(recording: Recording) -> Part:
     """A recording's results."""
     simulator = recording.simulator
-    return Part(recording.raw, simulator.statistics(), simulator.simulated(), simulator.reuse())
+    return Part(recording.raw, simulator.statistics(), simulator.simulated(), simulator.reuse(), recording.bursts)

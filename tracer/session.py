@@ -22,6 +22,7 @@ from foretrace.cache_sim.simulator import Simulator
 from foretrace.errors import EngineError, ProgramError
 
 from . import _reader
+from .bursts import BurstCounts, BurstRecorder, Schedule
 from .raw_paths import read_paths
 from .raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace, RawUnseen
 from .stream import MEMORY_BYTES, BlockEntry, PythonBlockEntry, SideTable, StreamError
@@ -95,6 +96,8 @@ class Recording:
     """Ids of the blocks that its threads ran last."""
     engine_message: bytes
     """The beginning of what the engine itself had to say."""
+    bursts: BurstCounts | None = None
+    """Where accesses were recorded in bursts."""
 
 
 @dataclass(slots=True)
@@ -115,10 +118,12 @@ class Session:
         tee: Callable[[object], object] = lambda sink: sink,
         family: Adopts | None = None,
         number: int = 0,
+        schedule: Schedule | None = None,
     ) -> None:
         """Set up the shared memory and the simulator, which `tee` may put another sink before.
 
-        With `family` the program's children are followed; it is process `number`.
+        With `family` the program's children are followed; it is process `number`. With `schedule` accesses are recorded
+        in bursts.
 
         Raises:
             EngineError: the system has no room for the shared memory.
@@ -134,6 +139,12 @@ class Session:
         self._reader = _reader.StreamReader(self._memory, tee(self._simulator.sink))
         self._reader.expect(os.getpid(), engine.mmap_call, engine.mprotect_call)
         self._reader.limit(MAX_BLOCKS)
+        self._bursts = None if schedule is None else BurstRecorder(self._simulator, schedule)
+        if schedule is not None:
+            self._reader.schedule(
+                schedule.seed + number, schedule.first_chunks, schedule.period_chunks, schedule.warm_chunks,
+                schedule.measured_chunks,
+            )  # fmt: skip
         self._side = SideTable()
         self._problem = ""
         self._family, self._number = family, number
@@ -203,8 +214,11 @@ class Session:
         if self._problem:
             return True
         try:
-            while (status := step()) == _reader.WIDTH:
-                self._answer_width()
+            while (status := step()) in (_reader.WIDTH, _reader.MARK):
+                if status == _reader.WIDTH:
+                    self._answer_width()
+                elif self._bursts is not None:
+                    self._bursts.mark(self._reader.mark())
         except MemoryError:
             self._fail("foretrace ran out of memory")
         except ValueError as error:
@@ -262,6 +276,7 @@ class Session:
             unseen_calls=header["unseen_calls"],
             last_blocks=self._reader.last_blocks(),
             engine_message=header["message"],
+            bursts=None if self._bursts is None else self._bursts.counts(),
         )
 
     def _raw_trace(self) -> RawTrace:
@@ -282,7 +297,7 @@ class Session:
                     )
                 )  # fmt: skip
             else:
-                blocks.append(RawBlock(block_id, entry.address, entry.lengths, entry.code, count))
+                blocks.append(RawBlock(block_id, entry.address, entry.lengths, entry.code, count, entry.is_counted))
         array_operations = tuple(
             RawArrayOperation(
                 number, entry.block_id, entry.name, entry.site, entry.flops_per_point, entry.int_ops_per_point,

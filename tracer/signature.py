@@ -279,6 +279,45 @@ class ProcessRecord(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
+class EstimatedMisses(msgspec.Struct, frozen=True):
+    """Misses of a level of a simulated hierarchy, summed over the program, that were estimated from bursts.
+
+    They lie from `low` to `high` with 95 % confidence.
+    """
+
+    hierarchy: str
+    level: str
+    misses: int
+    low: int
+    high: int
+
+    @property
+    def relative_error(self) -> float:
+        """The farther end of the interval, as a standard error relative to the misses."""
+        return max(self.high - self.misses, self.misses - self.low) / (1.96 * max(self.misses, 1))
+
+
+class Sampling(msgspec.Struct, frozen=True):
+    """How accesses were sampled: they were recorded in `bursts` that were due, at places that `seed` decides, and in
+    `early_bursts` for new code.
+
+    What blocks tell is exact: how often they ran, control flow, instructions, floating-point operations, and loads and
+    stores by instructions that make as many accesses each time. `recorded_share` of the accesses were recorded; where
+    they go is known of these alone: ranges hold what was seen, patterns are scaled, and misses estimated.
+    `unmeasured_share` of the accesses are by `unmeasured_operations` that ran in no burst that was due, nor before the
+    first gap: how often they miss is guessed from a few of their first accesses.
+    """
+
+    accuracy: str
+    seed: int
+    bursts: int
+    early_bursts: int
+    recorded_share: float
+    unmeasured_operations: int
+    unmeasured_share: float
+    misses: tuple[EstimatedMisses, ...]
+
+
 class Provenance(msgspec.Struct, frozen=True):
     """How a signature was obtained. `complete` is False when the run was cut short, with the reason beside it."""
 
@@ -303,6 +342,8 @@ class Provenance(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     processes: tuple[ProcessRecord, ...] = ()
     """Where children were followed and there were some: all processes."""
+    sampling: Sampling | None = None
+    """Where accesses were recorded in bursts, and some were not."""
 
 
 class Totals(msgspec.Struct, frozen=True):

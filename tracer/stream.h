@@ -32,7 +32,7 @@
 #define FT_MAX_CURSORS 1024u
 #define FT_SHARED_CHUNKS 48u /* in the free queue at the start; each writer thread adds the one reserved for it */
 #define FT_MAX_CHUNKS (FT_SHARED_CHUNKS + FT_MAX_CURSORS)
-#define FT_QUEUE_SLOTS 2048u /* a power of two above FT_MAX_CHUNKS: the queues cannot overflow */
+#define FT_QUEUE_SLOTS 2048u /* a power of two above FT_MAX_CHUNKS with the marks between them: the queues cannot overflow */
 
 /* Where a writer thread stands. The three positions are addresses in the writer's own memory; the reader uses nothing
  * but their differences, and only once the program is dead. */
@@ -65,6 +65,27 @@ struct ft_request {
     char command[1020];      /* of the new program, each word with a NUL after it; it may be cut off */
 };
 
+/* Where accesses are recorded in bursts: marks in the queue of chunks say what the chunks behind them hold, of all threads.
+ * Until the first mark it is FT_MARK_MEASURE. A mark is an entry whose chunk is FT_MARK and whose `words` say which. */
+#define FT_MARK UINT32_MAX
+
+enum ft_mark {
+    FT_MARK_COUNT = 1, /* blocks alone: a gap */
+    FT_MARK_WARM,      /* blocks and accesses, at a burst's beginning: caches are as they were before the gap */
+    FT_MARK_MEASURE,   /* blocks and accesses: the rest of the burst */
+    FT_MARK_NEW_CODE   /* blocks and accesses: a burst that was not due, but for code that has been in none */
+};
+
+/* Set by the reader. Lengths are in chunks of all threads together. */
+struct ft_schedule {
+    uint64_t seed;
+    uint32_t first_chunks; /* recorded from the beginning; 0: to the end */
+    uint32_t period_chunks; /* of blocks alone in each period, which has one burst somewhere; at least FT_MIN_PHASE_CHUNKS */
+    uint32_t warm_chunks;
+    uint32_t measured_chunks;
+};
+#define FT_MIN_PHASE_CHUNKS 4u /* so that marks are few among the chunks in the queue */
+
 struct ft_header {
     uint64_t magic;
     uint32_t version;
@@ -94,6 +115,7 @@ struct ft_header {
     uint32_t max_blocks; /* set by the reader, whose memory they take: later ones are not in the stream */
     _Atomic uint32_t replaced;     /* the program replaced itself by another one, which has a stream of its own */
     struct ft_request request;
+    struct ft_schedule schedule;
 
     /* Queues of chunk numbers. head and tail only grow; slot = index % FT_QUEUE_SLOTS. The 32-bit halves are futexes. */
     _Alignas(64) _Atomic uint32_t ready_head; /* advanced by writers */
@@ -178,7 +200,8 @@ struct ft_side_block {
     uint32_t block_id;
     uint32_t n_instructions;
     uint64_t address;
-    uint64_t first_access; /* bits 62..48 of a word for the access that entry words bring along, or 0 if they bring none */
+    uint32_t first_access; /* bits 62..48 of a word for the access that entry words bring along, or 0 if they bring none */
+    uint32_t is_counted;   /* its accesses are not in the stream: it ran between bursts */
 };
 
 struct ft_side_pyblock {

@@ -22,7 +22,7 @@ SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN = 1, 2, 3, 4, 5
 MAX_OPERANDS = 8
 
 ENTRY = struct.Struct("<II")
-BLOCK = struct.Struct("<IIIIQQ")
+BLOCK = struct.Struct("<IIIIQII")
 PYBLOCK = struct.Struct("<IIIIIIIIII")
 OPERATION = struct.Struct("<IIIIIIIIII")
 OPERAND = struct.Struct("<HBBB3x")
@@ -43,6 +43,7 @@ class BlockEntry(msgspec.Struct, frozen=True):
     lengths: tuple[int, ...]
     code: bytes
     first_access: int = 0
+    is_counted: bool = False
 
 
 class PythonBlockEntry(msgspec.Struct, frozen=True):
@@ -83,12 +84,12 @@ def _text(data: bytes) -> str:
 
 @lru_cache(maxsize=1 << 16)  # forked processes have their parent's blocks
 def _block(entry: bytes) -> BlockEntry:
-    _, _, _, count, address, first_access = BLOCK.unpack_from(entry)
+    _, _, _, count, address, first_access, is_counted = BLOCK.unpack_from(entry)
     lengths = tuple(entry[BLOCK.size : BLOCK.size + count])
     code = entry[BLOCK.size + count : BLOCK.size + count + sum(lengths)]
     if len(lengths) != count or len(code) != sum(lengths):
         raise StreamError("the trace stream describes a block longer than its entry; the program may have damaged it")
-    return BlockEntry(address, lengths, code, first_access)
+    return BlockEntry(address, lengths, code, first_access, bool(is_counted))
 
 
 def _python_block(entry: bytes) -> PythonBlockEntry:

@@ -13,17 +13,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from foretrace import __version__
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
-from foretrace.errors import HierarchyError
+from foretrace.errors import ForetraceError, HierarchyError
 
 from .analysis import Analysis
+from .bursts import Accuracy, schedule_of
 from .recorded import Part, part_of
 from .session import Ending, Progress, Recording, Session
-from .signature import ProcessRecord, Provenance, Signature
+from .signature import ProcessRecord, Provenance, Sampling, Signature
 from .unseen import unseen_of
 
 if TYPE_CHECKING:
@@ -57,29 +59,36 @@ def trace_binary(
     keep: StreamWriter | None = None,
     *,
     follow_children: bool = False,
+    accuracy: Accuracy = Accuracy.HIGH,
+    seed: int | None = None,
 ) -> Traced:
     """Run a compiled program (its name, then its arguments), simulating `hierarchies`.
 
     The address stream goes to `keep` as well, which then is for `kept_stream.commit`. With `follow_children` the
-    processes it forks, and the programs that it or they become, are traced too; the signature sums them up.
+    processes it forks, and the programs that it or they become, are traced too; the signature sums them up. Below
+    `Accuracy.HIGH` accesses are recorded in bursts, at places that `seed` decides, or chance (docs/sampling.md).
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
         HierarchyError: an instruction cache is to be simulated for several processes.
+        ForetraceError: the stream of a run with bursts is to be kept.
     """
     from foretrace.tracer.qemu.binary import QemuEngine
 
     if follow_children and any(hierarchy.instruction is not None for hierarchy in hierarchies):
         raise HierarchyError("an instruction cache cannot be simulated together with --follow-children; leave out one")
 
+    schedule = schedule_of(accuracy, seed)
+    if schedule is not None and keep is not None:
+        raise ForetraceError("a kept stream has all accesses: it needs --accuracy high")
     engine = QemuEngine(program)
     started = _now()
     family = None
     if follow_children:
         from .family import Family
 
-        family = Family(engine, hierarchies)
-    session = Session(engine, hierarchies, _tee(keep, engine.name, program), family)
+        family = Family(engine, hierarchies, schedule)
+    session = Session(engine, hierarchies, _tee(keep, engine.name, program), family, schedule=schedule)
     importing = threading.Thread(target=importlib.import_module, args=["foretrace.tracer.machine_code.binary_analysis"])
     importing.start()  # while the program runs: the analysis is not needed before its end
     recording = session.run(on_progress)
@@ -99,9 +108,41 @@ def trace_binary(
         processes = records(tuple(program), recording, part, members)
         recording = with_members(recording, members)
         part = combine([part, *(member.part for member in members)])
-    analysis = binary_analysis.analyse(part.raw, part.statistics, engine.guest)
+    analysis = binary_analysis.analyse(part.raw, part.statistics, engine.guest, part.bursts)
     traced = _traced(tuple(program), engine.name, engine.guest, started, recording, part, analysis, processes)
+    if part.bursts is not None and part.bursts.gaps:
+        traced = replace(traced, signature=_estimated(traced, part, accuracy))
     return replace(traced, explanation=explanation)
+
+
+def _estimated(traced: Traced, part: Part, accuracy: Accuracy) -> Signature:
+    """The signature with what was recorded in bursts scaled to the whole run."""
+    from .estimate import estimated_misses, scaled_reuse
+
+    signature, bursts = traced.signature, part.bursts
+    if bursts is None:
+        return signature
+    count = len(signature.operations)
+    bursts = bursts.merged(traced.operation_map, count)
+    executions = np.array([operation.executions for operation in signature.operations], np.uint64)
+    accesses = max(int(executions.sum()), 1)
+    hierarchies, misses = estimated_misses(bursts, signature.hierarchies, executions)
+    sampling = Sampling(
+        accuracy=str(accuracy),
+        seed=bursts.seed,
+        bursts=int(bursts.bursts.sum()),
+        early_bursts=bursts.early_bursts,
+        recorded_share=int(bursts.recorded.sum()) / accesses,
+        unmeasured_operations=int(bursts.is_unmeasured.sum()),
+        unmeasured_share=int(executions[bursts.is_unmeasured].sum()) / accesses,
+        misses=misses,
+    )
+    return replace(
+        signature,
+        provenance=msgspec.structs.replace(signature.provenance, sampling=sampling),
+        hierarchies=hierarchies,
+        reuse=None if signature.reuse is None else scaled_reuse(signature.reuse, bursts.recorded, executions),
+    )
 
 
 def trace_python(

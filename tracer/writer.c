@@ -28,6 +28,7 @@
 static struct ft_header *header;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool alone;
+static void (*chunk_written)(void);
 static uint32_t lendable; /* cursors below this may have their reserved chunk lent; 0: none */
 
 static struct ft_header header_at_fork;
@@ -161,16 +162,20 @@ static void futex(_Atomic uint32_t *word, int operation, uint32_t value, const s
     syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
 }
 
-/* Both with the lock held. */
-static void publish(struct ft_cursor *cursor)
+/* This and the next two with the lock held. */
+static void enqueue(struct ft_ready entry)
 {
-    uint32_t words = (uint32_t)(cursor->next - cursor->begin);
     uint32_t head = atomic_load(&header->ready_head);
-    header->ready[head % FT_QUEUE_SLOTS] =
-        (struct ft_ready){cursor->chunk, words, (uint32_t)(cursor - cursor_table()), cursor->sequence};
+    header->ready[head % FT_QUEUE_SLOTS] = entry;
     atomic_store(&header->ready_head, head + 1);
     if (atomic_load(&header->reader_waits))
         futex(&header->ready_head, FUTEX_WAKE, 1, NULL);
+}
+
+static void publish(struct ft_cursor *cursor)
+{
+    uint32_t words = (uint32_t)(cursor->next - cursor->begin);
+    enqueue((struct ft_ready){cursor->chunk, words, (uint32_t)(cursor - cursor_table()), cursor->sequence});
 }
 
 /* The chunk reserved for the last cursor that has not been used; NO_CHUNK if there is none to be lent. */
@@ -223,6 +228,19 @@ static void use_chunk(struct ft_cursor *cursor, uint32_t chunk)
     cursor->sequence++; /* last: a program killed before this has nothing in the new chunk */
 }
 
+/* Publishes what the thread wrote. With the lock held. */
+static void replace_chunk(struct ft_cursor *cursor)
+{
+    publish(cursor);
+    uint32_t chunk = take_free_chunk();
+    if (chunk == NO_CHUNK) {
+        atomic_store(&alone, true);
+        cursor->next = cursor->begin;
+    } else {
+        use_chunk(cursor, chunk);
+    }
+}
+
 static struct ft_cursor *scratch_cursor(void)
 {
     struct ft_cursor *cursor = calloc(1, sizeof *cursor + FT_CHUNK_WORDS * sizeof(uint64_t));
@@ -272,14 +290,26 @@ void ft_writer_flush(struct ft_cursor *cursor)
         return;
     }
     pthread_mutex_lock(&lock);
-    publish(cursor);
-    uint32_t chunk = take_free_chunk();
-    if (chunk == NO_CHUNK) {
-        atomic_store(&alone, true);
-        cursor->next = cursor->begin;
-    } else {
-        use_chunk(cursor, chunk);
-    }
+    replace_chunk(cursor);
+    pthread_mutex_unlock(&lock);
+    if (chunk_written)
+        chunk_written();
+}
+
+void ft_writer_watch(void (*written)(void))
+{
+    chunk_written = written;
+}
+
+void ft_writer_mark(enum ft_mark mark, bool publish_all)
+{
+    struct ft_cursor *table = cursor_table();
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; publish_all && i < FT_MAX_CURSORS && !atomic_load(&alone); i++)
+        if (atomic_load(&table[i].in_use) && table[i].next != table[i].begin)
+            replace_chunk(table + i);
+    if (!atomic_load(&alone))
+        enqueue((struct ft_ready){.chunk = FT_MARK, .words = mark});
     pthread_mutex_unlock(&lock);
 }
 

@@ -27,6 +27,13 @@ void ft_writer_lend_chunks(void);
 /* Publishes what the thread wrote and gives its cursor an empty chunk, waiting for one if need be. */
 void ft_writer_flush(struct ft_cursor *cursor);
 
+/* Has `written` called, without the writer's lock, whenever a thread has filled a chunk and got another one. */
+void ft_writer_watch(void (*written)(void));
+
+/* Puts a mark behind what was published. If no other thread can be writing, what all threads wrote can be published
+ * before it. */
+void ft_writer_mark(enum ft_mark mark, bool publish_all);
+
 /* Publishes what the thread wrote and gives up its cursor, which is not to be used again. */
 void ft_writer_close(struct ft_cursor *cursor);
 

@@ -31,6 +31,13 @@ _PYTHON_SUFFIXES = (".py", ".pyw", ".pyz")
 @click.option("-m", "module", metavar="MODULE", help="Trace a Python module, as python -m does.")
 @cache_options
 @click.option(
+    "--accuracy",
+    type=click.Choice(["low", "medium", "high"]),
+    help="How much of a long run's accesses to record: bursts of them (low, medium), or all. Blocks, instructions, "
+    "loads and stores are counted exactly either way. For compiled programs.  [default: high]",
+)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides where bursts lie.  [default: chance]")
+@click.option(
     "--python-core",
     type=click.Choice(["markers", "settrace"]),
     default="markers",
@@ -53,6 +60,8 @@ def command(
     module: str | None,
     machines: tuple[str, ...],
     hierarchies: tuple[str, ...],
+    accuracy: str | None,
+    seed: int | None,
     python_core: str,
     keep_stream: Path | None,
     follow_children: bool,
@@ -70,11 +79,16 @@ def command(
         raise click.UsageError("--follow-children follows compiled programs only, not Python's child processes yet")
     if follow_children and keep_stream is not None:
         raise click.UsageError("--keep-stream keeps the accesses of one process; leave out --follow-children")
+    if is_python and accuracy in ("low", "medium"):
+        raise click.UsageError(
+            f"--accuracy {accuracy} is for compiled programs, a Python program is recorded whole; leave it out"
+        )
     check_output(output, force=force)
     gc.disable()  # nearly all that is made lives until the signature is written
     # NumPy's linear algebra, which nothing here uses, starts threads unless told not to. `os.environ`, which the
     # program gets, stays as it is.
     os.putenv("OPENBLAS_NUM_THREADS", "1")
+    from foretrace.tracer.bursts import Accuracy
     from foretrace.tracer.signature_file import write_signature
     from foretrace.tracer.tracing import trace_binary, trace_python
 
@@ -87,7 +101,15 @@ def command(
 
             keep = stack.enter_context(StreamWriter(keep_stream, force=force))
         if module is None and not program[0].endswith(_PYTHON_SUFFIXES):
-            traced = trace_binary(program, simulated, on_progress, keep, follow_children=follow_children)
+            traced = trace_binary(
+                program,
+                simulated,
+                on_progress,
+                keep,
+                follow_children=follow_children,
+                accuracy=Accuracy(accuracy or Accuracy.HIGH),
+                seed=seed,
+            )
         else:
             target, *arguments = program if module is None else (module, *program)
             traced = trace_python(

@@ -27,7 +27,8 @@ Counts = npt.NDArray[np.uint64]
 class BasicBlocks(msgspec.Struct, frozen=True, eq=False):
     """Basic blocks in the order in which they first ran, their instructions one after the other.
 
-    Per instruction: `addresses` uint64 (guest), `codes` (bytes), `classes`, `block_of` int64.
+    Per instruction: `addresses` uint64 (guest), `codes` (bytes), `classes`, `block_of` int64; `recorded` uint64, its
+    executions whose accesses were recorded.
     Per block: `first` int64 [blocks + 1], its first instruction (and one past the last block's last);
     `executions` uint64.
     `edges`: uint64 [edges, 3], source block, destination block, count.
@@ -42,6 +43,7 @@ class BasicBlocks(msgspec.Struct, frozen=True, eq=False):
     codes: Sequence[bytes]
     classes: Sequence[InstructionClass]
     block_of: Ints
+    recorded: Counts
     first: Ints
     executions: Counts
     edges: Counts
@@ -102,9 +104,9 @@ def find_basic_blocks(raw: RawTrace, isa: Isa) -> BasicBlocks:
     classes = _classify(codes, isa)
 
     block_executions = np.array([block.executions for block in blocks], np.uint64)
-    executions = np.zeros(total, np.uint64)
-    repeats = np.diff(instructions.starts)
-    np.add.at(executions, instructions.distinct, np.repeat(block_executions, repeats))
+    executions = _per_instruction(block_executions, instructions)
+    is_recorded = np.array([not block.is_counted for block in blocks], bool)
+    recorded = _per_instruction(np.where(is_recorded, block_executions, np.uint64(0)), instructions)
     position = {block.block_id: index for index, block in enumerate(blocks)}
     sources, targets, counts = _flow(raw.edges, position, block_executions, instructions, total)
 
@@ -135,6 +137,7 @@ def find_basic_blocks(raw: RawTrace, isa: Isa) -> BasicBlocks:
         codes=[codes[number] for number in order.tolist()],
         classes=[classes[number] for number in order.tolist()],
         block_of=block_of,
+        recorded=recorded[order],
         first=first,
         executions=executions[order[first[:-1]]],
         edges=edges[np.lexsort((edges[:, 1], edges[:, 0]))],
@@ -184,7 +187,7 @@ def _without_cut_instructions(blocks: Sequence[RawBlock]) -> list[RawBlock]:
         again = begins.get(block.address + len(block.code) - last, b"")
         if len(block.lengths) > 1 and len(again) > last and again.startswith(cut):
             kept = len(block.code) - last
-            block = RawBlock(block.block_id, block.address, block.lengths[:-1], block.code[:kept], block.executions)
+            block = msgspec.structs.replace(block, lengths=block.lengths[:-1], code=block.code[:kept])
         whole.append(block)
     return whole
 
@@ -219,6 +222,13 @@ def _classify(codes: Sequence[bytes], isa: Isa) -> list[InstructionClass]:
     distinct = list(dict.fromkeys(codes))
     class_of = dict(zip(distinct, isa.classify(distinct), strict=True))
     return [class_of[code] for code in codes]
+
+
+def _per_instruction(block_counts: Counts, instructions: _RawInstructions) -> Counts:
+    """What the engine blocks that hold each distinct instruction have together."""
+    sums = np.zeros(len(instructions.sample), np.uint64)
+    np.add.at(sums, instructions.distinct, np.repeat(block_counts, np.diff(instructions.starts)))
+    return sums
 
 
 def _flow(

@@ -9,6 +9,8 @@ import numpy as np
 
 from foretrace.cache_sim.results import OperationStatistics
 from foretrace.tracer.analysis import Analysis
+from foretrace.tracer.bursts import BurstCounts
+from foretrace.tracer.estimate import scaled_to_run, varying
 from foretrace.tracer.loops import LoopForest, find_loops
 from foretrace.tracer.modules import ModuleMap
 from foretrace.tracer.raw_trace import RawTrace
@@ -24,10 +26,10 @@ from .symbols import Function, Symbols
 _MAX_NOTES = 20
 
 
-def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str) -> Analysis:
+def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: BurstCounts | None = None) -> Analysis:
     """Relate what ran to basic blocks, functions, source lines, loops and idioms.
 
-    `statistics` are those of the raw operations.
+    `statistics` are those of the raw operations. Where accesses were recorded in `bursts`, they are scaled to the run.
 
     Raises:
         ProgramError: the instructions of `arch` cannot be decoded.
@@ -36,7 +38,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str) -> Analys
     blocks = find_basic_blocks(raw, instruction_set)
     places = _Places(raw, blocks)
     forest = find_loops(blocks, places.function_numbers())
-    merged = statistics.merged(blocks.operation_map, len(blocks.operation_instruction))
+    merged, of_bursts = _statistics(blocks, statistics, bursts)
     sites = [places.site(instruction) for instruction in blocks.operation_instruction.tolist()]
     indirections = IdiomFinder(blocks, forest, instruction_set, merged, sites).find()
     given_up = []
@@ -52,8 +54,27 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str) -> Analys
         block_map=blocks.block_map,
         decoded_share=_decoded_share(blocks),
         paths=find_paths(raw.paths, blocks, instruction_set),
-        notes=(*places.notes(), *given_up, *_hidden_accesses(blocks)),
+        notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks)),
     )
+
+
+def _statistics(
+    blocks: BasicBlocks, statistics: OperationStatistics, bursts: BurstCounts | None
+) -> tuple[OperationStatistics, list[str]]:
+    """Those of the memory operations, and notes on them."""
+    merged = statistics.merged(blocks.operation_map, len(blocks.operation_instruction))
+    if bursts is None or not bursts.gaps:
+        return merged, []
+    instruction = blocks.operation_instruction
+    recorded, executions = blocks.recorded[instruction], blocks.executions[blocks.block_of[instruction]]
+    in_parts = bursts.merged(blocks.operation_map, len(instruction)).in_parts
+    scaled = scaled_to_run(merged, recorded=recorded, executions=executions, in_parts=in_parts)
+    estimated = varying(merged.executions, recorded, executions)
+    if not estimated.any():
+        return scaled, []
+    share = float(scaled.executions[estimated].sum() / scaled.executions.sum())
+    what = f"{int(estimated.sum())} operations that make now one access, now another number"
+    return scaled, [f"counts of accesses are estimated for {what}: {share:.2%} of all"]
 
 
 class _Places:

@@ -2,13 +2,15 @@
  *
  * Each translated block is described once in the side table; when it runs it writes one word, and each of its memory
  * accesses one more (stream.h). Where the block's first access is a plain one (plain_access.h), it writes the block's word. A block that QEMU translates again (it flushes its cache of translations when that is
- * full) keeps its id: `table`, open addressing over the blocks' addresses and bytes, finds it.
+ * full) keeps its id: `table`, open addressing over the blocks' addresses and bytes, finds it. Between bursts (bursts.h)
+ * blocks run under other ids, which say that their accesses are not in the stream.
  *
  * Invariants: `cursors[i]` is set from vcpu i's start to its end; `table` is only touched under `lock`; a block and its
  * operations stay where they are for good, since translated code holds their addresses.
  */
 #define _GNU_SOURCE
 #include "tracer/children.h"
+#include "bursts.h"
 #include "plain_access.h"
 #include "qemu_api.h"
 #include "store_exclusive.h"
@@ -55,7 +57,8 @@ struct block {
     uint64_t address;
     uint64_t hash;
     uint32_t code_bytes;
-    uint64_t first_access; /* see struct ft_side_block */
+    uint32_t first_access; /* see struct ft_side_block */
+    bool is_counted;       /* likewise */
     unsigned char *code; /* length bytes of the instructions, then the instructions */
     struct operations operations[]; /* of each instruction */
 };
@@ -67,7 +70,8 @@ struct translation {
     uint32_t n_instructions;
     uint32_t code_bytes;
     uint64_t plain_tags[MAX_INSTRUCTIONS]; /* all of the stream word but the address; 0 for what is not plain */
-    uint64_t first_access;                 /* as in struct ft_side_block */
+    uint32_t first_access;                 /* as in struct ft_side_block */
+    bool is_counted;                       /* likewise */
     unsigned char code[MAX_INSTRUCTIONS + MAX_CODE_BYTES];
 };
 
@@ -79,6 +83,9 @@ static uint32_t n_blocks;
 static atomic_bool maps_changed = true;
 static const char *target; /* the traced program's architecture, as QEMU names it */
 static ft_accesses_of *accesses_of;
+static qemu_plugin_id_t plugin_id;
+static uint32_t n_vcpus_started;
+static uint64_t not_recorded; /* accesses by the only thread so far; nobody reads it */
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
 
@@ -87,6 +94,13 @@ static void block_runs(unsigned int vcpu, void *block_id)
     struct ft_cursor *cursor = cursors[vcpu];
     cursor->block_id = (uint32_t)(uintptr_t)block_id;
     ft_write(cursor, FT_ENTRY | (uintptr_t)block_id);
+}
+
+/* The first access of a block that is told to run by it, but whose accesses are not recorded. */
+static void counted_block_runs(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *block_id)
+{
+    (void)info, (void)address;
+    block_runs(vcpu, block_id);
 }
 
 /* The first access of a block that is told to run by it. */
@@ -138,6 +152,11 @@ static void memory_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint6
     ft_write(cursor, tag | (address & FT_ADDRESS_MASK));
 }
 
+static void access_not_recorded(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *context)
+{
+    (void)vcpu, (void)info, (void)address, (void)context;
+}
+
 static void store_exclusive_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *context)
 {
     if (qemu_plugin_mem_is_store(info))
@@ -167,7 +186,7 @@ static void find_plain_accesses(struct translation *t)
             accesses = FT_ACCESSES_UNKNOWN;
         t->plain_tags[i] = accesses == FT_ACCESSES_PLAIN ? tag_of(i, access.is_store, access.size_shift) : 0;
         if (none_yet && accesses == FT_ACCESSES_PLAIN)
-            t->first_access = t->plain_tags[i] >> FT_SIZE_SHIFT;
+            t->first_access = (uint32_t)(t->plain_tags[i] >> FT_SIZE_SHIFT);
         none_yet = none_yet && accesses == FT_ACCESSES_NONE;
     }
 }
@@ -194,6 +213,7 @@ static bool read_translation(struct translation *t, struct qemu_plugin_tb *tb)
         t->code_bytes += (uint32_t)length;
     }
     find_plain_accesses(t);
+    t->is_counted = false;
     t->hash = hash_bytes(UINT64_C(0xcbf29ce484222325) ^ t->address, t->code, t->code_bytes);
     return true;
 }
@@ -206,6 +226,7 @@ static void fill_block_entry(void *entry, uint32_t number, void *context)
     side->block_id = number;
     side->n_instructions = t->n_instructions;
     side->address = t->address;
+    side->is_counted = t->is_counted;
     side->first_access = number <= FT_MAX_SHORT_ID ? t->first_access : 0;
     memcpy(side + 1, t->code, t->code_bytes);
 }
@@ -213,6 +234,7 @@ static void fill_block_entry(void *entry, uint32_t number, void *context)
 static bool same_block(const struct block *block, const struct translation *t)
 {
     return block->hash == t->hash && block->address == t->address && block->code_bytes == t->code_bytes &&
+           block->is_counted == t->is_counted &&
            memcmp(block->code, t->code, t->code_bytes) == 0;
 }
 
@@ -262,6 +284,7 @@ static struct block *new_block(const struct translation *t)
     block->address = t->address;
     block->hash = t->hash;
     block->code_bytes = t->code_bytes;
+    block->is_counted = t->is_counted;
     block->first_access = block->id <= FT_MAX_SHORT_ID ? t->first_access : 0;
     block->code = (unsigned char *)block + sizeof *block + operations_bytes;
     memcpy(block->code, t->code, t->code_bytes);
@@ -279,6 +302,11 @@ static struct block *find_or_add(const struct translation *t)
     if (!table[slot] && (table[slot] = new_block(t)))
         table_used++;
     return table[slot];
+}
+
+static bool was_recorded(const struct translation *t)
+{
+    return table_slots > 0 && table[slot_of(t)];
 }
 
 struct text {
@@ -340,6 +368,37 @@ static void instrument(struct qemu_plugin_tb *tb, struct block *block)
     }
 }
 
+/* Between bursts: the block alone.
+ *
+ * An instruction that QEMU carries out by a call leaves its memory callbacks behind in QEMU 7.2 when it ends its block (see
+ * memory_accessed), and they are gone once what was translated is thrown away. So such instructions get some here as well,
+ * to put in their place: all of which it is not known that they are carried out without a call. */
+static void instrument_counted(struct qemu_plugin_tb *tb, struct block *block)
+{
+    const unsigned char *code = block->code + block->n_instructions;
+    void *id = (void *)(uintptr_t)block->id;
+    bool entered_by_access = block->first_access != 0; /* as where it is recorded: it may fault */
+    if (!entered_by_access)
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, block_runs, QEMU_PLUGIN_CB_NO_REGS, id);
+    for (uint32_t i = 0; i < block->n_instructions; code += block->code[i++]) {
+        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
+        struct ft_plain_access access;
+        if (block->operations[i].is_plain && entered_by_access)
+            qemu_plugin_register_vcpu_mem_cb(instruction, counted_block_runs, QEMU_PLUGIN_CB_NO_REGS,
+                                             QEMU_PLUGIN_MEM_RW, id);
+        entered_by_access = entered_by_access && !block->operations[i].is_plain;
+        if (!qemu_plugin_n_vcpus || block->operations[i].is_plain ||
+            accesses_of(code, block->code[i], &access) == FT_ACCESSES_NONE)
+            continue; /* none is left behind by other versions of QEMU, or such instructions */
+        if (n_vcpus_started == 1 && qemu_plugin_register_vcpu_mem_inline)
+            qemu_plugin_register_vcpu_mem_inline(instruction, QEMU_PLUGIN_MEM_RW, QEMU_PLUGIN_INLINE_ADD_U64,
+                                                 &not_recorded, 1);
+        else
+            qemu_plugin_register_vcpu_mem_cb(instruction, access_not_recorded, QEMU_PLUGIN_CB_NO_REGS,
+                                             QEMU_PLUGIN_MEM_RW, NULL);
+    }
+}
+
 static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
     static struct translation translation; /* under the lock: too large for a thread's stack */
@@ -348,8 +407,15 @@ static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     if (read_translation(&translation, tb)) {
         if (atomic_exchange(&maps_changed, false))
             record_maps();
+        if (!ft_bursts_record()) { /* what is new is recorded nevertheless, so that no operation goes unseen */
+            translation.is_counted = was_recorded(&translation);
+            if (!translation.is_counted)
+                ft_bursts_new_code();
+        }
         struct block *block = find_or_add(&translation);
-        if (block)
+        if (block && block->is_counted)
+            instrument_counted(tb, block);
+        else if (block)
             instrument(tb, block);
     }
     pthread_mutex_unlock(&lock);
@@ -360,6 +426,7 @@ static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 static void vcpu_starts(qemu_plugin_id_t id, unsigned int vcpu)
 {
     (void)id;
+    n_vcpus_started++; /* threads begin one at a time */
     if (vcpu >= MAX_VCPUS || !(cursors[vcpu] = ft_writer_open()))
         abort(); /* out of memory: there is nowhere for its words to go */
 }
@@ -419,6 +486,27 @@ static void forbid_core_files(void)
     }
 }
 
+static void register_callbacks(qemu_plugin_id_t id)
+{
+    qemu_plugin_register_vcpu_init_cb(id, vcpu_starts);
+    qemu_plugin_register_vcpu_exit_cb(id, vcpu_ends);
+    qemu_plugin_register_vcpu_tb_trans_cb(id, block_translated);
+    qemu_plugin_register_vcpu_syscall_cb(id, system_call);
+    qemu_plugin_register_atexit_cb(id, program_ends, NULL);
+}
+
+/* What was translated is gone, and so are all callbacks. */
+static void was_reset(qemu_plugin_id_t id)
+{
+    ft_bursts_change();
+    register_callbacks(id);
+}
+
+static void ask_for_reset(void)
+{
+    qemu_plugin_reset(plugin_id, was_reset);
+}
+
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
 
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
@@ -432,10 +520,8 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
     accesses_of = ft_accesses_on(info->target_name);
     redirect_messages();
     forbid_core_files();
-    qemu_plugin_register_vcpu_init_cb(id, vcpu_starts);
-    qemu_plugin_register_vcpu_exit_cb(id, vcpu_ends);
-    qemu_plugin_register_vcpu_tb_trans_cb(id, block_translated);
-    qemu_plugin_register_vcpu_syscall_cb(id, system_call);
-    qemu_plugin_register_atexit_cb(id, program_ends, NULL);
+    plugin_id = id;
+    ft_bursts_begin(&ft_writer_header()->schedule, ask_for_reset);
+    register_callbacks(id);
     return 0;
 }

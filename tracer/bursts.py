@@ -1,0 +1,200 @@
+"""Traces whose accesses are recorded in bursts: when these come, and what is counted of each.
+
+Of the time between bursts the stream has the blocks alone, so what follows from these is exact. What is worked out for
+the rest of the accesses is in `estimate`; docs/sampling.md says how, and how well.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.cache_sim.results import Counts
+from foretrace.cache_sim.simulator import Simulator
+
+from . import _reader
+
+NUM_GROUPS = 16
+"""Bursts are summed up in so many groups, in turn: estimates without each of them tell how sure the estimate is."""
+
+
+class Accuracy(StrEnum):
+    """How much of a run is recorded access by access."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When bursts come: see struct ft_schedule of stream.h. Lengths are in chunks of 8192 words.
+
+    A word is a block's execution, or an access other than the first of a block.
+    """
+
+    first_chunks: int
+    period_chunks: int
+    warm_chunks: int
+    measured_chunks: int
+    seed: int
+
+    @property
+    def share_while_sampling(self) -> float:
+        """Of the words of a long run, the share that lies in bursts."""
+        burst = self.warm_chunks + self.measured_chunks
+        return burst / (burst + self.period_chunks)
+
+
+_LENGTHS = {Accuracy.LOW: (1024, 4096, 128, 128), Accuracy.MEDIUM: (2048, 1024, 128, 256)}
+"""The fields of `Schedule`, but for the seed."""
+
+
+def schedule_of(accuracy: Accuracy, seed: int | None = None) -> Schedule | None:
+    """When bursts come, at random places that `seed` (0 to 2^63 - 1) decides; None where all is recorded."""
+    if accuracy is Accuracy.HIGH:
+        return None
+    return Schedule(*_LENGTHS[accuracy], seed=secrets.randbits(31) if seed is None else seed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BurstCounts:
+    """What was counted while accesses were recorded, by when that was. No access is in two of them.
+
+    Each has a row for every operation; the columns are accesses, then the misses of each level of each hierarchy.
+    `first`: until the first gap, beginning with the program's own first access. `measured` [operations, groups,
+    columns]: in bursts that came when they were due, once caches had been warmed up. `other`: in the rest of these, in
+    bursts that came because of new code, and by new code in gaps.
+    `in_parts`: uint64 [operations], in how many bursts and gaps the operation was seen.
+    `bursts` are those that were due, by group; `early_bursts` those for new code. `seed` is the schedule's.
+    """
+
+    first: Counts
+    measured: Counts
+    other: Counts
+    in_parts: Counts
+    bursts: npt.NDArray[np.int64]
+    early_bursts: int
+    gaps: int
+    seed: int
+
+    @property
+    def recorded(self) -> Counts:
+        """uint64 [operations], accesses in any of them."""
+        return np.asarray(self.first[:, 0] + self.measured[:, :, 0].sum(axis=1) + self.other[:, 0])
+
+    @property
+    def is_unmeasured(self) -> npt.NDArray[np.bool_]:
+        """[operations], of those whose misses were neither known nor measured as they should be."""
+        return np.asarray(self.first[:, 0] + self.measured[:, :, 0].sum(axis=1) == 0)
+
+    def merged(self, mapping: npt.NDArray[np.int64], num_operations: int) -> BurstCounts:
+        """The counts of `num_operations` operations that these are parts of: operation i of `mapping[i]`."""
+
+        def summed(counts: Counts) -> Counts:
+            total = np.zeros((num_operations, *counts.shape[1:]), np.uint64)
+            np.add.at(total, mapping, counts)
+            return total
+
+        return BurstCounts(
+            summed(self.first), summed(self.measured), summed(self.other), summed(self.in_parts),
+            self.bursts, self.early_bursts, self.gaps, self.seed,
+        )  # fmt: skip
+
+
+def concatenated(parts: Sequence[BurstCounts]) -> BurstCounts:
+    """The counts of several processes, one's operations behind the other's."""
+    arrays = {
+        field.name: np.concatenate([getattr(part, field.name) for part in parts])
+        for field in fields(BurstCounts)
+        if field.name in ("first", "measured", "other", "in_parts")
+    }
+    return BurstCounts(
+        **arrays,
+        bursts=np.sum([part.bursts for part in parts], axis=0),
+        early_bursts=sum(part.early_bursts for part in parts),
+        gaps=sum(part.gaps for part in parts),
+        seed=parts[0].seed,
+    )
+
+
+class BurstRecorder:
+    """Follows the marks of a stream, and counts for each burst what a simulator has gained."""
+
+    def __init__(self, simulator: Simulator, schedule: Schedule) -> None:
+        """The stream begins with accesses."""
+        self._simulator, self._seed = simulator, schedule.seed
+        self._phase = _reader.MARK_MEASURE
+        self._gaps = self._due = self._early = 0
+        self._before = self._first = self._other = self._now()
+        self._measured: list[Counts] = [self._before] * NUM_GROUPS
+        self._at_start = self._before
+        self._in_parts: Counts = np.zeros(0, np.uint64)
+
+    def _now(self) -> Counts:
+        """[operations, columns] so far."""
+        executions = self._simulator.statistics().executions
+        misses = [simulated.misses for simulated in self._simulator.simulated()]
+        return np.concatenate([executions[:, None], *misses], axis=1)
+
+    def mark(self, phase: int) -> None:
+        """Take in that what was read last ended a phase, and `phase` begins."""
+        self._add()
+        if phase != _reader.MARK_MEASURE:
+            self._end_part()
+        if phase == _reader.MARK_COUNT:
+            self._gaps += 1
+        elif phase == _reader.MARK_WARM:
+            self._due += 1
+        elif phase == _reader.MARK_NEW_CODE:
+            self._early += 1
+        self._phase = phase
+
+    def _add(self) -> None:
+        now = self._now()
+        gained = now - _padded(self._before, len(now))
+        self._before = now
+        if self._gaps == 0:
+            self._first = _sum(self._first, gained)
+        elif self._phase == _reader.MARK_MEASURE:
+            group = (self._due - 1) % NUM_GROUPS
+            self._measured[group] = _sum(self._measured[group], gained)
+        else:
+            self._other = _sum(self._other, gained)
+
+    def _end_part(self) -> None:
+        executions = self._before[:, 0]
+        seen = executions > _padded(self._at_start, len(executions))[:, 0]
+        self._in_parts = _sum(self._in_parts, seen.astype(np.uint64))
+        self._at_start = self._before
+
+    def counts(self) -> BurstCounts:
+        """Once the stream has been read to its end."""
+        self._add()
+        self._end_part()
+        rows = len(self._now())
+        return BurstCounts(
+            first=_padded(self._first, rows),
+            measured=np.stack([_padded(group, rows) for group in self._measured], axis=1),
+            other=_padded(self._other, rows),
+            in_parts=_padded(self._in_parts, rows),
+            bursts=np.bincount(np.arange(self._due) % NUM_GROUPS, minlength=NUM_GROUPS),
+            early_bursts=self._early,
+            gaps=self._gaps,
+            seed=self._seed,
+        )
+
+
+def _padded(counts: Counts, rows: int) -> Counts:
+    """With rows of 0 for operations that came later."""
+    return np.concatenate([counts, np.zeros((rows - len(counts), *counts.shape[1:]), np.uint64)])
+
+
+def _sum(one: Counts, other: Counts) -> Counts:
+    rows = max(len(one), len(other))
+    return _padded(one, rows) + _padded(other, rows)
