@@ -310,16 +310,14 @@ static void feed_root(struct ft_cache *cache, struct level *root, const struct f
     for (size_t i = 0; i < num_accesses; i++) {
         uint64_t address = batch[i].address;
         if (UNLIKELY((address & (line_bytes - 1)) + batch[i].size_bytes > line_bytes)) {
-            if (!(batch[i].flags & FT_CACHE_REPEATED))
-                length = append_lines(cache, root, &batch[i], length);
+            length = append_lines(cache, root, &batch[i], length);
             continue;
         }
         uint64_t line = address >> root->line_shift;
         uint64_t *newest = &root->newest[set_of(root, line)];
-        const uint64_t key = batch[i].flags & FT_CACHE_REPEATED ? *newest : line + 1;
         list[length] = batch[i];
-        length += *newest != key;
-        *newest = key;
+        length += *newest != line + 1;
+        *newest = line + 1;
     }
     pass_down(cache, root, list, length);
 }
@@ -352,6 +350,20 @@ unsigned ft_cache_line_shift(const struct ft_cache *cache)
         if (cache->levels[i].is_root && cache->levels[i].line_shift < shift)
             shift = cache->levels[i].line_shift;
     return shift;
+}
+
+void ft_cache_set_bits(const struct ft_cache *cache, unsigned *begin, unsigned *end)
+{
+    *begin = 0;
+    *end = 63;
+    for (size_t i = 0; i < cache->num_levels; i++) {
+        const struct level *level = &cache->levels[i];
+        if (!level->is_root)
+            continue;
+        const unsigned last = level->line_shift + (unsigned)__builtin_ctzll(level->num_sets);
+        *begin = level->line_shift > *begin ? level->line_shift : *begin;
+        *end = last < *end ? last : *end;
+    }
 }
 
 /* ---- construction ------------------------------------------------------------------------------------------------- */

@@ -24,14 +24,12 @@ void ft_cache_free(struct ft_cache *cache);
 /* Makes room for operations 0 .. num_operations-1. Returns 0, or -1 when memory ran out (nothing changed then). */
 int ft_cache_reserve(struct ft_cache *cache, size_t num_operations);
 
-/* In an access's flags: it need not be looked up. That holds for all accesses of an iteration that touches, line by line,
- * what the iteration before touched, if those are no more lines than any set holds: they hit, and leave the order of use
- * of every set as it was. */
-#define FT_CACHE_REPEATED 0x4000u
-
-/* The longest such iteration that every cache allows, in lines; and the shortest line of a cache that is asked first. */
-size_t ft_cache_repeatable_lines(const struct ft_cache *cache);
+/* Of the caches that are asked first: the shortest line, and the fewest lines of a set. */
 unsigned ft_cache_line_shift(const struct ft_cache *cache);
+size_t ft_cache_repeatable_lines(const struct ft_cache *cache);
+
+/* The bits of an address, from *begin to *end - 1, that belong to the number of its set in all of them. */
+void ft_cache_set_bits(const struct ft_cache *cache, unsigned *begin, unsigned *end);
 
 /* Every `op` in the batch must have room. */
 void ft_cache_feed(struct ft_cache *cache, const struct ft_access *batch, size_t length);

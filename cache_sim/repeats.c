@@ -88,7 +88,7 @@ void ft_repeats_free(struct ft_repeats *repeats)
 
 /* ---- simulating --------------------------------------------------------------------------------------------------- */
 
-/* Looks up each point's lines, but for points that touch those of the one before (see FT_CACHE_REPEATED). */
+/* Looks up each point's lines, but for points that touch those of the one before where those hit and leave all as it was. */
 static void simulate_array(const struct ft_repeats *repeats, const struct ft_array_run *run)
 {
     const size_t width = run->num_accesses;

@@ -33,6 +33,7 @@
 #define EXACT_BINS 8u /* one distance each; above, BINS_PER_OCTAVE */
 #define BINS_PER_OCTAVE 4u
 #define PART 1024u
+#define FIT_INTERVAL 16384u /* accesses of a burst */
 #define ARRAY_PART 16384u /* accesses of an array operation, of which only some are looked at */
 #define LEAST_FAR_BYTES (UINT64_C(1) << 17) /* distances below are measured better in bursts */
 #define REPEATING_SHIFT 2u /* smallest burst_shift at which bursts may become rarer where everything repeats */
@@ -89,7 +90,8 @@ struct ft_reuse {
     enum phase phase;
     bool all_ways, is_counted, is_repeating;
     uint64_t phase_end, period_end, burst_begin;
-    unsigned burst_shift, bursts_unweighted;
+    struct ft_reuse_period next_period;
+    unsigned burst_shift, next_burst_shift, bursts_unweighted;
     uint64_t num_bursts, burst_accesses, near_work, work_before, work_per_burst;
     int64_t weight, sparse_weight;
     uint64_t most_recent[FT_LINE_SIZES][MRU_SETS]; /* 1 + line, in sets of the first dense way */
@@ -257,20 +259,20 @@ static void count_far(struct ft_reuse *reuse, uint32_t op, unsigned group, unsig
     count(reuse, op, size, way, bin, factor * (INT64_C(1) << reuse->class_shift));
 }
 
-static void count_far_access(struct ft_reuse *reuse, uint32_t op, unsigned group, unsigned size,
+static void count_far_access(struct ft_reuse *reuse, uint32_t op, unsigned group, unsigned size, int64_t times,
                              const struct distances *found)
 {
     unsigned before = 0;
     for (unsigned way = FT_FAR_WAY; way <= FT_LAST_WAY && found->sets[FT_FAR_WAY]; way++) {
         unsigned bin = far_bin(found->sets[way]);
         if (bin != before && before)
-            count_far(reuse, op, group, size, way, before, -1);
+            count_far(reuse, op, group, size, way, before, -times);
         if (bin != before && bin)
-            count_far(reuse, op, group, size, way, bin, 1);
+            count_far(reuse, op, group, size, way, bin, times);
         before = bin;
     }
     if (found->one_set >= LEAST_FAR_BYTES >> (FT_LINE_SHIFT + size))
-        count_far(reuse, op, group, size, FT_REUSE_ONE_SET_FAR, bin_of(found->one_set), 1);
+        count_far(reuse, op, group, size, FT_REUSE_ONE_SET_FAR, bin_of(found->one_set), times);
 }
 
 /* ---- classes ------------------------------------------------------------------------------------------------------ */
@@ -318,7 +320,8 @@ static uint64_t scaled(const struct ft_reuse *reuse, uint64_t distance)
 }
 
 /* One block of an access. Returns whether it is sampled; then `found` has the distances for each line size. */
-static bool touch_far(struct ft_reuse *reuse, uint64_t first_byte, uint64_t last_byte, struct distances *found)
+static bool touch_far(struct ft_reuse *reuse, uint64_t first_byte, uint64_t last_byte, uint32_t times,
+                      struct distances *found)
 {
     uint64_t block = first_byte >> FT_BLOCK_SHIFT;
     uint32_t number = 0;
@@ -334,11 +337,10 @@ static bool touch_far(struct ft_reuse *reuse, uint64_t first_byte, uint64_t last
         found[size] = (struct distances){{0}, 0, false};
         for (uint64_t line = first_byte >> shift; line <= last_byte >> shift; line++) {
             uint64_t distance = ft_recency_touch(reuse->far_lines, number, size, (unsigned)line & mask);
-            reuse->far_work++;
             if (distance == 0)
                 continue; /* the most recent line of all is that of its sets, too */
             bool is_new = distance == FT_NEW_LINE;
-            reuse->far_work += ft_far_touch(reuse->far, size, line << shift, is_new, found[size].sets);
+            reuse->far_work += times * (1 + ft_far_touch(reuse->far, size, line << shift, is_new, found[size].sets));
             distance = scaled(reuse, distance);
             if (distance > found[size].one_set)
                 found[size].one_set = distance;
@@ -349,19 +351,19 @@ static bool touch_far(struct ft_reuse *reuse, uint64_t first_byte, uint64_t last
 
 /* An access has the distances of its last block: in a stream, that is the one that is new. Returns whether they are
  * known. */
-static bool sample_access(struct ft_reuse *reuse, const struct ft_access *access, struct distances *found)
+static bool sample_access(struct ft_reuse *reuse, const struct ft_access *access, uint32_t times, struct distances *found)
 {
     uint64_t last_byte = access->address + access->size_bytes - 1, block_mask = (UINT64_C(1) << FT_BLOCK_SHIFT) - 1;
     bool known = false;
     for (uint64_t first = access->address;; first = (first | block_mask) + 1) {
         uint64_t last = (first | block_mask) < last_byte ? first | block_mask : last_byte;
-        known = touch_far(reuse, first, last, found);
+        known = touch_far(reuse, first, last, times, found);
         if (last == last_byte)
             break;
     }
     unsigned group = rank_of(last_byte >> FT_BLOCK_SHIFT) % FT_REUSE_GROUPS;
     for (unsigned size = 0; known && size < FT_LINE_SIZES; size++)
-        count_far_access(reuse, access->op, group, size, &found[size]);
+        count_far_access(reuse, access->op, group, size, times, &found[size]);
     return known;
 }
 
@@ -486,7 +488,7 @@ static bool burst_access(struct ft_reuse *reuse, const struct ft_access *access)
     uint64_t last_byte = access->address + access->size_bytes - 1, block_mask = (UINT64_C(1) << FT_BLOCK_SHIFT) - 1;
     bool far_known = (is_sampled(access->address >> FT_BLOCK_SHIFT, reuse) ||
                       is_sampled(last_byte >> FT_BLOCK_SHIFT, reuse) || access->size_bytes > block_mask) &&
-                     sample_access(reuse, access, far);
+                     sample_access(reuse, access, 1, far);
     if (!reuse->all_ways && access->address >> FT_LINE_SHIFT == last_byte >> FT_LINE_SHIFT &&
         repeats(reuse, access->address))
         return true;
@@ -565,23 +567,35 @@ static void begin_burst(struct ft_reuse *reuse, uint64_t length)
 
 /* The rate for the period to come: that of options once there are accesses enough, less where that would be too dear. It
  * rises again only if it may rise much: each change costs time. */
-static unsigned next_burst_shift(const struct ft_reuse *reuse)
+static unsigned next_burst_shift(const struct ft_reuse *reuse, uint64_t accesses)
 {
     unsigned shift = 0;
     if (reuse->is_repeating && reuse->options.burst_shift >= REPEATING_SHIFT)
         return FT_REUSE_MAX_BURST_SHIFT;
-    while (shift < reuse->options.burst_shift && reuse->options.exact_accesses << shift <= reuse->num_accesses)
+    while (shift < reuse->options.burst_shift && reuse->options.exact_accesses << shift <= accesses)
         shift++;
-    bool is_dear = reuse->near_work > FREE_WORK + reuse->num_accesses / ACCESSES_PER_WORK;
+    bool is_dear = reuse->near_work > FREE_WORK + accesses / ACCESSES_PER_WORK;
     while (shift < FT_REUSE_MAX_BURST_SHIFT && is_dear &&
            reuse->work_per_burst * ACCESSES_PER_WORK > reuse->options.burst_accesses << shift)
         shift++;
     return shift == reuse->burst_shift - 1 ? reuse->burst_shift : shift;
 }
 
+static void plan_period(struct ft_reuse *reuse, uint64_t begin)
+{
+    reuse->next_burst_shift = next_burst_shift(reuse, begin);
+    const uint64_t length = reuse->options.burst_accesses << reuse->next_burst_shift;
+    const uint64_t burst_begin = begin + random_below(reuse, length - reuse->options.burst_accesses + 1);
+    reuse->next_period = (struct ft_reuse_period){
+        .burst_begin = burst_begin,
+        .burst_end = burst_begin + reuse->options.warm_accesses + reuse->options.burst_accesses,
+        .end = begin + length + reuse->options.warm_accesses,
+    };
+}
+
 static void begin_period(struct ft_reuse *reuse)
 {
-    unsigned burst_shift = reuse->burst_shift = next_burst_shift(reuse), sparse = burst_shift < SPARSE_SHIFT ? 1 : SPARSE;
+    unsigned burst_shift = reuse->burst_shift = reuse->next_burst_shift, sparse = burst_shift < SPARSE_SHIFT ? 1 : SPARSE;
     int64_t weight = INT64_C(1) << burst_shift, sparse_weight = weight * sparse;
     if (weight != reuse->weight || sparse_weight != reuse->sparse_weight ||
         reuse->bursts_unweighted == MAX_BURSTS_UNWEIGHTED)
@@ -590,9 +604,8 @@ static void begin_period(struct ft_reuse *reuse)
     reuse->weight = weight;
     reuse->sparse_weight = sparse_weight;
     reuse->phase = BEFORE_BURST;
-    uint64_t length = (reuse->options.burst_accesses << burst_shift) + reuse->options.warm_accesses;
-    reuse->period_end = reuse->num_accesses + length;
-    reuse->phase_end = reuse->num_accesses + random_below(reuse, (reuse->options.burst_accesses << burst_shift) - reuse->options.burst_accesses + 1);
+    reuse->period_end = reuse->next_period.end;
+    reuse->phase_end = reuse->next_period.burst_begin;
 }
 
 static void add_differences(double *variances, double *last, const double *misses, size_t number, double factor)
@@ -662,10 +675,19 @@ static void end_burst(struct ft_reuse *reuse)
     reuse->bursts_unweighted++;
     reuse->phase = AFTER_BURST;
     reuse->phase_end = is_first ? reuse->num_accesses : reuse->period_end;
+    plan_period(reuse, reuse->phase_end);
+}
+
+/* Classes are looked at when a phase is over, and now and then in a long burst: not where one batch happens to end. */
+static void fit_classes(struct ft_reuse *reuse)
+{
+    while (samples_too_many(reuse))
+        halve_classes(reuse);
 }
 
 static void next_phase(struct ft_reuse *reuse)
 {
+    fit_classes(reuse);
     if (reuse->phase == BEFORE_BURST) {
         begin_burst(reuse, reuse->options.warm_accesses);
         reuse->is_counted = false;
@@ -682,7 +704,7 @@ static void next_phase(struct ft_reuse *reuse)
 /* ---- accesses ----------------------------------------------------------------------------------------------------- */
 
 /* Between bursts only those in sampled classes are looked at. */
-static void sample_part(struct ft_reuse *reuse, const struct ft_access *batch, size_t length)
+static void sample_part(struct ft_reuse *reuse, const struct ft_access *batch, size_t length, uint32_t times)
 {
     uint16_t chosen[PART];
     size_t num_chosen = 0;
@@ -694,7 +716,7 @@ static void sample_part(struct ft_reuse *reuse, const struct ft_access *batch, s
     }
     struct distances found[FT_LINE_SIZES];
     for (size_t i = 0; i < num_chosen; i++)
-        sample_access(reuse, &batch[chosen[i]], found);
+        sample_access(reuse, &batch[chosen[i]], times, found);
 }
 
 int ft_reuse_feed(struct ft_reuse *reuse, const struct ft_access *batch, size_t length)
@@ -705,17 +727,19 @@ int ft_reuse_feed(struct ft_reuse *reuse, const struct ft_access *batch, size_t 
         uint64_t left = reuse->phase_end - reuse->num_accesses;
         size_t part = length < PART ? length : PART;
         part = part < left ? part : (size_t)left;
+        left = FIT_INTERVAL - reuse->num_accesses % FIT_INTERVAL;
+        part = part < left ? part : (size_t)left;
         if (reuse->phase == IN_BURST) {
             size_t done = burst_part(reuse, batch, part);
             if (done < part)
                 reuse->phase_end = reuse->num_accesses + done;
             part = done;
         } else {
-            sample_part(reuse, batch, part);
+            sample_part(reuse, batch, part, 1);
         }
         reuse->num_accesses += part;
-        while (samples_too_many(reuse))
-            halve_classes(reuse);
+        if (reuse->phase == IN_BURST && reuse->num_accesses % FIT_INTERVAL == 0)
+            fit_classes(reuse);
         batch += part;
         length -= part;
     }
@@ -796,7 +820,7 @@ static uint64_t sample_points(struct ft_reuse *reuse, struct ft_array_walk *walk
             stay = ft_array_walk_stay(walk, FT_BLOCK_SHIFT);
             stay = stay < most - points ? stay : most - points;
             stay = stay < PART / width ? stay : PART / width;
-            sample_part(reuse, batch, ft_array_walk_next(walk, batch, stay * width));
+            sample_part(reuse, batch, ft_array_walk_next(walk, batch, stay * width), 1);
         }
         points += stay;
     }
@@ -822,10 +846,29 @@ int ft_reuse_feed_array(struct ft_reuse *reuse, const struct ft_array_run *run)
             continue;
         }
         reuse->num_accesses += sample_points(reuse, &walk, left < ARRAY_PART ? left : ARRAY_PART);
-        while (samples_too_many(reuse))
-            halve_classes(reuse);
     }
     return reuse->failed ? -1 : 0;
+}
+
+void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size_t length, uint32_t times)
+{
+    while (reuse->num_accesses == reuse->phase_end)
+        next_phase(reuse);
+    for (size_t part; length; batch += part, length -= part) {
+        part = length < PART ? length : PART;
+        sample_part(reuse, batch, part, times);
+    }
+}
+
+int ft_reuse_end_sample(struct ft_reuse *reuse, uint64_t num_accesses)
+{
+    reuse->num_accesses += num_accesses;
+    return reuse->failed ? -1 : 0;
+}
+
+struct ft_reuse_period ft_reuse_next_period(const struct ft_reuse *reuse)
+{
+    return reuse->next_period;
 }
 
 /* ---- life and results --------------------------------------------------------------------------------------------- */
@@ -852,6 +895,7 @@ struct ft_reuse *ft_reuse_new(const struct ft_reuse_options *options)
     reuse->all_ways = true;
     reuse->weight = reuse->sparse_weight = 1;
     begin_burst(reuse, options->exact_accesses);
+    reuse->next_period = (struct ft_reuse_period){0, options->exact_accesses, options->exact_accesses};
     reuse->is_counted = true;
     return reuse;
 }

@@ -73,6 +73,20 @@ int ft_reuse_feed_array(struct ft_reuse *reuse, const struct ft_array_run *run);
 /* Whether what is fed from now on repeats what was fed before, so that it need not be looked at often. */
 void ft_reuse_set_repeating(struct ft_reuse *reuse, bool is_repeating);
 
+/* Outside bursts, accesses to the line used last in its set may be left out (see recent_lines.h; sets by the four lowest
+ * bits of a block's number): distances in ways of 1 MB and more are the same, those among all lines count up to 16 lines of
+ * a size too few. Takes what is left of some accesses, each of which stands for `times`; how many there were is told behind,
+ * which returns 0, or -1 when memory ran out. */
+void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size_t length, uint32_t times);
+int ft_reuse_end_sample(struct ft_reuse *reuse, uint64_t num_accesses);
+
+/* Numbers of accesses: where the next period's burst begins and ends, its warming up included, and where the period ends.
+ * Known when the burst before it has been fed. */
+struct ft_reuse_period {
+    uint64_t burst_begin, burst_end, end;
+};
+struct ft_reuse_period ft_reuse_next_period(const struct ft_reuse *reuse);
+
 struct ft_reuse_summary ft_reuse_summary(const struct ft_reuse *reuse);
 
 /* Smallest distance of a bin, in lines; not for FT_REUSE_BEYOND. */

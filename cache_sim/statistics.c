@@ -1,9 +1,7 @@
-/* Per operation, one `running` record of 64 bytes (a cache line) that every access updates, and one `spilled` record.
+/* Per operation, one record in `running` of 64 bytes (a cache line) that every access updates, and one in `spilled`.
  *
  * Pattern counters in `running` are 32 bits wide, to fit. They are added to `spilled` before they can overflow: at the
  * latest when SPILL_AFTER accesses have been fed since the last time.
- *
- * Invariants: an operation that was fed has largest_bytes > 0; executions are 1 more than its patterns together.
  */
 #include "statistics.h"
 
@@ -13,26 +11,15 @@
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-#define SPILL_AFTER (UINT32_MAX - 1)
+#define SPILL_AFTER ((UINT64_C(3) << 30) - 1) /* and as many as one call may prepare for do not overflow */
 #define MIN_CAPACITY 1024u
-
-struct running {
-    uint64_t last_address;
-    uint64_t last_delta;
-    uint64_t first;
-    uint64_t last_exclusive;
-    uint64_t other_bytes; /* what total_bytes has beyond executions * last_bytes, modulo 2^64 */
-    uint32_t largest_bytes;
-    uint32_t last_bytes;
-    uint32_t patterns[FT_NUM_PATTERNS];
-};
 
 struct spilled {
     uint64_t patterns[FT_NUM_PATTERNS];
 };
 
 struct ft_statistics {
-    struct running *running;
+    struct ft_running *running;
     struct spilled *spilled;
     size_t num_operations, capacity;
     uint64_t until_spill;
@@ -75,7 +62,7 @@ static int make_room(struct ft_statistics *statistics, size_t num_operations)
     if (capacity < num_operations)
         capacity = num_operations;
     void *running = statistics->running, *spilled = statistics->spilled;
-    int failed = grow(&running, old, capacity, sizeof(struct running));
+    int failed = grow(&running, old, capacity, sizeof(struct ft_running));
     statistics->running = running;
     failed = failed || grow(&spilled, old, capacity, sizeof(struct spilled));
     statistics->spilled = spilled;
@@ -103,14 +90,7 @@ static uint64_t executions_of(const struct ft_statistics *statistics, size_t op)
     return executions;
 }
 
-static void begin(struct running *op, const struct ft_access *access)
-{
-    op->first = op->last_address = access->address;
-    op->last_exclusive = access->address + access->size_bytes;
-    op->largest_bytes = op->last_bytes = access->size_bytes;
-}
-
-static void change_size(struct ft_statistics *statistics, struct running *op, const struct ft_access *access)
+static void change_size(struct ft_statistics *statistics, struct ft_running *op, const struct ft_access *access)
 {
     op->other_bytes += executions_of(statistics, access->op) * ((uint64_t)op->last_bytes - access->size_bytes);
     op->last_bytes = access->size_bytes;
@@ -118,55 +98,51 @@ static void change_size(struct ft_statistics *statistics, struct running *op, co
         op->largest_bytes = access->size_bytes;
 }
 
-/* What seldom changes is written only when it does: stores are what limits this loop. */
-static inline void count(struct ft_statistics *statistics, struct running *op, const struct ft_access *access)
+void ft_statistics_count_other(struct ft_statistics *statistics, const struct ft_access *access)
 {
-    uint64_t address = access->address, end = address + access->size_bytes, delta = address - op->last_address;
-    bool is_next = (delta == op->last_bytes) | (end == op->last_address);
-    unsigned pattern = is_next ? FT_UNIT_STRIDE : FT_IRREGULAR - (delta == op->last_delta);
-    if (UNLIKELY(access->size_bytes != op->last_bytes)) {
-        if (!op->largest_bytes) {
-            begin(op, access);
-            return;
-        }
+    struct ft_running *op = &statistics->running[access->op];
+    if (access->op >= statistics->num_operations)
+        statistics->num_operations = access->op + 1;
+    if (op->largest_bytes) {
+        const uint32_t last_bytes = op->last_bytes;
         change_size(statistics, op, access);
+        ft_statistics_move(op, access->address, access->size_bytes, last_bytes);
+        return;
     }
-    op->patterns[delta ? pattern : FT_REPEATED]++;
-    op->last_address = address;
-    if (delta != op->last_delta)
-        op->last_delta = delta;
-    if (address < op->first)
-        op->first = address;
-    if (end > op->last_exclusive)
-        op->last_exclusive = end;
+    op->first = op->last_address = access->address;
+    op->last_exclusive = access->address + access->size_bytes;
+    op->largest_bytes = op->last_bytes = access->size_bytes;
 }
 
-static int admit(struct ft_statistics *statistics, size_t number)
+struct ft_running *ft_statistics_prepare(struct ft_statistics *statistics, size_t capacity, uint64_t accesses)
 {
-    if (number >= statistics->capacity && make_room(statistics, number + 1))
-        return -1;
-    statistics->num_operations = number + 1;
-    return 0;
+    if (capacity > statistics->capacity && make_room(statistics, capacity))
+        return NULL;
+    if (accesses > statistics->until_spill)
+        spill(statistics);
+    statistics->until_spill -= accesses;
+    return statistics->running;
 }
 
 int ft_statistics_reserve(struct ft_statistics *statistics, size_t num_operations)
 {
-    return num_operations > statistics->num_operations ? admit(statistics, num_operations - 1) : 0;
-}
-
-static int feed_part(struct ft_statistics *statistics, const struct ft_access *batch, size_t length)
-{
-    for (size_t i = 0; i < length; i++) {
-        size_t number = batch[i].op;
-        if (UNLIKELY(number >= statistics->num_operations) && admit(statistics, number))
-            return -1;
-        count(statistics, &statistics->running[number], &batch[i]);
-    }
+    if (num_operations > statistics->capacity && make_room(statistics, num_operations))
+        return -1;
+    if (num_operations > statistics->num_operations)
+        statistics->num_operations = num_operations;
     return 0;
 }
 
+static inline void count(struct ft_statistics *statistics, struct ft_running *op, const struct ft_access *access)
+{
+    if (op->last_bytes == access->size_bytes)
+        ft_statistics_move(op, access->address, access->size_bytes, access->size_bytes);
+    else
+        ft_statistics_count_other(statistics, access);
+}
+
 /* Whether words[0], words[period], ... go on by the operation's last step. */
-static bool keeps_step(const struct running *op, const uint64_t *words, const struct ft_run *run, size_t length)
+static bool keeps_step(const struct ft_running *op, const uint64_t *words, const struct ft_run *run, size_t length)
 {
     const uint64_t mask = run->address_mask, step = op->last_delta;
     uint64_t differs = (words[0] & mask) ^ (op->last_address + step);
@@ -176,7 +152,7 @@ static bool keeps_step(const struct running *op, const uint64_t *words, const st
 }
 
 /* `length` accesses of the size of the one before, each one step further on. */
-static void count_steps(struct running *op, size_t length)
+static void count_steps(struct ft_running *op, size_t length)
 {
     const uint64_t size = op->last_bytes, delta = op->last_delta;
     const unsigned pattern = delta == 0                          ? FT_REPEATED
@@ -191,7 +167,7 @@ static void count_steps(struct running *op, size_t length)
 }
 
 /* `count` for `length` accesses of the size of the one before, at words[0], words[period], ... */
-static void count_column(struct running *op, const uint64_t *words, const struct ft_run *run, size_t length)
+static void count_column(struct ft_running *op, const uint64_t *words, const struct ft_run *run, size_t length)
 {
     if (length && keeps_step(op, words, run, length)) {
         count_steps(op, length);
@@ -224,30 +200,25 @@ static void count_column(struct running *op, const uint64_t *words, const struct
 
 int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run *run)
 {
-    const uint64_t total = (uint64_t)run->iterations * run->num_accesses;
-    if (total > statistics->until_spill)
-        spill(statistics);
-    statistics->until_spill -= total;
-    for (size_t j = 0; j < run->num_accesses; j++) {
+    uint32_t capacity = 0;
+    for (size_t j = 0; j < run->num_accesses; j++)
+        capacity = run->accesses[j].op >= capacity ? run->accesses[j].op + 1 : capacity;
+    struct ft_running *running =
+        ft_statistics_prepare(statistics, capacity, (uint64_t)run->iterations * run->num_accesses);
+    for (size_t j = 0; running && j < run->num_accesses; j++) {
         const struct ft_run_access *column = &run->accesses[j];
-        const uint64_t *words = run->words + column->word;
-        if (UNLIKELY(column->op >= statistics->num_operations) && admit(statistics, column->op))
-            return -1;
-        struct running *op = &statistics->running[column->op];
-        struct ft_access first = {words[0] & run->address_mask, column->op, column->size_bytes, column->flags};
-        count(statistics, op, &first);
-        if (run->iterations > 1) {
-            struct ft_access second = first;
-            second.address = words[run->period] & run->address_mask;
-            count(statistics, op, &second);
-            count_column(op, words + 2 * run->period, run, run->iterations - 2);
+        for (size_t i = 0; i < 2 && i < run->iterations; i++) {
+            const struct ft_access one = ft_run_access_at(run, run->words + i * run->period, j);
+            count(statistics, &running[one.op], &one);
         }
+        if (run->iterations > 2)
+            count_column(&running[column->op], run->words + column->word + 2 * run->period, run, run->iterations - 2);
     }
-    return 0;
+    return running ? 0 : -1;
 }
 
 /* `length` accesses, each `stride` bytes further on than the one before. */
-static void count_row(struct ft_statistics *statistics, struct running *op, struct ft_access access, int64_t stride,
+static void count_row(struct ft_statistics *statistics, struct ft_running *op, struct ft_access access, int64_t stride,
                       uint64_t length)
 {
     count(statistics, op, &access);
@@ -259,7 +230,7 @@ static void count_row(struct ft_statistics *statistics, struct running *op, stru
         count_steps(op, length - 2);
 }
 
-static void count_rows(struct ft_statistics *statistics, struct running *op, const struct ft_array_run *run,
+static void count_rows(struct ft_statistics *statistics, struct ft_running *op, const struct ft_array_run *run,
                        const struct ft_array_access *access)
 {
     const uint32_t inner = run->num_dims - 1;
@@ -279,7 +250,7 @@ static void count_rows(struct ft_statistics *statistics, struct running *op, con
 }
 
 /* `count` for the accesses of an indexed operand but the first two. */
-static void count_indexed(struct running *op, const struct ft_array_access *access, const uint64_t *index, size_t length)
+static void count_indexed(struct ft_running *op, const struct ft_array_access *access, const uint64_t *index, size_t length)
 {
     const uint64_t size = op->last_bytes, base = access->address, scale = (uint64_t)access->stride[0];
     uint64_t last = op->last_address, last_delta = op->last_delta, lowest = op->first, highest = op->last_exclusive;
@@ -307,15 +278,14 @@ static void count_indexed(struct running *op, const struct ft_array_access *acce
 
 int ft_statistics_feed_array(struct ft_statistics *statistics, const struct ft_array_run *run)
 {
-    const uint64_t points = ft_array_run_points(run), total = points * run->num_accesses;
-    if (total > statistics->until_spill)
-        spill(statistics);
-    statistics->until_spill -= total;
-    for (uint32_t j = 0; j < run->num_accesses; j++) {
+    const uint64_t points = ft_array_run_points(run);
+    uint32_t capacity = 0;
+    for (uint32_t j = 0; j < run->num_accesses; j++)
+        capacity = run->access[j].op >= capacity ? run->access[j].op + 1 : capacity;
+    struct ft_running *running = ft_statistics_prepare(statistics, capacity, points * run->num_accesses);
+    for (uint32_t j = 0; running && j < run->num_accesses; j++) {
         const struct ft_array_access *access = &run->access[j];
-        if (UNLIKELY(access->op >= statistics->num_operations) && admit(statistics, access->op))
-            return -1;
-        struct running *op = &statistics->running[access->op];
+        struct ft_running *op = &running[access->op];
         if (!access->is_indexed) {
             count_rows(statistics, op, run, access);
             continue;
@@ -328,22 +298,7 @@ int ft_statistics_feed_array(struct ft_statistics *statistics, const struct ft_a
         if (points > 2)
             count_indexed(op, access, run->index + 2, points - 2);
     }
-    return 0;
-}
-
-int ft_statistics_feed(struct ft_statistics *statistics, const struct ft_access *batch, size_t length)
-{
-    while (length) {
-        if (!statistics->until_spill)
-            spill(statistics);
-        size_t part = length < statistics->until_spill ? length : (size_t)statistics->until_spill;
-        if (feed_part(statistics, batch, part))
-            return -1;
-        statistics->until_spill -= part;
-        batch += part;
-        length -= part;
-    }
-    return 0;
+    return running ? 0 : -1;
 }
 
 size_t ft_statistics_operations(const struct ft_statistics *statistics)
@@ -353,7 +308,7 @@ size_t ft_statistics_operations(const struct ft_statistics *statistics)
 
 struct ft_operation ft_statistics_of(const struct ft_statistics *statistics, size_t op)
 {
-    const struct running *running = &statistics->running[op];
+    const struct ft_running *running = &statistics->running[op];
     struct ft_operation total = {.executions = executions_of(statistics, op),
                                  .size_bytes = running->largest_bytes,
                                  .first = running->first,

@@ -122,7 +122,7 @@ static struct ft_job *filling(struct ft_workers *workers)
 
 static void empty(struct ft_job *job)
 {
-    job->length = job->num_arrays = job->num_index = 0;
+    job->length = job->num_repeats = job->num_arrays = job->num_index = 0;
 }
 
 /* With the lock held: how far the running worker that has most to do is behind. */
@@ -147,7 +147,7 @@ static void simulate_here(struct ft_workers *workers, bool all)
     }
 }
 
-void ft_workers_hand_over(struct ft_workers *workers)
+unsigned ft_workers_hand_over(struct ft_workers *workers)
 {
     const uint32_t thread = filling(workers)->thread;
     if (!workers->is_started)
@@ -161,19 +161,34 @@ void ft_workers_hand_over(struct ft_workers *workers)
     if (behind == JOBS)
         while (most_behind(workers) > JOBS - JOBS_TO_WAKE_FOR)
             pthread_cond_wait(&workers->changed, &workers->lock);
+    const unsigned handed = workers->handed;
     pthread_mutex_unlock(&workers->lock);
     empty(filling(workers));
     filling(workers)->thread = thread;
+    return handed;
+}
+
+/* With the lock held: waits until no running worker has more than `behind` jobs to do. */
+static void wait_until(struct ft_workers *workers, unsigned behind)
+{
+    workers->draining = true;
+    pthread_cond_broadcast(&workers->changed);
+    while (most_behind(workers) > behind)
+        pthread_cond_wait(&workers->changed, &workers->lock);
+    workers->draining = false;
+}
+
+void ft_workers_wait(struct ft_workers *workers, unsigned handed)
+{
+    pthread_mutex_lock(&workers->lock);
+    wait_until(workers, workers->handed - handed);
+    pthread_mutex_unlock(&workers->lock);
 }
 
 int ft_workers_drain(struct ft_workers *workers)
 {
     pthread_mutex_lock(&workers->lock);
-    workers->draining = true;
-    pthread_cond_broadcast(&workers->changed);
-    while (most_behind(workers) > 0)
-        pthread_cond_wait(&workers->changed, &workers->lock);
-    workers->draining = false;
+    wait_until(workers, 0);
     pthread_mutex_unlock(&workers->lock);
     simulate_here(workers, true);
     empty(filling(workers));
@@ -204,14 +219,22 @@ void ft_workers_feed(struct ft_workers *workers, const struct ft_access *batch, 
     }
 }
 
+static uint64_t indices_of(const struct ft_array_run *run)
+{
+    return run->index ? ft_array_run_points(run) : 0;
+}
+
+bool ft_workers_take_array(const struct ft_job *job, const struct ft_array_run *run)
+{
+    return job->num_arrays < FT_JOB_ARRAYS && job->num_index + indices_of(run) <= FT_JOB_INDEX;
+}
+
 void ft_workers_feed_array(struct ft_workers *workers, const struct ft_array_run *run, size_t num_operations)
 {
-    const uint64_t num_index = run->index ? ft_array_run_points(run) : 0;
-    struct ft_job *job = filling(workers);
-    if (job->num_arrays == FT_JOB_ARRAYS || job->num_index + num_index > FT_JOB_INDEX) {
+    const uint64_t num_index = indices_of(run);
+    if (!ft_workers_take_array(filling(workers), run))
         ft_workers_hand_over(workers);
-        job = filling(workers);
-    }
+    struct ft_job *job = filling(workers);
     struct ft_job_array *array = &job->arrays[job->num_arrays++];
     *array = (struct ft_job_array){job->length, *run};
     job->num_operations = num_operations;

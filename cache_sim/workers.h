@@ -14,14 +14,24 @@ struct ft_job_array {
     struct ft_array_run run;
 };
 
+/* Accesses begin .. end-1 of a job happened `times` more often, each time as the first. */
+#define FT_JOB_REPEATS 512u
+
+struct ft_repeat {
+    uint32_t begin, end, times;
+};
+
 struct ft_job {
     uint32_t thread;       /* whose accesses these are, for simulators that care */
     size_t num_operations; /* their operations are below this number */
+    uint64_t filtered_from; /* `accesses` is what changes anything in so many; 0: it is all */
     size_t length;
     struct ft_access accesses[FT_JOB_ACCESSES];
     size_t num_arrays, num_index;
     struct ft_job_array arrays[FT_JOB_ARRAYS];
     uint64_t index[FT_JOB_INDEX];
+    size_t num_repeats;
+    struct ft_repeat repeats[FT_JOB_REPEATS];
 };
 
 /* Returns 0, or -1 when memory ran out: the simulator then gets no further jobs. */
@@ -34,18 +44,22 @@ struct ft_workers *ft_workers_new(ft_simulate *simulate, void *const *simulators
 void ft_workers_free(struct ft_workers *workers);
 
 /* The functions below are for one thread at a time. The job being filled, with room for `length` accesses; what is in it
- * stays there until the next call, `length` and `num_operations` are the caller's to keep, as is `thread`, which the next
+ * stays there until the next call, what it says of itself is the caller's to keep, as is `thread`, which the next
  * job takes over. */
 struct ft_job *ft_workers_job(struct ft_workers *workers, size_t length);
 
 /* Appends accesses to the job being filled, and to those that follow. */
 void ft_workers_feed(struct ft_workers *workers, const struct ft_access *batch, size_t length, size_t num_operations);
 
-/* Appends an array operation. */
+/* Whether a job has room for an array operation; and appends one to the job being filled, or to the next. */
+bool ft_workers_take_array(const struct ft_job *job, const struct ft_array_run *run);
 void ft_workers_feed_array(struct ft_workers *workers, const struct ft_array_run *run, size_t num_operations);
 
-/* Gets the job being filled simulated, now or later, and begins an empty one. */
-void ft_workers_hand_over(struct ft_workers *workers);
+/* Gets the job being filled simulated, now or later, and begins an empty one. Returns how many were handed over. */
+unsigned ft_workers_hand_over(struct ft_workers *workers);
+
+/* Waits until as many jobs are simulated as had been handed over when ft_workers_hand_over returned `handed`. */
+void ft_workers_wait(struct ft_workers *workers, unsigned handed);
 
 /* Waits until all jobs are simulated. Returns 0, or -1 when memory ran out for one of the simulators. */
 int ft_workers_drain(struct ft_workers *workers);

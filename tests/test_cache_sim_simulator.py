@@ -89,9 +89,11 @@ def streams(draw: st.DrawFn) -> list[Access]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(hierarchy_lists(), streams())
-def test_every_counter_is_the_references(hierarchies: list[Hierarchy], stream: list[Access]) -> None:
-    simulator = fed(hierarchies, stream)
+@given(hierarchy_lists(), streams(), st.sampled_from([None, 1 / 64]))
+def test_every_counter_is_the_references(
+    hierarchies: list[Hierarchy], stream: list[Access], reuse_rate: float | None
+) -> None:
+    simulator = fed(hierarchies, stream, reuse_rate=reuse_rate)
     num_operations = max((access.operation for access in stream), default=-1) + 1
     assert simulator.num_operations == num_operations
     for simulated, hierarchy in zip(simulator.simulated(), hierarchies, strict=True):

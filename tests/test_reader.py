@@ -34,9 +34,9 @@ Execution = tuple[int, list[Access]]  # block id, its accesses
 class Stream:
     """A stream in memory, with the reader that reads it."""
 
-    def __init__(self, hierarchy: Hierarchy = HIERARCHY) -> None:
+    def __init__(self, hierarchy: Hierarchy = HIERARCHY, reuse_rate: float | None = 1) -> None:
         self.memory = mmap.mmap(-1, MEMORY_BYTES)
-        self.simulator = Simulator([hierarchy], reuse_rate=1)
+        self.simulator = Simulator([hierarchy], reuse_rate=reuse_rate)
         self.reader = _reader.StreamReader(self.memory, self.simulator.sink)
 
     def word(self, offset: int) -> int:
@@ -95,8 +95,18 @@ def joined(accesses: list[Access]) -> list[tuple[int, int, int]]:
 
 
 def check(executions: Sequence[Execution], chunk_words: int, hierarchy: Hierarchy = HIERARCHY) -> None:
-    """Read `executions`, cut into chunks, and compare every count with a plain walk over them."""
-    under_test, twin = Stream(hierarchy), Simulator([hierarchy], reuse_rate=1)
+    """Read `executions`, cut into chunks, and compare every count with a plain walk over them.
+
+    At a reuse rate of 1 the simulator looks at every access; without reuse, only at those that change anything.
+    """
+    for reuse_rate in (1, None):
+        check_with(reuse_rate, executions, chunk_words, hierarchy)
+
+
+def check_with(
+    reuse_rate: float | None, executions: Sequence[Execution], chunk_words: int, hierarchy: Hierarchy
+) -> None:
+    under_test, twin = Stream(hierarchy, reuse_rate), Simulator([hierarchy], reuse_rate=1)
     under_test.describe_blocks([8, 8, 8])
     words = words_of(executions)
     for number, begin in enumerate(range(0, len(words), chunk_words)):
@@ -120,6 +130,8 @@ def check(executions: Sequence[Execution], chunk_words: int, hierarchy: Hierarch
         assert getattr(found, name).tolist() == getattr(expected, name).tolist(), name
     assert under_test.simulator.simulated()[0].misses.tolist() == twin.simulated()[0].misses.tolist()
     reuse, twin_reuse = under_test.simulator.reuse(), twin.reuse()
+    if reuse_rate is None:
+        return
     assert reuse is not None
     assert twin_reuse is not None
     assert reuse.count.tolist() == twin_reuse.count.tolist()
@@ -166,6 +178,12 @@ def test_chunk_ends_change_nothing_but_wide_accesses_across_them() -> None:
 def test_repeated_accesses_of_more_lines_than_a_set_holds_miss_each_time() -> None:
     wide: list[Execution] = [(1, [(0, 7, 0x1000)])] * 200  # 128 bytes
     check(wide, chunk_words=8192, hierarchy=Hierarchy.parse("L1=64/2/32"))
+
+
+@pytest.mark.parametrize("ways", [1, 2, 3, 4])
+def test_arrays_that_share_their_sets_drive_each_other_out_only_where_ways_are_too_few(ways: int) -> None:
+    together: list[Execution] = [(1, [(2 * k, 3, 0x1000 + 0x100000 * k + 8 * i) for k in range(3)]) for i in range(400)]
+    check(together, chunk_words=8192, hierarchy=Hierarchy.parse(f"L1={ways * 256}/{ways}/32,L2=64K/4/64"))
 
 
 @pytest.mark.parametrize(
