@@ -66,6 +66,12 @@ def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     return build
 
 
+@pytest.fixture(scope="session")
+def programs_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where `foretrace.benchmarks.programs` builds, once for all tests."""
+    return tmp_path_factory.mktemp("benchmark-programs")
+
+
 @pytest.fixture
 def foretrace() -> Callable[..., subprocess.CompletedProcess[str]]:
     """A function that runs the command line in a process of its own."""

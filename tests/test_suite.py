@@ -58,14 +58,13 @@ EXPECTED = {
 """What follows `checksum` (for pagerank.py `sum`) in the last line."""
 
 
-@pytest.fixture(scope="module")
-def output(tmp_path_factory):
+@pytest.fixture
+def output(programs_directory):
     """The last line that a program prints at its small size, or with other arguments."""
-    directory = tmp_path_factory.mktemp("suite")
 
     def run(name, *arguments):
         (program,) = suite.choose(name)
-        command = program.command(directory, small=True)
+        command = program.command(programs_directory, small=True)
         if arguments:
             command = [*command[: -len(program.small)], *arguments]
         result = subprocess.run(command, capture_output=True, text=True, timeout=60)
