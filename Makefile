@@ -10,7 +10,7 @@ PYTEST := $(BIN)/pytest
 
 # The package is installed as links into this checkout: a changed Python file needs nothing. A changed C file, a changed
 # pyproject.toml, and a file that was added or removed (they change the stamp's name) make it install again.
-FOLDERS := foretrace foretrace/commands tracer tracer/machine_code tracer/python tracer/qemu tracer/streams cache_sim replay profiles profiles/machines benchmarks benchmarks/programs
+FOLDERS := foretrace foretrace/commands tracer tracer/machine_code tracer/native tracer/python tracer/qemu tracer/streams cache_sim replay profiles profiles/machines benchmarks benchmarks/programs
 FILES := $(sort $(wildcard $(foreach folder,$(FOLDERS),$(foreach suffix,py c h cpp f90 toml,$(folder)/*.$(suffix)))))
 NATIVE := $(filter %.c %.h,$(filter-out benchmarks/programs/%,$(FILES)))
 INSTALLED := $(VENV)/installed-$(shell echo $(CURDIR) $(FILES) | cksum | cut -d' ' -f1)

@@ -16,6 +16,7 @@ from foretrace.errors import ForetraceError
 VERBS = {
     "trace": "run a program and record its signature",
     "info": "show what a signature holds",
+    "time": "run a program natively, time and sample it",
     "simulate": "caches alone, on a stored stream or another tool's trace",
     "curve": "miss ratio over cache size, as a picture",
     "predict": "run time of a signature's program on other machines",

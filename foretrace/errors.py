@@ -65,3 +65,9 @@ class TraceFileError(ForetraceError):
     """A stored stream or another tool's trace is missing, damaged, empty, or of no format that can be read."""
 
     exit_code = 81
+
+
+class TimingError(ForetraceError):
+    """A timing of a native run is missing, damaged, or not of the program it is to be compared with."""
+
+    exit_code = 82

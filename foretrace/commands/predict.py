@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,13 @@ from rich.table import Table
 from foretrace.errors import PredictionError
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
-from foretrace.replay.predict import predict_each
+from foretrace.replay.anchor import Anchored, RegionSamples, anchor, region_samples
+from foretrace.replay.predict import predict, predict_each
 from foretrace.replay.records import HitRates, Place, Prediction, RegionTime
 from foretrace.terminal import console, plain, print_json
+from foretrace.tracer.native.timing import Timing
+from foretrace.tracer.native.timing_file import read_timing
+from foretrace.tracer.signature import Signature
 from foretrace.tracer.signature_file import read_signature
 from foretrace.units import format_count, format_seconds
 
@@ -23,30 +28,68 @@ from foretrace.units import format_count, format_seconds
 @click.argument("signature", type=click.Path(path_type=Path))
 @click.option("--machine", "machines", multiple=True, metavar="M", help="A host's name or TOML file (repeatable).")
 @click.option("--all", "every", is_flag=True, help="All hosts that come with foretrace.")
+@click.option(
+    "--timing", "timing_file", metavar="FILE", type=click.Path(path_type=Path),
+    help="Show where the time went in a native run, as foretrace time wrote it.",
+)
+@click.option(
+    "--anchor", "anchor_machine", metavar="M",
+    help="The machine of --timing: also scale its measured time by the model's ratio.",
+)
 @click.option("--top", default=5, show_default=True, type=click.IntRange(min=0), help="Hot loops shown per machine.")
 @click.option("--assumptions", is_flag=True, help="Say in full what was assumed where a profile is silent.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops.")
 def command(
-    signature: Path, machines: tuple[str, ...], every: bool, top: int, assumptions: bool, as_json: bool
+    signature: Path,
+    machines: tuple[str, ...],
+    every: bool,
+    timing_file: Path | None,
+    anchor_machine: str | None,
+    top: int,
+    assumptions: bool,
+    as_json: bool,
 ) -> None:
     """Predict the run time of SIGNATURE's program on other machines, by hot loop and by what bounds it."""
     if not machines and not every:
         raise click.UsageError(
             "name a machine with --machine, or take --all; `foretrace machines` lists those that come with foretrace"
         )
+    if anchor_machine is not None and timing_file is None:
+        raise click.UsageError("--anchor needs a time to scale: measure it with foretrace time, and name it by --timing")
     profiles = _profiles(machines, every)
-    predictions, refused = predict_each(read_signature(signature), profiles)
+    read = read_signature(signature)
+    predictions, refused = predict_each(read, profiles)
     for name, error in refused.items():
         if not predictions or not every or name in machines:
             raise error
+    measured = None if timing_file is None else _Measured.of(read, read_timing(timing_file), anchor_machine)
     if as_json:
-        print_json(document(predictions, refused))
+        print_json(document(predictions, refused, measured))
     else:
-        _show(predictions, refused, top)
+        _show(predictions, refused, top, measured)
         if assumptions or len(predictions) == 1:
             _show_assumptions(predictions)
         else:
             _name_assumptions(predictions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """A native run beside the predictions. `here` is the prediction for its machine, if that is to be scaled from."""
+
+    timing: Timing
+    samples: RegionSamples
+    here: Prediction | None
+
+    @classmethod
+    def of(cls, signature: Signature, timing: Timing, anchor_machine: str | None) -> _Measured:
+        here = None if anchor_machine is None else predict(signature, find(anchor_machine))
+        return cls(timing, region_samples(signature, timing), here)
+
+    def anchored(self, predictions: tuple[Prediction, ...]) -> list[Anchored]:
+        if self.here is None:
+            return []
+        return [anchor(there, self.here, self.timing, self.samples) for there in predictions]
 
 
 def _profiles(machines: tuple[str, ...], every: bool) -> list[Profile]:
@@ -80,9 +123,11 @@ def hit_rates_document(rates: HitRates) -> dict[str, Any]:
     }
 
 
-def document(predictions: tuple[Prediction, ...], refused: dict[str, PredictionError]) -> dict[str, Any]:
+def document(
+    predictions: tuple[Prediction, ...], refused: dict[str, PredictionError], measured: _Measured | None = None
+) -> dict[str, Any]:
     """The JSON face, `foretrace.predict/1`."""
-    return {
+    return (_measured_document(measured, predictions) if measured else {}) | {
         "schema": "foretrace.predict/1",
         "predictions": [
             {
@@ -97,7 +142,7 @@ def document(predictions: tuple[Prediction, ...], refused: dict[str, PredictionE
                 "hit_rates": hit_rates_document(prediction.hit_rates),
                 "assumptions": [plain(str(assumption)) for assumption in prediction.assumptions],
                 "warnings": [plain(warning) for warning in prediction.warnings],
-                "loops": [_region_document(region) for region in prediction.regions],
+                "loops": [_region_document(region, measured) for region in prediction.regions],
             }
             for prediction in predictions
         ],
@@ -105,8 +150,37 @@ def document(predictions: tuple[Prediction, ...], refused: dict[str, PredictionE
     }
 
 
-def _region_document(region: RegionTime) -> dict[str, Any]:
-    return place_document(region.place) | {
+def _measured_document(measured: _Measured, predictions: tuple[Prediction, ...]) -> dict[str, Any]:
+    timing = measured.timing
+    return {
+        "measured": {
+            "shortest_cpu_s": timing.shortest.cpu_s,
+            "shortest_wall_s": min(run.wall_s for run in timing.runs),
+            "kernel_s": timing.shortest.system_s,
+            "spread": timing.spread,
+            "runs": len(timing.runs),
+            "samples": timing.num_samples,
+            "sampled_by": timing.method,
+        },
+        "anchored": [
+            {
+                "machine": one.machine,
+                "anchor": one.anchor,
+                "measured_s": one.measured_s,
+                "time_s": one.time_s,
+                "low_s": one.low_s,
+                "high_s": one.high_s,
+                "ratio": one.ratio,
+                "by_region": one.by_region,
+            }
+            for one in measured.anchored(predictions)
+        ],
+    }
+
+
+def _region_document(region: RegionTime, measured: _Measured | None = None) -> dict[str, Any]:
+    share = {} if measured is None else {"measured_share": measured.samples.share(region)}
+    return share | place_document(region.place) | {
         "kind": str(region.kind),
         "entries": region.entries,
         "iterations": region.iterations,
@@ -128,7 +202,9 @@ def short_place(place: Place) -> str:
     return plain(f"{name}:{place.line}" if place.file else name)
 
 
-def _show(predictions: tuple[Prediction, ...], refused: dict[str, PredictionError], top: int) -> None:
+def _show(
+    predictions: tuple[Prediction, ...], refused: dict[str, PredictionError], top: int, measured: _Measured | None
+) -> None:
     out = console()
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("machine", "time", "low", "high", "bound by", "hits", "hit rates are"):
@@ -140,24 +216,50 @@ def _show(predictions: tuple[Prediction, ...], refused: dict[str, PredictionErro
             format_seconds(prediction.high_s), str(prediction.bound_by), levels, str(prediction.hit_rates.source),
         )  # fmt: skip
     out.print(table)
+    if measured is not None:
+        _show_measured(measured, predictions)
     for name, error in refused.items():
         out.print(f"not predicted: {plain(name)}: {plain(str(error))}")
     for warning in predictions[0].warnings:
         out.print(f"warning: {plain(warning)}")
     for prediction in predictions:
-        _show_regions(prediction, top)
+        _show_regions(prediction, top, measured)
 
 
-def _show_regions(prediction: Prediction, top: int) -> None:
+def _show_measured(measured: _Measured, predictions: tuple[Prediction, ...]) -> None:
+    out = console()
+    timing = measured.timing
+    runs = "1 run" if len(timing.runs) == 1 else f"{len(timing.runs)} runs, median {timing.spread:+.1%}"
+    out.print(
+        f"\nmeasured: {format_seconds(timing.shortest.cpu_s)} of a processor ({runs}; {timing.num_samples} samples by "
+        f"{plain(timing.method)})",
+        soft_wrap=True,
+    )
+    anchored = measured.anchored(predictions)
+    if anchored:
+        out.print(f"anchored: that time, scaled from {plain(anchored[0].anchor)} by the model's ratio")
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        for heading in ("machine", "time", "low", "high", "ratio"):
+            table.add_column(heading, justify="left" if heading == "machine" else "right")
+        for one in sorted(anchored, key=lambda one: one.time_s):
+            times = (format_seconds(value) for value in (one.time_s, one.low_s, one.high_s))
+            table.add_row(plain(one.machine), *times, f"{one.ratio:.3f}")
+        out.print(table)
+
+
+def _show_regions(prediction: Prediction, top: int, measured: _Measured | None) -> None:
     out = console()
     shown = [region for region in prediction.regions[:top] if region.time_s > 0]
     if shown:
         table = Table(box=None, padding=(0, 2, 0, 0))
+        if measured is not None:
+            table.add_column("measured", justify="right")
         for heading in ("share", "time", "source", "function", "kind", "iterations", "bound by"):
             table.add_column(heading, justify="right" if heading in ("share", "time", "iterations") else "left")
         for region in shown:
+            share = None if measured is None else measured.samples.share(region)
             table.add_row(
-                f"{region.share:.1%}", format_seconds(region.time_s), short_place(region.place),
+                *(() if measured is None else ("-" if share is None else f"{share:.1%}",)), f"{region.share:.1%}", format_seconds(region.time_s), short_place(region.place),
                 plain(region.place.function), str(region.kind), format_count(region.iterations), str(region.bound_by),
             )  # fmt: skip
         out.print(f"\n{plain(prediction.title)}: where the time goes", soft_wrap=True)

@@ -1,0 +1,64 @@
+"""`foretrace time`: how long a program takes here, and where its time goes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from foretrace.cli import die_by_signal
+from foretrace.files import check_output
+
+if TYPE_CHECKING:
+    from foretrace.tracer.native.timing import Timing
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog="\b\nExample:\n  foretrace time -o ls.timing --runs 3 -- ls -l",
+)
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="File to write.")
+@click.option("--runs", default=1, show_default=True, type=click.IntRange(1, 1000), help="How often to run it.")
+@click.option(
+    "--method",
+    type=click.Choice(["auto", "perf", "ptrace"]),
+    default="auto",
+    show_default=True,
+    help="How to sample: by the kernel's perf events, or by ptrace where these are not allowed.",
+)
+@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+@click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(output: Path, runs: int, method: str, force: bool, program: tuple[str, ...]) -> None:
+    """Run PROGRAM natively, time it, and sample where it is: what `foretrace predict --timing` compares with.
+
+    Its output, exit code and signals are its own. Later runs than the first read and print nothing.
+    """
+    check_output(output, force=force)
+    from foretrace.errors import EngineError
+    from foretrace.tracer.native.timing import time_natively
+    from foretrace.tracer.native.timing_file import write_timing
+
+    try:
+        timing = time_natively(program, runs=runs, method=method)
+    except OSError as error:
+        raise EngineError(f"--method {method} is not possible here: {error.strerror or error}") from error
+    write_timing(timing, output, force=force)
+    _say_done(output, timing)
+    if timing.signal is not None:
+        die_by_signal(timing.signal)
+    sys.exit(timing.exit_code)
+
+
+def _say_done(output: Path, timing: Timing) -> None:
+    """On a terminal, says what came of it; elsewhere standard error is the program's alone."""
+    if sys.stderr.isatty():
+        from foretrace.units import format_seconds
+
+        shortest = format_seconds(timing.shortest.cpu_s)
+        print(
+            f"foretrace: wrote {output} ({shortest} at best, {timing.num_samples} samples by {timing.method}); "
+            f"next: foretrace predict SIGNATURE --machine here.toml --timing {output}",
+            file=sys.stderr,
+        )

@@ -1,0 +1,146 @@
+"""Anchored prediction: a time measured on one machine, scaled by what the model says of two.
+
+Where the program was sampled, each region's measured time is scaled by the model's ratio for that region: what the model
+gets wrong on both machines alike drops out, region by region. An anchored time is never mixed with one that is not.
+
+| approximation | bound |
+| --- | --- |
+| the model's error of a region is alike on both machines | the interval spans the ratios of both fast, typical and slow ends |
+| samples are few | twice the standard error of the weighted ratio is in the interval |
+| samples outside the traced blocks, and in regions of less than 1 % of the predicted time | scaled by the whole program's ratio |
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from foretrace.errors import TimingError
+from foretrace.tracer.native.sampled_blocks import samples_per_block
+from foretrace.tracer.native.timing import Timing
+from foretrace.tracer.signature import Signature
+
+from .records import Prediction, RegionTime
+
+LEAST_SHARE = 0.01
+"""Of the predicted time, that a region must have for a ratio of its own."""
+
+RegionKey = tuple[int | None, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RegionSamples:
+    """Samples by region, and in all; those in no region are in `num_samples` only."""
+
+    by_region: Mapping[RegionKey, int]
+    num_samples: int
+
+    def share(self, region: RegionTime) -> float | None:
+        """Of the measured time; None where nothing was sampled."""
+        return self.by_region.get(key_of(region), 0) / self.num_samples if self.num_samples else None
+
+
+@dataclass(frozen=True, slots=True)
+class Anchored:
+    """A measured time scaled to another machine. `ratio` is `time_s` over `measured_s`."""
+
+    machine: str
+    title: str
+    anchor: str
+    measured_s: float
+    time_s: float
+    low_s: float
+    high_s: float
+    by_region: bool
+
+    @property
+    def ratio(self) -> float:
+        """Time there over time here."""
+        return self.time_s / self.measured_s
+
+
+def key_of(region: RegionTime) -> RegionKey:
+    """What a region is known by on any machine: its loop, or its function."""
+    if region.loop_id is not None:
+        return region.loop_id, "", ""
+    return None, region.place.module, region.place.function
+
+
+def region_samples(signature: Signature, timing: Timing) -> RegionSamples:
+    """The samples of a timing by the regions of a signature.
+
+    Raises:
+        TimingError: the timing is of another program.
+    """
+    command = signature.provenance.command
+    if timing.command[-len(command) :] != command:
+        raise TimingError(
+            f"the timing is of '{' '.join(timing.command)}', the signature of '{' '.join(command)}': "
+            "time the traced command with: foretrace time"
+        )
+    per_block, _ = samples_per_block(signature, timing)
+    by_region: dict[RegionKey, int] = defaultdict(int)
+    for block in signature.blocks:
+        samples = int(per_block[block.block_id])
+        if samples:
+            key = (None, block.module, block.function) if block.loop_id is None else (block.loop_id, "", "")
+            by_region[key] += samples
+    return RegionSamples(dict(by_region), timing.num_samples if by_region else 0)
+
+
+def anchor(there: Prediction, here: Prediction, timing: Timing, samples: RegionSamples) -> Anchored:
+    """The measured time, scaled from the machine it was measured on to another.
+
+    Args:
+        there: prediction for the machine that is asked for.
+        here: prediction for the machine of the timing.
+        timing: the measurement.
+        samples: of that measurement, by region.
+
+    Raises:
+        TimingError: the prediction for here is of no time at all.
+    """
+    if here.time_s <= 0:
+        raise TimingError(f"{here.machine}: the model sees nothing that takes time; there is nothing to scale by")
+    measured_s = timing.shortest.cpu_s
+    whole = _ratios((there.low_s, there.time_s, there.high_s), (here.low_s, here.time_s, here.high_s))
+    parts = _parts(there.regions, here, samples, whole)
+    low, typical, high = (sum(weight * ratios[corner] for weight, ratios in parts) for corner in range(3))
+    error = 0.0
+    if samples.num_samples:
+        variance = sum(weight * (ratios[1] - typical) ** 2 for weight, ratios in parts)
+        error = 2 * (variance / samples.num_samples) ** 0.5
+    return Anchored(
+        machine=there.machine,
+        title=there.title,
+        anchor=here.machine,
+        measured_s=measured_s,
+        time_s=measured_s * typical,
+        low_s=measured_s * max(low - error, 0.0),
+        high_s=measured_s * (high + error) * (1 + timing.spread),
+        by_region=samples.num_samples > 0,
+    )
+
+
+def _parts(
+    regions: Sequence[RegionTime], here: Prediction, samples: RegionSamples, whole: tuple[float, float, float]
+) -> list[tuple[float, tuple[float, float, float]]]:
+    """Shares of the measured time, 1 together, and the ratios (low, typical, high) of each."""
+    if not samples.num_samples:
+        return [(1.0, whole)]
+    here_by_key = {key_of(region): region for region in here.regions if region.time_s >= LEAST_SHARE * here.time_s}
+    parts = []
+    for region in regions:
+        count, same = samples.by_region.get(key_of(region), 0), here_by_key.get(key_of(region))
+        if count and same is not None:
+            ends = (region.low_s, region.time_s, region.high_s), (same.low_s, same.time_s, same.high_s)
+            parts.append((count / samples.num_samples, _ratios(*ends)))
+    return [*parts, (1 - sum(weight for weight, _ in parts), whole)]
+
+
+def _ratios(there: tuple[float, float, float], here: tuple[float, float, float]) -> tuple[float, float, float]:
+    """Lowest, typical and highest ratio of like ends: both fast, both typical, both slow."""
+    typical = there[1] / here[1]
+    like = [a / b for a, b in zip(there, here, strict=True) if b > 0]
+    return min(like), typical, max(like)

@@ -1,0 +1,62 @@
+"""Timings on disk: one JSON object. Like every file, it may come from anyone.
+
+Version history (`schema`):
+    foretrace.timing/1  first version.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from foretrace.errors import TimingError
+from foretrace.files import write_atomically
+
+from .timing import Timing
+
+SCHEMA = "foretrace.timing/1"
+MAX_FILE_BYTES = 64 << 20
+
+
+def write_timing(timing: Timing, path: Path, *, force: bool = False) -> None:
+    """Write a timing, atomically.
+
+    Raises:
+        OutputError: the file exists (and `force` is False), or cannot be written.
+    """
+    document = {"schema": SCHEMA} | msgspec.to_builtins(timing)
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n", force=force)
+
+
+def read_timing(path: Path) -> Timing:
+    """Read a timing.
+
+    Raises:
+        TimingError: the file is missing, too large, no timing, or holds an impossible value.
+    """
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise TimingError(f"{path}: is larger than {MAX_FILE_BYTES >> 20} MiB, more than a timing can be")
+        document: Any = msgspec.json.decode(path.read_bytes())
+        if not isinstance(document, dict) or document.pop("schema", None) != SCHEMA:
+            raise TimingError(f"{path}: is no timing of the version {SCHEMA}; make one with: foretrace time -o {path}")
+        timing = msgspec.convert(document, type=Timing, strict=True)
+    except OSError as error:
+        raise TimingError(f"{path}: cannot be read: {error.strerror}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise TimingError(f"{path}: is no timing ({error}); make one with: foretrace time -o {path}") from error
+    _check(timing, path)
+    return timing
+
+
+def _check(timing: Timing, path: Path) -> None:
+    if not timing.runs or not timing.command:
+        raise TimingError(f"{path}: has no run; make it again with: foretrace time")
+    for run in timing.runs:
+        if min(run.wall_s, run.user_s, run.system_s) < 0 or run.cpu_s <= 0:
+            raise TimingError(f"{path}: a run of it took {run.cpu_s} s of a processor; make it again with: foretrace time")
+    good = all(0 <= p.kernel_samples <= p.samples and p.offset >= 0 for p in timing.positions)
+    if not good or min(timing.elsewhere, timing.lost) < 0 or timing.interval_s <= 0:
+        raise TimingError(f"{path}: counts samples in a way that cannot be; make it again with: foretrace time")
