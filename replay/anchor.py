@@ -1,13 +1,8 @@
 """Anchored prediction: a time measured on one machine, scaled by what the model says of two.
 
-Where the program was sampled, each region's measured time is scaled by the model's ratio for that region: what the model
-gets wrong on both machines alike drops out, region by region. An anchored time is never mixed with one that is not.
-
-| approximation | bound |
-| --- | --- |
-| the model's error of a region is alike on both machines | the interval spans the ratios of both fast, typical and slow ends |
-| samples are few | twice the standard error of the weighted ratio is in the interval |
-| samples outside the traced blocks, and in regions of less than 1 % of the predicted time | scaled by the whole program's ratio |
+Where the program was sampled, each region's measured time is scaled by the model's ratio for that region: what the
+model gets wrong on both machines alike drops out, region by region. An anchored time is never mixed with one that is
+not. docs/validation.md has the approximations.
 """
 
 from __future__ import annotations
@@ -136,7 +131,7 @@ def _parts(
         if count and same is not None:
             ends = (region.low_s, region.time_s, region.high_s), (same.low_s, same.time_s, same.high_s)
             parts.append((count / samples.num_samples, _ratios(*ends)))
-    return [*parts, (1 - sum(weight for weight, _ in parts), whole)]
+    return [*parts, (max(0.0, 1 - sum(weight for weight, _ in parts)), whole)]
 
 
 def _ratios(there: tuple[float, float, float], here: tuple[float, float, float]) -> tuple[float, float, float]:

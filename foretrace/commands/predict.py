@@ -29,11 +29,16 @@ from foretrace.units import format_count, format_seconds
 @click.option("--machine", "machines", multiple=True, metavar="M", help="A host's name or TOML file (repeatable).")
 @click.option("--all", "every", is_flag=True, help="All hosts that come with foretrace.")
 @click.option(
-    "--timing", "timing_file", metavar="FILE", type=click.Path(path_type=Path),
+    "--timing",
+    "timing_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
     help="Show where the time went in a native run, as foretrace time wrote it.",
 )
 @click.option(
-    "--anchor", "anchor_machine", metavar="M",
+    "--anchor",
+    "anchor_machine",
+    metavar="M",
     help="The machine of --timing: also scale its measured time by the model's ratio.",
 )
 @click.option("--top", default=5, show_default=True, type=click.IntRange(min=0), help="Hot loops shown per machine.")
@@ -55,7 +60,9 @@ def command(
             "name a machine with --machine, or take --all; `foretrace machines` lists those that come with foretrace"
         )
     if anchor_machine is not None and timing_file is None:
-        raise click.UsageError("--anchor needs a time to scale: measure it with foretrace time, and name it by --timing")
+        raise click.UsageError(
+            "--anchor needs a time to scale: measure it with foretrace time, and name it by --timing"
+        )
     profiles = _profiles(machines, every)
     read = read_signature(signature)
     predictions, refused = predict_each(read, profiles)
@@ -180,20 +187,24 @@ def _measured_document(measured: _Measured, predictions: tuple[Prediction, ...])
 
 def _region_document(region: RegionTime, measured: _Measured | None = None) -> dict[str, Any]:
     share = {} if measured is None else {"measured_share": measured.samples.share(region)}
-    return share | place_document(region.place) | {
-        "kind": str(region.kind),
-        "entries": region.entries,
-        "iterations": region.iterations,
-        "time_s": region.time_s,
-        "low_s": region.low_s,
-        "high_s": region.high_s,
-        "share": region.share,
-        "bound_by": str(region.bound_by),
-        "compute_s": region.compute_s,
-        "memory_s": region.memory_s,
-        "overlap_s": region.overlap_s,
-        "python_s": region.python_s,
-    }
+    return (
+        share
+        | place_document(region.place)
+        | {
+            "kind": str(region.kind),
+            "entries": region.entries,
+            "iterations": region.iterations,
+            "time_s": region.time_s,
+            "low_s": region.low_s,
+            "high_s": region.high_s,
+            "share": region.share,
+            "bound_by": str(region.bound_by),
+            "compute_s": region.compute_s,
+            "memory_s": region.memory_s,
+            "overlap_s": region.overlap_s,
+            "python_s": region.python_s,
+        }
+    )
 
 
 def short_place(place: Place) -> str:
@@ -258,8 +269,9 @@ def _show_regions(prediction: Prediction, top: int, measured: _Measured | None) 
             table.add_column(heading, justify="right" if heading in ("share", "time", "iterations") else "left")
         for region in shown:
             share = None if measured is None else measured.samples.share(region)
+            shown_share = () if measured is None else ("-" if share is None else f"{share:.1%}",)
             table.add_row(
-                *(() if measured is None else ("-" if share is None else f"{share:.1%}",)), f"{region.share:.1%}", format_seconds(region.time_s), short_place(region.place),
+                *shown_share, f"{region.share:.1%}", format_seconds(region.time_s), short_place(region.place),
                 plain(region.place.function), str(region.kind), format_count(region.iterations), str(region.bound_by),
             )  # fmt: skip
         out.print(f"\n{plain(prediction.title)}: where the time goes", soft_wrap=True)

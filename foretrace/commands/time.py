@@ -33,13 +33,16 @@ if TYPE_CHECKING:
 def command(output: Path, runs: int, method: str, force: bool, program: tuple[str, ...]) -> None:
     """Run PROGRAM natively, time it, and sample where it is: what `foretrace predict --timing` compares with.
 
-    Its output, exit code and signals are its own. Later runs than the first read and print nothing.
+    PROGRAM is a compiled program with its arguments, or a Python script, which is timed with its interpreter. Its
+    output, exit code and signals are its own. Later runs than the first read and print nothing.
     """
     check_output(output, force=force)
     from foretrace.errors import EngineError
     from foretrace.tracer.native.timing import time_natively
     from foretrace.tracer.native.timing_file import write_timing
 
+    if program[0].endswith((".py", ".pyw", ".pyz")):
+        program = (sys.executable, *program)
     try:
         timing = time_natively(program, runs=runs, method=method)
     except OSError as error:

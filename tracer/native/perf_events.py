@@ -155,8 +155,8 @@ def _attributes(interval_s: float, *, with_kernel: bool) -> bytes:
         flags |= _EXCLUDE_KERNEL
     watermark = _BUFFER_PAGES * mmap.PAGESIZE // 2
     return _ATTRIBUTES.pack(
-        _PERF_TYPE_SOFTWARE, _ATTRIBUTES.size, _PERF_COUNT_SW_TASK_CLOCK, round(interval_s * 1e9), sample_type, 0, flags,
-        watermark, 0, 0, 0, 0, registers, 0, 0, 0, 0, 0,
+        _PERF_TYPE_SOFTWARE, _ATTRIBUTES.size, _PERF_COUNT_SW_TASK_CLOCK, round(interval_s * 1e9), sample_type, 0,
+        flags, watermark, 0, 0, 0, 0, registers, 0, 0, 0, 0, 0,
     )  # fmt: skip
 
 

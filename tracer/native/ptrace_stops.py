@@ -56,69 +56,67 @@ class PtraceSampler:
 
     def run(self, start: Starter) -> tuple[int, resource.struct_rusage]:
         """See `samples.Sampler`."""
-        pid = start()
-        due = time.monotonic()
-        while self._ended is None:
-            due = max(due + self._interval_s, time.monotonic())
-            time.sleep(max(0.0, due - time.monotonic()))
-            self._seize_threads(pid)
-            for thread in sorted(self._threads):
-                if _state(pid, thread) == "R":
-                    self._look(pid, thread)
-            self._hear(pid)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])  # to be waited for
+        try:
+            pid = start()
+            due = time.monotonic()
+            while self._ended is None:
+                self._seize_threads(pid)
+                for thread in self._threads:
+                    if _state(pid, thread) == "R":
+                        with suppress(OSError):  # it may have ended
+                            ptrace(_INTERRUPT, thread, 0, 0)
+                due = max(due + self._interval_s, time.monotonic())
+                self._hear_until(due, pid)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return self._ended
+
+    def _hear_until(self, due: float, pid: int) -> None:
+        """Answer all that happens to the threads."""
+        while self._ended is None:
+            for thread in sorted(self._threads | {pid}):
+                self._hear(pid, thread)
+            left = due - time.monotonic()
+            if left <= 0:
+                break
+            signal.sigtimedwait([signal.SIGCHLD], left)
 
     def _seize_threads(self, pid: int) -> None:
         with suppress(OSError):  # it may have ended
-            for name in os.listdir(f"/proc/{pid}/task"):
-                if int(name) not in self._threads and _state(pid, int(name)) not in "ZX":
-                    ptrace(_SEIZE, int(name), 0, 0)
-                    self._threads.add(int(name))
+            for thread in [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]:
+                if thread not in self._threads and _state(pid, thread) not in "ZX":
+                    ptrace(_SEIZE, thread, 0, 0)
+                    self._threads.add(thread)
 
-    def _look(self, pid: int, thread: int) -> None:
-        """Stop a thread, note where it is, and let it go on."""
-        try:
-            ptrace(_INTERRUPT, thread, 0, 0)
-        except OSError:
-            return
-        while thread in self._threads and self._ended is None:
-            _, status, usage = os.wait4(thread, _WALL)
-            if self._is_look(status):
-                with suppress(OSError):
-                    self._note(pid, thread)
-                    ptrace(_CONT, thread, 0, 0)
+    def _hear(self, pid: int, thread: int) -> None:
+        while self._ended is None:
+            try:
+                waited, status, usage = os.wait4(thread, _WALL | os.WNOHANG)
+            except ChildProcessError:  # a thread other than the first, that has ended
+                self._threads.discard(thread)
                 return
-            self._answer(pid, thread, status, usage)
-
-    def _hear(self, pid: int) -> None:
-        """Answer what has happened to the threads: signals, stops, ends."""
-        for thread in sorted(self._threads):
-            while thread in self._threads and self._ended is None:
-                try:
-                    waited, status, usage = os.wait4(thread, _WALL | os.WNOHANG)
-                except ChildProcessError:  # a thread other than the first, that has ended
-                    self._threads.discard(thread)
-                    break
-                if waited == 0:
-                    break
-                self._answer(pid, thread, status, usage)
-
-    @staticmethod
-    def _is_look(status: int) -> bool:
-        return os.WIFSTOPPED(status) and status >> 16 == _EVENT_STOP and os.WSTOPSIG(status) not in _STOPS
-
-    def _answer(self, pid: int, thread: int, status: int, usage: resource.struct_rusage) -> None:
-        if not os.WIFSTOPPED(status):
+            if waited == 0:
+                return
+            if os.WIFSTOPPED(status):
+                with suppress(OSError):  # it may be killed at any time
+                    self._answer(pid, thread, status)
+                continue
             self._threads.discard(thread)
             if thread == pid:
                 self._ended = status, usage
-            return
+
+    def _answer(self, pid: int, thread: int, status: int) -> None:
+        """Let a stopped thread go on, with the signal that it was stopped for."""
         number, event = os.WSTOPSIG(status), status >> 16
-        with suppress(OSError):
-            if event == _EVENT_STOP and number in _STOPS:
-                ptrace(_LISTEN, thread, 0, 0)  # stopped as a whole, until it is told to continue
-            else:
-                ptrace(_CONT, thread, 0, 0 if event else number)
+        if event == _EVENT_STOP and number in _STOPS:
+            ptrace(_LISTEN, thread, 0, 0)  # stopped as a whole, until it is told to continue
+            return
+        try:
+            if event == _EVENT_STOP:
+                self._note(pid, thread)
+        finally:
+            ptrace(_CONT, thread, 0, 0 if event else number)
 
     def _note(self, pid: int, thread: int) -> None:
         registers = ctypes.create_string_buffer(1024)

@@ -55,7 +55,7 @@ class SampledPosition:
 class Timing:
     """How long a program took on a machine, and where its time went.
 
-    `method` says how it was sampled, or why it was not. `elsewhere` counts samples of child processes and of code that
+    `method` says how it was sampled. `elsewhere` counts samples of child processes and of code that
     lies in no file.
     """
 
@@ -94,7 +94,7 @@ def time_natively(command: Sequence[str], *, runs: int = 1, method: str = "auto"
     Args:
         command: a program's name, then its arguments.
         runs: how often.
-        method: "perf", "ptrace", "none", or "auto" for the first of them that the system allows.
+        method: "perf", "ptrace", or "auto" for the first of them that the system allows.
 
     Raises:
         ProgramError: it cannot be run, or does not end the same way each time.
@@ -117,7 +117,7 @@ def time_natively(command: Sequence[str], *, runs: int = 1, method: str = "auto"
         endings.append(os.waitstatus_to_exitcode(status))
         sampled_by = sampler.name
         if endings[-1] != endings[0]:
-            raise ProgramError(f"{command[0]}: ended with {endings[0]} first and with {endings[-1]} in run {number + 1}")
+            raise ProgramError(f"{command[0]}: ended with {endings[0]} first, with {endings[-1]} in run {number + 1}")
     return Timing(
         command=tuple(command),
         foretrace_version=__version__,
@@ -148,6 +148,7 @@ def _run(sampler: Sampler, path: str, command: Sequence[str], *, own_streams: bo
     """One run. A terminal's ^C is the program's, not ours, while it runs."""
     streams = [] if own_streams else [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)]
     began = 0.0
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
     def start() -> int:
         nonlocal began
@@ -155,7 +156,7 @@ def _run(sampler: Sampler, path: str, command: Sequence[str], *, own_streams: bo
         try:
             return os.posix_spawn(
                 path, list(command), dict(os.environ), file_actions=streams,
-                setsigdef=[signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ],
+                setsigdef=[signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ], setsigmask=mask,
             )  # fmt: skip
         except OSError as error:
             raise ProgramError(f"cannot run {path}: {error.strerror}") from error

@@ -56,7 +56,9 @@ def _check(timing: Timing, path: Path) -> None:
         raise TimingError(f"{path}: has no run; make it again with: foretrace time")
     for run in timing.runs:
         if min(run.wall_s, run.user_s, run.system_s) < 0 or run.cpu_s <= 0:
-            raise TimingError(f"{path}: a run of it took {run.cpu_s} s of a processor; make it again with: foretrace time")
+            raise TimingError(
+                f"{path}: a run of it took {run.cpu_s} s of a processor; make it again with: foretrace time"
+            )
     good = all(0 <= p.kernel_samples <= p.samples and p.offset >= 0 for p in timing.positions)
     if not good or min(timing.elsewhere, timing.lost) < 0 or timing.interval_s <= 0:
         raise TimingError(f"{path}: counts samples in a way that cannot be; make it again with: foretrace time")

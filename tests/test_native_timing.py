@@ -1,0 +1,202 @@
+"""`foretrace time`: the program is left alone, by either sampler, and samples are where the time went."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from foretrace.errors import ProgramError, TimingError
+from foretrace.tracer.native.perf_events import PerfSampler
+from foretrace.tracer.native.timing import NativeRun, SampledPosition, Timing, time_natively
+from foretrace.tracer.native.timing_file import read_timing, write_timing
+
+
+def allowed_methods():
+    """Perf events are not allowed everywhere, in containers in particular."""
+    try:
+        PerfSampler(0.001).close()
+    except OSError:
+        return ["ptrace"]
+    return ["perf", "ptrace"]
+
+
+METHODS = allowed_methods()
+
+TWO_LOOPS = """
+#define APART __attribute__((noinline))
+APART unsigned work(unsigned n) { unsigned x = n; while (n--) x = x * 1664525 + 1013904223; return x; }
+APART unsigned more(unsigned n) { unsigned x = n; while (n--) x = x * 22695477 + 1; return x; }
+int main(int argc, char **argv) { return (work(50000000u * argc) + more(150000000u * argc)) == 1; }
+"""
+
+THREADS = """
+#include <pthread.h>
+static void *spin(void *unused) { for (volatile int i = 0; i < 30000000; i++); return unused; }
+int main(void)
+{
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++) pthread_create(threads + i, 0, spin, 0);
+    for (int i = 0; i < 3; i++) pthread_join(threads[i], 0);
+    return 5;
+}
+"""
+
+SIGNALS = """
+#include <signal.h>
+#include <stdio.h>
+#include <sys/time.h>
+#include <unistd.h>
+static volatile int ticks;
+static void tick(int number) { (void)number; ticks++; }
+int main(void)
+{
+    struct itimerval every = {{0, 1000}, {0, 1000}};
+    signal(SIGALRM, tick);
+    setitimer(ITIMER_REAL, &every, 0);
+    while (ticks < 40);
+    if (fork() == 0) {
+        usleep(60000);
+        kill(getppid(), SIGCONT);
+        _exit(0);
+    }
+    raise(SIGSTOP);
+    puts("went on");
+    return 9;
+}
+"""
+
+
+def functions_of(timing, program):
+    """Samples by function of the program, by binutils' reading of it."""
+    symbols = subprocess.run(["nm", "--defined-only", "-n", program], capture_output=True, text=True, check=True).stdout
+    starts = [(int(line.split()[0], 16), line.split()[2]) for line in symbols.splitlines() if line.split()[1] in "tT"]
+    counts = {}
+    for position in timing.positions:
+        if position.module == str(program):
+            name = [name for start, name in starts if start <= position.offset][-1]
+            counts[name] = counts.get(name, 0) + position.samples
+    return counts
+
+
+@pytest.mark.parametrize("flags", [("-no-pie",), ("-pie", "-fPIE")])
+@pytest.mark.parametrize("method", METHODS)
+def test_samples_lie_where_the_time_goes(compile_c, method, flags):
+    program = compile_c(TWO_LOOPS, "-O1", *flags)
+    timing = time_natively([str(program)], runs=2, method=method)
+    counts = functions_of(timing, program)
+    assert 0.55 < counts["more"] / timing.num_samples < 0.92  # three quarters, had we more than some dozens
+    assert counts["work"] + counts["more"] > 0.9 * timing.num_samples
+    assert len(timing.runs) == 2
+    assert all(run.user_s > 0 for run in timing.runs)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_all_threads_are_sampled(compile_c, method):
+    program = compile_c(THREADS, "-O1")
+    timing = time_natively([str(program)], method=method)
+    assert timing.exit_code == 5
+    assert functions_of(timing, program)["spin"] > 0.8 * timing.num_samples
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_signals_and_stops_reach_the_program(compile_c, method, foretrace, tmp_path):
+    result = foretrace("time", "--method", method, "-o", tmp_path / "x.timing", "--", compile_c(SIGNALS, "-O1"))
+    assert (result.returncode, result.stdout, result.stderr) == (9, "went on\n", "")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_streams_and_exit_code_are_the_programs_own(foretrace, tmp_path, method):
+    script = "read line; echo heard $line; echo oops >&2; exit 3"
+    (tmp_path / "input").write_text("you\n")
+    command = ("time", "--method", method, "-o", tmp_path / "x.timing", "--runs", "2", "--", "sh", "-c", script)
+    with (tmp_path / "input").open() as stdin:
+        result = foretrace(*command, stdin=stdin)
+    assert (result.returncode, result.stdout, result.stderr) == (3, "heard you\n", "oops\n")
+    assert read_timing(tmp_path / "x.timing").exit_code == 3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_program_that_is_killed_ends_foretrace_the_same_way(foretrace, tmp_path, method):
+    command = ("time", "--method", method, "-o", tmp_path / "x.timing", "--", "sh", "-c", "kill -SEGV $$")
+    assert foretrace(*command).returncode == -signal.SIGSEGV
+    assert read_timing(tmp_path / "x.timing").signal == signal.SIGSEGV
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_program_that_becomes_another_is_followed(compile_c, method):
+    program = compile_c(TWO_LOOPS, "-O1", "-no-pie")
+    timing = time_natively(["sh", "-c", f"exec {program}"], method=method)
+    assert sum(functions_of(timing, program).values()) > 0.8 * timing.num_samples
+
+
+def test_python_scripts_are_run_by_this_python(foretrace, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import sys; print(sys.executable, sys.argv[1:])")
+    result = foretrace("time", "-o", tmp_path / "x.timing", script, "--one", "2")
+    assert result.stdout == f"{sys.executable} ['--one', '2']\n"
+
+
+def test_runs_that_end_differently_are_refused(tmp_path):
+    script = f"test -e {tmp_path}/seen || exit 0; exit 1"
+    with pytest.raises(ProgramError, match="ended with 0 first, with 1 in run 2"):
+        time_natively(["sh", "-c", f"({script}); code=$?; touch {tmp_path}/seen; exit $code"], runs=2)
+
+
+TIMING = Timing(
+    command=("./program", "1"),
+    foretrace_version="0",
+    host="nowhere",
+    started="2020-01-01",
+    exit_code=0,
+    signal=None,
+    runs=(NativeRun(1.5, 1.0, 0.25), NativeRun(1.25, 0.75, 0.25), NativeRun(3.0, 1.0, 0.5)),
+    method="by hand",
+    interval_s=0.001,
+    positions=(SampledPosition("/bin/program", 4096, 7, 2),),
+    elsewhere=3,
+    lost=0,
+)
+
+
+def test_a_timing_is_read_as_it_was_written(tmp_path):
+    write_timing(TIMING, tmp_path / "x.timing")
+    timing = read_timing(tmp_path / "x.timing")
+    assert timing == TIMING
+    assert timing.shortest == NativeRun(1.25, 0.75, 0.25)
+    assert timing.spread == pytest.approx(0.25)
+    assert timing.num_samples == 10
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"schema": "foretrace.timing/9"}, "no timing of the version"),
+        ({"runs": []}, "has no run"),
+        ({"runs": [{"wall_s": 1.0, "user_s": 0.0, "system_s": 0.0}]}, "impossible|cannot be|took"),
+        ({"runs": [{"wall_s": -1.0, "user_s": 1.0, "system_s": 0.0}]}, "impossible|cannot be|took"),
+        ({"runs": [{"wall_s": 1.0, "user_s": 1.0, "system_s": "much"}]}, "no timing"),
+        ({"positions": [{"module": "/x", "offset": 1, "samples": 1, "kernel_samples": 2}]}, "cannot be"),
+        ({"positions": [{"module": "/x", "offset": -1, "samples": 1, "kernel_samples": 0}]}, "cannot be"),
+        ({"elsewhere": -1}, "cannot be"),
+        ({"interval_s": 0}, "cannot be"),
+    ],
+)
+def test_a_timing_that_cannot_be_is_refused(tmp_path, changes, complaint):
+    path = tmp_path / "x.timing"
+    write_timing(TIMING, path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(TimingError, match=complaint):
+        read_timing(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"schema": "foretrace.timing/1"}'])
+def test_a_file_that_is_no_timing_is_refused(tmp_path, content):
+    (tmp_path / "x.timing").write_bytes(content)
+    with pytest.raises(TimingError, match=r"x\.timing: is no timing"):
+        read_timing(tmp_path / "x.timing")
+    with pytest.raises(TimingError, match="No such file"):
+        read_timing(tmp_path / "missing.timing")
