@@ -35,7 +35,7 @@ int main(int argc, char **argv) { return (work(50000000u * argc) + more(15000000
 
 THREADS = """
 #include <pthread.h>
-static void *spin(void *unused) { for (volatile int i = 0; i < 30000000; i++); return unused; }
+static void *spin(void *unused) { for (volatile int i = 0; i < 60000000; i++); return unused; }
 int main(void)
 {
     pthread_t threads[3];
@@ -99,7 +99,7 @@ def test_all_threads_are_sampled(compile_c, method):
     program = compile_c(THREADS, "-O1")
     timing = time_natively([str(program)], method=method)
     assert timing.exit_code == 5
-    assert functions_of(timing, program)["spin"] > 0.8 * timing.num_samples
+    assert functions_of(timing, program)["spin"] > 0.5 * timing.num_samples
 
 
 @pytest.mark.parametrize("method", METHODS)
