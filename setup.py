@@ -119,6 +119,13 @@ setup(
             depends=["benchmarks/kernels.h"],
             extra_compile_args=WARNINGS,
         ),
+        Extension(
+            "foretrace.replay._core_model",
+            sources=[f"replay/{part}.c" for part in ("_core_model", "core_model", "branches")],
+            depends=[f"replay/{part}.h" for part in ("core_model", "branches")],
+            extra_compile_args=WARNINGS,
+            libraries=["m"],
+        ),
         SharedObject(
             "foretrace.tracer.qemu.plugin",
             sources=[*(f"tracer/qemu/{part}.c" for part in ("plugin", "bursts", "plain_access")), *WRITER_SOURCES],

@@ -91,13 +91,13 @@ def _memory_parts(operations: OperationArrays, misses: Misses, figures: MemoryFi
     parts = np.zeros((3, regions, len(MEMORY_BOUNDS)))
     if not len(operations.executions):
         return parts
-    group = _nearest_group(operations.access_bytes, figures.access_bytes)
+    group = nearest_group(operations.access_bytes, figures.access_bytes)
     irregular = irregular_share(operations, misses, float(figures.line_bytes[0]))
     lines = np.maximum(operations.access_bytes / figures.line_bytes[0], 1)
     slots = operations.executions * np.maximum(operations.access_bytes / figures.access_bytes[group], 1)
     free = ~operations.self_dependent
     for corner in (FAST, TYPICAL, SLOW):
-        hits = _hits(misses, corner)
+        hits = access_hits(misses, corner)
         random, dependent = _random_costs(operations, figures, corner)
         stream = figures.stream_s[corner][group]
         streamed = hits * stream * (lines * (1 - irregular))[:, None]
@@ -115,7 +115,7 @@ def _memory_parts(operations: OperationArrays, misses: Misses, figures: MemoryFi
     return parts
 
 
-def _nearest_group(access_bytes: Floats, groups: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def nearest_group(access_bytes: Floats, groups: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """For each operation the stream measurement whose access size is nearest to its own (as a ratio)."""
     distance = np.abs(np.log2(np.maximum(access_bytes, 1))[:, None] - np.log2(groups)[None, :])
     return np.asarray(distance.argmin(axis=1), dtype=np.int64)
@@ -136,7 +136,7 @@ def irregular_share(operations: OperationArrays, misses: Misses, line_bytes: flo
     return np.divide(beyond, missed, out=np.zeros_like(beyond), where=missed > 0)
 
 
-def _hits(misses: Misses, corner: int) -> Floats:
+def access_hits(misses: Misses, corner: int) -> Floats:
     """Accesses by the level that held the data [operations, levels + 1], misses moved by twice their error."""
     factor = max(1 + 2 * misses.relative_error * (corner - TYPICAL), 0.0)
     missed = np.minimum(misses.misses * factor, misses.executions[:, None])

@@ -17,9 +17,10 @@ from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Core, Profile
 
+from .core_figures import CoreFigures, core_figures
 from .memory_figures import MemoryFigures, memory_figures
 from .records import Assumption
-from .spread import Notes, between, cycles, exactly
+from .spread import TYPICAL, Notes, between, cycles, exactly
 
 Floats = npt.NDArray[np.float64]
 
@@ -47,8 +48,10 @@ class MachineFigures:
     branch_miss_s: Floats
     python_block_s: Floats
     python_call_s: Floats
+    core: CoreFigures
     memory: MemoryFigures
     assumptions: tuple[Assumption, ...]
+    core_assumptions: tuple[Assumption, ...]  # those of `core`, which matter to programs of machine code
 
 
 def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
@@ -60,7 +63,7 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
     core = profile.core
     if core is None or core.clock_hz is None:
         raise PredictionError(f"profile {profile.name}: core.clock_hz is missing, without it no time can be predicted")
-    notes = Notes()
+    notes, core_notes = Notes(), Notes()
     clock = core.clock_hz
     memory = memory_figures(profile, core, clock, hierarchy, notes)
     scalar, vector = _flop_times(core, clock, notes)
@@ -87,8 +90,10 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
         ),
         python_block_s=_python(core.python_block_s, PYTHON_BLOCK_CYCLES, "python_block", "a line", clock, notes),
         python_call_s=_python(core.python_call_s, PYTHON_CALL_CYCLES, "python_call", "an array call", clock, notes),
+        core=core_figures(core, float(memory.dependent_s[TYPICAL, 0]) * clock, core_notes),
         memory=memory,
         assumptions=notes.assumptions,
+        core_assumptions=core_notes.assumptions,
     )
 
 

@@ -50,6 +50,34 @@ class MemoryFigures:
     write_back_s: Floats  # [3] of a line that was stored to, from the last cache to main memory
     line_bytes: Floats  # [levels] of the caches
     measured_range_bytes: float | None  # the largest working set that was measured; None where none was
+    sizes_bytes: Floats  # [levels] of the caches
+    latency_range_bytes: Floats  # [points], ascending: working sets of any size that dependent loads were measured in
+    latency_range_s: Floats  # [3, points]
+
+    def latency_by_range(self, range_bytes: Floats, corner: int) -> Floats:
+        """[operations, levels + 1]: latency of an access somewhere in an address range of so many bytes.
+
+        Over a larger range a level answers later, for translations that miss, and for what it does not really hold.
+        """
+        result = np.broadcast_to(self.dependent_s[corner], (len(range_bytes), len(self.sizes_bytes) + 1)).copy()
+        ranges = np.log(np.maximum(range_bytes, 1))
+        result[:, -1] = np.interp(ranges, np.log(self.dependent_range_bytes), self.dependent_memory_s[corner])
+        if len(self.latency_range_bytes):
+            measured = np.log(self.latency_range_bytes)
+            for level, size_bytes in list(enumerate(self.sizes_bytes))[1:]:
+                inside = np.minimum(ranges, np.log(0.75 * size_bytes))
+                of_range = np.interp(inside, measured, self.latency_range_s[corner])
+                result[:, level] = np.maximum(result[:, level], of_range)
+            result[:, -1] = np.maximum(result[:, -1], result[:, -2])
+        return result
+
+    def random_by_range(self, range_bytes: Floats, corner: int) -> Floats:
+        """[operations, levels + 1]: time between independent accesses at random in an address range."""
+        slot = float(self.slot_s[corner].min())
+        result = np.broadcast_to(self.random_s[corner], (len(range_bytes), len(self.sizes_bytes) + 1)).copy()
+        ranges = np.log(np.maximum(range_bytes, 1))
+        result[:, -1] = np.interp(ranges, np.log(self.random_range_bytes), self.random_memory_s[corner])
+        return result + slot
 
 
 def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hierarchy, notes: Notes) -> MemoryFigures:
@@ -73,6 +101,7 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
     memory_byte = byte_times[:, :, -1].min(axis=1)
     sets = [point.working_set_bytes for point in profile.bandwidth]
     sets += [point.working_set_bytes for point in profile.latencies()]
+    latency_ranges = source.latency_ranges()
     return MemoryFigures(
         access_bytes=access,
         slot_s=slot,
@@ -86,6 +115,9 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
         write_back_s=memory_byte * lines[-1] * np.array([0.0, 1.0, 1.0]),
         line_bytes=lines,
         measured_range_bytes=float(max(sets)) if sets else None,
+        sizes_bytes=np.array([float(level.size_bytes) for level in hierarchy.levels]),
+        latency_range_bytes=latency_ranges[0],
+        latency_range_s=latency_ranges[1],
     )
 
 
@@ -309,6 +341,14 @@ class _Source:
             return np.ones(1), times[:, -1:]
         values = [_measured([(self.unmixed(p, self.num_caches, times), p.noise)]) for p in points]
         return np.array([float(p.working_set_bytes) for p in points]), np.stack(values, axis=1)
+
+    def latency_ranges(self) -> tuple[Floats, Floats]:
+        """All working sets that dependent loads were measured in, and their times [3, points], never falling."""
+        points = sorted(self.profile.latencies(), key=lambda p: p.working_set_bytes)
+        if not points:
+            return np.zeros(0), np.zeros((3, 0))
+        values = np.stack([_measured([(p.latency_s, p.noise)]) for p in points], axis=1)
+        return np.array([float(p.working_set_bytes) for p in points]), np.maximum.accumulate(values, axis=1)
 
     def dependent_memory(self, latency: Floats) -> tuple[Floats, Floats]:
         points = sorted(self.inside(self.profile.latencies(), self.num_caches), key=lambda p: p.working_set_bytes)

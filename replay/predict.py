@@ -13,6 +13,7 @@ from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.tracer.signature import Provenance, Signature
 
 from .convolution import RegionTimes, convolve
+from .core_regions import core_regions, with_core_model
 from .engine import Activity, replay
 from .figures import MachineFigures, figures_of, on_another_instruction_set
 from .hit_rates import Misses, misses_on
@@ -63,6 +64,9 @@ class HostRun:
         if guest != "python" and runs is not None and runs != guest:
             figures = on_another_instruction_set(figures, guest, runs)
         times = convolve(workload, misses, figures)
+        core = core_regions(workload, misses, figures)
+        if core is not None:
+            times = with_core_model(times, core)
         return cls(workload, profile, figures, misses, times, _assumptions(workload, figures, misses))
 
     def activities(self) -> tuple[Activity, ...]:
@@ -158,6 +162,9 @@ def _assumptions(workload: Workload, figures: MachineFigures, misses: Misses) ->
         if assumption.name not in _NEEDED_FOR
         or any(getattr(totals, name).any() for name in _NEEDED_FOR[assumption.name])
     ]
+    if workload.core is not None:
+        named = {assumption.name for assumption in figures.assumptions}
+        needed += [assumption for assumption in figures.core_assumptions if assumption.name not in named]
     measured = figures.memory.measured_range_bytes
     beyond = (misses.misses[:, -1] > 0) & (operations.irregular > 0) & (operations.range_bytes > (measured or np.inf))
     share = float(misses.misses[beyond, -1].sum() / max(misses.misses[:, -1].sum(), 1))

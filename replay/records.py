@@ -13,12 +13,14 @@ class Bound(StrEnum):
     COMPUTE = "compute"
     DIVIDE = "divide"
     CHAIN = "dependency chain"
+    FORWARD = "store forwarding"
     BRANCH = "branch misses"
     PORTS = "load/store ports"
     CACHE_BANDWIDTH = "cache bandwidth"
     MEMORY_BANDWIDTH = "memory bandwidth"
     CACHE_LATENCY = "cache latency"
     MEMORY_LATENCY = "memory latency"
+    PAGES = "page faults"
     PYTHON = "python interpreter"
     NOTHING = "nothing"  # the region took no time
 

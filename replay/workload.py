@@ -16,6 +16,7 @@ import numpy.typing as npt
 from foretrace.errors import PredictionError
 from foretrace.tracer.signature import Block, Idiom, OperationKind, Signature
 
+from .core_program import CoreProgram
 from .records import Place, RegionKind
 
 Floats = npt.NDArray[np.float64]
@@ -89,6 +90,8 @@ class Workload:
     regions: tuple[Region, ...]
     operations: OperationArrays
     totals: RegionArrays
+    region_of_block: npt.NDArray[np.int64]
+    core: CoreProgram | None  # its paths; None where there are none
 
     @classmethod
     def of(cls, signature: Signature) -> Workload:
@@ -102,7 +105,8 @@ class Workload:
         region_of_block, members = _region_of_blocks(signature)
         regions = _regions(signature, region_of_block, members)
         operations = _operation_arrays(signature, region_of_block)
-        return cls(signature, regions, operations, _region_arrays(signature, regions, region_of_block, operations))
+        totals = _region_arrays(signature, regions, region_of_block, operations)
+        return cls(signature, regions, operations, totals, region_of_block, CoreProgram.of(signature))
 
 
 def _region_of_blocks(signature: Signature) -> tuple[npt.NDArray[np.int64], list[list[Block]]]:

@@ -1,0 +1,10 @@
+INSTRUCTION_BYTES: int
+OPERATION_BYTES: int
+BRANCH_BYTES: int
+NUM_CAUSES: int
+NUM_REGISTERS: int
+MAX_LEVELS: int
+
+# Arrays are taken by their bytes (core_model.h and branches.h have the layouts); the last one is written to.
+def run(core: tuple[float | int, ...], /, *arrays: object) -> None: ...
+def predict_branches(branches: bytes, missed: object, /) -> None: ...

@@ -1,0 +1,192 @@
+"""What the core model needs of a core, from a profile's figures, and what is assumed where it gives none.
+
+Cycles, each as (fast, typical, slow). The ranges assumed are those of cores between about 2008 and 2024, as their
+vendors' optimisation guides and the measurements of uops.info (Abel and Reineke, ASPLOS 2019) give them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from foretrace.profiles.profile import Core
+from foretrace.tracer.signature import OperationKind as Kind
+
+from .records import Bound
+from .spread import Floats, Notes, between, exactly
+
+INT, INT_MUL, INT_DIV, FP_ADD, FP_MUL, FP_DIV, VECTOR, BRANCH = range(8)
+"""Units, as they are numbered for core_model.h."""
+
+CAUSES = (
+    Bound.ISSUE,
+    Bound.COMPUTE,
+    Bound.DIVIDE,
+    Bound.CHAIN,
+    Bound.FORWARD,
+    Bound.PORTS,
+    Bound.BRANCH,
+    Bound.CACHE_BANDWIDTH,
+    Bound.MEMORY_BANDWIDTH,
+    Bound.CACHE_LATENCY,
+    Bound.MEMORY_LATENCY,
+)
+"""Causes, as they are numbered in core_model.h."""
+
+_WINDOW_OF_WIDTH = ((5.0, 224.0), (4.0, 168.0), (3.0, 72.0), (2.0, 32.0), (0.0, 8.0))
+"""Instructions in flight by issue width, at least: Intel Skylake and AMD Zen 2 have 224, Nehalem 128 and Haswell 192,
+AMD K10 72; in-order cores have what their pipeline holds."""
+_RESOLVE_CYCLES = 3.0
+"""From the dispatch of the calibration's branch to its end, beside the load that it waits for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoreFigures:
+    """Cycles [3] unless said otherwise. `latency` is by kind; `unit_cycles`, by unit, of one operation on one of them.
+
+    `native_lanes` is how many 64-bit elements a vector unit takes at once; wider vectors take several turns.
+    """
+
+    width: Floats
+    window: Floats
+    waiting: Floats
+    stores: Floats
+    refill: Floats
+    forward: Floats
+    vector_load: Floats
+    taken_branch: Floats
+    load: Floats
+    store: Floats
+    latency: dict[Kind, Floats]
+    unit_cycles: tuple[Floats, ...]
+    native_lanes: float
+
+
+def core_figures(core: Core, first_latency_cycles: float, notes: Notes) -> CoreFigures:
+    """The figures of a core whose nearest cache answers in `first_latency_cycles`."""
+    source = _Source(core, notes)
+    width = source.width()
+    window = next(size for least, size in _WINDOW_OF_WIDTH if width >= least)
+    notes.add(
+        "window",
+        f"{window:g} instructions in flight assumed ({window / 2:g} to {2 * window:g}), "
+        "of which 2 in 5 may wait for operands and 1 in 4 may be stores",
+    )
+    spread = np.array([2.0, 1.0, 0.5]) * window
+    miss = source.cycles("branch_miss_cycles", "branch_miss", (5, 12, 20), "a mispredicted branch")
+    adds, multiplies, lanes = source.fp_units(width)
+    div = source.cycles("fp_div_interval_cycles", "fp_divide", (4, 10, 30), "a floating-point divide")
+    int_div = source.cycles("int_div_interval_cycles", "int_divide", (6, 20, 60), "an integer divide")
+    return CoreFigures(
+        width=exactly(width),
+        window=spread,
+        waiting=0.4 * spread,
+        stores=0.25 * spread,
+        refill=np.maximum(miss - first_latency_cycles - _RESOLVE_CYCLES, 0),
+        forward=source.cycles(
+            "store_forward_latency_cycles", "store_forward", (4, 6, 13), "a value stored and read back"
+        ),
+        vector_load=source.assumed("vector_load", (0, 2, 3), "a load into a vector register takes longer by"),
+        taken_branch=1 / source.rate("taken_branches_per_cycle", "taken_branch", (2, 1, 0.5), "taken branch"),
+        load=1 / source.rate("loads_per_cycle", "loads_per_cycle", (2, 1, 1), "load"),
+        store=1 / source.rate("stores_per_cycle", "stores_per_cycle", (2, 1, 1), "store"),
+        latency=source.latencies(),
+        unit_cycles=(
+            1 / source.rate("int_adds_per_cycle", "int_adds", _alus(width), "integer operation"),
+            exactly(1.0),
+            int_div,
+            adds,
+            multiplies,
+            div,
+            adds,
+            exactly(0.5),
+        ),
+        native_lanes=lanes,
+    )
+
+
+def _alus(width: float) -> tuple[float, float, float]:
+    """Integer operations a cycle: three of four that are issued, and no more than four."""
+    return width, min(0.75 * width, 4.0), 0.5 * width
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The profile's core, and where to note what it does not tell."""
+
+    core: Core
+    notes: Notes
+
+    def noise(self, field: str) -> float:
+        return (self.core.noise or {}).get(field, 0.0)
+
+    def width(self) -> float:
+        width = self.core.issue_width_instructions_per_cycle
+        if width is None:
+            self.notes.add("issue_width", "not in the profile, 2 instructions a cycle assumed")
+        return width or 2.0
+
+    def cycles(self, field: str, name: str, usual: tuple[float, float, float], what: str) -> Floats:
+        given = getattr(self.core, field)
+        if given is not None:
+            return between(given / (1 + self.noise(field)), given, given * (1 + self.noise(field)))
+        return self.assumed(name, usual, f"{what} takes")
+
+    def assumed(self, name: str, usual: tuple[float, float, float], text: str) -> Floats:
+        self.notes.add(name, f"not in the profile, {text} {usual[1]:g} cycles ({usual[0]:g} to {usual[2]:g})")
+        return between(*usual)
+
+    def rate(self, field: str, name: str, usual: tuple[float, float, float], what: str) -> Floats:
+        """Per cycle: a number of such."""
+        given = getattr(self.core, field)
+        if given is not None:
+            return exactly(given)
+        self.notes.add(
+            name, f"not in the profile, {usual[1]:g} a cycle assumed for a {what} ({usual[2]:g} to {usual[0]:g})"
+        )
+        return np.array(usual)
+
+    def fp_units(self, width: float) -> tuple[Floats, Floats, float]:
+        """Cycles of an addition and of a multiplication on their units, and lanes of 64 bits that these have.
+
+        More than two scalar operations a cycle, of additions and multiplications mixed, are two units of each kind;
+        up to two are units that do either.
+        """
+        scalar, peak = self.core.scalar_flops_per_cycle, self.core.peak_flops_per_cycle
+        if scalar is None:
+            scalar = max(min(2.0, peak or 2.0, width), 0.5)
+            self.notes.add("scalar_flops", f"not in the profile, {scalar:g} floating-point operations a cycle assumed")
+        apart = scalar > 2.5
+        fuses = self.core.fp_fma_latency_cycles is not None and not apart
+        lanes = max(round((peak or scalar) / (scalar * (2 if fuses else 1))), 1)
+        cycles = exactly(2 / scalar if apart else 1 / scalar)
+        return cycles, cycles, float(lanes)
+
+    def latencies(self) -> dict[Kind, Floats]:
+        add = self.cycles("fp_add_latency_cycles", "fp_add_latency", (2, 4, 6), "a dependent addition")
+        multiply = self.cycles("fp_mul_latency_cycles", "fp_mul_latency", (3, 4, 6), "a dependent multiplication")
+        given = self.core
+        fma = given.fp_fma_latency_cycles
+        divide = self.cycles("fp_div_latency_cycles", "fp_divide_latency", (10, 15, 35), "a dependent divide")
+        root = given.fp_sqrt_latency_cycles
+        int_mul = self.cycles("int_mul_latency_cycles", "int_mul_latency", (3, 3, 5), "an integer multiplication")
+        int_div = self.cycles("int_div_latency_cycles", "int_divide_latency", (8, 18, 40), "a dependent integer divide")
+        return {
+            Kind.INT_ALU: exactly(1.0),
+            Kind.INT_MUL: int_mul,
+            Kind.INT_DIV: int_div,
+            Kind.FP_ADD: add,
+            Kind.FP_MUL: multiply,
+            Kind.FP_FMA: exactly(fma) if fma else np.maximum(add, multiply),
+            Kind.FP_DIV: divide,
+            Kind.FP_SQRT: exactly(root) if root else divide * np.array([1.0, 1.4, 2.0]),
+            Kind.FP_OTHER: self.assumed("fp_other", (1, 2, 4), "a comparison, conversion or shuffle takes"),
+            Kind.VECTOR_INT: self.assumed("vector_int", (1, 1, 3), "an integer vector operation takes"),
+            Kind.MOVE: exactly(0.0),
+            Kind.BRANCH: exactly(1.0),
+            Kind.CALL: exactly(1.0),
+            Kind.RETURN: exactly(1.0),
+            Kind.OTHER: exactly(1.0),
+            Kind.UNKNOWN: exactly(1.0),
+        }  # fmt: skip

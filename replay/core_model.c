@@ -1,0 +1,414 @@
+/* An out-of-order core in one pass. See core_model.h. */
+#include "core_model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RECENT 8192u /* accesses that are remembered: more than any window holds */
+#define BUCKETS 16384u
+#define LINE_IN_REACH 64u /* accesses: a line touched that lately counts as held */
+#define NEVER (-1e30)
+
+/* A unit, or what hands out a level's lines: how much of each stretch of `bucket` cycles is taken. */
+struct rate {
+    double bucket;
+    int64_t *number; /* of the stretch that a place tells of */
+    double *used;
+};
+
+struct recent {
+    double data;    /* when the value stored or loaded is there */
+    double written; /* of a store: when it is in the cache */
+    double line;    /* when the line is there */
+    uint8_t cause;  /* of waiting for the line */
+};
+
+/* A store that left the core: when, and what its line was waited for (FT_NUM_CAUSES: not at all). */
+struct written {
+    double at;
+    uint8_t cause;
+};
+
+struct state {
+    const struct ft_core *core;
+    const struct ft_core_program *program;
+    const struct ft_core_path *path;
+    double ready[FT_NUM_REGISTERS];
+    struct rate units[FT_NUM_UNITS], levels[FT_MAX_LEVELS], loads, stores;
+    struct recent *recent;
+    double *retired;     /* ring of `window` */
+    struct written *written; /* ring of `stores` */
+    double *heap;        /* start times of those that wait, the earliest first */
+    uint32_t window, n_stores, waiting, n_heap;
+    uint64_t n, n_written;
+    double clock;        /* of the dispatch */
+    double redirect;     /* dispatch resumes, after a branch that was not foreseen */
+    double taken;        /* the last taken branch was dispatched */
+    double last_retired, last_written;
+    double *due;         /* by operation and level: misses that are due */
+};
+
+/* ---- rates ------------------------------------------------------------------------------------------------------ */
+
+static bool rate_new(struct rate *rate, double bucket)
+{
+    rate->bucket = bucket;
+    rate->number = malloc(BUCKETS * sizeof *rate->number);
+    rate->used = calloc(BUCKETS, sizeof *rate->used);
+    if (!rate->number || !rate->used)
+        return false;
+    for (uint32_t i = 0; i < BUCKETS; i++)
+        rate->number[i] = -1;
+    return true;
+}
+
+static void rate_free(struct rate *rate)
+{
+    free(rate->number);
+    free(rate->used);
+}
+
+/* Uses `cycles` of a rate, from `from` on. Returns when that begins, and when it is over in `end`. */
+static double take(struct rate *rate, double from, double cycles, double *end)
+{
+    int64_t number = (int64_t)(from / rate->bucket);
+    double begin = from;
+    bool begun = false;
+    *end = from;
+    while (cycles > 1e-12) {
+        const size_t place = (uint64_t)number % BUCKETS;
+        if (rate->number[place] > number) /* too long ago to be known: there was room */
+            break;
+        if (rate->number[place] < number) {
+            rate->number[place] = number;
+            rate->used[place] = 0;
+        }
+        const double room = rate->bucket - rate->used[place];
+        if (room > 1e-9) {
+            const double part = room < cycles ? room : cycles;
+            if (!begun)
+                begin = fmax(from, (double)number * rate->bucket + (rate->bucket > 1 ? rate->used[place] : 0));
+            begun = true;
+            rate->used[place] += part;
+            cycles -= part;
+            *end = (double)number * rate->bucket + rate->used[place];
+        }
+        number++;
+    }
+    return begin;
+}
+
+/* ---- dispatch --------------------------------------------------------------------------------------------------- */
+
+static void heap_push(struct state *s, double value)
+{
+    uint32_t at = s->n_heap++;
+    while (at > 0 && s->heap[(at - 1) / 2] > value) {
+        s->heap[at] = s->heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    s->heap[at] = value;
+}
+
+static double heap_pop(struct state *s)
+{
+    const double top = s->heap[0], value = s->heap[--s->n_heap];
+    uint32_t at = 0;
+    for (uint32_t child; (child = 2 * at + 1) < s->n_heap; at = child) {
+        if (child + 1 < s->n_heap && s->heap[child + 1] < s->heap[child])
+            child++;
+        if (s->heap[child] >= value)
+            break;
+        s->heap[at] = s->heap[child];
+    }
+    s->heap[at] = value;
+    return top;
+}
+
+/* What an instruction's dispatch waited for, as a cause; FT_CAUSE_ISSUE if for nothing but its turn. */
+struct dispatched {
+    double at;
+    uint8_t cause;
+};
+
+static struct dispatched dispatch(struct state *s, const struct ft_instruction *one)
+{
+    struct dispatched d = {fmax(s->clock, s->retired[s->n % s->window]), FT_CAUSE_ISSUE};
+    if (s->redirect > d.at)
+        d = (struct dispatched){s->redirect, FT_CAUSE_BRANCH};
+    const struct written *oldest = &s->written[s->n_written % s->n_stores];
+    if (one->store >= 0 && oldest->at > d.at)
+        d = (struct dispatched){oldest->at, oldest->cause < FT_NUM_CAUSES ? oldest->cause : FT_CAUSE_PORTS};
+    while (s->n_heap && s->heap[0] <= d.at)
+        heap_pop(s);
+    if (s->n_heap >= s->waiting)
+        d.at = fmax(d.at, heap_pop(s));
+    s->clock = d.at + one->slot;
+    return d;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+/* The level that this access finds its data in: misses are spread evenly over an operation's accesses to lines that were
+ * not touched a moment ago, and over the others only if there are more misses than those. */
+static uint32_t level_of(struct state *s, uint32_t operation, uint32_t line_distance)
+{
+    const struct ft_core_operation *facts = &s->program->operations[operation];
+    double *due = s->due + (size_t)operation * FT_MAX_LEVELS;
+    const bool candidate = line_distance == 0 || line_distance > LINE_IN_REACH;
+    const double share = candidate ? facts->candidates : 1 - facts->candidates;
+    double missing = 0;
+    uint32_t level = 0;
+    for (uint32_t i = 1; i < s->core->n_levels; i++)
+        missing += facts->share[i];
+    if (missing <= 0 || share <= 0)
+        return 0;
+    const double of_candidates = fmin(missing, facts->candidates);
+    const double chance = (candidate ? of_candidates : missing - of_candidates) / share;
+    for (uint32_t i = 1; i < s->core->n_levels; i++) {
+        due[i] += chance * facts->share[i] / missing;
+        if (due[i] >= due[level] && due[i] >= 1)
+            level = i;
+    }
+    due[level] -= level ? 1 : 0;
+    return level;
+}
+
+struct arrival {
+    double at;
+    uint8_t cause; /* FT_NUM_CAUSES if the nearest cache had it */
+};
+
+static uint8_t memory_cause(const struct state *s, uint32_t level, bool irregular)
+{
+    if (level + 1 == s->core->n_levels)
+        return irregular ? FT_CAUSE_MEMORY_LATENCY : FT_CAUSE_MEMORY_BANDWIDTH;
+    return irregular ? FT_CAUSE_CACHE_LATENCY : FT_CAUSE_CACHE_BANDWIDTH;
+}
+
+/* When the line that an access asks for at `from` is there. */
+static struct arrival fetch(struct state *s, uint32_t operation, uint32_t level, double from)
+{
+    const struct ft_core_operation *facts = &s->program->operations[operation];
+    if (level == 0)
+        return (struct arrival){from + facts->latency[0], FT_NUM_CAUSES};
+    double *due = s->due + (size_t)operation * FT_MAX_LEVELS;
+    due[0] += facts->irregular; /* level 0 has no misses to count */
+    const bool irregular = due[0] >= 1;
+    double end;
+    if (irregular) {
+        due[0] -= 1;
+        const double begin = take(&s->levels[level], from, facts->random[level], &end);
+        return (struct arrival){begin + facts->latency[level], memory_cause(s, level, true)};
+    }
+    take(&s->levels[level], fmax(from - s->core->lead, 0), facts->stream[level], &end);
+    return (struct arrival){fmax(from, end) + facts->latency[0], memory_cause(s, level, false)};
+}
+
+/* An access that can be made from `from` on: where its line is waited for, and what is remembered of it. */
+static struct arrival access_line(struct state *s, uint32_t operation, uint64_t slot, double from)
+{
+    const uint32_t distance = s->path->line_distances[slot];
+    struct recent *own = &s->recent[slot % RECENT];
+    struct arrival arrival = fetch(s, operation, level_of(s, operation, distance), from);
+    if (distance && distance < RECENT && distance <= slot) {
+        const struct recent *before = &s->recent[(slot - distance) % RECENT];
+        if (before->line > arrival.at)
+            arrival = (struct arrival){before->line, before->cause};
+    }
+    *own = (struct recent){NEVER, NEVER, arrival.at, arrival.cause};
+    return arrival;
+}
+
+/* The data of a load: from its line, or from a store that is still on its way to the cache. */
+static struct arrival load(struct state *s, const struct ft_instruction *one, uint32_t operation, uint64_t slot,
+                           double from)
+{
+    struct arrival arrival = access_line(s, operation, slot, from);
+    const uint32_t distance = s->path->store_distances[slot];
+    if (one->is_vector)
+        arrival.at += s->core->vector_load;
+    if (distance && distance < RECENT && distance <= slot) {
+        const struct recent *store = &s->recent[(slot - distance) % RECENT];
+        if (store->written > from) {
+            const double hit = from + s->program->operations[operation].latency[0];
+            arrival = (struct arrival){fmax(hit, store->data + s->core->forward), FT_CAUSE_FORWARD};
+        }
+    }
+    return arrival;
+}
+
+/* ---- instructions ----------------------------------------------------------------------------------------------- */
+
+static double latest(const struct state *s, const uint16_t *registers, uint32_t n, double at)
+{
+    for (uint32_t i = 0; i < n; i++)
+        at = fmax(at, s->ready[registers[i]]);
+    return at;
+}
+
+/* The stages of an instruction, and why the load among them took longer than in the nearest cache. */
+struct stages {
+    struct dispatched dispatched;
+    double known, asked, loaded; /* a load's address is known, its unit is free, its data is there */
+    double operands, started, done;
+    uint8_t load_cause;
+};
+
+/* Puts down to its causes the time by which an instruction retires later than the one before: to its stages, from the
+ * last one back, and what is left to what its dispatch waited for. */
+static void put_down(const struct ft_instruction *one, const struct stages *t, double late, double *cycles)
+{
+    const bool loads = one->load >= 0;
+    const double first = loads ? t->loaded : t->dispatched.at;
+    const double of_stage[] = {t->done - t->started, t->started - t->operands, t->operands - first,
+                               loads ? t->loaded - t->asked : 0, loads ? t->asked - t->known : 0,
+                               loads ? t->known - t->dispatched.at : 0};
+    const uint8_t cause[] = {one->cause == FT_CAUSE_DIVIDE ? FT_CAUSE_DIVIDE : FT_CAUSE_CHAIN,
+                             one->cause,
+                             FT_CAUSE_CHAIN,
+                             t->load_cause < FT_NUM_CAUSES ? t->load_cause : FT_CAUSE_CHAIN,
+                             FT_CAUSE_PORTS,
+                             FT_CAUSE_CHAIN};
+    for (size_t i = 0; i < sizeof cause && late > 0; i++) {
+        const double part = fmin(late, fmax(of_stage[i], 0));
+        cycles[cause[i]] += part;
+        late -= part;
+    }
+    cycles[t->dispatched.cause] += fmax(late, 0);
+}
+
+/* A store: in the cache once it has retired, those before it are written, and its line is there. */
+static void write_back(struct state *s, const struct ft_instruction *one, uint32_t operation, uint64_t slot,
+                       const uint16_t *addresses, struct stages *t)
+{
+    double end;
+    const double known = latest(s, addresses, one->n_addresses, t->dispatched.at);
+    const double asked = take(&s->stores, known, s->core->store_cycles, &end);
+    const struct arrival line = access_line(s, operation, slot, asked);
+    const double data = t->done;
+    t->done = fmax(t->done, asked + 1);
+    const double retired = fmax(s->last_retired, t->done);
+    const double free = fmax(s->last_written + s->core->store_cycles, retired + 1);
+    s->last_written = fmax(free, line.at);
+    s->written[s->n_written++ % s->n_stores] =
+        (struct written){s->last_written, line.at > free ? line.cause : (uint8_t)FT_NUM_CAUSES};
+    s->recent[slot % RECENT].data = data;
+    s->recent[slot % RECENT].written = s->last_written;
+}
+
+/* Returns when the instruction is done. */
+static double run_one(struct state *s, const struct ft_instruction *one, const struct ft_core_block *block,
+                      uint64_t first_slot, double *cycles)
+{
+    const uint16_t *reads = s->program->registers + one->registers, *addresses = reads + one->n_reads;
+    const uint16_t *writes = addresses + one->n_addresses;
+    double end;
+    struct stages t = {.dispatched = dispatch(s, one), .load_cause = FT_NUM_CAUSES};
+    t.operands = t.dispatched.at;
+    if (one->load >= 0) {
+        const uint32_t position = (uint32_t)one->load;
+        t.known = latest(s, addresses, one->n_addresses, t.dispatched.at);
+        t.asked = take(&s->loads, t.known, s->core->load_cycles, &end);
+        const struct arrival data = load(s, one, block->first_operation + position, first_slot + position, t.asked);
+        t.operands = t.loaded = data.at;
+        t.load_cause = data.cause;
+    }
+    t.operands = latest(s, reads, one->n_reads, t.operands);
+    t.started = one->unit_cycles > 0 ? take(&s->units[one->unit], t.operands, one->unit_cycles, &end) : t.operands;
+    t.done = t.started + one->latency;
+    heap_push(s, one->unit_cycles > 0 ? t.started : one->load >= 0 ? t.asked : t.operands);
+    for (uint32_t i = 0; i < one->n_writes; i++)
+        s->ready[writes[i]] = t.done;
+    if (one->store >= 0) {
+        const uint32_t position = (uint32_t)one->store;
+        write_back(s, one, block->first_operation + position, first_slot + position, addresses, &t);
+    }
+    const double in_turn = s->last_retired + one->slot;
+    s->last_retired = fmax(in_turn, t.done);
+    s->retired[s->n++ % s->window] = s->last_retired;
+    cycles[FT_CAUSE_ISSUE] += one->slot;
+    if (s->last_retired > in_turn)
+        put_down(one, &t, s->last_retired - in_turn, cycles);
+    return t.done;
+}
+
+static void run_block(struct state *s, size_t execution, uint64_t first_slot, double *cycles)
+{
+    const struct ft_core_block *block = &s->program->blocks[s->path->blocks[execution]];
+    const struct ft_instruction *instructions = s->program->instructions + block->first;
+    const uint8_t branch = s->path->branches[execution];
+    double done = 0;
+    for (uint32_t i = 0; i < block->n_instructions; i++)
+        done = run_one(s, &instructions[i], block, first_slot, cycles);
+    if (branch & FT_BRANCH_MISSED)
+        s->redirect = done + s->core->refill;
+    if (branch & FT_BRANCH_TAKEN) {
+        s->clock = fmax(s->clock, s->taken + s->core->taken_branch);
+        s->taken = s->clock;
+    }
+}
+
+/* ---- a path ----------------------------------------------------------------------------------------------------- */
+
+static bool state_new(struct state *s, const struct ft_core *core, const struct ft_core_program *program)
+{
+    s->core = core;
+    s->program = program;
+    s->window = (uint32_t)fmax(core->window, 1);
+    s->n_stores = (uint32_t)fmax(core->stores, 1);
+    s->waiting = (uint32_t)fmax(core->waiting, 1);
+    s->recent = malloc(RECENT * sizeof *s->recent);
+    s->retired = calloc(s->window, sizeof *s->retired);
+    s->written = calloc(s->n_stores, sizeof *s->written);
+    s->heap = malloc((s->waiting + 1) * sizeof *s->heap);
+    s->due = malloc((size_t)(program->n_operations + 1) * FT_MAX_LEVELS * sizeof *s->due);
+    bool good = s->recent && s->retired && s->written && s->heap && s->due;
+    for (uint32_t i = 0; i < FT_NUM_UNITS; i++)
+        good = rate_new(&s->units[i], 1) && good;
+    for (uint32_t i = 0; i < FT_MAX_LEVELS; i++)
+        good = rate_new(&s->levels[i], 16) && good;
+    good = rate_new(&s->loads, 1) && good;
+    good = rate_new(&s->stores, 1) && good;
+    for (uint32_t i = 0; good && i < RECENT; i++)
+        s->recent[i] = (struct recent){NEVER, NEVER, NEVER, FT_NUM_CAUSES};
+    for (size_t i = 0; good && i < (size_t)program->n_operations * FT_MAX_LEVELS; i++)
+        s->due[i] = (double)(i * 2654435761u % 65536) / 65536; /* spread, so that few misses of many count */
+    return good;
+}
+
+static void state_free(struct state *s)
+{
+    free(s->recent);
+    free(s->retired);
+    free(s->written);
+    free(s->heap);
+    free(s->due);
+    for (uint32_t i = 0; i < FT_NUM_UNITS; i++)
+        rate_free(&s->units[i]);
+    for (uint32_t i = 0; i < FT_MAX_LEVELS; i++)
+        rate_free(&s->levels[i]);
+    rate_free(&s->loads);
+    rate_free(&s->stores);
+}
+
+bool ft_core_run(const struct ft_core *core, const struct ft_core_program *program, const struct ft_core_path *path,
+                 double *cycles)
+{
+    struct state *s = calloc(1, sizeof *s);
+    if (!s)
+        return false;
+    const bool good = state_new(s, core, program);
+    s->path = path;
+    uint64_t slot = 0;
+    for (size_t i = 0; good && i < path->n_executions; i++) {
+        const uint32_t block = path->blocks[i];
+        const size_t half = path->branches[i] & FT_SECOND_HALF ? program->n_blocks : 0;
+        run_block(s, i, slot, cycles + (half + block) * FT_NUM_CAUSES);
+        slot += program->blocks[block].n_operations;
+    }
+    state_free(s);
+    free(s);
+    return good;
+}

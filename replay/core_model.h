@@ -1,0 +1,99 @@
+/* An out-of-order core in one pass: when each instruction of a path is dispatched, starts, is done and retires.
+ *
+ * Instructions are taken in the order in which they ran. Each is dispatched in order (at most `width` a cycle, no more
+ * than `window` in flight, `waiting` not yet started, `stores` not yet written), starts when what it needs is there and a
+ * unit is free, and retires in order. Times are cycles. What the machine's memory does is told by memory operation: how
+ * often it finds its data in which level, and what that takes.
+ *
+ * Units and the lines that a level hands out are rates: each use takes some part of a cycle of its unit, in the first
+ * cycles from when it is ready that have room. So an instruction may overtake others that wait for operands.
+ */
+#ifndef FORETRACE_CORE_MODEL_H
+#define FORETRACE_CORE_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FT_NUM_REGISTERS 1024u
+#define FT_MAX_LEVELS 8u
+#define FT_NUM_UNITS 8u
+
+/* What an instruction's time is put down to, when it retires later than the one before. */
+enum ft_cause {
+    FT_CAUSE_ISSUE,
+    FT_CAUSE_COMPUTE,
+    FT_CAUSE_DIVIDE,
+    FT_CAUSE_CHAIN,
+    FT_CAUSE_FORWARD,
+    FT_CAUSE_PORTS,
+    FT_CAUSE_BRANCH,
+    FT_CAUSE_CACHE_BANDWIDTH,
+    FT_CAUSE_MEMORY_BANDWIDTH,
+    FT_CAUSE_CACHE_LATENCY,
+    FT_CAUSE_MEMORY_LATENCY,
+    FT_NUM_CAUSES
+};
+
+struct ft_instruction {
+    double latency;      /* from its start to its result; of a load, what comes after the data */
+    double slot;         /* of the dispatch: 1/width, or 0 for what is fused with the one before */
+    double unit_cycles;  /* of its unit */
+    uint32_t registers;  /* where its registers begin: first those read, then those of the address, then those written */
+    int32_t load, store; /* positions among its block's memory operations; -1: none */
+    uint8_t unit, cause; /* of waiting for the unit */
+    uint8_t n_reads, n_addresses, n_writes;
+    uint8_t is_vector;   /* what it loads goes to a vector register */
+};
+
+struct ft_core_block {
+    uint32_t first, n_instructions;
+    uint32_t first_operation, n_operations; /* in the tables of memory operations */
+};
+
+/* Of a memory operation on a machine, by the level that its data comes from (0: the nearest cache). */
+struct ft_core_operation {
+    double share[FT_MAX_LEVELS];     /* of its accesses; level 0 has the rest */
+    double candidates;               /* share of its accesses whose line was not touched a short while before */
+    double irregular;                /* share of its misses that no prefetcher sees coming */
+    double latency[FT_MAX_LEVELS];   /* of an access that nothing has prefetched */
+    double random[FT_MAX_LEVELS];    /* time between two such, if nothing else limits them */
+    double stream[FT_MAX_LEVELS];    /* time between two lines that were prefetched */
+};
+
+struct ft_core {
+    double width, window, waiting, stores;
+    double refill;            /* from a mispredicted branch's end to the dispatch of what follows */
+    double forward;           /* from a store's data to that of a load that reads it back */
+    double vector_load;       /* what a load to a vector register takes longer */
+    double taken_branch;      /* least time between two */
+    double load_cycles, store_cycles; /* of the load and store units */
+    double lead;              /* how far ahead a prefetcher fetches */
+    uint32_t n_levels;        /* caches and main memory */
+};
+
+struct ft_core_program {
+    const struct ft_instruction *instructions;
+    const uint16_t *registers;
+    const struct ft_core_block *blocks;
+    const struct ft_core_operation *operations;
+    uint32_t n_blocks, n_operations;
+};
+
+#define FT_BRANCH_MISSED 1u /* what runs next was not foreseen */
+#define FT_BRANCH_TAKEN 2u  /* what runs next does not stand next */
+#define FT_SECOND_HALF 4u   /* counted apart */
+
+struct ft_core_path {
+    const uint32_t *blocks;
+    const uint8_t *branches; /* by execution: a sum of the above */
+    size_t n_executions;
+    const uint16_t *store_distances, *line_distances;
+};
+
+/* Adds to `cycles` [2][blocks][FT_NUM_CAUSES] what the executions take, apart for those marked as of the second half. False
+ * when memory ran out. */
+bool ft_core_run(const struct ft_core *core, const struct ft_core_program *program, const struct ft_core_path *path,
+                 double *cycles);
+
+#endif

@@ -1,0 +1,214 @@
+"""A signature's paths as the core model runs them: instructions by number, and branches with what was not foreseen.
+
+Nothing here depends on a machine but for what its core is assumed to have: a branch predictor of the present kind, and
+a compare and the branch behind it as one operation. The figures of a core are put in by `core_times`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.tracer.signature import Instruction, OperationKind, Signature
+
+from . import _core_model
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+INSTRUCTION = np.dtype(
+    {
+        "names": [
+            *("latency", "slot", "unit_cycles", "registers", "load", "store"),
+            *("unit", "cause", "n_reads", "n_addresses", "n_writes", "is_vector"),
+        ],
+        "formats": ["f8", "f8", "f8", "u4", "i4", "i4", "u1", "u1", "u1", "u1", "u1", "u1"],
+    },
+    align=True,
+)
+BLOCK = np.dtype([(name, "u4") for name in ("first", "n_instructions", "first_operation", "n_operations")])
+BRANCH = np.dtype({"names": ["place", "target", "kind"], "formats": ["u4", "u4", "u1"]}, align=True)
+_CONDITIONAL, _INDIRECT = 1, 2
+_MISSED, _TAKEN, _SECOND_HALF = 1, 2, 4
+_LEARNING = 32
+"""Executions of a branch in the paths after which it counts: a real predictor knew it long before."""
+_IN_REACH = 64
+_FUSES = (OperationKind.INT_ALU,)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoreProgram:
+    """What the core model runs. Block numbers are positions in `block_ids`, operation numbers in `operation_ids`.
+
+    `instructions` INSTRUCTION [instructions], without the figures of a core; `kinds` are their kinds, element bits and
+    lanes, `fused` bool whether one goes with the one before, `loads_only` bool whether all it does is load.
+    `candidates` float64 [operations]: share of the accesses whose line was not touched a short while before.
+    `branches` uint8 [executions] as in core_model.h; `missed` float64 [blocks]: share of a block's ends not foreseen.
+    """
+
+    block_ids: Ints
+    operation_ids: Ints
+    instructions: npt.NDArray[np.void]
+    kinds: Sequence[tuple[OperationKind, int, int]]
+    fused: npt.NDArray[np.bool_]
+    loads_only: npt.NDArray[np.bool_]
+    registers: npt.NDArray[np.uint16]
+    blocks: npt.NDArray[np.void]
+    path: npt.NDArray[np.uint32]
+    branches: npt.NDArray[np.uint8]
+    store_distances: npt.NDArray[np.uint16]
+    line_distances: npt.NDArray[np.uint16]
+    candidates: Floats
+    executions: Floats  # [2, blocks] in the paths: those of the first half, and of the second
+    missed: Floats
+
+    @classmethod
+    def of(cls, signature: Signature) -> CoreProgram | None:
+        """The paths of a signature; None if it has none."""
+        paths = signature.paths
+        if not len(paths.blocks):
+            return None
+        block_ids, path = np.unique(paths.blocks.astype(np.int64), return_inverse=True)
+        operations = _operations(signature, block_ids)
+        first_operation = np.cumsum([0, *(len(of_block) for of_block in operations)])
+        table = _InstructionTable()
+        blocks = np.zeros(len(block_ids), BLOCK)
+        for number, block_id in enumerate(block_ids.tolist()):
+            positions = {operation: position for position, operation in enumerate(operations[number])}
+            first = len(table.rows)
+            for one in paths.instructions[block_id]:
+                table.add(one, positions, is_first=len(table.rows) == first)
+            blocks[number] = first, len(table.rows) - first, first_operation[number], len(operations[number])
+        second = np.repeat(np.arange(len(paths.starts) - 1) % 2 == 1, np.diff(paths.starts))
+        flags, missed = _branches(signature, block_ids, path, paths.starts)
+        executions = np.stack([np.bincount(path[second == half], minlength=len(block_ids)) for half in (False, True)])
+        operation_ids = np.array([operation for of_block in operations for operation in of_block], np.int64)
+        return cls(
+            block_ids=block_ids,
+            operation_ids=operation_ids,
+            instructions=np.array(table.rows, INSTRUCTION),
+            kinds=table.kinds,
+            fused=np.array(table.fused, bool),
+            loads_only=np.array(table.loads_only, bool),
+            registers=np.array(table.registers, np.uint16),
+            blocks=blocks,
+            path=path.astype(np.uint32),
+            branches=flags | np.where(second, _SECOND_HALF, 0).astype(np.uint8),
+            store_distances=paths.store_distances,
+            line_distances=paths.line_distances,
+            candidates=_candidates(blocks, path, paths.line_distances, len(operation_ids)),
+            executions=executions.astype(np.float64),
+            missed=missed,
+        )
+
+
+def _operations(signature: Signature, block_ids: Ints) -> list[list[int]]:
+    """The memory operations of each of the blocks, in the order of their ids."""
+    of_block: dict[int, list[int]] = {block_id: [] for block_id in block_ids.tolist()}
+    for operation in signature.operations:
+        if operation.block_id in of_block:
+            of_block[operation.block_id].append(operation.operation_id)
+    return list(of_block.values())
+
+
+class _InstructionTable:
+    """Instructions one after the other, their registers by number."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[float | int, ...]] = []
+        self.kinds: list[tuple[OperationKind, int, int]] = []
+        self.fused: list[bool] = []
+        self.loads_only: list[bool] = []
+        self.registers: list[int] = []
+        self._numbers: dict[str, int] = {}
+        self._before: Instruction | None = None
+
+    def add(self, one: Instruction, positions: dict[int, int], *, is_first: bool) -> None:
+        load, store = (
+            -1 if operation is None else positions.get(operation, -1)
+            for operation in (one.load_operation, one.store_operation)
+        )
+        first = len(self.registers)
+        groups = [names[:255] for names in (one.reads, one.addresses, one.writes)]
+        self.registers += [self._number(name) for names in groups for name in names]
+        counts = [len(names) for names in groups]
+        self.rows.append((0, 0, 0, first, load, store, 0, 0, *counts, _is_vector(one)))
+        self.kinds.append((one.kind, one.element_bits, one.lanes))
+        before = None if is_first else self._before
+        self.fused.append(
+            one.flow == "branch" and before is not None and before.kind in _FUSES and "flags" in before.writes
+        )
+        self.loads_only.append(one.kind is OperationKind.MOVE and load >= 0)
+        self._before = one
+
+    def _number(self, name: str) -> int:
+        return self._numbers.setdefault(name, len(self._numbers) % _core_model.NUM_REGISTERS)
+
+
+def _is_vector(one: Instruction) -> bool:
+    """Whether what an instruction loads goes to a vector or floating-point register."""
+    name = one.writes[0] if one.writes else ""
+    return name.startswith(("xmm", "ymm", "zmm", "v", "ft", "fs", "fa"))
+
+
+def _candidates(
+    blocks: npt.NDArray[np.void], path: Ints, line_distances: npt.NDArray[np.uint16], num_operations: int
+) -> Floats:
+    """Share of each operation's accesses whose line was not touched by one of the last few accesses."""
+    counts = blocks["n_operations"].astype(np.int64)[path]
+    starts = np.cumsum(counts) - counts
+    operation = np.repeat(blocks["first_operation"].astype(np.int64)[path] - starts, counts) + np.arange(
+        len(line_distances)
+    )
+    far = (line_distances == 0) | (line_distances > _IN_REACH)
+    all_of_it = np.bincount(operation, minlength=num_operations)
+    return np.bincount(operation, weights=far, minlength=num_operations) / np.maximum(all_of_it, 1)
+
+
+def _branches(signature: Signature, block_ids: Ints, path: Ints, starts: Ints) -> tuple[npt.NDArray[np.uint8], Floats]:
+    """Flags of each execution: whether what follows stood next, and whether a predictor would have foreseen it."""
+    lasts = [signature.paths.instructions[block_id][-1] for block_id in block_ids.tolist()]
+    lengths = [sum(one.length_bytes for one in signature.paths.instructions[b]) for b in block_ids.tolist()]
+    blocks = [signature.blocks[block_id] for block_id in block_ids.tolist()]
+    begin = np.array([block.offset for block in blocks], np.uint64)
+    end = begin + np.array(lengths, np.uint64)
+    modules = np.unique([block.module for block in blocks], return_inverse=True)[1]
+    kind = np.array([_branch_kind(one) for one in lasts], np.uint8)
+    following = np.roll(path, -1)
+    taken = (begin[following] != end[path]) | (modules[following] != modules[path])
+    cut = starts[1:] - 1  # what comes after a path's last execution is not known
+    taken[cut] = False
+    kinds = kind[path]
+    kinds[cut] = 0
+    records = np.zeros(len(path), BRANCH)
+    records["place"] = path
+    records["target"] = np.where(kinds == _INDIRECT, following, taken)
+    records["kind"] = kinds
+    missed = np.zeros(len(path), np.uint8)
+    _core_model.predict_branches(records.tobytes(), missed)
+    missed[_occurrence(path) < _LEARNING] = 0
+    share = np.bincount(path, weights=missed, minlength=len(block_ids)) / np.maximum(np.bincount(path), 1)
+    return missed * _MISSED + taken.astype(np.uint8) * _TAKEN, share
+
+
+def _branch_kind(last: Instruction) -> int:
+    if last.flow == "branch":
+        return _CONDITIONAL
+    is_call_to_register = last.flow == "call" and (last.load_operation is not None or bool(last.reads))
+    return _INDIRECT if last.flow == "indirect_jump" or is_call_to_register else 0
+
+
+def _occurrence(path: Ints) -> Ints:
+    """How often the same block was in the path before."""
+    order = np.argsort(path, kind="stable")
+    ordered = path[order]
+    position = np.arange(len(path))
+    is_new = np.ones(len(path), bool)
+    is_new[1:] = ordered[1:] != ordered[:-1]
+    first = np.maximum.accumulate(np.where(is_new, position, 0))
+    result = np.empty(len(path), np.int64)
+    result[order] = position - first
+    return result

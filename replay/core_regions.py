@@ -1,0 +1,144 @@
+"""The core model's times of a workload's regions, from the times of the blocks in the paths.
+
+A block takes as long as it did on average in the paths; one that is in none of them as long as the others of its
+region, by instructions. A region without paths, or with too few of its instructions in them, is left to the
+convolution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from .convolution import RegionTimes, access_hits, irregular_share, nearest_group
+from .core_figures import CAUSES
+from .core_times import BlockTimes, OperationCosts, run_core
+from .figures import MachineFigures
+from .hit_rates import Misses
+from .records import Bound
+from .spread import FAST, SLOW, TYPICAL, Floats
+from .workload import Workload
+
+LEAST_COVERED = 0.5
+"""Share of a region's instructions that must be in the paths for the core model to speak for it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoreRegions:
+    """What the core model says. `covered` bool [regions]; of the others all is 0.
+
+    `time_s` [3, regions]; `halves_s` [2, regions], the typical times by the first and by the second half of the paths;
+    `ideal_s` [regions], with all data in the nearest cache; `by_cause_s` [regions, causes].
+    """
+
+    covered: npt.NDArray[np.bool_]
+    time_s: Floats
+    halves_s: Floats
+    ideal_s: Floats
+    by_cause_s: Floats
+
+
+def core_regions(workload: Workload, misses: Misses, figures: MachineFigures) -> CoreRegions | None:
+    """Run the paths of a workload on a machine; None if it has no paths."""
+    if workload.core is None:
+        return None
+    share = _Share(workload)
+    runs = [
+        run_core(
+            workload.core, figures.core, figures.cycle_s, operation_costs(workload, misses, figures, corner), corner
+        )
+        for corner in (FAST, TYPICAL, SLOW)
+    ]
+    typical = operation_costs(workload, misses, figures, TYPICAL)
+    ideal = run_core(workload.core, figures.core, figures.cycle_s, typical.ideal(), TYPICAL)
+    by_cause = share.regions(runs[TYPICAL])
+    times = np.stack([share.regions(run).sum(axis=1) for run in runs])
+    return CoreRegions(
+        covered=share.covered,
+        time_s=np.stack([times[:2].min(axis=0), times[TYPICAL], times[1:].max(axis=0)]),
+        halves_s=np.stack([share.regions(runs[TYPICAL], half).sum(axis=1) for half in (0, 1)]),
+        ideal_s=np.minimum(share.regions(ideal).sum(axis=1), times[TYPICAL]),
+        by_cause_s=by_cause,
+    )
+
+
+class _Share:
+    """How regions' times follow from blocks' times."""
+
+    def __init__(self, workload: Workload) -> None:
+        program = workload.core
+        assert program is not None, "callers looked"
+        blocks = workload.signature.blocks
+        executions = np.array([block.executions for block in blocks], np.float64)
+        instructions = executions * np.array([block.instructions for block in blocks], np.float64)
+        self._count = len(workload.regions)
+        self._region = workload.region_of_block[program.block_ids]
+        self._executions = executions[program.block_ids]
+        self._instructions = instructions[program.block_ids]
+        self._all = np.bincount(workload.region_of_block, weights=instructions, minlength=self._count)
+        inside = np.bincount(self._region, weights=self._instructions, minlength=self._count)
+        self.covered = (self._all > 0) & (inside >= LEAST_COVERED * self._all)
+
+    def regions(self, run: BlockTimes, half: int | None = None) -> Floats:
+        """[regions, causes]: their times, by a run of the paths or of one half of them.
+
+        A block that is not in that half takes as long as in the other.
+        """
+        per_execution = run.per_execution(half)
+        per_execution = np.where(np.isnan(per_execution), run.per_execution(), per_execution)
+        seconds = self._executions[:, None] * per_execution
+        sums = np.zeros((self._count, len(CAUSES)))
+        np.add.at(sums, self._region, seconds)
+        inside = np.bincount(self._region, weights=self._instructions, minlength=self._count)
+        scale = np.where(self.covered, self._all / np.maximum(inside, 1), 0)
+        return sums * scale[:, None]
+
+
+def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures, corner: int) -> OperationCosts:
+    """What each memory operation does on a machine, for the core model."""
+    operations, memory = workload.operations, figures.memory
+    group = nearest_group(operations.access_bytes, memory.access_bytes)
+    latency, random = (
+        memory.latency_by_range(operations.range_bytes, corner),
+        memory.random_by_range(operations.range_bytes, corner),
+    )
+    stream = memory.stream_s[corner][group].copy()
+    written = np.where(operations.is_store, memory.write_back_s[corner], 0)
+    stream[:, -1] += written
+    random[:, -1] += written
+    return OperationCosts(
+        hits=access_hits(misses, corner),
+        latency_s=latency,
+        random_s=random,
+        stream_s=stream,
+        irregular=irregular_share(operations, misses, float(memory.line_bytes[0])),
+    )
+
+
+def with_core_model(times: RegionTimes, core: CoreRegions) -> RegionTimes:
+    """The convolution's times, those of the core model in their place where it speaks for a region.
+
+    There, computing takes as long as with all data in the nearest cache, memory what the convolution says, and at least
+    what is left of the core model's time; what both have too much overlaps.
+    """
+    covered = core.covered
+    time = np.where(covered, core.time_s + times.python_s, times.time_s)
+    compute = np.where(covered, core.ideal_s, times.compute_s)
+    memory = np.where(covered, np.maximum(times.memory_s, core.time_s[TYPICAL] - compute), times.memory_s)
+    largest = core.by_cause_s.argmax(axis=1)
+    bounds = [
+        CAUSES[largest[region]] if covered[region] and core.time_s[TYPICAL, region] > 0 else times.bound_by[region]
+        for region in range(len(covered))
+    ]
+    arithmetic = core.by_cause_s[:, [CAUSES.index(b) for b in (Bound.COMPUTE, Bound.DIVIDE, Bound.CHAIN)]].sum(axis=1)
+    return replace(
+        times,
+        time_s=time,
+        compute_s=compute,
+        memory_s=memory,
+        overlap_s=np.where(covered, compute + memory - core.time_s[TYPICAL], times.overlap_s),
+        arithmetic_s=np.where(covered, np.minimum(arithmetic, times.arithmetic_s), times.arithmetic_s),
+        bound_by=tuple(bounds),
+    )

@@ -1,0 +1,140 @@
+"""The core model's times: a signature's paths on a machine, and from them the time of each block of the program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.tracer.signature import OperationKind as Kind
+
+from . import _core_model
+from .core_figures import BRANCH, CAUSES, FP_ADD, FP_DIV, FP_MUL, INT, INT_DIV, INT_MUL, VECTOR, CoreFigures
+from .core_program import CoreProgram
+from .records import Bound
+from .spread import Floats
+
+_MAX_LEVELS = _core_model.MAX_LEVELS
+OPERATION = np.dtype(
+    {
+        "names": ["share", "candidates", "irregular", "latency", "random", "stream"],
+        "formats": [(np.float64, _MAX_LEVELS), "f8", "f8", *[(np.float64, _MAX_LEVELS)] * 3],
+    },
+    align=True,
+)
+
+_UNIT = {
+    Kind.INT_ALU: INT,
+    Kind.INT_MUL: INT_MUL,
+    Kind.INT_DIV: INT_DIV,
+    Kind.FP_ADD: FP_ADD,
+    Kind.FP_MUL: FP_MUL,
+    Kind.FP_FMA: FP_MUL,
+    Kind.FP_DIV: FP_DIV,
+    Kind.FP_SQRT: FP_DIV,
+    Kind.FP_OTHER: VECTOR,
+    Kind.VECTOR_INT: VECTOR,
+    Kind.BRANCH: BRANCH,
+    Kind.CALL: BRANCH,
+    Kind.RETURN: BRANCH,
+}
+_DIVIDES = {Kind.INT_DIV, Kind.FP_DIV, Kind.FP_SQRT}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperationCosts:
+    """What a signature's memory operations do on a machine: float64 [operations, levels + 1], level 0 the nearest.
+
+    `hits`: accesses by the level that has the data. `latency_s`: of an access that nothing fetched ahead; `random_s`
+    and `stream_s`: time between two lines of a level, of those not fetched ahead and of those that are. `irregular`
+    float64 [operations]: share of the misses that are not fetched ahead.
+    """
+
+    hits: Floats
+    latency_s: Floats
+    random_s: Floats
+    stream_s: Floats
+    irregular: Floats
+
+    def ideal(self) -> OperationCosts:
+        """All data in the nearest cache."""
+        hits = np.zeros_like(self.hits)
+        hits[:, 0] = self.hits.sum(axis=1)
+        return replace(self, hits=hits)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockTimes:
+    """Of the blocks in the paths: `seconds` float64 [2, blocks, causes], those of all executions in each half of the
+    paths, by what they are put down to."""
+
+    program: CoreProgram
+    seconds: Floats
+
+    def per_execution(self, half: int | None = None) -> Floats:
+        """[blocks, causes]: mean seconds of an execution, in all paths or in one half of them; nan where none ran."""
+        seconds = self.seconds.sum(axis=0) if half is None else self.seconds[half]
+        executions = self.program.executions.sum(axis=0) if half is None else self.program.executions[half]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(seconds / executions[:, None])
+
+
+def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: OperationCosts, corner: int) -> BlockTimes:
+    """Run the paths through the core model, with one corner of the core's figures."""
+    cycles = np.zeros((2, len(program.block_ids), _core_model.NUM_CAUSES))
+    operations = _operations(program, costs, cycle_s)
+    memory_cycles = float(costs.latency_s[:, -1].max(initial=0.0) / cycle_s)
+    figures = (
+        core.width, core.window, core.waiting, core.stores, core.refill, core.forward, core.vector_load,
+        core.taken_branch, core.load, core.store,
+    )  # fmt: skip
+    _core_model.run(
+        (*(float(figure[corner]) for figure in figures), 2 * memory_cycles, costs.hits.shape[1]),
+        _instructions(program, core, corner).tobytes(),
+        program.registers,
+        program.blocks.tobytes(),
+        operations.tobytes(),
+        program.path,
+        program.branches,
+        program.store_distances,
+        program.line_distances,
+        cycles,
+    )
+    return BlockTimes(program, cycles * cycle_s)
+
+
+def _operations(program: CoreProgram, costs: OperationCosts, cycle_s: float) -> npt.NDArray[np.void]:
+    table = np.zeros(len(program.operation_ids), OPERATION)
+    levels, ids = costs.hits.shape[1], program.operation_ids
+    table["share"][:, :levels] = costs.hits[ids] / np.maximum(costs.hits[ids].sum(axis=1, keepdims=True), 1e-30)
+    table["candidates"] = program.candidates
+    table["irregular"] = costs.irregular[ids]
+    for name, seconds in (("latency", costs.latency_s), ("random", costs.random_s), ("stream", costs.stream_s)):
+        table[name][:, :levels] = seconds[ids] / cycle_s
+    return table
+
+
+def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.NDArray[np.void]:
+    table = program.instructions.copy()
+    known: dict[tuple[Kind, int, int], tuple[float, float, int, int]] = {}
+    for kind in set(program.kinds):
+        known[kind] = _figures_of(kind, core, corner)
+    rows = np.array([known[kind] for kind in program.kinds])
+    table["latency"], table["unit_cycles"] = rows[:, 0], rows[:, 1]
+    table["unit"], table["cause"] = rows[:, 2], rows[:, 3]
+    table["slot"] = np.where(program.fused, 0, 1 / core.width[corner])
+    table["unit_cycles"][program.fused] = 0
+    return table
+
+
+def _figures_of(what: tuple[Kind, int, int], core: CoreFigures, corner: int) -> tuple[float, float, int, int]:
+    """Latency, cycles of its unit, unit and cause of an instruction of one kind, element width and number of lanes."""
+    kind, bits, lanes = what
+    latency = float(core.latency.get(kind, np.ones(3))[corner])
+    unit = _UNIT.get(kind)
+    if unit is None:
+        return latency, 0.0, INT, CAUSES.index(Bound.ISSUE)
+    turns = max(lanes * bits / 64 / core.native_lanes, 1.0) if lanes > 1 else 1.0
+    cause = Bound.DIVIDE if kind in _DIVIDES else Bound.COMPUTE
+    return latency, float(core.unit_cycles[unit][corner]) * turns, unit, CAUSES.index(cause)

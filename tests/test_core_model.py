@@ -1,0 +1,309 @@
+"""The core model: closed forms, causes, and what must hold for any program and machine."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from core_samples import ITERATIONS, WIDTH, instruction, loop_of, machine, with_path
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from replay_samples import Program, with_changes
+
+from foretrace.replay import _core_model
+from foretrace.replay.core_program import BRANCH, INSTRUCTION
+from foretrace.replay.core_times import OPERATION
+from foretrace.replay.predict import predict
+from foretrace.replay.records import Bound
+
+CYCLE = 1e-9
+
+
+def region(signature, profile=None):
+    (found,) = predict(signature, profile or machine()).regions
+    return found
+
+
+def cycles(signature, profile=None):
+    """Of an iteration."""
+    return region(signature, profile).time_s / CYCLE / ITERATIONS
+
+
+# ---- computing ------------------------------------------------------------------------------------------------------
+
+
+def test_independent_instructions_take_the_issue_width():
+    signature = loop_of(*[instruction("move", writes=f"r{n}") for n in range(10)])
+    assert cycles(signature) == pytest.approx(10 / WIDTH, rel=0.01)
+    assert region(signature).bound_by is Bound.ISSUE
+
+
+@pytest.mark.parametrize(
+    ("kind", "latency"),
+    [("int_alu", 1), ("int_mul", 3), ("fp_add", 3), ("fp_mul", 4), ("fp_fma", 5), ("fp_div", 15), ("fp_sqrt", 20)],
+)
+def test_a_chain_takes_its_latency(kind, latency):
+    signature = loop_of(*[instruction(kind, "x1 x2", "x1") for _ in range(4)])
+    assert cycles(signature) == pytest.approx(4 * latency, rel=0.01)
+    if latency > 1:
+        assert region(signature).bound_by is (Bound.DIVIDE if kind in ("fp_div", "fp_sqrt") else Bound.CHAIN)
+
+
+def test_several_chains_overlap_until_their_unit_is_full():
+    """Additions have two units of the four scalar operations a cycle: 8 chains of latency 3 take 4 cycles, not 24."""
+    for chains, expected in ((1, 3), (4, 3), (6, 3), (8, 4), (12, 6)):
+        signature = loop_of(*[instruction("fp_add", f"x{n}", f"x{n}") for n in range(chains)])
+        assert cycles(signature) == pytest.approx(expected, rel=0.02)
+
+
+def test_a_chain_goes_on_across_the_blocks_of_a_loop():
+    """As in one block: where an engine cuts a loop is of no matter."""
+    program = Program()
+    first = program.loop(ITERATIONS, instructions=2)
+    second = program.block(ITERATIONS, loop_id=0, instructions=2)
+    chain = (instruction("fp_add", "x1", "x1"), instruction("move", writes="r1"))
+    signature = with_path(program.signature(), [first, second] * ITERATIONS, {first: chain, second: chain}, [], [])
+    assert cycles(signature) == pytest.approx(6, rel=0.01)
+
+
+def test_a_divider_takes_its_interval():
+    signature = loop_of(*[instruction("fp_div", f"x{n}", f"y{n}") for n in range(3)])
+    assert cycles(signature) == pytest.approx(3 * 10, rel=0.01)
+    assert region(signature).bound_by is Bound.DIVIDE
+
+
+def test_wide_vectors_take_several_turns_of_narrow_units():
+    """Four lanes of 64 bits at 16 flops a cycle and four operations: eight lanes take two turns."""
+    for lanes, expected in ((4, 4), (8, 8)):
+        signature = loop_of(*[instruction("fp_mul", f"x{n}", f"y{n}", lanes=lanes) for n in range(8)])
+        assert cycles(signature) == pytest.approx(expected, rel=0.02)
+
+
+# ---- memory ---------------------------------------------------------------------------------------------------------
+
+CHASE = instruction("move", "", "r1", "r1", load_operation=0)
+LOAD = instruction("move", "", "r1", "r2", load_operation=0)
+STORE = instruction("move", "r1", "", "r2", store_operation=0)
+
+
+@pytest.mark.parametrize(
+    ("misses", "latency", "bound"),
+    [
+        ((0, 0), 4, Bound.CHAIN),
+        ((ITERATIONS, 0), 10, Bound.CACHE_LATENCY),
+        ((ITERATIONS, ITERATIONS), 100, Bound.MEMORY_LATENCY),
+        ((ITERATIONS / 2, ITERATIONS / 4), 0.5 * 4 + 0.25 * 10 + 0.25 * 100, Bound.MEMORY_LATENCY),
+    ],
+)
+def test_a_pointer_chase_takes_the_latency_of_each_level(misses, latency, bound):
+    """That each address comes from the load before follows from the registers alone."""
+    signature = loop_of(CHASE, accesses=[{"misses": misses, "pattern": "irregular", "length": 512}])
+    assert cycles(signature) == pytest.approx(latency, rel=0.02)
+    assert region(signature).bound_by is bound
+
+
+def test_independent_misses_overlap_as_measured():
+    """50 ns apart, where each takes 100: the measured time between loads at random."""
+    accesses = [{"misses": (ITERATIONS, ITERATIONS), "pattern": "irregular", "length": 1 << 20}]
+    signature = loop_of(LOAD, accesses=accesses)
+    assert cycles(signature) == pytest.approx(50, rel=0.02)
+
+
+def test_few_misses_overlap_where_few_instructions_fit_between_them():
+    """A load at random every 200 instructions, 8 in flight: each waits for its own latency."""
+    filler = [instruction("move", writes="r9")] * 200
+    accesses = [{"misses": (ITERATIONS, ITERATIONS), "pattern": "irregular", "length": 512}]
+    signature = loop_of(LOAD, *filler, accesses=accesses)
+    narrow = machine(issue_width_instructions_per_cycle=1.0)
+    assert cycles(signature, narrow) == pytest.approx(200 + 100 - 8, rel=0.05)
+
+
+def test_a_stream_takes_its_bytes_over_the_measured_bandwidth():
+    accesses = [{"misses": (ITERATIONS / 8, ITERATIONS / 8)}]
+    signature = loop_of(LOAD, accesses=accesses)
+    line = 64 * (1 / 2e9 - 1 / 8e9)  # what a line from memory takes, beside the slots of its loads
+    assert cycles(signature) == pytest.approx(line / 8 / CYCLE, rel=0.02)
+    assert region(signature).bound_by is Bound.MEMORY_BANDWIDTH
+
+
+def test_computing_hides_a_stream_and_a_stream_hides_computing():
+    stream = cycles(loop_of(LOAD, accesses=[{"misses": (ITERATIONS / 8, ITERATIONS / 8)}]))
+    chain = [instruction("fp_add", "x1", "x1")]
+    for length in (0, 3):
+        signature = loop_of(LOAD, *chain * length, accesses=[{"misses": (ITERATIONS / 8, ITERATIONS / 8)}])
+        assert cycles(signature) == pytest.approx(max(stream, 3 * length), rel=0.03)
+
+
+def test_a_value_stored_and_read_back_is_a_chain():
+    """Stored two accesses before it is loaded: x += 1 in memory."""
+    load = instruction("fp_add", "x2", "x1", "r2", load_operation=0)
+    store = instruction("move", "x1", "", "r2", store_operation=1)
+    accesses = [{"pattern": "repeated"}, {"pattern": "repeated", "is_store": True}]
+    chain = loop_of(load, store, accesses=accesses, store_distances=[1, 2], seen_lines=True)
+    assert cycles(chain) == pytest.approx(6 + 3, rel=0.02)
+    assert region(chain).bound_by is Bound.FORWARD
+    apart = loop_of(load, store, accesses=accesses, seen_lines=True)
+    assert cycles(apart) < 2
+
+
+def test_an_access_waits_for_a_line_that_is_on_its_way():
+    """Two fields of what a pointer leads to: the second is there with the first."""
+    second = instruction("move", "", "r1", "r1", load_operation=1)
+    first = instruction("move", "", "r3", "r1", load_operation=0)
+    accesses = [{"misses": (ITERATIONS, ITERATIONS), "pattern": "irregular", "length": 512}, {"pattern": "irregular"}]
+    signature = loop_of(first, second, accesses=accesses)
+    signature.paths.line_distances[1::2] = 1
+    assert cycles(signature) == pytest.approx(100, rel=0.02)
+
+
+# ---- branches -------------------------------------------------------------------------------------------------------
+
+
+def branching(outcomes):
+    """A loop that goes one of two ways."""
+    program = Program()
+    taken = sum(outcomes)
+    head = program.loop(len(outcomes), instructions=2)
+    yes = program.block(taken, loop_id=0, instructions=1)
+    no = program.block(len(outcomes) - taken, loop_id=0, instructions=1)
+    compare = (instruction("int_alu", "r1", "flags"), instruction("branch", "flags", flow="branch", length_bytes=14))
+    path = [block for outcome in outcomes for block in (head, yes if outcome else no)]
+    instructions = {head: compare, yes: (instruction("move"),), no: (instruction("move"),)}
+    return with_path(program.signature(), path, instructions, [], [])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "least", "most"),
+    [
+        (lambda _: True, 0, 0.001),
+        (lambda i: i % 2 == 0, 0, 0.02),
+        (lambda i: i % 7 == 3, 0, 0.03),
+        (lambda i: i % 100 == 0, 0, 0.02),
+        (lambda _: random.random() < 0.5, 0.4, 0.6),
+        (lambda _: random.random() < 0.1, 0.08, 0.2),
+    ],
+)
+def test_patterns_are_foreseen_and_chance_is_not(pattern, least, most):
+    random.seed(1)
+    outcomes = [pattern(i) for i in range(6000)]
+    profile, free = machine(branch_miss_cycles=107.0), machine(branch_miss_cycles=0.0)
+    signature = branching(outcomes)
+    missed = (region(signature, profile).time_s - region(signature, free).time_s) / (100 * CYCLE) / len(outcomes)
+    assert least - 0.001 <= missed <= most
+    assert (region(signature, profile).bound_by is Bound.BRANCH) == (least > 0)
+
+
+def predicted(places, targets, kind):
+    branches = np.zeros(len(places), BRANCH)
+    branches["place"], branches["target"], branches["kind"] = places, targets, kind
+    missed = np.zeros(len(places), np.uint8)
+    _core_model.predict_branches(branches.tobytes(), missed)
+    return missed
+
+
+def test_indirect_jumps_are_foreseen_by_those_before():
+    """An interpreter's: its program's loop leads to the same targets in the same order."""
+    loop = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
+    assert predicted([7] * 2000, loop * 200, 2)[500:].mean() < 0.01
+    rng = np.random.default_rng(1)
+    assert predicted([7] * 2000, rng.integers(0, 8, 2000), 2).mean() > 0.8
+
+
+def test_many_branches_do_not_get_in_each_others_way():
+    rng = np.random.default_rng(2)
+    always = rng.integers(0, 2, 300)
+    places = rng.integers(0, 300, 60000)
+    assert predicted(places, always[places], 1)[30000:].mean() < 0.02
+
+
+# ---- any program ----------------------------------------------------------------------------------------------------
+
+KINDS = ("int_alu", "int_mul", "fp_add", "fp_mul", "fp_div", "move", "vector_int")
+
+
+@st.composite
+def programs(draw):
+    registers = st.sampled_from(["r1", "r2", "x1", "x2", "x3"])
+    instructions, accesses = [], []
+    for _ in range(draw(st.integers(1, 8))):
+        other = {}
+        what = draw(st.sampled_from(["compute", "compute", "load", "store"]))
+        if what != "compute":
+            is_store = what == "store"
+            other["store_operation" if is_store else "load_operation"] = len(accesses)
+            missing = draw(st.sampled_from([0, 0.1, 1]))
+            misses = (ITERATIONS * missing, ITERATIONS * missing * draw(st.sampled_from([0, 0.5, 1])))
+            pattern = draw(st.sampled_from(["unit_stride", "irregular"]))
+            length = draw(st.sampled_from([512, 4096, 1 << 20]))
+            accesses.append({"misses": misses, "pattern": pattern, "is_store": is_store, "length": length})
+        kind = draw(st.sampled_from(KINDS)) if what == "compute" else "move"
+        instructions.append(instruction(kind, draw(registers), draw(registers), draw(registers), **other))
+    return loop_of(*instructions, accesses=accesses)
+
+
+FASTER = {
+    "clock_hz": 2.0,
+    "issue_width_instructions_per_cycle": 2.0,
+    "loads_per_cycle": 2.0,
+    "stores_per_cycle": 2.0,
+    "fp_add_latency_cycles": 0.5,
+    "fp_mul_latency_cycles": 0.5,
+    "fp_div_latency_cycles": 0.5,
+    "fp_div_interval_cycles": 0.5,
+    "int_mul_latency_cycles": 0.5,
+    "int_adds_per_cycle": 2.0,
+    "store_forward_latency_cycles": 0.5,
+}
+
+
+@settings(max_examples=25, deadline=None)
+@given(programs(), st.sampled_from(sorted(FASTER)))
+def test_a_faster_core_is_never_slower(signature, figure):
+    """But for the little by which a greedy order of instructions can get worse (Graham, "Bounds on multiprocessing
+    timing anomalies", 1969)."""
+    slow = machine()
+    fast = machine(**{figure: getattr(slow.core, figure) * FASTER[figure]})
+    assert region(signature, fast).time_s <= region(signature, slow).time_s * 1.03
+
+
+@settings(max_examples=25, deadline=None)
+@given(programs())
+def test_faster_memory_is_never_slower_and_times_are_in_their_interval(signature):
+    slow = machine()
+    fast = with_changes(
+        slow,
+        latency=tuple(with_changes(p, latency_s=p.latency_s / 2) for p in slow.latency),
+        bandwidth=tuple(with_changes(p, bandwidth_bytes_per_s=2 * p.bandwidth_bytes_per_s) for p in slow.bandwidth),
+    )
+    a, b = region(signature, fast), region(signature, slow)
+    assert a.time_s <= b.time_s * 1.03
+    for found in (a, b):
+        assert found.low_s <= found.time_s <= found.high_s
+        assert found.time_s == pytest.approx(found.compute_s + found.memory_s - found.overlap_s)
+        assert min(found.compute_s, found.memory_s, found.overlap_s) >= 0
+
+
+# ---- the binding ----------------------------------------------------------------------------------------------------
+
+
+def test_layouts_agree():
+    assert INSTRUCTION.itemsize == _core_model.INSTRUCTION_BYTES
+    assert OPERATION.itemsize == _core_model.OPERATION_BYTES
+    assert BRANCH.itemsize == _core_model.BRANCH_BYTES
+
+
+def test_what_refers_to_nothing_is_refused():
+    core = (*[1.0] * 11, 2)
+    row = np.zeros(1, INSTRUCTION)
+    row["load"], row["store"] = 5, -1
+    block = np.array([0, 1, 0, 0], np.uint32)
+    cycles_out = np.zeros((2, 1, _core_model.NUM_CAUSES))
+    one, none = np.zeros(1, np.uint32), np.zeros(0, np.uint16)
+    with pytest.raises(ValueError, match="refers to what does not exist"):
+        _core_model.run(core, row.tobytes(), none, block, b"", one, np.zeros(1, np.uint8), none, none, cycles_out)
+    row["load"] = -1
+    with pytest.raises(ValueError, match="a block runs that does not exist"):
+        _core_model.run(core, row.tobytes(), none, block, b"", one + 1, np.zeros(1, np.uint8), none, none, cycles_out)
+    with pytest.raises(ValueError, match="do not fit together"):
+        _core_model.run(core, row.tobytes(), none, block, b"", one, np.zeros(2, np.uint8), none, none, cycles_out)
