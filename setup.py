@@ -52,6 +52,7 @@ AGENT_HEADERS = [
 
 STREAM_PARTS = ["block_queue", "foreign", "foreign_binary", "foreign_text", "stored_reader", "stored_writer"]
 STREAM_HEADERS = ["block_queue", "foreign", "stored"]
+KERNEL_PARTS = ["kernels", "memory_kernels", "core_kernels", "fp_kernels", "together"]
 PLUGIN_HEADERS = ["bursts", "plain_access", "qemu_api", "store_exclusive"]
 
 
@@ -115,9 +116,10 @@ setup(
         ),
         Extension(
             "foretrace.benchmarks._kernels",
-            sources=["benchmarks/_kernels.c", "benchmarks/kernels.c"],
-            depends=["benchmarks/kernels.h"],
-            extra_compile_args=WARNINGS,
+            sources=[f"benchmarks/{part}.c" for part in ("_kernels", *KERNEL_PARTS)],
+            depends=[f"benchmarks/{part}.h" for part in ("kernels", "kernel_parts", "together")],
+            define_macros=[("FT_COMPILER_FLAGS", f'"{" ".join(WARNINGS)}"')],  # for the metadata of a profile
+            extra_compile_args=[*WARNINGS, "-pthread"],
         ),
         Extension(
             "foretrace.replay._core_model",

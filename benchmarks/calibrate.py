@@ -1,63 +1,53 @@
-"""Measures this machine and makes its profile."""
+"""Measures this machine: one suite after the other, on one core but for those with threads, and makes its profile."""
 
 from __future__ import annotations
 
-import datetime
-import itertools
-import mmap
-import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from foretrace import __version__
 from foretrace.errors import CalibrationError
 from foretrace.profiles.checks import check
-from foretrace.profiles.profile import (
-    SCHEMA,
-    CacheLevel,
-    Core,
-    LatencyPoint,
-    MachineKind,
-    Memory,
-    Profile,
-    Source,
-    SourceKind,
-)
+from foretrace.profiles.points import IndexMode
+from foretrace.profiles.profile import Profile
 from foretrace.units import format_bytes
 
-from . import _kernels
-from .core_suite import core_figures, core_measurements
-from .machine_facts import CacheFacts, caches, environment, memory_bytes, num_cores, pinned
-from .memory_suite import (
-    ELEMENT_BYTES,
-    Point,
-    bandwidth_points,
-    gather_scatter_curves,
-    latency_points,
-    memory_measurements,
-    rounded,
+from . import _kernels, sampling
+from .buffers import Pages
+from .calibrated_profile import Measured, measured_profile
+from .core_suite import CYCLE, core_measurements
+from .latency_suite import latency_measurements, tlb_measurements
+from .machine_facts import (
+    CacheFacts,
+    Limits,
+    Load,
+    caches,
+    core_cpus,
+    environment,
+    limits,
+    load,
+    memory_bytes,
+    pinned,
 )
-from .sampling import Measurement, Progress, measure
+from .memory_suite import first_touch_measurements, memory_measurements
+from .multimaps import surface_measurements
+from .sampling import LEAST_ROUNDS, Measurement, Progress, Timing
+from .sgbench import ELEMENT_BYTES, OPERATIONS, Loop, loop_measurements, ranges
+from .thread_suite import numbers_of_threads, thread_measurements
 
 UNSTABLE_NOISE = 0.10
 """Above this spread the user is told."""
+BUSY_PART = 0.05
+"""The user is told if others took more than this part of the processors."""
 
 _LARGEST_BYTES = 1 << 30
 _LEAST_BYTES = 1 << 20
 _UNKNOWN_CACHE_BYTES = 32 << 20
-_PARTS_OF_MEMORY = 8  # the measurements take about five times the largest working set
-
-_MEASURED, _SYSTEM, _DERIVED = "calibrate", "system", "derived"
-_KINDS = {
-    "load8": "sequential loads of 8 bytes",
-    "load16": "sequential loads of 16 bytes",
-    "load32": "sequential loads of 32 bytes",
-    "random8": "random loads",
-    "chase": "dependent loads",
-    "gather": "gather",
-    "scatter": "scatter",
-}
+_PARTS_OF_MEMORY = 8  # no suite takes more than five times the largest working set
+_SMALL_SET_BYTES = 128 << 10
+_BUDGET_S, _QUICK_BUDGET_S = 200.0, 15.0  # of sampling; making arrays, and slow machines, come on top
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,224 +59,269 @@ class Calibration:
     duration_s: float
 
 
-def calibrate(*, name: str = "here", quick: bool = False, progress: Progress | None = None) -> Calibration:
-    """Measure this machine, on one core: some 60 seconds, or 15 if `quick`, with fewer working sets and repetitions.
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to measure, and with how much effort. Sizes are those of one thread."""
+
+    quick: bool
+    levels: tuple[CacheFacts, ...]
+    largest_bytes: int
+    largest_of_threads_bytes: int
+    available_bytes: int | None
+    cpus: tuple[int, ...]
+
+    @property
+    def fine(self) -> bool:
+        """Whether to measure at all points."""
+        return not self.quick
+
+    @property
+    def cached_bytes(self) -> int:
+        """Working sets up to this may be found in a cache."""
+        return 2 * (self.levels[-1].size_bytes if self.levels else _UNKNOWN_CACHE_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Measurements that are sampled in turns, for `part` of the time. Their results belong into `field` of Measured."""
+
+    title: str
+    field: str
+    part: float
+    measurements: Callable[[Plan], Mapping[Any, Measurement]]
+
+
+SUITES = (
+    Suite("arithmetic and branches", "core", 0.10, lambda plan: core_measurements()),
+    Suite(
+        "dependent loads, usual pages",
+        "chains",
+        0.10,
+        lambda p: latency_measurements(p.largest_bytes, Pages.USUAL, fine=p.fine, cached_bytes=p.cached_bytes),
+    ),
+    Suite(
+        "dependent loads, huge pages",
+        "chains",
+        0.10,
+        lambda p: latency_measurements(p.largest_bytes, Pages.HUGE, fine=p.fine, cached_bytes=p.cached_bytes),
+    ),
+    Suite(
+        "address translation, usual pages",
+        "chains",
+        0.05,
+        lambda p: tlb_measurements(p.largest_bytes, Pages.USUAL, fine=p.fine),
+    ),
+    Suite(
+        "address translation, huge pages",
+        "chains",
+        0.03,
+        lambda p: tlb_measurements(2 * p.largest_bytes, Pages.HUGE, fine=p.fine),
+    ),
+    Suite("new pages", "first_touch", 0.02, lambda p: first_touch_measurements(p.available_bytes)),
+    Suite(
+        "loads",
+        "memory",
+        0.12,
+        lambda p: memory_measurements(p.largest_bytes, fine=p.fine, cached_bytes=p.cached_bytes),
+    ),
+    Suite(
+        "MultiMAPS",
+        "sweeps",
+        0.18,
+        lambda p: surface_measurements(p.largest_bytes, fine=p.fine, cached_bytes=p.cached_bytes),
+    ),
+    Suite("SGBench", "loops", 0.20, lambda p: loop_measurements(_loops(p), cached_bytes=p.cached_bytes)),
+    Suite("SGBench, threads", "loops", 0.05, lambda p: _loops_of_threads(p)),
+    Suite("threads", "teams", 0.05, lambda p: thread_measurements(_sizes_of_threads(p), p.cpus) if p.cpus else {}),
+)
+
+
+def calibrate(
+    *, name: str = "here", quick: bool = False, keep_partial: bool = False, progress: Progress | None = None
+) -> Calibration:
+    """Measure this machine: some three and a half minutes, or half a minute if `quick`, with fewer points and samples.
 
     Args:
         name: name of the profile.
         quick: coarser and faster.
+        keep_partial: if interrupted, return what was measured, marked as partial, instead of raising.
         progress: is told the done part, from 0 to 1.
 
     Raises:
         CalibrationError: there is too little memory to measure with.
         ProfileError: the name is none a profile can have.
+        KeyboardInterrupt: interrupted, and not `keep_partial`, or before anything could be kept.
     """
-    begin = time.monotonic()
-    total_bytes, available_bytes = memory_bytes()
+    begin, load_before = time.monotonic(), load()
+    group = limits()
+    total_bytes, available_bytes = memory_bytes(group)
+    cpus = core_cpus()
     with pinned() as cpu:
-        levels = caches(cpu or 0)
-        largest = _largest_working_set(levels, available_bytes, quick=quick)
-        core = core_measurements()
-        memory = memory_measurements(largest, fine=not quick)
-        measure(
-            [*core.values(), *memory.values()],
-            sample_s=0.001 if quick else 0.003,
-            rounds=5 if quick else 12,
-            budget_s=9.0 if quick else 45.0,
-            progress=progress,
-        )
-        facts = environment(cpu, _kernels.COMPILER)
+        plan = _plan(caches(cpu or 0), available_bytes, cpus, quick=quick)
+        measured, partial = _measure(plan, keep_partial=keep_partial, progress=progress)
+        facts = environment(cpu, _kernels.COMPILER, _kernels.COMPILER_FLAGS)
     duration = time.monotonic() - begin
+    warnings = (
+        *_warnings_of_limits(group, plan, cpu),
+        *_warnings_of_load(load_before, load(), time.process_time()),
+        *_warnings_of_noise(measured),
+    )
     facts |= {
         "statistic": "the shortest time of the samples; noise: how far their median lies above it",
-        "samples": f"{min(len(m.samples_s) for m in core.values())} or more of each",
+        "samples": f"{min(t.num_samples for t in measured.timings())} or more of each",
+        "noise": _noise(measured),
         "duration_s": f"{duration:.0f}",
         "foretrace": __version__,
     }
-    profile = _profile(name, levels, total_bytes, core, memory, facts)
+    profile = measured_profile(
+        name, plan.levels, measured, facts, memory_bytes=total_bytes, num_cores=len(cpus) or None, partial=partial
+    )
     check(profile)
-    return Calibration(profile, _warnings(levels, largest, core, memory), duration)
+    return Calibration(profile, warnings, duration)
 
 
-def _largest_working_set(levels: Sequence[CacheFacts], available_bytes: int | None, *, quick: bool) -> int:
-    """A power of two well beyond the last cache, as far as memory allows."""
+def _plan(levels: Sequence[CacheFacts], available_bytes: int | None, cpus: tuple[int, ...], *, quick: bool) -> Plan:
+    """Working sets go well beyond the last cache, as far as memory allows; all are powers of two."""
     last = levels[-1].size_bytes if levels else _UNKNOWN_CACHE_BYTES
     wanted = min((2 if quick else 4) * last, _LARGEST_BYTES)
-    if available_bytes is not None:
-        wanted = min(wanted, available_bytes // _PARTS_OF_MEMORY)
-    if wanted < _LEAST_BYTES:
+    most = wanted if available_bytes is None else min(wanted, available_bytes // _PARTS_OF_MEMORY)
+    if most < _LEAST_BYTES:
         raise CalibrationError(
             f"only {format_bytes(available_bytes or 0)} of memory are free, "
             f"at least {format_bytes(_LEAST_BYTES * _PARTS_OF_MEMORY)} are needed to measure with"
         )
-    return 1 << (wanted.bit_length() - 1)
-
-
-def _profile(
-    name: str,
-    levels: Sequence[CacheFacts],
-    total_bytes: int | None,
-    core: Mapping[str, Measurement],
-    memory: Mapping[Point, Measurement],
-    facts: dict[str, str],
-) -> Profile:
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    latency = latency_points(memory, _MEASURED)
-    return Profile(
-        schema=SCHEMA,
-        name=name,
-        title=facts["cpu"],
-        kind=MachineKind.HOST,
-        date=today,
-        instruction_set=platform.machine(),
-        sources={
-            _MEASURED: Source(
-                SourceKind.MEASURED, f"foretrace calibrate, version {__version__}, on this machine", today
-            ),
-            _SYSTEM: Source(SourceKind.VENDOR, f"Reported by {facts['kernel']} about the {facts['cpu']}", today),
-            _DERIVED: Source(
-                SourceKind.DERIVED,
-                "Loads in flight by Little's law: latency of a dependent load over time of a random one",
-                today,
-            ),
-        },
-        core=_core(core, memory),
-        caches=_cache_levels(levels, latency),
-        memory=_memory(levels, total_bytes, latency, memory),
-        bandwidth=bandwidth_points(memory, _MEASURED),
-        latency=latency,
-        gather_scatter=gather_scatter_curves(memory, _MEASURED),
-        notes=(
-            "Measured on one core, with the others as they were: the figures are those of the least disturbed moments.",
-            "Gather/scatter bandwidth counts all references: element (8 bytes), dense array (8) and index (4).",
-            *_effective_sizes(levels, latency),
-        ),
-        metadata=facts,
+    of_threads = wanted if available_bytes is None else min(most, available_bytes // 4 // max(len(cpus), 1))
+    return Plan(
+        quick,
+        tuple(levels),
+        1 << (most.bit_length() - 1),
+        1 << (max(of_threads, _LEAST_BYTES // 4).bit_length() - 1),
+        available_bytes,
+        cpus,
     )
 
 
-def _core(core: Mapping[str, Measurement], memory: Mapping[Point, Measurement]) -> Core:
-    figures = {field: rounded(value) for field, value in core_figures(core).items()}
-    source = dict.fromkeys(figures, _MEASURED)
-    largest = max(p.size_bytes for p in memory if p.kernel == "random8")
-    chase, random = memory[Point("chase", largest)], memory[Point("random8", largest)]
-    figures["outstanding_misses"] = rounded(max(1.0, chase.best_s / random.best_s))
-    source |= {"outstanding_misses": _DERIVED, "cores": _SYSTEM}
-    return Core(source=source, cores=num_cores(), noise=None, **figures)
+def _loops(plan: Plan) -> list[Loop]:
+    return [
+        Loop(operation, mode, element, 1, size)
+        for operation in OPERATIONS
+        for mode in IndexMode
+        for element in (ELEMENT_BYTES if plan.fine else (8,))
+        for size in ranges(plan.largest_bytes, fine=plan.fine)
+    ]
 
 
-def _inside(latency: Sequence[LatencyPoint], below_bytes: float, above_bytes: float) -> list[LatencyPoint]:
-    """Points that lie well inside a level: little of their working set fits the level before."""
-    return [p for p in latency if 1.5 * below_bytes <= p.working_set_bytes <= 0.75 * above_bytes]
+def _loops_of_threads(plan: Plan) -> dict[Loop, Measurement]:
+    numbers = numbers_of_threads(len(plan.cpus))[1:]
+    loops = [
+        Loop(operation, mode, 8, threads, size)
+        for operation in OPERATIONS
+        for mode in ((IndexMode.STRIDE_1, IndexMode.RANDOM) if plan.fine else (IndexMode.RANDOM,))
+        for threads in (numbers if plan.fine else numbers[-1:])
+        for size in ranges(plan.largest_of_threads_bytes, fine=False)
+    ]
+    return loop_measurements(loops, cached_bytes=plan.cached_bytes, cpus=plan.cpus) if loops else {}
 
 
-def _latencies(levels: Sequence[CacheFacts], latency: Sequence[LatencyPoint]) -> list[float | None]:
-    """Latency of each level and of main memory, where a working set lay in it; never falling outwards."""
-    edges = [0.0, *(float(level.size_bytes) for level in levels), float("inf")]
-    found: list[float | None] = []
-    floor = 0.0
-    for below, above in itertools.pairwise(edges):
-        points = _inside(latency, below, above)
-        if points:
-            middle = points[-1] if above == float("inf") else points[len(points) // 2]
-            floor = max(floor, middle.latency_s)
-        found.append(floor if points else None)
-    return found
+def _sizes_of_threads(plan: Plan) -> tuple[int, ...]:
+    """A small working set that each core has room for, and the largest."""
+    return tuple(sorted({min(_SMALL_SET_BYTES, plan.largest_of_threads_bytes), plan.largest_of_threads_bytes}))
 
 
-def _cache_levels(levels: Sequence[CacheFacts], latency: Sequence[LatencyPoint]) -> tuple[CacheLevel, ...]:
-    found = []
-    for level, latency_s in zip(levels, _latencies(levels, latency), strict=False):
-        figures = {
-            "size_bytes": level.size_bytes,
-            "ways": level.ways,
-            "line_bytes": level.line_bytes,
-            "shared_by_cores": level.shared_by_cores,
-        }
-        source = {field: _SYSTEM for field, value in figures.items() if value is not None}
-        if latency_s is not None:
-            source["latency_s"] = _MEASURED
-        found.append(
-            CacheLevel(
-                name=level.name,
-                size_bytes=level.size_bytes,
-                source=source,
-                ways=level.ways,
-                line_bytes=level.line_bytes,
-                shared_by_cores=level.shared_by_cores,
-                latency_s=latency_s,
+def _measure(plan: Plan, *, keep_partial: bool, progress: Progress | None) -> tuple[Measured, bool]:
+    """All suites, or those before an interruption; and whether there was one."""
+    measured = Measured()
+    begin_part = 0.0
+    for suite in SUITES:
+        measurements: Mapping[Any, Measurement] = {}
+        try:
+            measurements = suite.measurements(plan)
+            sampling.measure(
+                list(measurements.values()),
+                sample_s=0.001 if plan.quick else 0.003,
+                rounds=4 if plan.quick else 10,
+                budget_s=suite.part * (_QUICK_BUDGET_S if plan.quick else _BUDGET_S),
+                progress=_part_of(progress, begin_part, suite.part),
             )
-        )
-    return tuple(found)
+        except KeyboardInterrupt:
+            _keep(measured, suite, measurements)
+            if not keep_partial or CYCLE not in measured.core:
+                raise
+            return measured, True
+        _keep(measured, suite, measurements)
+        begin_part += suite.part
+    return measured, False
 
 
-def _memory(
-    levels: Sequence[CacheFacts],
-    total_bytes: int | None,
-    latency: Sequence[LatencyPoint],
-    memory: Mapping[Point, Measurement],
-) -> Memory:
-    latency_s = _latencies(levels, latency)[-1]
-    source = {"page_bytes": _SYSTEM}
-    if total_bytes is not None:
-        source["size_bytes"] = _SYSTEM
-    bandwidth = None
-    if latency_s is not None:
-        largest = max(p.size_bytes for p in memory)
-        bandwidth = rounded(2 * ELEMENT_BYTES / memory[Point("load16", largest)].best_s)
-        source |= {"latency_s": _MEASURED, "core_read_bandwidth_bytes_per_s": _MEASURED}
-    return Memory(
-        source=source,
-        size_bytes=total_bytes,
-        latency_s=latency_s,
-        core_read_bandwidth_bytes_per_s=bandwidth,
-        page_bytes=mmap.PAGESIZE,
-    )
+def _part_of(progress: Progress | None, begin: float, part: float) -> Progress | None:
+    return None if progress is None else lambda done: progress(begin + part * done)
 
 
-def _effective_sizes(levels: Sequence[CacheFacts], latency: Sequence[LatencyPoint]) -> list[str]:
-    """How much of each cache loads get to use, where that is less than half of what the system reports.
-
-    Pages scattered over sets, and neighbours on the machine, take their share.
-    """
-    found = _latencies(levels, latency)
-    notes = []
-    for level, inner, outer in zip(levels, found, found[1:], strict=False):
-        if inner is None or outer is None or outer < 1.5 * inner:
-            continue
-        fast = [p.working_set_bytes for p in latency if p.latency_s < (inner * outer) ** 0.5]
-        if fast and max(fast) < level.size_bytes / 2:
-            notes.append(
-                f"{level.name} is reported as {format_bytes(level.size_bytes)}, "
-                f"but loads are slower from {format_bytes(max(fast))} on."
-            )
-    return notes
+def _keep(measured: Measured, suite: Suite, measurements: Mapping[Any, Measurement]) -> None:
+    """Keep what was sampled often enough; of the core's figures, which are divided by each other, all or none."""
+    timings = {key: m.timing for key, m in measurements.items() if len(m.samples_s) >= LEAST_ROUNDS}
+    if suite.field == "core" and len(timings) < len(measurements):
+        return
+    getattr(measured, suite.field).update(timings)
 
 
-def _warnings(
-    levels: Sequence[CacheFacts],
-    largest: int,
-    core: Mapping[str, Measurement],
-    memory: Mapping[Point, Measurement],
-) -> tuple[str, ...]:
+# ---- what the user is told -------------------------------------------------------------------------------------------
+
+
+def _warnings_of_limits(group: Limits, plan: Plan, cpu: int | None) -> list[str]:
     warnings = []
-    if not levels:
-        warnings.append("the system does not tell the caches: the profile has none")
-    elif largest < 1.5 * levels[-1].size_bytes:
+    if cpu is None:
+        warnings.append("the system does not let this process stay on one core: it may move while it measures")
+    if not plan.levels:
+        warnings.append("the system does not tell the caches: the profile has those that the measurement shows")
+    elif plan.largest_bytes < 1.5 * plan.levels[-1].size_bytes:
+        because = ""
+        if group.memory_bytes is not None:
+            because = f" (a control group limits memory to {format_bytes(group.memory_bytes)})"
         warnings.append(
-            f"main memory could not be measured: the largest working set is {format_bytes(largest)}, "
-            f"{levels[-1].name} has {format_bytes(levels[-1].size_bytes)}"
+            f"main memory could not be measured: the largest working set is {format_bytes(plan.largest_bytes)}"
+            f"{because}, {plan.levels[-1].name} has {format_bytes(plan.levels[-1].size_bytes)}"
         )
-    names = [f"{name} ({m.noise:.0%})" for name, m in core.items() if m.noise > UNSTABLE_NOISE]
-    if names:
-        warnings.append(f"unstable, the median above the shortest time by: {', '.join(names)}")
-    for kernel, title in _KINDS.items():
-        points = [(m.noise, p.size_bytes) for p, m in memory.items() if p.kernel == kernel]
-        unstable = [point for point in points if point[0] > UNSTABLE_NOISE]
+    if group.cpus is not None and group.cpus < max(len(plan.cpus), 1):
+        warnings.append(
+            f"a control group limits this process to {group.cpus:g} processors' time, of {max(len(plan.cpus), 1)}: "
+            "figures of several threads are what that leaves"
+        )
+    return warnings
+
+
+def _warnings_of_load(before: Load, after: Load, own_cpu_s: float, ticks_per_s: float = 100.0) -> list[str]:
+    total = after.total - before.total
+    if total <= 0:
+        return []
+    warnings = []
+    others = (total - (after.idle - before.idle) - own_cpu_s * ticks_per_s) / total
+    stolen = (after.stolen - before.stolen) / total
+    if others > BUSY_PART:
+        warnings.append(
+            f"the machine was busy: other processes took {others:.0%} of its processors while it was measured"
+        )
+    if stolen > BUSY_PART:
+        warnings.append(f"the hypervisor gave {stolen:.0%} of the processors' time to others")
+    return warnings
+
+
+def _warnings_of_noise(measured: Measured) -> list[str]:
+    """For each kind of figure how many are unstable, and the worst."""
+    warnings = []
+    for title, timings in measured.by_kind().items():
+        unstable = {key: t for key, t in timings.items() if t.noise > UNSTABLE_NOISE and not t.settled}
         if unstable:
-            noise, size = max(unstable)
+            worst = max(unstable, key=lambda key: unstable[key].noise)
             warnings.append(
-                f"unstable: {title}, at {len(unstable)} of {len(points)} working sets, most at {format_bytes(size)} "
-                f"(median {noise:.0%} above the shortest time)"
+                f"unstable: {title}, {len(unstable)} of {len(timings)} figures, most {worst} "
+                f"(median {unstable[worst].noise:.0%} above the shortest time)"
             )
-    return tuple(warnings)
+    return warnings
+
+
+def _noise(measured: Measured) -> str:
+    timings = sorted(measured.timings(), key=lambda t: t.noise)
+    unsettled = sum(not t.settled for t in timings)
+    middle: Timing = timings[len(timings) // 2]
+    return f"{middle.noise:.1%} (median of {len(timings)} measurements); {unsettled} did not settle"

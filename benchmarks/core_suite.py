@@ -3,86 +3,132 @@
 from __future__ import annotations
 
 import itertools
-import mmap
+import re
 import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import numpy.typing as npt
+
+from foretrace.profiles.points import Operation, OperationCost
 
 from . import _kernels
-from .sampling import Measurement
+from .buffers import allocate, over
+from .sampling import Measurement, Timing, rounded
 
-_CYCLE = "int_add_chain"
+CYCLE = "int_add_64x1_chain"
 _L1_BYTES = 4096
-_BRANCHES = 1 << 16
+_ARITHMETIC = re.compile(r"(\w+)_(\d+)x(\d+)_(chain|free)")
+_WITHOUT_DATA = ("issue", "branches_random", "branches_regular", "taken_branches", "flops_scalar", "flops_vector")
+_WITH_DATA = ("load8", "store8", "store_forward", "fp_store_forward")
 
-# Figures of profile.Core from the times of kernels. `cycles(kernel)` is the time of one of its operations in cycles.
-_FIGURES: dict[str, Callable[[Callable[[str], float]], float]] = {
-    "issue_width_instructions_per_cycle": lambda cycles: 1 / cycles("issue"),
-    "scalar_flops_per_cycle": lambda cycles: 1 / cycles("fp_scalar"),
-    "loads_per_cycle": lambda cycles: 1 / cycles("load8"),
-    "stores_per_cycle": lambda cycles: 1 / cycles("store8"),
-    "fp_add_latency_cycles": lambda cycles: cycles("fp_add_chain"),
-    "fp_mul_latency_cycles": lambda cycles: cycles("fp_mul_chain"),
-    "fp_div_latency_cycles": lambda cycles: cycles("fp_div_chain"),
-    "fp_div_interval_cycles": lambda cycles: cycles("fp_div"),
-    "int_div_interval_cycles": lambda cycles: cycles("int_div"),
-    # A predictor misses half of the random branches.
-    "branch_miss_cycles": lambda cycles: 2 * (cycles("branches random") - cycles("branches regular")),
+# Figures of profile.Core by the kernel that they are read off: operations a cycle, and cycles or seconds an operation.
+_PER_CYCLE = {
+    "issue_width_instructions_per_cycle": "issue",
+    "scalar_flops_per_cycle": "flops_scalar",
+    "loads_per_cycle": "load8",
+    "stores_per_cycle": "store8",
+    "int_adds_per_cycle": "int_add_64x1_free",
+    "taken_branches_per_cycle": "taken_branches",
 }
+_CYCLES = {"store_forward_latency_cycles": "store_forward", "fp_store_forward_latency_cycles": "fp_store_forward"}
+_SECONDS = {"python_block_s": "python_block", "python_call_s": "python_call"}
+_OF_OPERATIONS = {
+    "fp_add_latency_cycles": (Operation.FP_ADD, "latency_cycles"),
+    "fp_mul_latency_cycles": (Operation.FP_MUL, "latency_cycles"),
+    "fp_fma_latency_cycles": (Operation.FP_FMA, "latency_cycles"),
+    "fp_div_latency_cycles": (Operation.FP_DIV, "latency_cycles"),
+    "fp_div_interval_cycles": (Operation.FP_DIV, "interval_cycles"),
+    "fp_sqrt_latency_cycles": (Operation.FP_SQRT, "latency_cycles"),
+    "fp_sqrt_interval_cycles": (Operation.FP_SQRT, "interval_cycles"),
+    "int_mul_latency_cycles": (Operation.INT_MUL, "latency_cycles"),
+    "int_div_latency_cycles": (Operation.INT_DIV, "latency_cycles"),
+    "int_div_interval_cycles": (Operation.INT_DIV, "interval_cycles"),
+}
+"""The figures of profile.Core that are those of a scalar operation on 64 bits."""
 
 
 def core_measurements() -> dict[str, Measurement]:
     """The measurements, by name."""
-    buffer = mmap.mmap(-1, _L1_BYTES)
-    rng = np.random.default_rng(1)
-    random_bits = rng.integers(0, 2, _BRANCHES, dtype=np.uint8)
-    regular_bits = np.tile(np.array([0, 1], dtype=np.uint8), _BRANCHES // 2)
-    found = {
-        name: Measurement(name, _kernel(name, None), reference=name == _CYCLE)
-        for name in _kernels.available()
-        if name.startswith(("int_", "fp_")) or name == "issue"
-    }
-    for name in ("load8", "store8"):
-        found[name] = Measurement(name, _kernel(name, buffer))
-    for name, bits in (("branches random", random_bits), ("branches regular", regular_bits)):
-        found[name] = Measurement(name, _kernel("branches", _aligned(bits)))
-    found["python block"] = Measurement("python block", _python_lines)
-    found["python call"] = Measurement("python call", _array_calls)
+    data = allocate(_L1_BYTES)
+    found = {}
+    for name in _kernels.available():
+        if _ARITHMETIC.fullmatch(name) or name in _WITHOUT_DATA or name in _WITH_DATA:
+            run = over(name, data)
+            found[name] = Measurement(name, run, reference=name == CYCLE)
+    found["python_block"] = Measurement("python_block", _python_lines)
+    found["python_call"] = Measurement("python_call", _array_calls)
     return found
 
 
-def core_figures(measured: Mapping[str, Measurement]) -> dict[str, float]:
-    """Figures for the fields of profile.Core. What came out impossible, for noise, is left out."""
-    cycle_s = measured[_CYCLE].best_s
+def operation_costs(measured: Mapping[str, Timing], source: str) -> tuple[OperationCost, ...]:
+    """Latency and interval of each arithmetic operation, by element size and number of elements."""
+    cycle_s = measured[CYCLE].best_s
+    costs = []
+    for name in measured:
+        match = _ARITHMETIC.fullmatch(name)
+        if match is None or match[4] == "free":
+            continue
+        chain, free = measured[name], measured[name.removesuffix("chain") + "free"]
+        latency_s = chain.best_s
+        if match[1] == Operation.FP_SQRT:  # its chain has a multiplication in it
+            latency_s -= measured[name.replace("sqrt", "mul")].best_s
+        costs.append(
+            OperationCost(
+                Operation(match[1]),
+                element_bits=int(match[2]),
+                elements=int(match[3]),
+                source=source,
+                latency_cycles=rounded(latency_s / cycle_s) if latency_s > 0 else None,
+                interval_cycles=rounded(free.best_s / cycle_s),
+                noise=rounded(max(chain.noise, free.noise)),
+            )
+        )
+    return tuple(sorted(costs, key=lambda c: (list(Operation).index(c.operation), c.element_bits, c.elements)))
+
+
+def core_figures(measured: Mapping[str, Timing]) -> tuple[dict[str, float], dict[str, float]]:
+    """Figures for the fields of profile.Core, and their noise. What came out impossible, for noise, is left out."""
+    cycle_s = measured[CYCLE].best_s
 
     def cycles(name: str) -> float:
         return measured[name].best_s / cycle_s
 
-    figures = {field: formula(cycles) for field, formula in _FIGURES.items()}
-    figures["clock_hz"] = 1 / cycle_s
-    if "fp_fma_chain" in measured:
-        figures["fp_fma_latency_cycles"] = cycles("fp_fma_chain")
-    vectors = [name for name in ("fp_vector", "fp_vector_fma") if name in measured]
-    figures["peak_flops_per_cycle"] = max(1 / cycles(name) for name in vectors)
-    figures["python_block_s"] = measured["python block"].best_s
-    figures["python_call_s"] = measured["python call"].best_s
-    return {field: value for field, value in figures.items() if value > 0}
+    figures = {"clock_hz": 1 / cycle_s}
+    noise = {"clock_hz": measured[CYCLE].noise}
+    for kernels, value_of in (
+        (_PER_CYCLE, lambda name: 1 / cycles(name)),
+        (_CYCLES, cycles),
+        (_SECONDS, lambda name: measured[name].best_s),
+    ):
+        for field, name in kernels.items():
+            if name in measured:  # not every machine has all kernels
+                figures[field], noise[field] = value_of(name), measured[name].noise
+    # A predictor misses half of the random branches.
+    figures["branch_miss_cycles"] = 2 * (cycles("branches_random") - cycles("branches_regular"))
+    noise["branch_miss_cycles"] = max(measured[name].noise for name in ("branches_random", "branches_regular"))
+    costs = operation_costs(measured, "")
+    for field, (operation, part) in _OF_OPERATIONS.items():
+        for cost in costs:
+            if (cost.operation, cost.element_bits, cost.elements) == (operation, 64, 1):
+                value = getattr(cost, part)
+                if value is not None:
+                    figures[field], noise[field] = value, cost.noise or 0.0
+    figures["peak_flops_per_cycle"], noise["peak_flops_per_cycle"] = _peak(measured, costs, cycles)
+    possible = {field: rounded(value) for field, value in figures.items() if value > 0}
+    return possible, {field: rounded(noise[field]) for field in possible}
 
 
-def _kernel(name: str, data: mmap.mmap | None) -> Callable[[int], tuple[float, int]]:
-    def run(repeats: int) -> tuple[float, int]:
-        seconds, operations, _ = _kernels.run(name, repeats=repeats, data=data)
-        return seconds, operations
-
-    return run
-
-
-def _aligned(values: npt.NDArray[np.uint8]) -> mmap.mmap:
-    buffer = mmap.mmap(-1, values.nbytes)
-    buffer.write(values.tobytes())
-    return buffer
+def _peak(
+    measured: Mapping[str, Timing], costs: tuple[OperationCost, ...], cycles: Callable[[str], float]
+) -> tuple[float, float]:
+    """Most flops a cycle in double precision, of fused operations or of additions beside multiplications; its noise."""
+    rates = [(1 / cycles(name), measured[name].noise) for name in ("flops_scalar", "flops_vector") if name in measured]
+    rates += [
+        (2 * cost.elements / cost.interval_cycles, cost.noise or 0.0)
+        for cost in costs
+        if cost.operation is Operation.FP_FMA and cost.element_bits == 64 and cost.interval_cycles
+    ]
+    return max(rates)
 
 
 def _python_lines(repeats: int) -> tuple[float, int]:

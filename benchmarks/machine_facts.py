@@ -19,6 +19,8 @@ _CPU = Path("/sys/devices/system/cpu")
 _SC_CACHE_SIZE = {1: 188, 2: 191, 3: 194}
 """Of each data cache level, glibc's name for its size; those of its ways and line size follow (bits/confname.h). Python
 has no words for them."""
+_NO_LIMIT_BYTES = 1 << 62
+"""Version 1 of the control groups says "no limit" with a number near 2^63."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,26 +85,100 @@ def _sysconf_caches() -> tuple[CacheFacts, ...]:
 
 def num_cores(root: Path = _CPU) -> int:
     """Cores that this process may use; the hardware threads of a core count once."""
+    return len(core_cpus(root)) or os.cpu_count() or 1
+
+
+def core_cpus(root: Path = _CPU) -> tuple[int, ...]:
+    """One hardware thread of each core that this process may use."""
     try:
-        allowed = os.sched_getaffinity(0)
+        allowed = sorted(os.sched_getaffinity(0))
     except AttributeError:
-        return os.cpu_count() or 1
-    return len({_text(root / f"cpu{cpu}/topology/thread_siblings_list") or str(cpu) for cpu in allowed})
+        return ()
+    first: dict[str, int] = {}
+    for cpu in allowed:
+        first.setdefault(_text(root / f"cpu{cpu}/topology/thread_siblings_list") or str(cpu), cpu)
+    return tuple(first.values())
 
 
-def memory_bytes() -> tuple[int | None, int | None]:
+# ---- limits and load -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the control groups of this process allow it, version 1 or 2. None: no limit."""
+
+    memory_bytes: int | None = None
+    memory_free_bytes: int | None = None
+    cpus: float | None = None
+
+
+def limits(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> Limits:
+    """The tightest limits of this process's groups and of those around them."""
+    memory: list[tuple[int, int]] = []  # limit, free
+    cpus: list[float] = []
+    for folder in _group_folders(groups, root):
+        for limit_name, used_name in (
+            ("memory.max", "memory.current"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ):
+            limit = _positive(_text(folder / limit_name))
+            if limit is not None and limit < _NO_LIMIT_BYTES:
+                memory.append((limit, max(0, limit - (_positive(_text(folder / used_name)) or 0))))
+        quota, _, period = _text(folder / "cpu.max").partition(" ")
+        quota = quota or _text(folder / "cpu.cfs_quota_us")
+        period = period or _text(folder / "cpu.cfs_period_us")
+        if _positive(quota) and _positive(period):
+            cpus.append(int(quota) / int(period))
+    return Limits(
+        min((limit for limit, _ in memory), default=None),
+        min((free for _, free in memory), default=None),
+        min(cpus, default=None),
+    )
+
+
+def _group_folders(groups: Path, root: Path) -> list[Path]:
+    """The folders of this process's control groups, with those around each."""
+    folders: list[Path] = []
+    for line in _text(groups).splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        for controller in controllers.split(","):
+            if controller not in ("", "memory", "cpu"):
+                continue
+            mount = root / (controllers if controller and (root / controllers).is_dir() else controller)
+            inner = Path(path.lstrip("/"))
+            folders += [mount / folder for folder in (inner, *inner.parents) if ".." not in folder.parts]
+    return list(dict.fromkeys([*folders, root, root / "memory", root / "cpu"]))
+
+
+def memory_bytes(group: Limits | None = None) -> tuple[int | None, int | None]:
     """Main memory of this machine, and how much of it this process can still take."""
     info = {}
     for line in _text(Path("/proc/meminfo")).splitlines():
         key, _, value = line.partition(":")
         if value.strip().removesuffix(" kB").isdigit():
             info[key] = int(value.strip().removesuffix(" kB")) << 10
-    limit = _positive(_text(Path("/sys/fs/cgroup/memory.max")))
-    used = _positive(_text(Path("/sys/fs/cgroup/memory.current"))) or 0
-    available = info.get("MemAvailable")
-    if limit is not None and available is not None:
-        available = max(0, min(available, limit - used))
-    return info.get("MemTotal"), available
+    group = limits() if group is None else group
+    known = [free for free in (info.get("MemAvailable"), group.memory_free_bytes) if free is not None]
+    return info.get("MemTotal"), min(known, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Processor time since the machine started, in ticks: of all kinds, given to others by the hypervisor, and idle."""
+
+    total: int
+    stolen: int
+    idle: int
+
+
+def load(stat: Path = Path("/proc/stat")) -> Load:
+    """The times so far; zeros where the system does not tell."""
+    fields = _text(stat).partition("\n")[0].split()[1:9]
+    ticks = [int(field) for field in fields if field.isdigit()]
+    if len(ticks) < 8:
+        return Load(0, 0, 0)
+    return Load(sum(ticks), ticks[7], ticks[3] + ticks[4])
 
 
 def cpu_model() -> str:
@@ -114,18 +190,19 @@ def cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def environment(cpu: int | None, compiler: str) -> dict[str, str]:
+def environment(cpu: int | None, compiler: str, flags: str) -> dict[str, str]:
     """What the figures depend on, as far as the system tells: for the profile's metadata."""
-    flags = _text(Path("/proc/cpuinfo"))
+    virtual = " hypervisor" in _text(Path("/proc/cpuinfo"))
     facts = {
         "cpu": cpu_model(),
         "architecture": platform.machine(),
         "kernel": f"{platform.system()} {platform.release()}",
-        "virtual_machine": "yes" if " hypervisor" in flags else "not reported",
+        "virtual_machine": "yes" if virtual else "not reported",
         "pinned_to_cpu": "not allowed to" if cpu is None else str(cpu),
         "frequency_governor": _text(_CPU / f"cpu{cpu or 0}/cpufreq/scaling_governor"),
         "transparent_huge_pages": _text(Path("/sys/kernel/mm/transparent_hugepage/enabled")),
         "compiler": compiler,
+        "compiler_flags": flags,
         "python": platform.python_version(),
         "python_implementation": sys.implementation.name,
         "numpy": np.__version__,

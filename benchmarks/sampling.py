@@ -14,9 +14,21 @@ SETTLED_SAMPLES = 4
 SETTLED_SPREAD = 0.02
 """A measurement whose shortest samples lie this close together is not repeated further."""
 
+LEAST_ROUNDS = 3
+
 _ROUNDS_PART = 0.6  # of the progress told; the rest is for what takes longer to settle
 
 Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What a measurement came to. `best_s` is the shortest time of one operation."""
+
+    best_s: float
+    noise: float
+    settled: bool
+    num_samples: int
 
 
 @dataclass(slots=True)
@@ -48,6 +60,11 @@ class Measurement:
         shortest = sorted(self.samples_s)[:SETTLED_SAMPLES]
         return len(shortest) == SETTLED_SAMPLES and shortest[-1] <= shortest[0] * (1 + SETTLED_SPREAD)
 
+    @property
+    def timing(self) -> Timing:
+        """What it came to, without what it was measured with."""
+        return Timing(self.best_s, self.noise, self.settled, len(self.samples_s))
+
     def tune(self, sample_s: float) -> None:
         """Choose `repeats` so that a sample lasts about `sample_s`. Warms up as well."""
         while True:
@@ -73,11 +90,13 @@ def measure(
 ) -> None:
     """Sample all measurements in `rounds` turns, then those that have not settled, until they have or time is up.
 
+    On a slow machine turns are left out beyond `LEAST_ROUNDS` once the time is up.
+
     Args:
         measurements: what to measure; the samples end up in them.
         sample_s: time that a sample should last.
-        rounds: samples that each measurement gets, whatever the time.
-        budget_s: time to spend altogether, more only if `rounds` take more.
+        rounds: samples that each measurement gets, at least.
+        budget_s: time to spend altogether, more only if the least turns take more.
         progress: is told the done part, from 0 to 1.
         clock: seconds, for tests.
     """
@@ -94,7 +113,9 @@ def measure(
     for measurement in measurements:
         measurement.tune(sample_s)
         advance()
-    for _ in range(rounds):
+    for number in range(rounds):
+        if number >= LEAST_ROUNDS and clock() - start >= budget_s:
+            break
         for measurement in measurements:
             measurement.sample()
             advance()
@@ -110,3 +131,8 @@ def measure(
             progress(_ROUNDS_PART + (1 - _ROUNDS_PART) * min(1.0, spent))
     if progress is not None:
         progress(1.0)
+
+
+def rounded(value: float) -> float:
+    """Four significant digits: no measurement has more."""
+    return float(f"{value:.4g}")

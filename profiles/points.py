@@ -38,7 +38,7 @@ class IndexMode(StrEnum):
     STRIDE_1 = "stride-1"  # one element after the other
     RANDOM = "random"  # anywhere in the range
     CLUSTERED = "clustered"  # at random within a section of the range, section after section
-    SPREAD = "spread"  # in constant strides over the whole range, again and again
+    SPREAD = "spread"  # in constant strides, several of them in turns, each over a part of the range
 
 
 class OperationCost(Struct, frozen=True, forbid_unknown_fields=True):

@@ -103,7 +103,8 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     branch_miss_cycles: float | None = None
     taken_branches_per_cycle: float | None = None  # of a predicted, unconditional kind
     # A store and the load that reads it back, both in a dependency chain: from the one's data to the other's.
-    store_forward_latency_cycles: float | None = None
+    store_forward_latency_cycles: float | None = None  # in integer registers
+    fp_store_forward_latency_cycles: float | None = None
     python_block_s: float | None = None  # one line-block of the Python interpreter
     python_call_s: float | None = None  # one array operation's fixed cost
     noise: dict[str, float] | None = None

@@ -1,124 +1,39 @@
-"""Calibration: kernels that do what they say, facts read from the system, and a profile that holds them."""
+"""Calibration: facts read from the system, and a profile that holds what was measured."""
 
 import contextlib
 import json
 import math
-import mmap
 import os
 import signal
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 from foretrace.benchmarks import _kernels, calibrate, machine_facts
-from foretrace.benchmarks.core_suite import core_figures, core_measurements
-from foretrace.benchmarks.machine_facts import CacheFacts
-from foretrace.benchmarks.memory_suite import (
-    REFERENCED_BYTES,
-    Point,
-    bandwidth_points,
-    gather_scatter_curves,
-    latency_points,
-    memory_measurements,
-    working_sets,
-)
-from foretrace.benchmarks.sampling import Measurement
+from foretrace.benchmarks.calibrate import Plan
+from foretrace.benchmarks.calibrated_profile import Measured, measured_profile
+from foretrace.benchmarks.core_suite import core_figures, core_measurements, operation_costs
+from foretrace.benchmarks.latency_suite import Chain
+from foretrace.benchmarks.machine_facts import CacheFacts, Limits, Load
+from foretrace.benchmarks.memory_suite import Point
+from foretrace.benchmarks.multimaps import Sweep
+from foretrace.benchmarks.sampling import Timing
+from foretrace.benchmarks.sgbench import Loop
+from foretrace.benchmarks.thread_suite import Team
 from foretrace.errors import CalibrationError
 from foretrace.profiles.hierarchies import hierarchy_of
+from foretrace.profiles.points import IndexMode, Movement, Operation
 from foretrace.profiles.profile import MachineKind, Pattern, SourceKind
-from foretrace.profiles.profile_file import read_profile
+from foretrace.profiles.profile_file import format_profile, parse_profile, read_profile
 
 KIB, MIB = 1 << 10, 1 << 20
-KERNELS = _kernels.available()
 
 
 def foretrace(*arguments, **options):
     return subprocess.run(
         [sys.executable, "-P", "-m", "foretrace", *arguments], capture_output=True, text=True, timeout=120, **options
     )
-
-
-# ---- kernels
-
-
-@pytest.mark.parametrize("name", [k for k in KERNELS if k.startswith(("int_", "fp_")) or k == "issue"])
-def test_a_core_kernel_does_more_in_more_rounds(name):
-    seconds, operations, state = _kernels.run(name, repeats=10)
-    assert seconds >= 0
-    assert operations > 0
-    assert _kernels.run(name, repeats=30)[1] == 3 * operations
-    assert state == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "width"),
-    [(k, w) for k, w in (("load8", 8), ("load16", 16), ("load32", 32), ("store8", 8)) if k in KERNELS],
-)
-def test_a_sweep_touches_all_of_its_data(name, width):
-    assert _kernels.run(name, repeats=7, data=mmap.mmap(-1, 3 * 4096))[1] == 7 * 3 * 4096 // width
-
-
-def test_stores_store():
-    data = mmap.mmap(-1, 4096)
-    data.write(b"\xff" * 4096)
-    _kernels.run("store8", repeats=1, data=data)
-    assert data[:] == bytes(4096)
-
-
-def test_gather_and_scatter_follow_the_index():
-    data = mmap.mmap(-1, 4096)
-    values = np.arange(512, dtype=np.float64)
-    data.write(values.tobytes())
-    index = np.random.default_rng(1).permutation(512).astype(np.uint32)
-    dense = np.zeros(512)
-    assert _kernels.run("gather", repeats=2, data=data, index=index, dense=dense)[1] == 1024
-    assert np.array_equal(dense, values[index])
-    dense += 1000
-    _kernels.run("scatter", repeats=1, data=data, index=index, dense=dense)
-    assert np.array_equal(np.frombuffer(data[:], dtype=np.float64), values + 1000)
-
-
-def test_a_chase_visits_every_line_once_and_comes_back():
-    data = mmap.mmap(-1, 4096)
-    order = np.random.default_rng(2).permutation(64).astype(np.uint32)
-    _kernels.link_chain(data, order)
-    links = np.frombuffer(data[:], dtype=np.uint64)[::8]
-    assert len(set(links.tolist())) == 64
-    base = int(links.min())
-    line, seen = int(order[0]), []
-    for _ in range(64):
-        seen.append(line)
-        line = (int(links[line]) - base) // _kernels.LINE_BYTES
-    assert seen == order.tolist()
-    start = int(order[0]) * _kernels.LINE_BYTES
-    assert _kernels.run("chase", repeats=1, data=data, state=start)[2] == int(order[16]) * _kernels.LINE_BYTES
-    assert _kernels.run("chase", repeats=4, data=data, state=start)[2] == start, "64 steps are once around"
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"kernel": "nonsense"},
-        {"kernel": "load8"},
-        {"kernel": "random8", "data": mmap.mmap(-1, 3 * 4096)},
-        {"kernel": "gather", "data": mmap.mmap(-1, 4096)},
-        {"kernel": "gather", "data": mmap.mmap(-1, 4096), "index": np.zeros(8, np.uint32), "dense": np.zeros(4)},
-        {"kernel": "gather", "data": mmap.mmap(-1, 4096), "index": b"123", "dense": np.zeros(4)},
-        {"kernel": "chase", "data": mmap.mmap(-1, 4096), "state": 4096},
-        {"kernel": "chase", "data": mmap.mmap(-1, 4096), "state": 8},
-    ],
-)
-def test_a_kernel_refuses_what_it_cannot_run_on(arguments):
-    with pytest.raises(ValueError, match=r"kernel|dense|multiple"):
-        _kernels.run(arguments.pop("kernel"), **arguments)
-
-
-@pytest.mark.parametrize("order", [[0] * 64, [*range(63)], [*range(1, 65)], []])
-def test_a_chain_needs_a_permutation(order):
-    with pytest.raises(ValueError, match="permutation"):
-        _kernels.link_chain(mmap.mmap(-1, 4096), np.array(order, dtype=np.uint32))
 
 
 # ---- what the system says
@@ -171,76 +86,82 @@ def test_the_core_is_given_back():
     assert os.sched_getaffinity(0) == before
 
 
-# ---- from samples to figures
+# ---- limits and load
 
 
-def measured(name, seconds, *more):
-    return Measurement(name, lambda repeats: (0.0, 1), samples_s=[seconds, *more])
+def group_tree(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
 
 
-def test_core_figures_are_in_cycles():
-    ns = 1e-9
-    times = dict.fromkeys(core_measurements(), 1 * ns) | {
-        "int_add_chain": 0.5 * ns,
-        "fp_add_chain": 2 * ns,
-        "load8": 0.25 * ns,
-        "fp_vector": 0.125 * ns,
-        "fp_vector_fma": 0.03125 * ns,
-        "branches random": 5 * ns,
-        "branches regular": 1 * ns,
-        "python block": 20 * ns,
-    }
-    figures = core_figures({name: measured(name, time) for name, time in times.items()})
-    assert figures["clock_hz"] == pytest.approx(2e9)
-    assert figures["fp_add_latency_cycles"] == pytest.approx(4)
-    assert figures["loads_per_cycle"] == pytest.approx(2)
-    assert figures["peak_flops_per_cycle"] == pytest.approx(16)
-    assert figures["branch_miss_cycles"] == pytest.approx(16)
-    assert figures["python_block_s"] == pytest.approx(20 * ns)
+def test_limits_of_version_2_are_those_of_the_tightest_group_around(tmp_path):
+    (tmp_path / "groups").write_text("0::/outer/inner\n")
+    root = group_tree(
+        tmp_path / "fs",
+        {
+            "outer/memory.max": "1000\n",
+            "outer/memory.current": "400\n",
+            "outer/cpu.max": "150000 100000\n",
+            "outer/inner/memory.max": "max\n",
+            "outer/inner/cpu.max": "max 100000\n",
+        },
+    )
+    assert machine_facts.limits(tmp_path / "groups", root) == Limits(1000, 600, 1.5)
 
 
-def test_a_figure_that_noise_made_impossible_is_left_out():
-    times = dict.fromkeys(core_measurements(), 1e-9) | {"branches random": 1e-9, "branches regular": 2e-9}
-    assert "branch_miss_cycles" not in core_figures({name: measured(name, time) for name, time in times.items()})
+def test_limits_of_version_1_are_those_of_their_controllers(tmp_path):
+    (tmp_path / "groups").write_text("9:name=systemd:/\n4:memory:/box\n2:cpu,cpuacct:/box\n")
+    root = group_tree(
+        tmp_path / "fs",
+        {
+            "memory/memory.limit_in_bytes": f"{2**63 - 4096}\n",
+            "memory/box/memory.limit_in_bytes": "5000\n",
+            "memory/box/memory.usage_in_bytes": "6000\n",
+            "cpu,cpuacct/box/cpu.cfs_quota_us": "50000\n",
+            "cpu,cpuacct/box/cpu.cfs_period_us": "100000\n",
+            "cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
+        },
+    )
+    assert machine_facts.limits(tmp_path / "groups", root) == Limits(5000, 0, 0.5)
 
 
-def test_points_count_the_bytes_accessed():
-    samples = {
-        Point("load16", 4096): measured("load16", 1e-9, 1.5e-9, 1.2e-9),
-        Point("random8", 4096): measured("random8", 4e-9),
-        Point("chase", 4096): measured("chase", 5e-9),
-    }
-    random, sequential = bandwidth_points(samples, "s")
-    assert (random.pattern, random.access_bytes, random.bandwidth_bytes_per_s) == (Pattern.RANDOM, 8, 2e9)
-    assert (sequential.pattern, sequential.access_bytes) == (Pattern.SEQUENTIAL, 16)
-    assert sequential.bandwidth_bytes_per_s == 16e9
-    assert sequential.noise == pytest.approx(0.2)
-    assert [p.latency_s for p in latency_points(samples, "s")] == [5e-9]
+def test_a_container_sees_its_own_group_as_the_root(tmp_path):
+    (tmp_path / "groups").write_text("0::/not/visible/here\n")
+    root = group_tree(tmp_path / "fs", {"memory.max": "7000", "memory.current": "1000"})
+    assert machine_facts.limits(tmp_path / "groups", root) == Limits(7000, 6000, None)
 
 
-def test_curves_go_straight_through_the_measured_points():
-    samples = {
-        Point(kernel, size): measured(kernel, REFERENCED_BYTES / rate)
-        for kernel in ("gather", "scatter")
-        for size, rate in ((4096, 8e9), (8192, 4e9), (16384, 5e9))
-    }
-    for curve in gather_scatter_curves(samples, "s"):
-        for size, rate in ((4096, 8e9), (8192, 4e9), (16384, 5e9), (6144, 6e9)):
-            assert curve.bandwidth_bytes_per_s(size) == pytest.approx(rate)
-        assert curve.bandwidth_bytes_per_s(4095) is None
-        assert curve.bandwidth_bytes_per_s(16385) is None
+def test_without_groups_there_are_no_limits(tmp_path):
+    assert machine_facts.limits(tmp_path / "none", tmp_path / "nothing") == Limits()
+    (tmp_path / "groups").write_text("0::/../../etc\nrubbish\n")
+    assert machine_facts.limits(tmp_path / "groups", tmp_path / "nothing") == Limits()
 
 
-def test_working_sets():
-    assert working_sets(16 * KIB, fine=False) == (4096, 8192, 16384)
-    assert working_sets(16 * KIB, fine=True) == (4096, 6144, 8192, 12288, 16384)
+def test_the_least_of_free_memory_counts():
+    total, free = machine_facts.memory_bytes(Limits(memory_bytes=10 * MIB, memory_free_bytes=9 * MIB))
+    assert total is None or total > 9 * MIB
+    assert free == 9 * MIB
 
 
-def test_every_memory_measurement_runs():
-    for point, measurement in memory_measurements(64 * KIB, fine=True).items():
-        seconds, operations = measurement.run(1)
-        assert seconds >= 0, point
-        assert operations > 0, point
+def test_load_is_read_from_the_first_line(tmp_path):
+    (tmp_path / "stat").write_text("cpu  10 1 5 100 20 0 4 30 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n")
+    assert machine_facts.load(tmp_path / "stat") == Load(total=170, stolen=30, idle=120)
+    assert machine_facts.load(tmp_path / "none") == Load(0, 0, 0)
+
+
+def test_a_loaded_machine_is_said():
+    quiet = calibrate._warnings_of_load(Load(0, 0, 0), Load(2000, 0, 1000), own_cpu_s=10.0)
+    assert quiet == []
+    (busy,) = calibrate._warnings_of_load(Load(0, 0, 0), Load(2000, 0, 500), own_cpu_s=10.0)
+    assert "other processes took 25% of its processors" in busy
+    assert "gave 10% of the" in calibrate._warnings_of_load(Load(0, 0, 0), Load(2000, 200, 1000), own_cpu_s=10.0)[0]
+    assert calibrate._warnings_of_load(Load(0, 0, 0), Load(0, 0, 0), own_cpu_s=1.0) == []
+
+
+# ---- the plan
 
 
 @pytest.mark.parametrize(
@@ -255,12 +176,202 @@ def test_every_memory_measurement_runs():
 )
 def test_the_largest_working_set(last_bytes, available_bytes, quick, expected):
     levels = [CacheFacts("L1", last_bytes, None, None, None)]
-    assert calibrate._largest_working_set(levels, available_bytes, quick=quick) == expected
+    assert calibrate._plan(levels, available_bytes, (0,), quick=quick).largest_bytes == expected
+
+
+def test_threads_share_the_memory():
+    levels = [CacheFacts("L1", 32 * MIB, None, None, None)]
+    plan = calibrate._plan(levels, 1 << 30, tuple(range(64)), quick=False)
+    assert plan.largest_bytes == 128 * MIB
+    assert plan.largest_of_threads_bytes == 4 * MIB
+    assert calibrate._plan(levels, None, tuple(range(64)), quick=False).largest_of_threads_bytes == 128 * MIB
 
 
 def test_too_little_memory_is_said():
     with pytest.raises(CalibrationError, match="only 4 MiB of memory are free, at least 8 MiB"):
-        calibrate._largest_working_set([], 4 * MIB, quick=True)
+        calibrate._plan([], 4 * MIB, (0,), quick=True)
+
+
+def plan_of(largest, *, levels=None):
+    levels = (CacheFacts("L1", MIB, None, None, None),) if levels is None else levels
+    return Plan(True, levels, largest, largest, None, (0, 1))
+
+
+def test_limits_are_said():
+    warn = calibrate._warnings_of_limits
+    assert warn(Limits(), plan_of(4 * MIB), 1) == []
+    assert "does not let this process stay on one core" in warn(Limits(), plan_of(4 * MIB), None)[0]
+    assert "does not tell the caches" in warn(Limits(), plan_of(4 * MIB, levels=()), 1)[0]
+    (small,) = warn(Limits(memory_bytes=9 * MIB), plan_of(MIB), 1)
+    assert "main memory could not be measured: the largest working set is 1 MiB" in small
+    assert "a control group limits memory to 9 MiB" in small
+    assert "limits this process to 0.5 processors' time, of 2" in warn(Limits(cpus=0.5), plan_of(4 * MIB), 1)[0]
+
+
+@pytest.mark.parametrize("suite", calibrate.SUITES, ids=lambda suite: suite.title)
+def test_every_measurement_of_every_suite_runs(suite):
+    for quick in (True, False):
+        plan = Plan(quick, (CacheFacts("L1", 16 * KIB, None, None, None),), 256 * KIB, 64 * KIB, None, (0,))
+        measurements = suite.measurements(plan)
+        if suite.title not in ("address translation, huge pages", "dependent loads, huge pages", "SGBench, threads"):
+            assert measurements
+        for key, measurement in measurements.items():
+            seconds, operations = measurement.run(1)
+            assert seconds >= 0, key
+            assert operations > 0, key
+    assert sum(suite.part for suite in calibrate.SUITES) == pytest.approx(1)
+
+
+# ---- from timings to figures
+
+NS = 1e-9
+
+
+def timing(seconds, noise=0.0, settled=True):
+    return Timing(seconds, noise, settled, 10)
+
+
+def core_timings(**changes):
+    return {name: timing(1 * NS) for name in core_measurements()} | {k: timing(v) for k, v in changes.items()}
+
+
+def test_core_figures_are_in_cycles():
+    figures, noise = core_figures(
+        core_timings(
+            int_add_64x1_chain=0.5 * NS,
+            int_add_64x1_free=0.125 * NS,
+            fp_add_64x1_chain=2 * NS,
+            fp_mul_64x1_chain=1.5 * NS,
+            fp_sqrt_64x1_chain=11.5 * NS,
+            load8=0.25 * NS,
+            flops_vector=0.125 * NS,
+            fp_store_forward=4 * NS,
+            branches_random=5 * NS,
+            branches_regular=1 * NS,
+            python_block=20 * NS,
+        )
+        | {"store8": timing(1 * NS, noise=0.5)}
+    )
+    assert figures["clock_hz"] == pytest.approx(2e9)
+    assert figures["int_adds_per_cycle"] == pytest.approx(4)
+    assert figures["fp_add_latency_cycles"] == pytest.approx(4)
+    assert figures["loads_per_cycle"] == pytest.approx(2)
+    assert figures["peak_flops_per_cycle"] >= 4
+    assert figures["fp_store_forward_latency_cycles"] == pytest.approx(8)
+    assert figures["branch_miss_cycles"] == pytest.approx(16)
+    assert figures["python_block_s"] == pytest.approx(20 * NS)
+    assert noise["stores_per_cycle"] == 0.5
+    assert noise["loads_per_cycle"] == 0
+    if "fp_sqrt_64x1_chain" in _kernels.available():
+        assert figures["fp_sqrt_latency_cycles"] == pytest.approx(20), "its chain has a multiplication in it"
+
+
+def test_operations_come_with_latency_and_interval_by_width():
+    timings = core_timings(int_add_64x1_chain=0.5 * NS, fp_mul_64x1_chain=2 * NS, fp_mul_64x1_free=0.25 * NS)
+    costs = {(c.operation, c.element_bits, c.elements): c for c in operation_costs(timings, "s")}
+    scalar = costs[Operation.FP_MUL, 64, 1]
+    assert (scalar.latency_cycles, scalar.interval_cycles) == (4, 0.5)
+    assert costs[Operation.INT_ADD, 64, 1].latency_cycles == 1
+    assert len(costs) == sum(name.endswith("_chain") for name in _kernels.available())
+
+
+def test_a_figure_that_noise_made_impossible_is_left_out():
+    assert "branch_miss_cycles" not in core_figures(core_timings(branches_random=1 * NS, branches_regular=2 * NS))[0]
+
+
+LEVELS = (
+    CacheFacts("L1", 32 * KIB, 8, 64, 1),
+    CacheFacts("L2", 512 * KIB, 8, 64, 1),
+    CacheFacts("L3", 32 * MIB, 16, 64, 2),
+)
+FACTS = {"cpu": "A processor", "kernel": "Linux 6"}
+
+
+def machine(level_sizes=(32 * KIB, 512 * KIB, 32 * MIB), *, pages=(4096,), partial=False, levels=LEVELS):
+    """A profile of a machine whose chains of loads take 1, 4, 14 and 100 ns by where they fit."""
+    measured = Measured(core=core_timings())
+    for shift in range(12, 28):
+        for size in (1 << shift, 3 << (shift - 1)):
+            level = sum(size > end for end in level_sizes)
+            for page in pages:
+                measured.chains[Chain(size, page)] = timing((1, 4, 14, 100)[level] * NS)
+        measured.memory[Point("load16", 1 << shift)] = timing(1 * NS, 0.2)
+        measured.memory[Point("random8", 1 << shift)] = timing(10 * NS)
+        for movement in Movement:
+            measured.sweeps[Sweep(movement, 1 << shift, 32, 32)] = timing(4 * NS)
+        for operation in ("gather", "update"):
+            measured.loops[Loop(operation, IndexMode.RANDOM, 8, 1, 1 << shift)] = timing(2 * NS, 0.1)
+    measured.first_touch = {4096: timing(500 * NS), 2 * MIB: timing(1e-4)}
+    measured.teams[Team(Movement.LOAD, 2, MIB, 32)] = timing(1 * NS)
+    return measured_profile("here", levels, measured, FACTS, memory_bytes=1 << 34, num_cores=2, partial=partial)
+
+
+def test_a_machine_s_figures_are_where_they_belong():
+    profile = machine()
+    assert parse_profile(format_profile(profile).encode()) == profile
+    assert [cache.latency_s for cache in profile.caches] == pytest.approx([1 * NS, 4 * NS, 14 * NS])
+    assert [cache.effective_size_bytes for cache in profile.caches] == [None, None, None]
+    assert profile.memory.latency_s == pytest.approx(100 * NS)
+    assert profile.memory.first_touch_page_s == 500 * NS
+    assert profile.memory.core_copy_bandwidth_bytes_per_s == 8e9
+    assert profile.core.outstanding_misses == 10
+    assert {(p.pattern, p.access_bytes) for p in profile.bandwidth} == {(Pattern.SEQUENTIAL, 16), (Pattern.RANDOM, 8)}
+    assert next(p for p in profile.bandwidth if p.pattern is Pattern.SEQUENTIAL).noise == 0.2
+    assert profile.gather_scatter_curve("gather").bandwidth_bytes_per_s(MIB) == 10e9, "8 + 8 + 4 bytes in 2 ns"
+    assert profile.gather_scatter_curve("update").bandwidth_bytes_per_s(MIB) == 14e9, "an update's element counts twice"
+    assert profile.thread_bandwidth[0].bandwidth_bytes_per_s == 32e9
+    assert {p.hit_rates for p in profile.surface if p.working_set_bytes == 4096} == {(1.0, 1.0, 1.0)}
+    assert {p.hit_rates for p in profile.surface if p.working_set_bytes == 1 << 27} == {(0.5, 0.5, 0.5)}
+    assert profile.partial is None
+
+
+def test_a_cache_of_which_loads_get_a_part_is_simulated_as_that_part():
+    profile = machine((32 * KIB, 512 * KIB, 8 * MIB))
+    assert [cache.effective_size_bytes for cache in profile.caches] == [None, None, 8 * MIB]
+    assert profile.caches[2].size_bytes == 32 * MIB
+    assert profile.caches[2].latency_s == pytest.approx(14 * NS)
+    made = hierarchy_of(profile)
+    assert [level.size_bytes for level in made.hierarchy.levels] == [32 * KIB, 512 * KIB, 8 * MIB]
+    assert made.hierarchy.levels[2].num_sets == 32768, "fewer ways, not fewer sets"
+    assert any("loads of one core get 8 MiB" in assumption for assumption in made.assumptions)
+    assert any("L3 is reported as 32 MiB" in note for note in profile.notes)
+    sweep = next(p for p in profile.surface if p.working_set_bytes == 16 * MIB)
+    assert sweep.hit_rates[2] == 0.5, "beyond the part, only the rest of a line hits"
+
+
+def test_caches_nobody_reports_are_those_that_are_seen():
+    profile = machine(levels=())
+    assert [cache.size_bytes for cache in profile.caches] == [32 * KIB, 512 * KIB, 32 * MIB]
+    assert profile.caches[0].source["size_bytes"] == "calibrate"
+
+
+def test_latencies_of_levels_are_those_in_the_largest_pages():
+    profile = machine(pages=(4096, 2 * MIB))
+    assert {p.page_bytes for p in profile.latency} == {4096, 2 * MIB}
+    assert {p.page_bytes for p in profile.latencies()} == {profile.memory.default_page_bytes}
+
+
+def test_a_partial_profile_says_so():
+    profile = machine(partial=True)
+    assert profile.partial is True
+    assert profile.notes[0].startswith("Partial")
+
+
+def test_the_core_alone_makes_a_profile():
+    measured = Measured(core=core_timings())
+    profile = measured_profile("here", LEVELS, measured, FACTS, memory_bytes=None, num_cores=None, partial=True)
+    assert parse_profile(format_profile(profile).encode()) == profile
+    assert profile.latency == ()
+
+
+def test_unstable_figures_are_told_by_kind():
+    measured = Measured(core=core_timings())
+    measured.core["load8"] = timing(1 * NS, noise=0.5, settled=False)
+    measured.core["issue"] = timing(1 * NS, noise=0.3, settled=False)
+    measured.core["store8"] = timing(1 * NS, noise=0.3, settled=True)
+    (warning,) = calibrate._warnings_of_noise(measured)
+    assert warning.startswith("unstable: the core, 2 of")
+    assert "most load8 (median 50% above" in warning
 
 
 # ---- the whole
@@ -269,7 +380,10 @@ def test_too_little_memory_is_said():
 @pytest.fixture(scope="module")
 def quick_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("calibrate")
-    result = foretrace("calibrate", "--quick", "--json", "-o", "here.toml", cwd=folder)
+    arguments = ("calibrate", "--quick", "--json", "-o", "here.toml")
+    result = subprocess.run(
+        [sys.executable, "-c", _FEW_SAMPLES, *arguments], cwd=folder, capture_output=True, text=True, timeout=120
+    )
     assert result.returncode == 0, result.stderr
     return folder, json.loads(result.stdout)
 
@@ -287,7 +401,15 @@ def test_calibrate_writes_a_profile_of_this_machine(quick_run):
     assert profile.core.outstanding_misses >= 1
     assert {p.pattern for p in profile.bandwidth} == set(Pattern)
     assert len(profile.latency) >= 5
-    assert {operation for curve in profile.gather_scatter for operation in curve.operations} == {"gather", "scatter"}
+    assert {c.index_mode for c in profile.gather_scatter} == set(IndexMode)
+    assert {operation for c in profile.gather_scatter for operation in c.operations} == {"gather", "scatter", "update"}
+    assert {p.movement for p in profile.surface} == set(Movement) or not profile.caches
+    assert profile.thread_bandwidth
+    assert profile.memory.first_touch_page_s > 0
+    assert profile.partial is None
+    assert {c.operation for c in profile.operations} >= {Operation.INT_MUL, Operation.FP_ADD}
+    assert set(profile.core.noise) <= set(profile.core.source)
+    assert "-O3" in profile.metadata["compiler_flags"]
     assert profile.metadata["compiler"] == _kernels.COMPILER
     if profile.caches:
         assert hierarchy_of(profile).hierarchy is not None
@@ -333,12 +455,53 @@ def test_interrupting_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_interrupted_partial_results_are_kept_if_asked_for(tmp_path):
+    """The third suite is interrupted: what was measured until then is kept, marked."""
+    result = subprocess.run(
+        [sys.executable, "-c", _KEPT], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert result.returncode in (-signal.SIGINT, 130), result.stderr
+    assert "interrupted: here.toml holds what was measured until then, and is marked as partial" in result.stderr
+    profile = read_profile(tmp_path / "here.toml")
+    assert profile.partial is True
+    assert profile.core.clock_hz
+    assert profile.latency
+    assert profile.gather_scatter == ()
+    assert os.listdir(tmp_path) == ["here.toml"]  # noqa: PTH208
+
+
+_FEW_SAMPLES = """
+from foretrace.benchmarks import calibrate
+from foretrace.cli import main
+calibrate._LARGEST_BYTES = 4 << 20
+measure = calibrate.sampling.measure
+calibrate.sampling.measure = lambda *a, **k: measure(*a, **(k | {"rounds": 3, "budget_s": 0.0, "sample_s": 1e-5}))
+main()
+"""
+
 _INTERRUPTED = """
 import os, signal, sys
 from foretrace.benchmarks import calibrate
 from foretrace.cli import main
 signal.signal(signal.SIGINT, signal.default_int_handler)
-calibrate.measure = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
+calibrate.sampling.measure = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
 sys.argv = ["foretrace", "calibrate", "--quick", "-o", "here.toml"]
+main()
+"""
+
+_KEPT = """
+import os, signal, sys
+from foretrace.benchmarks import calibrate
+from foretrace.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+calibrate._LARGEST_BYTES = 4 << 20
+whole, turns = calibrate.sampling.measure, []
+def measure(*arguments, **options):
+    turns.append(1)
+    if len(turns) == 3:
+        os.kill(os.getpid(), signal.SIGINT)
+    whole(*arguments, **(options | {"rounds": 3, "budget_s": 0.1, "sample_s": 1e-5}))
+calibrate.sampling.measure = measure
+sys.argv = ["foretrace", "calibrate", "--quick", "--keep-partial", "-o", "here.toml"]
 main()
 """

@@ -1,0 +1,121 @@
+"""Memory that kernels run over: in pages of a chosen size, and kernels bound to it."""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _kernels
+
+Run = Callable[[int], tuple[float, int]]
+"""`run(repeats)` does the work and returns seconds and the number of operations it did."""
+
+Buffer = mmap.mmap | memoryview
+
+_SMAPS = Path("/proc/self/smaps")
+_HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
+
+
+class Pages(StrEnum):
+    """Which pages memory is asked for in."""
+
+    DEFAULT = "default"  # whatever a program gets that does not ask
+    USUAL = "usual"  # the system's usual page, mostly 4 KiB
+    HUGE = "huge"  # transparent huge pages, mostly 2 MiB
+
+
+def huge_page_bytes(folder: Path = _HUGE_PAGES) -> int | None:
+    """Size of a transparent huge page; None where the system has none, or does not give them even when asked."""
+    try:
+        if "[never]" in (folder / "enabled").read_text():
+            return None
+        return int((folder / "hpage_pmd_size").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def new_memory(size_bytes: int, pages: Pages) -> mmap.mmap:
+    """Memory that is not touched yet, private as a program's heap is (shared memory has pages and costs of its own)."""
+    memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if pages is not Pages.DEFAULT and huge_page_bytes() is not None:
+        memory.madvise(mmap.MADV_HUGEPAGE if pages is Pages.HUGE else mmap.MADV_NOHUGEPAGE)
+    return memory
+
+
+def allocate(size_bytes: int, pages: Pages = Pages.DEFAULT) -> memoryview:
+    """Memory of its own, every page of it written to: one that was not is one and the same page of zeros.
+
+    It begins at a huge page's boundary if those are asked for, else at a usual page's.
+    """
+    huge = huge_page_bytes()
+    boundary = huge if huge is not None and pages is Pages.HUGE else mmap.PAGESIZE
+    memory = new_memory(size_bytes + boundary, pages)
+    start = -np.frombuffer(memory, dtype=np.uint8).ctypes.data % boundary
+    view = memoryview(memory)[start : start + size_bytes]
+    np.frombuffer(view, dtype=np.uint8)[:: mmap.PAGESIZE] = 1
+    return view
+
+
+def page_bytes_of(view: memoryview, smaps: Path = _SMAPS) -> int:
+    """Which page most of a buffer lies in, as the system tells."""
+    address = np.frombuffer(view, dtype=np.uint8).ctypes.data
+    huge = huge_page_bytes()
+    inside = False
+    try:
+        for line in smaps.read_text().splitlines():
+            span = re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line)
+            if span:
+                inside = int(span[1], 16) <= address < int(span[2], 16)
+            elif inside and line.startswith("AnonHugePages:"):
+                return huge if huge and int(line.split()[1]) << 10 >= view.nbytes // 2 else mmap.PAGESIZE
+    except (OSError, ValueError, IndexError):
+        pass
+    return mmap.PAGESIZE
+
+
+def over(kernel: str, data: Buffer, *, stride_bytes: int = 0, state: int = 0, warm: bool = False) -> Run:
+    """A kernel over a buffer, going on where the run before stopped. `warm`: brings it into caches first."""
+
+    def run(repeats: int) -> tuple[float, int]:
+        nonlocal state
+        if warm:
+            _kernels.run("touch", data=data)
+        seconds, operations, state = _kernels.run(kernel, repeats=repeats, data=data, stride=stride_bytes, state=state)
+        return seconds, operations
+
+    return run
+
+
+def indexed(
+    kernel: str, data: Buffer, index: npt.NDArray[np.uint32], dense: npt.NDArray[np.uint8], *, warm: bool = False
+) -> Run:
+    """A gather, scatter or update over a buffer, going on where the run before stopped."""
+    state = 0
+    streams = [_whole_lines(index.view(np.uint8)), _whole_lines(dense)]
+
+    def run(repeats: int) -> tuple[float, int]:
+        nonlocal state
+        if warm:
+            for stream in streams:
+                if stream is not None:
+                    _kernels.run("touch", data=stream)
+            _kernels.run("touch", data=data)
+        seconds, operations, state = _kernels.run(
+            kernel, repeats=repeats, data=data, index=index, dense=dense, state=state
+        )
+        return seconds, operations
+
+    return run
+
+
+def _whole_lines(array: npt.NDArray[np.uint8]) -> memoryview | None:
+    """The whole lines of an array, for a kernel to run over; None where it has none."""
+    skip = -array.ctypes.data % _kernels.LINE_BYTES
+    size = (array.nbytes - skip) // _kernels.LINE_BYTES * _kernels.LINE_BYTES
+    return array.data[skip : skip + size] if size > 0 else None

@@ -1,0 +1,311 @@
+"""The profile of a machine that was measured."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import mmap
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from foretrace import __version__
+from foretrace.profiles.hierarchies import hierarchy_of
+from foretrace.profiles.points import Movement
+from foretrace.profiles.profile import (
+    SCHEMA,
+    CacheLevel,
+    Core,
+    LatencyPoint,
+    MachineKind,
+    Memory,
+    Profile,
+    Source,
+    SourceKind,
+)
+from foretrace.units import format_bytes
+
+from .buffers import Pages, allocate, huge_page_bytes, page_bytes_of
+from .cache_sizes import cache_ends, effective_size
+from .core_suite import core_figures, operation_costs
+from .latency_suite import Chain, latency_points, tlbs
+from .machine_facts import CacheFacts
+from .memory_suite import RANDOM, Point, bandwidth_points
+from .multimaps import Sweep, surface_points
+from .sampling import Timing, rounded
+from .sgbench import Loop, curves
+from .thread_suite import Team, thread_points
+
+_MEASURED, _SYSTEM, _DERIVED = "calibrate", "system", "derived"
+_LARGE_ARRAY_BYTES = 16 << 20
+
+
+@dataclass(slots=True)
+class Measured:
+    """Everything that was measured, by suite."""
+
+    core: dict[str, Timing] = field(default_factory=dict)
+    chains: dict[Chain, Timing] = field(default_factory=dict)
+    first_touch: dict[int, Timing] = field(default_factory=dict)
+    memory: dict[Point, Timing] = field(default_factory=dict)
+    sweeps: dict[Sweep, Timing] = field(default_factory=dict)
+    loops: dict[Loop, Timing] = field(default_factory=dict)
+    teams: dict[Team, Timing] = field(default_factory=dict)
+
+    def by_kind(self) -> dict[str, dict[str, Timing]]:
+        """The timings of each suite, by a name for people."""
+        return {
+            "the core": dict(self.core),
+            "dependent loads": {f"{format_bytes(c.size_bytes)} ({c.kind})": t for c, t in self.chains.items()},
+            "new pages": {format_bytes(size): t for size, t in self.first_touch.items()},
+            "loads": {f"{p.kernel} at {format_bytes(p.size_bytes)}": t for p, t in self.memory.items()},
+            "MultiMAPS": {
+                f"{s.movement} at {format_bytes(s.working_set_bytes)}, stride {s.stride_bytes}": t
+                for s, t in self.sweeps.items()
+            },
+            "SGBench": {
+                f"{x.operation} {x.index_mode} at {format_bytes(x.range_bytes)}, {x.element_bytes} bytes, "
+                f"threads: {x.threads}": t
+                for x, t in self.loops.items()
+            },
+            "threads": {
+                f"{x.movement} at {format_bytes(x.working_set_bytes)}, threads: {x.threads}": t
+                for x, t in self.teams.items()
+            },
+        }
+
+    def timings(self) -> Iterator[Timing]:
+        """All of them."""
+        parts: tuple[Mapping[Any, Timing], ...] = (
+            self.core, self.chains, self.first_touch, self.memory, self.sweeps, self.loops, self.teams,
+        )  # fmt: skip
+        return itertools.chain.from_iterable(part.values() for part in parts)
+
+
+def measured_profile(
+    name: str,
+    levels: Sequence[CacheFacts],
+    measured: Measured,
+    facts: dict[str, str],
+    *,
+    memory_bytes: int | None,
+    num_cores: int | None,
+    partial: bool = False,
+) -> Profile:
+    """The profile, as far as the measurements go.
+
+    Args:
+        name: of the profile.
+        levels: caches as the system reports them.
+        measured: the timings; those of the core must be there.
+        facts: for the metadata; `cpu` and `kernel` must be there.
+        memory_bytes: size of main memory; None where it is not known.
+        num_cores: that this process may use; None where it is not known.
+        partial: whether the measurement was interrupted.
+    """
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    latency = latency_points(measured.chains, _MEASURED)
+    pure = _without_translation(latency)
+    caches = _caches(levels, pure)
+    profile = Profile(
+        schema=SCHEMA,
+        name=name,
+        title=facts["cpu"],
+        kind=MachineKind.HOST,
+        date=today,
+        instruction_set=platform.machine(),
+        sources={
+            _MEASURED: Source(
+                SourceKind.MEASURED, f"foretrace calibrate, version {__version__}, on this machine", today
+            ),
+            _SYSTEM: Source(SourceKind.VENDOR, f"Reported by {facts['kernel']} about the {facts['cpu']}", today),
+            _DERIVED: Source(
+                SourceKind.DERIVED,
+                "Loads in flight by Little's law: latency of a dependent load over time of a random one",
+                today,
+            ),
+        },
+        core=_core(measured, num_cores),
+        caches=caches,
+        memory=_memory(caches, pure, measured, memory_bytes),
+        bandwidth=bandwidth_points(measured.memory, _MEASURED),
+        latency=latency,
+        gather_scatter=curves(measured.loops, _MEASURED),
+        operations=operation_costs(measured.core, _MEASURED),
+        tlbs=tlbs(measured.chains, _MEASURED),
+        thread_bandwidth=thread_points(measured.teams, _MEASURED),
+        partial=True if partial else None,
+        notes=_notes(caches, num_cores, partial=partial),
+        metadata=facts,
+    )
+    hierarchy = hierarchy_of(profile).hierarchy
+    return with_changes(profile, surface=surface_points(measured.sweeps, hierarchy, _MEASURED))
+
+
+def with_changes(profile: Profile, **changes: Any) -> Profile:
+    """The profile with some fields replaced."""
+    import msgspec
+
+    return msgspec.structs.replace(profile, **changes)
+
+
+def _core(measured: Measured, num_cores: int | None) -> Core:
+    figures, noise = core_figures(measured.core)
+    source = dict.fromkeys(figures, _MEASURED)
+    chains = {c.size_bytes: t for c, t in measured.chains.items() if c.kind == "all" and c.page_bytes == mmap.PAGESIZE}
+    both = [p.size_bytes for p in measured.memory if p.kernel == RANDOM and p.size_bytes in chains]
+    if both:
+        chase, random = chains[max(both)], measured.memory[Point(RANDOM, max(both))]
+        figures["outstanding_misses"] = rounded(max(1.0, chase.best_s / random.best_s))
+        noise["outstanding_misses"] = max(chase.noise, random.noise)
+        source["outstanding_misses"] = _DERIVED
+    if num_cores is not None:
+        source["cores"] = _SYSTEM
+    return Core(source=source, cores=num_cores, noise=noise, **figures)
+
+
+# ---- caches and memory -----------------------------------------------------------------------------------------------
+
+
+def _without_translation(latency: Sequence[LatencyPoint]) -> list[LatencyPoint]:
+    """The points in the largest pages: there translation adds least."""
+    largest = max((p.page_bytes or 0 for p in latency), default=0)
+    return sorted((p for p in latency if (p.page_bytes or 0) == largest), key=lambda p: p.working_set_bytes)
+
+
+def _caches(levels: Sequence[CacheFacts], latency: Sequence[LatencyPoint]) -> tuple[CacheLevel, ...]:
+    """The caches as the system reports them, or as the measurement shows them where it does not."""
+    points = [(p.working_set_bytes, p.latency_s) for p in latency]
+    source = _SYSTEM
+    effective: list[int | None]
+    if levels:
+        size_bytes = effective_size(points, [level.size_bytes for level in levels])
+        effective = [None] * (len(levels) - 1)
+        effective.append(None if size_bytes is None else _whole_ways(levels[-1], size_bytes))
+    else:
+        source = _MEASURED
+        levels = [CacheFacts(f"L{i}", size, None, None, None) for i, size in enumerate(cache_ends(points), 1)]
+        effective = [None] * len(levels)
+    sizes = [float(size or level.size_bytes) for level, size in zip(levels, effective, strict=True)]
+    found: list[CacheLevel] = []
+    for level, size, timed in zip(levels, effective, _latencies(sizes, latency), strict=False):
+        figures = {
+            "size_bytes": level.size_bytes,
+            "ways": level.ways,
+            "line_bytes": level.line_bytes,
+            "shared_by_cores": level.shared_by_cores,
+        }
+        sources = {name: source for name, value in figures.items() if value is not None}
+        if found and size is not None and size <= (found[-1].effective_size_bytes or found[-1].size_bytes):
+            size = None
+        if size is not None:
+            sources["effective_size_bytes"] = _MEASURED
+        if timed is not None:
+            sources["latency_s"] = _MEASURED
+        found.append(
+            CacheLevel(
+                name=level.name,
+                size_bytes=level.size_bytes,
+                source=sources,
+                ways=level.ways,
+                line_bytes=level.line_bytes,
+                shared_by_cores=level.shared_by_cores,
+                latency_s=None if timed is None else timed.latency_s,
+                effective_size_bytes=size,
+                noise=None if timed is None or timed.noise is None else {"latency_s": timed.noise},
+            )
+        )
+    return tuple(found)
+
+
+def _whole_ways(level: CacheFacts, size_bytes: int) -> int:
+    """A size in whole ways of a cache, at least one."""
+    way = level.size_bytes // (level.ways or 16)
+    return max(1, round(size_bytes / way)) * way
+
+
+def _latencies(sizes: Sequence[float], latency: Sequence[LatencyPoint]) -> list[LatencyPoint | None]:
+    """A point well inside each level, and one in main memory, where there is one; never falling outwards."""
+    edges = [0.0, *sizes, float("inf")]
+    found: list[LatencyPoint | None] = []
+    floor: LatencyPoint | None = None
+    for below, above in itertools.pairwise(edges):
+        inside = [p for p in latency if 1.5 * below <= p.working_set_bytes <= 0.75 * above]
+        if not inside:
+            found.append(None)
+            continue
+        point = inside[-1] if above == float("inf") else inside[len(inside) // 2]
+        if floor is None or point.latency_s > floor.latency_s:
+            floor = point
+        found.append(floor)
+    return found
+
+
+def _memory(
+    caches: Sequence[CacheLevel], latency: Sequence[LatencyPoint], measured: Measured, size_bytes: int | None
+) -> Memory:
+    sizes = [float(cache.effective_size_bytes or cache.size_bytes) for cache in caches]
+    last = caches[-1].size_bytes if caches else 0
+    figures: dict[str, float] = {}
+    noise: dict[str, float] = {}
+    timed = _latencies(sizes, latency)[-1]
+    if timed is not None:
+        figures["latency_s"], noise["latency_s"] = timed.latency_s, timed.noise or 0.0
+    for movement, name in (
+        (Movement.LOAD, "core_read_bandwidth_bytes_per_s"),
+        (Movement.STORE, "core_write_bandwidth_bytes_per_s"),
+        (Movement.COPY, "core_copy_bandwidth_bytes_per_s"),
+    ):
+        rates = _in_main_memory(measured.sweeps, movement, last)
+        if rates:
+            figures[name], noise[name] = max(rates)
+    for page_bytes, timing in measured.first_touch.items():
+        name = "first_touch_page_s" if page_bytes == mmap.PAGESIZE else "first_touch_huge_page_s"
+        figures[name], noise[name] = rounded(timing.best_s), rounded(timing.noise)
+    source = dict.fromkeys(figures, _MEASURED)
+    whole: dict[str, int] = {"page_bytes": mmap.PAGESIZE, "default_page_bytes": _default_page_bytes()}
+    if size_bytes is not None:
+        whole["size_bytes"] = size_bytes
+    huge = huge_page_bytes()
+    if huge is not None:
+        whole["huge_page_bytes"] = huge
+    source |= dict.fromkeys(whole, _SYSTEM)
+    return Memory(source=source, noise=noise or None, **figures, **whole)  # type: ignore[arg-type]
+
+
+def _in_main_memory(sweeps: Mapping[Sweep, Timing], movement: Movement, last_bytes: int) -> list[tuple[float, float]]:
+    """Rates of the largest sweeps of a kind that touch every byte, and their noise; none where they fit a cache."""
+    sequential = [s for s in sweeps if s.movement is movement and s.stride_bytes == s.access_bytes]
+    largest = max((s.working_set_bytes for s in sequential), default=0)
+    if largest < 1.5 * last_bytes:
+        return []
+    return [
+        (rounded(s.access_bytes / sweeps[s].best_s), rounded(sweeps[s].noise))
+        for s in sequential
+        if s.working_set_bytes == largest
+    ]
+
+
+def _default_page_bytes() -> int:
+    """The page that a large array lies in whose program does not ask."""
+    return page_bytes_of(allocate(_LARGE_ARRAY_BYTES, Pages.DEFAULT))
+
+
+def _notes(caches: Sequence[CacheLevel], num_cores: int | None, *, partial: bool) -> tuple[str, ...]:
+    notes = [
+        "Measured with other programs as they were: the figures are those of the least disturbed moments.",
+        "Latencies of caches and of main memory are those in the largest pages, where translation adds least.",
+        "Gather/scatter bandwidth counts all references of the loop: element, dense array and index (4 bytes).",
+    ]
+    notes += [
+        f"{cache.name} is reported as {format_bytes(cache.size_bytes)}, "
+        f"but loads are slower from about {format_bytes(cache.effective_size_bytes)} on."
+        for cache in caches
+        if cache.effective_size_bytes is not None
+    ]
+    if num_cores == 1:
+        notes.append("Only one core could be used: what several share was not measured.")
+    if partial:
+        notes.insert(0, "Partial: the measurement was interrupted, and what is missing was not measured.")
+    return tuple(notes)

@@ -1,0 +1,159 @@
+/* Kernels of the core but for vectors and floating point: integers, branches, issue, a store read back. */
+#include "kernels.h"
+
+#include "kernel_parts.h"
+
+/* A dependent addition of registers takes one cycle on every core this runs on: the unit of all that is in cycles.
+ * (Not of an immediate: some cores fold those.) */
+static uint64_t int_add_64x1_chain(struct ft_work *work)
+{
+    uint64_t x = 1, y = 3;
+    KEEP(y);
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES4(TIMES16(x += y; KEEP(x);))
+    }
+    return 64 * work->repeats;
+}
+
+#define EIGHT_OF(STEP) STEP(a) STEP(b) STEP(c) STEP(d) STEP(e) STEP(f) STEP(g) STEP(h)
+#define ADD(v) v += y; KEEP(v);
+#define MUL(v) v *= y; KEEP(v);
+
+static uint64_t int_add_64x1_free(struct ft_work *work)
+{
+    uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7, h = 8, y = 5;
+    KEEP(y);
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES16(EIGHT_OF(ADD))
+    }
+    return 128 * work->repeats;
+}
+
+static uint64_t int_mul_64x1_chain(struct ft_work *work)
+{
+    uint64_t x = 3, y = 5;
+    KEEP(y);
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES16(MUL(x))
+    }
+    return 16 * work->repeats;
+}
+
+static uint64_t int_mul_64x1_free(struct ft_work *work)
+{
+    uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7, h = 8, y = 5;
+    KEEP(y);
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES4(EIGHT_OF(MUL))
+    }
+    return 32 * work->repeats;
+}
+
+/* The quotient of a chain, which divides again, alternates between two values; some dividers take longer for longer
+ * quotients, so both are of medium length. */
+#define DIVISIONS(bits, T, N, D)                                                                                       \
+    static uint64_t int_div_##bits##x1_chain(struct ft_work *work)                                                     \
+    {                                                                                                                  \
+        T n = N, x = D;                                                                                                \
+        for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
+            TIMES4(KEEP(n); x = n / x; KEEP(x); KEEP(n); x = n / x; KEEP(x);)                                          \
+        }                                                                                                              \
+        return 8 * work->repeats;                                                                                      \
+    }                                                                                                                  \
+    static uint64_t int_div_##bits##x1_free(struct ft_work *work)                                                      \
+    {                                                                                                                  \
+        T n = N, d = D, q;                                                                                             \
+        for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
+            TIMES4(KEEP(n); KEEP(d); q = n / d; KEEP(q); KEEP(n); KEEP(d); q = n / d; KEEP(q);)                        \
+        }                                                                                                              \
+        return 8 * work->repeats;                                                                                      \
+    }
+
+DIVISIONS(32, uint32_t, 0x12345678u, 12347u)
+DIVISIONS(64, uint64_t, UINT64_C(0x123456789ab), UINT64_C(1234577))
+
+/* Four independent additions and four empty instructions: what the core can issue, whatever its ALUs. */
+static uint64_t issue(struct ft_work *work)
+{
+    uint64_t a = 1, b = 2, c = 3, d = 4, y = 5;
+    KEEP(y);
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES16(a += y; KEEP(a); __asm__ volatile("nop"); b += y; KEEP(b); __asm__ volatile("nop"); c += y; KEEP(c);
+                __asm__ volatile("nop"); d += y; KEEP(d); __asm__ volatile("nop");)
+    }
+    return 128 * work->repeats;
+}
+
+/* A value goes to memory and back, again and again. Through two pointers, so that a core that skips memory where a load
+ * has the very operand of a store before does not: it must predict or find that the addresses are the same. */
+#define STORE_FORWARD(name, T)                                                                                         \
+    static uint64_t name(struct ft_work *work)                                                                         \
+    {                                                                                                                  \
+        volatile T *p = work->data, *q = work->data;                                                                   \
+        T x = 1;                                                                                                       \
+        KEEP(q);                                                                                                       \
+        for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
+            TIMES4(p[0] = x; x = q[0]; p[1] = x; x = q[1]; p[2] = x; x = q[2]; p[3] = x; x = q[3];)                    \
+        }                                                                                                              \
+        p[0] = x;                                                                                                      \
+        return 16 * work->repeats;                                                                                     \
+    }
+
+STORE_FORWARD(store_forward, uint64_t)
+STORE_FORWARD(fp_store_forward, double)
+
+/* A predictor misses half of the branches on the sign of a random number: they never come again. Those on a counter's
+ * lowest bit it knows. Both make the number, so that the difference is what the misses cost. */
+#define BRANCHES(name, CONDITION)                                                                                      \
+    static uint64_t name(struct ft_work *work)                                                                         \
+    {                                                                                                                  \
+        uint64_t s = work->state;                                                                                      \
+        for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
+            s = s * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);                                     \
+            KEEP(s);                                                                                                   \
+            if (CONDITION)                                                                                             \
+                __asm__ volatile("nop");                                                                               \
+        }                                                                                                              \
+        work->state = s;                                                                                               \
+        return work->repeats;                                                                                          \
+    }
+
+BRANCHES(branches_random, (int64_t)s < 0)
+BRANCHES(branches_regular, r & 1)
+
+#if defined(__x86_64__)
+#define JUMP "jmp 1f\n .p2align 5\n 1:"
+#elif defined(__aarch64__)
+#define JUMP "b 1f\n .p2align 5\n 1:"
+#elif defined(__riscv)
+#define JUMP "j 1f\n .p2align 5\n 1:"
+#endif
+#ifdef JUMP
+static uint64_t taken_branches(struct ft_work *work)
+{
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES16(__asm__ volatile(JUMP);)
+    }
+    return 16 * work->repeats;
+}
+#endif
+
+const struct ft_kernel ft_core_kernels[] = {
+    {"int_add_64x1_chain", int_add_64x1_chain, 0, false, false, 0, NULL},
+    {"int_add_64x1_free", int_add_64x1_free, 0, false, false, 0, NULL},
+    {"int_mul_64x1_chain", int_mul_64x1_chain, 0, false, false, 0, NULL},
+    {"int_mul_64x1_free", int_mul_64x1_free, 0, false, false, 0, NULL},
+    {"int_div_32x1_chain", int_div_32x1_chain, 0, false, false, 0, NULL},
+    {"int_div_32x1_free", int_div_32x1_free, 0, false, false, 0, NULL},
+    {"int_div_64x1_chain", int_div_64x1_chain, 0, false, false, 0, NULL},
+    {"int_div_64x1_free", int_div_64x1_free, 0, false, false, 0, NULL},
+    {"issue", issue, 0, false, false, 0, NULL},
+    {"store_forward", store_forward, FT_LINE_BYTES, false, false, 0, NULL},
+    {"fp_store_forward", fp_store_forward, FT_LINE_BYTES, false, false, 0, NULL},
+    {"branches_random", branches_random, 0, false, false, 0, NULL},
+    {"branches_regular", branches_regular, 0, false, false, 0, NULL},
+#ifdef JUMP
+    {"taken_branches", taken_branches, 0, false, false, 0, NULL},
+#endif
+    {0},
+};

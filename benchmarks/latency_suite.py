@@ -1,0 +1,162 @@
+"""Time of a dependent load: by working set, in usual and in huge pages; and what a miss in the TLB adds.
+
+The TLB's part is the difference of two chains through as many lines: one line in each page, and all lines side by side.
+Both take the same room in the caches.
+"""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from foretrace.profiles.points import Tlb
+from foretrace.profiles.profile import LatencyPoint
+
+from . import _kernels
+from .buffers import Pages, allocate, huge_page_bytes, over, page_bytes_of
+from .sampling import Measurement, Timing, rounded
+
+SMALLEST_BYTES = 4096
+MOST_PAGES = 16384
+_FEWEST_PAGES = 16
+_STEP_S = 1e-9  # a TLB's step is at least this high, or a quarter of what was before
+_STEP_PART = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A chain of dependent loads through `size_bytes` in pages of `page_bytes`.
+
+    `sparse`: one line in each page. `dense`: as many lines as a sparse chain has, side by side.
+    """
+
+    size_bytes: int
+    page_bytes: int
+    kind: str = "all"  # or "sparse", "dense"
+
+
+def working_sets(largest_bytes: int, *, fine: bool, smallest_bytes: int = SMALLEST_BYTES) -> tuple[int, ...]:
+    """Powers of two from the smallest working set up, with `fine` also those half way between."""
+    sizes = []
+    size = smallest_bytes
+    while size <= largest_bytes:
+        sizes.append(size)
+        if fine and size + size // 2 <= largest_bytes:
+            sizes.append(size + size // 2)
+        size *= 2
+    return tuple(sizes)
+
+
+def latency_measurements(
+    largest_bytes: int, pages: Pages, *, fine: bool, cached_bytes: int
+) -> dict[Chain, Measurement]:
+    """Chains through all lines of each working set. They hold on to some four times `largest_bytes` of memory.
+
+    Working sets up to `cached_bytes` are brought into the caches before each sample.
+    """
+    rng = np.random.default_rng(2)
+    found: dict[Chain, Measurement] = {}
+    for size in working_sets(largest_bytes, fine=fine):
+        data = allocate(size, pages)
+        if pages is Pages.HUGE and size >= 2 * (huge_page_bytes() or 0) and page_bytes_of(data) == mmap.PAGESIZE:
+            return {}  # the system has none to give
+        _kernels.link_chain(data, rng.permutation(size // _kernels.LINE_BYTES).astype(np.uint32))
+        page_bytes = (huge_page_bytes() or mmap.PAGESIZE) if pages is Pages.HUGE else mmap.PAGESIZE
+        run = over("chase", data, warm=size <= cached_bytes)
+        found[Chain(size, page_bytes)] = Measurement("chase", run)
+    return found
+
+
+def tlb_measurements(largest_bytes: int, pages: Pages, *, fine: bool) -> dict[Chain, Measurement]:
+    """Sparse and dense chains through up to `MOST_PAGES` pages, as far as they fit `largest_bytes`."""
+    page_bytes = mmap.PAGESIZE if pages is Pages.USUAL else huge_page_bytes()
+    if page_bytes is None:
+        return {}
+    most = min(MOST_PAGES, largest_bytes // page_bytes)
+    counts = working_sets(most, fine=fine, smallest_bytes=_FEWEST_PAGES)
+    if not counts:
+        return {}
+    rng = np.random.default_rng(3)
+    lines_of_page = page_bytes // _kernels.LINE_BYTES
+    spread = allocate(counts[-1] * page_bytes, pages)
+    if page_bytes_of(spread) != page_bytes:
+        return {}
+    found: dict[Chain, Measurement] = {}
+    for count in counts:
+        # Chains share the pages but not the lines: each begins one line further on than the one before, and in each
+        # page the line is another one, or all would lie in one set of the caches.
+        number = len(found)
+        pages_used = rng.permutation(count)
+        lines = pages_used * lines_of_page + (pages_used + number // 2) % lines_of_page
+        _kernels.link_chain(spread, lines.astype(np.uint32))
+        start = int(lines[0]) * _kernels.LINE_BYTES
+        found[Chain(count * page_bytes, page_bytes, "sparse")] = Measurement("tlb", over("chase", spread, state=start))
+        dense = allocate(max(count * _kernels.LINE_BYTES, mmap.PAGESIZE), Pages.HUGE)
+        _kernels.link_chain(dense, rng.permutation(count).astype(np.uint32))
+        found[Chain(count * page_bytes, page_bytes, "dense")] = Measurement("tlb", over("chase", dense))
+    return found
+
+
+def latency_points(measured: Mapping[Chain, Timing], source: str) -> tuple[LatencyPoint, ...]:
+    """Time of a dependent load by working set and page."""
+    return tuple(
+        LatencyPoint(chain.size_bytes, rounded(m.best_s), source, rounded(m.noise), chain.page_bytes)
+        for chain, m in sorted(measured.items(), key=lambda item: (item[0].page_bytes, item[0].size_bytes))
+        if chain.kind == "all"
+    )
+
+
+def tlbs(measured: Mapping[Chain, Timing], source: str) -> tuple[Tlb, ...]:
+    """The levels of the data TLB that were seen, for each size of page."""
+    found = []
+    for page_bytes in sorted({chain.page_bytes for chain in measured if chain.kind == "sparse"}):
+        counts, added, noise = _added_by_pages(measured, page_bytes)
+        for number, (entries, miss_s) in enumerate(tlb_steps(counts, added), 1):
+            found.append(
+                Tlb(
+                    f"L{number} TLB",
+                    page_bytes,
+                    {"entries": source, "miss_s": source},
+                    entries=entries,
+                    miss_s=rounded(miss_s),
+                    noise={"miss_s": rounded(noise)},
+                )
+            )
+    return tuple(found)
+
+
+def _added_by_pages(measured: Mapping[Chain, Timing], page_bytes: int) -> tuple[list[int], list[float], float]:
+    """Numbers of pages, what one line in each takes longer than lines side by side, and the median noise."""
+    sizes = sorted(c.size_bytes for c in measured if c.kind == "sparse" and c.page_bytes == page_bytes)
+    sparse = [measured[Chain(size, page_bytes, "sparse")] for size in sizes]
+    dense = [measured[Chain(size, page_bytes, "dense")] for size in sizes]
+    added = [max(s.best_s - d.best_s, 0.0) for s, d in zip(sparse, dense, strict=True)]
+    noise = float(np.median([max(s.noise, d.noise) for s, d in zip(sparse, dense, strict=True)]))
+    return [size // page_bytes for size in sizes], added, noise
+
+
+def tlb_steps(counts: Sequence[int], added_s: Sequence[float], most: int = 2) -> list[tuple[int, float]]:
+    """Where the time that pages add rises: the number of pages before each step, and its height in seconds.
+
+    Noise only adds time, so no time is taken to be more than those of more pages. A step ends where doubling the pages
+    adds little; the last may not have ended at the largest number measured, and is as high as seen.
+    """
+    times = list(itertools.accumulate(reversed(added_s), min))[::-1]
+    steps: list[tuple[int, float]] = []
+    begin = 0
+    while begin < len(times) - 1 and len(steps) < most:
+        level = times[begin]
+        threshold = level + max(_STEP_S, _STEP_PART * level)
+        rise = next((i for i in range(begin + 1, len(times)) if times[i] > threshold), None)
+        if rise is None:
+            break
+        end = rise
+        while end + 1 < len(times) and times[end + 1] > times[end] + max(_STEP_S, _STEP_PART * times[end]):
+            end += 1
+        steps.append((counts[rise - 1], times[end] - level))
+        begin = end
+    return steps

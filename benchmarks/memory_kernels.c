@@ -1,0 +1,231 @@
+/* Kernels over memory: sequential and strided loads, stores and copies; loads at random; chains; gather and scatter. */
+#include "kernels.h"
+
+#include "kernel_parts.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+/* ---- one access after the other -------------------------------------------------------------------------------- */
+
+static uint64_t load8(struct ft_work *work)
+{
+    const size_t n = work->bytes / 8;
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        const volatile uint64_t *p = work->data, *end = p + n;
+        for (; p != end; p += 8) {
+            (void)p[0], (void)p[1], (void)p[2], (void)p[3];
+            (void)p[4], (void)p[5], (void)p[6], (void)p[7];
+        }
+    }
+    return n * work->repeats;
+}
+
+static uint64_t store8(struct ft_work *work)
+{
+    const size_t n = work->bytes / 8;
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        volatile uint64_t *p = work->data, *end = p + n;
+        for (; p != end; p += 8) {
+            p[0] = r, p[1] = r, p[2] = r, p[3] = r;
+            p[4] = r, p[5] = r, p[6] = r, p[7] = r;
+        }
+    }
+    return n * work->repeats;
+}
+
+/* A load of each line: brings data into the caches. */
+static uint64_t touch(struct ft_work *work)
+{
+    const size_t n = work->bytes / FT_LINE_BYTES;
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        const volatile char *p = work->data;
+        for (size_t i = 0; i < n; i++)
+            (void)p[i * FT_LINE_BYTES];
+    }
+    return n * work->repeats;
+}
+
+/* Sweeps with vectors of type T, four a step. A copy goes from the first half of data to the second. */
+#define VECTOR_SWEEPS(T, width, target)                                                                                \
+    target static uint64_t load##width(struct ft_work *work)                                                           \
+    {                                                                                                                  \
+        const size_t n = work->bytes / sizeof(T);                                                                      \
+        for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
+            for (const T *p = work->data, *end = p + n; p != end; p += 4) {                                            \
+                T a = p[0], b = p[1], c = p[2], d = p[3];                                                              \
+                USE_FP(a);                                                                                             \
+                USE_FP(b);                                                                                             \
+                USE_FP(c);                                                                                             \
+                USE_FP(d);                                                                                             \
+            }                                                                                                          \
+            CLOBBER();                                                                                                 \
+        }                                                                                                              \
+        return n * work->repeats;                                                                                      \
+    }                                                                                                                  \
+    target static uint64_t store##width(struct ft_work *work)                                                          \
+    {                                                                                                                  \
+        const size_t n = work->bytes / sizeof(T);                                                                      \
+        T v = {0};                                                                                                     \
+        for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
+            for (T *p = work->data, *end = p + n; p != end; p += 4) {                                                  \
+                KEEP_FP(v); /* or it becomes a call of memset */                                                       \
+                p[0] = v, p[1] = v, p[2] = v, p[3] = v;                                                                \
+                CLOBBER();                                                                                             \
+            }                                                                                                          \
+        }                                                                                                              \
+        return n * work->repeats;                                                                                      \
+    }                                                                                                                  \
+    target static uint64_t copy##width(struct ft_work *work)                                                           \
+    {                                                                                                                  \
+        const size_t n = work->bytes / sizeof(T) / 2;                                                                  \
+        for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
+            T *to = (T *)work->data + n;                                                                               \
+            for (const T *p = work->data, *end = p + n; p != end; p += 4, to += 4) {                                   \
+                T a = p[0], b = p[1], c = p[2], d = p[3];                                                              \
+                KEEP_FP(a); /* or it becomes a call of memcpy */                                                       \
+                to[0] = a, to[1] = b, to[2] = c, to[3] = d;                                                            \
+                CLOBBER();                                                                                             \
+            }                                                                                                          \
+        }                                                                                                              \
+        return 2 * n * work->repeats;                                                                                  \
+    }
+
+#ifdef FT_VECTORS
+VECTOR_SWEEPS(ft_v2, 16, )
+#endif
+#if defined(__x86_64__)
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2");
+}
+VECTOR_SWEEPS(__m256d, 32, __attribute__((target("avx2"))))
+#endif
+
+/* ---- strided ------------------------------------------------------------------------------------------------------ */
+
+#define EIGHT(s) s(0) s(1) s(2) s(3) s(4) s(5) s(6) s(7)
+
+static uint64_t load_strided(struct ft_work *work)
+{
+    const size_t step = work->stride / 8, n = work->bytes / work->stride;
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        const volatile uint64_t *p = work->data;
+        for (size_t i = 0; i < n; i += 8, p += 8 * step) {
+#define LOAD(k) (void)p[k * step];
+            EIGHT(LOAD)
+        }
+    }
+    return n * work->repeats;
+}
+
+static uint64_t store_strided(struct ft_work *work)
+{
+    const size_t step = work->stride / 8, n = work->bytes / work->stride;
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        volatile uint64_t *p = work->data;
+        for (size_t i = 0; i < n; i += 8, p += 8 * step) {
+#define STORE(k) p[k * step] = r;
+            EIGHT(STORE)
+        }
+    }
+    return n * work->repeats;
+}
+
+static uint64_t copy_strided(struct ft_work *work)
+{
+    const size_t step = work->stride / 8, n = work->bytes / work->stride / 2;
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        const volatile uint64_t *p = work->data;
+        volatile uint64_t *to = (volatile uint64_t *)work->data + n * step;
+        for (size_t i = 0; i < n; i += 8, p += 8 * step, to += 8 * step) {
+#define COPY(k) to[k * step] = p[k * step];
+            EIGHT(COPY)
+        }
+    }
+    return 2 * n * work->repeats;
+}
+
+/* ---- anywhere ----------------------------------------------------------------------------------------------------- */
+
+/* Four independent generators (Knuth's MMIX constants), so that no access waits for another. */
+static uint64_t random8(struct ft_work *work)
+{
+    const volatile uint64_t *data = work->data;
+    const uint64_t mask = work->bytes / 8 - 1;
+    const uint64_t a = UINT64_C(6364136223846793005), c = UINT64_C(1442695040888963407);
+    uint64_t s0 = work->state, s1 = s0 * a + 1, s2 = s1 * a + 3, s3 = s2 * a + 5;
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES4(s0 = s0 * a + c; (void)data[(s0 >> 33) & mask]; s1 = s1 * a + c; (void)data[(s1 >> 33) & mask];
+               s2 = s2 * a + c; (void)data[(s2 >> 33) & mask]; s3 = s3 * a + c; (void)data[(s3 >> 33) & mask];)
+    }
+    work->state = s0;
+    return 16 * work->repeats;
+}
+
+static uint64_t chase(struct ft_work *work)
+{
+    char *p = (char *)work->data + work->state;
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES16(p = *(char *volatile *)p;)
+    }
+    work->state = (uint64_t)(p - (char *)work->data);
+    return 16 * work->repeats;
+}
+
+/* ---- SGBench's loops (Carrington et al., ICS'11, Figures 2 and 3), and a read-modify-write ------------------------- */
+
+/* A round takes the next FT_CHUNK elements, so that a sample need not last as long as a whole range takes. */
+#define INDEXED(name, T, STATEMENT)                                                                                    \
+    static uint64_t name(struct ft_work *work)                                                                         \
+    {                                                                                                                  \
+        T *data = work->data;                                                                                          \
+        uint64_t done = 0;                                                                                             \
+        for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
+            const size_t rest = work->elements - work->state, n = rest < FT_CHUNK ? rest : FT_CHUNK;                   \
+            const uint32_t *index = work->index + work->state;                                                         \
+            T *dense = (T *)work->dense + work->state;                                                                 \
+            for (size_t i = 0; i < n; i++)                                                                             \
+                STATEMENT;                                                                                             \
+            CLOBBER();                                                                                                 \
+            work->state = n == rest ? 0 : work->state + n;                                                             \
+            done += n;                                                                                                 \
+        }                                                                                                              \
+        return done;                                                                                                   \
+    }
+
+INDEXED(gather4, float, dense[i] = data[index[i]])
+INDEXED(gather8, double, dense[i] = data[index[i]])
+INDEXED(scatter4, float, data[index[i]] = dense[i])
+INDEXED(scatter8, double, data[index[i]] = dense[i])
+INDEXED(update4, float, data[index[i]] += dense[i])
+INDEXED(update8, double, data[index[i]] += dense[i])
+
+const struct ft_kernel ft_memory_kernels[] = {
+    {"load8", load8, FT_LINE_BYTES, false, false, 0, NULL},
+    {"store8", store8, FT_LINE_BYTES, false, false, 0, NULL},
+    {"touch", touch, FT_LINE_BYTES, false, false, 0, NULL},
+#ifdef FT_VECTORS
+    {"load16", load16, FT_LINE_BYTES, false, false, 0, NULL},
+    {"store16", store16, FT_LINE_BYTES, false, false, 0, NULL},
+    {"copy16", copy16, 2 * FT_LINE_BYTES, false, false, 0, NULL},
+#endif
+#if defined(__x86_64__)
+    {"load32", load32, 2 * FT_LINE_BYTES, false, false, 0, has_avx2},
+    {"store32", store32, 2 * FT_LINE_BYTES, false, false, 0, has_avx2},
+    {"copy32", copy32, 4 * FT_LINE_BYTES, false, false, 0, has_avx2},
+#endif
+    {"load_strided", load_strided, FT_LINE_BYTES, false, true, 0, NULL},
+    {"store_strided", store_strided, FT_LINE_BYTES, false, true, 0, NULL},
+    {"copy_strided", copy_strided, FT_LINE_BYTES, false, true, 0, NULL},
+    {"random8", random8, FT_LINE_BYTES, true, false, 0, NULL},
+    {"chase", chase, FT_LINE_BYTES, false, false, 0, NULL},
+    {"gather4", gather4, 4, false, false, 4, NULL},
+    {"gather8", gather8, 8, false, false, 8, NULL},
+    {"scatter4", scatter4, 4, false, false, 4, NULL},
+    {"scatter8", scatter8, 8, false, false, 8, NULL},
+    {"update4", update4, 4, false, false, 4, NULL},
+    {"update8", update8, 8, false, false, 8, NULL},
+    {0},
+};

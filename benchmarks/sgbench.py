@@ -1,0 +1,179 @@
+"""SGBench (Carrington et al., ICS'11, section 3.1): bandwidth of gather and scatter against the address range.
+
+The loops are `B[i] = A[index[i]]` (gather), `A[index[i]] = B[i]` (scatter) and `A[index[i]] += B[i]` (update); the
+address range is the size of A. See `index_array` for the index modes. As in the paper's Table 2 there is one index for
+each four elements of A, but in stride-1 mode, where each element has one.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.profiles.points import IndexMode
+from foretrace.profiles.profile import CurvePoint, GatherScatterCurve
+
+from . import _kernels
+from .buffers import Run, allocate, indexed
+from .latency_suite import working_sets
+from .sampling import Measurement, Timing, rounded
+
+OPERATIONS = ("gather", "scatter", "update")
+ELEMENT_BYTES = (4, 8)
+SMALLEST_BYTES = 1024
+ELEMENTS_PER_INDEX = 4
+INDEX_BYTES = 4
+SECTION_BYTES = 4096
+STREAMS = 8
+OFFSET_BYTES = 33 * 64
+"""Arrays that all begin at the same place of a page are a special case: a core may take loads and stores to the same
+place of two pages for the same."""
+_SEED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop of SGBench; with several threads each has arrays of its own."""
+
+    operation: str
+    index_mode: IndexMode
+    element_bytes: int
+    threads: int
+    range_bytes: int
+
+    @property
+    def referenced_bytes(self) -> int:
+        """What an iteration references: an element on either side (an update's twice) and its index."""
+        return (3 if self.operation == "update" else 2) * self.element_bytes + INDEX_BYTES
+
+
+def ranges(largest_bytes: int, *, fine: bool) -> tuple[int, ...]:
+    """Address ranges from 1 KiB: powers of two, or of four and the largest if not `fine`."""
+    sizes = working_sets(largest_bytes, fine=False, smallest_bytes=SMALLEST_BYTES)
+    return sizes if fine else sizes[:-1:2] + sizes[-1:]
+
+
+def index_array(
+    mode: IndexMode, num_elements: int, element_bytes: int, rng: np.random.Generator
+) -> npt.NDArray[np.uint32]:
+    """Indices into an array of `num_elements`, a power of two from 64 up.
+
+    stride-1: one after the other. random: anywhere. clustered: sections of 4 KiB one after the other, at random within
+    each. spread: eight streams in turns, each through its eighth of the array in steps of four elements.
+    """
+    if mode is IndexMode.STRIDE_1:
+        return np.arange(num_elements, dtype=np.uint32)
+    count = num_elements // ELEMENTS_PER_INDEX
+    if mode is IndexMode.RANDOM:
+        return rng.integers(0, num_elements, count, dtype=np.uint32)
+    if mode is IndexMode.CLUSTERED:
+        section = min(SECTION_BYTES // element_bytes, num_elements)
+        begins = np.repeat(np.arange(0, num_elements, section, dtype=np.uint32), section // ELEMENTS_PER_INDEX)
+        return begins + rng.integers(0, section, count, dtype=np.uint32)
+    begins = np.arange(STREAMS, dtype=np.uint32) * np.uint32(num_elements // STREAMS)
+    steps = np.arange(count // STREAMS, dtype=np.uint32) * np.uint32(ELEMENTS_PER_INDEX)
+    return (steps[:, None] + begins[None, :]).ravel()
+
+
+def loop_measurements(
+    loops: Sequence[Loop], *, cached_bytes: int, cpus: Sequence[int] = (), offset_bytes: int = OFFSET_BYTES
+) -> dict[Loop, Measurement]:
+    """The measurements. For each thread they hold on to two and a half times the largest range, and on the indices.
+
+    Args:
+        loops: what to measure.
+        cached_bytes: ranges up to this are brought into the caches before each sample, where there is one thread.
+        cpus: where the threads of a loop run; without, wherever the system puts them.
+        offset_bytes: B begins so many bytes behind a page's beginning, the index twice as many; a multiple of 64.
+    """
+    most_threads = max(loop.threads for loop in loops)
+    largest = max(loop.range_bytes for loop in loops)
+    arrays = [_Arrays.of(largest, offset_bytes) for _ in range(most_threads)]
+    indices: dict[tuple[IndexMode, int, int], npt.NDArray[np.uint32]] = {}
+    found = {}
+    for loop in loops:
+        kernel = f"{loop.operation}{loop.element_bytes}"
+        size = loop.range_bytes
+        index_of = (loop.index_mode, size // loop.element_bytes, loop.element_bytes)
+        if index_of not in indices:
+            indices[index_of] = _at(index_array(*index_of, np.random.default_rng(_SEED)), 2 * offset_bytes)
+        run = (
+            indexed(kernel, arrays[0].a[:size], indices[index_of], arrays[0].b, warm=size <= cached_bytes)
+            if loop.threads == 1
+            else _together(kernel, size, indices[index_of], arrays[: loop.threads], cpus)
+        )
+        found[loop] = Measurement(loop.operation, run)
+    return found
+
+
+def curves(measured: Mapping[Loop, Timing], source: str) -> tuple[GatherScatterCurve, ...]:
+    """Bandwidth over address range, for each operation, index mode, element size and number of threads."""
+    found = []
+    for kind in dict.fromkeys((x.operation, x.index_mode, x.element_bytes, x.threads) for x in measured):
+        operation, mode, element_bytes, threads = kind
+        loops = [x for x in measured if (x.operation, x.index_mode, x.element_bytes, x.threads) == kind]
+        points = tuple(
+            CurvePoint(
+                loop.range_bytes,
+                rounded(loop.referenced_bytes / measured[loop].best_s),
+                rounded(measured[loop].noise),
+            )
+            for loop in sorted(loops, key=lambda x: x.range_bytes)
+        )
+        if len(points) > 1:
+            found.append(
+                GatherScatterCurve(
+                    operations=(operation,),
+                    source=source,
+                    points=points,
+                    index_mode=mode,
+                    element_bytes=element_bytes,
+                    threads=threads,
+                )
+            )
+    return tuple(found)
+
+
+# ---- arrays and threads ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrays:
+    """A and B of one thread."""
+
+    a: memoryview
+    b: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, largest_bytes: int, offset_bytes: int) -> _Arrays:
+        dense = np.frombuffer(allocate(largest_bytes + offset_bytes), dtype=np.uint8)
+        return cls(allocate(largest_bytes), dense[offset_bytes:])
+
+
+def _at(index: npt.NDArray[np.uint32], offset_bytes: int) -> npt.NDArray[np.uint32]:
+    """A copy of an index array that begins so many bytes behind a page's beginning."""
+    room = np.frombuffer(allocate(index.nbytes + offset_bytes + mmap.PAGESIZE), dtype=np.uint32)
+    placed = room[offset_bytes // INDEX_BYTES :][: len(index)]
+    placed[:] = index
+    return placed
+
+
+def _together(
+    kernel: str, size: int, index: npt.NDArray[np.uint32], threads: Sequence[_Arrays], cpus: Sequence[int]
+) -> Run:
+    """Several threads at once. The time is of one operation of all: their bandwidths add up."""
+    states = [0] * len(threads)
+
+    def run(repeats: int) -> tuple[float, int]:
+        works = tuple(
+            (cpus[i] if i < len(cpus) else -1, arrays.a[:size], index, arrays.b, states[i])
+            for i, arrays in enumerate(threads)
+        )
+        seconds, operations, states[:] = _kernels.run_together(kernel, repeats, works)
+        return seconds, operations
+
+    return run
