@@ -14,7 +14,7 @@ from foretrace.benchmarks import _kernels, calibrate, machine_facts
 from foretrace.benchmarks.calibrate import Plan
 from foretrace.benchmarks.calibrated_profile import Measured, measured_profile
 from foretrace.benchmarks.core_suite import core_figures, core_measurements, operation_costs
-from foretrace.benchmarks.latency_suite import Chain
+from foretrace.benchmarks.latency_suite import Chain, latency_points
 from foretrace.benchmarks.machine_facts import CacheFacts, Limits, Load
 from foretrace.benchmarks.memory_suite import Point
 from foretrace.benchmarks.multimaps import Sweep
@@ -312,7 +312,7 @@ def test_a_machine_s_figures_are_where_they_belong():
     assert [cache.latency_s for cache in profile.caches] == pytest.approx([1 * NS, 4 * NS, 14 * NS])
     assert [cache.effective_size_bytes for cache in profile.caches] == [None, None, None]
     assert profile.memory.latency_s == pytest.approx(100 * NS)
-    assert profile.memory.first_touch_page_s == 500 * NS
+    assert profile.memory.first_touch_page_s == 5e-7
     assert profile.memory.core_copy_bandwidth_bytes_per_s == 8e9
     assert profile.core.outstanding_misses == 10
     assert {(p.pattern, p.access_bytes) for p in profile.bandwidth} == {(Pattern.SEQUENTIAL, 16), (Pattern.RANDOM, 8)}
@@ -349,6 +349,14 @@ def test_latencies_of_levels_are_those_in_the_largest_pages():
     profile = machine(pages=(4096, 2 * MIB))
     assert {p.page_bytes for p in profile.latency} == {4096, 2 * MIB}
     assert {p.page_bytes for p in profile.latencies()} == {profile.memory.default_page_bytes}
+
+
+def test_a_load_that_came_out_slower_than_one_from_more_memory_is_noisy():
+    chains = {Chain(size, page): timing(time * NS, 0.1) for size, page, time in (
+        (4096, 4096, 2), (8192, 4096, 5), (16384, 4096, 2.5), (4096, 2 * MIB, 9)
+    )}  # fmt: skip
+    assert [p.noise for p in latency_points(chains, "s")] == [0.1, 1.0, 0.1, 0.1]
+    assert [p.latency_s for p in latency_points(chains, "s")] == [2e-9, 5e-9, 2.5e-9, 9e-9]
 
 
 def test_a_partial_profile_says_so():
