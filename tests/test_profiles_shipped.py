@@ -1,6 +1,8 @@
 """The machines that come with foretrace: every figure sourced, and the published numbers come out again."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -9,13 +11,21 @@ import tomli_w
 from msgspec.structs import replace
 
 from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.commands import machine_reports
 from foretrace.errors import ProfileError
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find, names
+from foretrace.profiles.plausibility import doubts
 from foretrace.profiles.profile import CacheLevel, MachineKind, Source, SourceKind
 from foretrace.profiles.profile_file import format_profile, parse_profile, read_profile, write_profile
+from foretrace.replay.offload import Accelerator
+from foretrace.replay.predict import predict_each
+from foretrace.replay.triage import triage
+from foretrace.tracer.signature_file import read_signature
 
 KB, MB = 1024, 1024 * 1024
+HOSTS = tuple(name for name in names() if find(name).kind is MachineKind.HOST)
+ACCELERATORS = tuple(name for name in names() if find(name).kind is MachineKind.ACCELERATOR)
 DOCS = Path(__file__).parents[1] / "docs" / "machine-profiles.md"
 
 
@@ -26,9 +36,20 @@ def test_the_machines_of_the_papers_are_there():
         "convey-hc1-fpga",
         "convey-hc1-host",
         "jaguar-xt4",
+        "power6",
         "xeon-e5-2420",
         "xeon-e5462",
     }
+
+
+def test_there_is_a_machine_for_each_kind_of_decision():
+    assert len(names()) >= 20
+    profiles = [find(name) for name in names()]
+    assert {p.instruction_set for p in profiles if p.kind is MachineKind.HOST} >= {"x86_64", "aarch64", "ppc64"}
+    assert sum(p.kind is MachineKind.ACCELERATOR for p in profiles) >= 8
+    assert sum(p.kind is MachineKind.HOST and p.product.year >= 2021 for p in profiles) >= 10
+    shared = {p.name for p in profiles if p.link and p.link.shared_memory}
+    assert shared == {"convey-hc1-fpga", "mi300a"}
 
 
 @pytest.mark.parametrize("name", names())
@@ -36,7 +57,9 @@ def test_each_loads_and_is_named_as_its_file(name):
     profile = find(name)
     assert profile.name == name
     assert profile.notes
-    assert not profile.bandwidth, "nobody published a surface"
+    assert 1990 < profile.product.year <= 2026
+    assert not doubts(profile)
+    assert not profile.surface, "nobody published a surface"
 
 
 @pytest.mark.parametrize("name", names())
@@ -46,7 +69,7 @@ def test_each_comes_back_the_same_from_a_file(name, tmp_path):
     assert read_profile(tmp_path / "copy.toml") == profile
 
 
-@pytest.mark.parametrize("name", [n for n in names() if find(n).kind is MachineKind.HOST])
+@pytest.mark.parametrize("name", HOSTS)
 def test_each_host_has_a_hierarchy_of_its_published_sizes(name):
     profile = find(name)
     made = hierarchy_of(profile)
@@ -106,6 +129,43 @@ def test_a_range_lies_in_one_piece_of_the_convey_curve():
     assert find("convey-hc1-fpga").link.shared_memory
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "value"),
+    [  # one figure of each new machine, worked by hand from what its source says
+        ("epyc-7763", "core.clock_hz * caches.0.latency_s", 4),  # cycles
+        ("epyc-9654", "memory.peak_bandwidth_bytes_per_s", 12 * 8 * 4800e6),
+        ("epyc-9755", "core.peak_flops_per_cycle", 2 * 8 * 2),  # two fused multiply-adds of eight
+        ("xeon-platinum-8360y", "memory.latency_s", 89.2e-9),
+        ("xeon-platinum-8480", "memory.sustained_bandwidth_bytes_per_s", 3 * 8 * 1000000512 / 0.060048817 / 2),
+        ("xeon-6980p", "memory.peak_bandwidth_bytes_per_s", 12 * 8 * 8.8e9),
+        ("graviton3", "memory.peak_bandwidth_bytes_per_s", 8 * 8 * 4.8e9),
+        ("graviton4", "caches.2.size_bytes", 36 * MB),
+        ("grace", "memory.peak_bandwidth_bytes_per_s", 410e9 / 0.8),
+        ("a64fx", "memory.sustained_bandwidth_bytes_per_s", 4 * 227.5e9),
+        ("raspberry-pi-5", "latency.15.latency_s", 117.9e-9),
+        ("apple-m1-pro", "caches.0.size_bytes", 128 * KB),
+        ("power6", "core.clock_hz * caches.0.latency_s", 2),
+        ("a100-sxm-80gb", "memory.latency_s", 570.2 / 1.41e9),
+        ("h100-pcie-80gb", "memory.latency_s", 658.4 / 1.755e9),
+        ("h200-sxm-141gb", "core.cores", 135168 / 1024),
+        ("gh200-gpu-96gb", "link.to_device_bytes_per_s", 450e9),
+        ("b200-sxm-192gb", "core.cores", 2 * 74),
+        ("mi250x-gcd", "core.cores * core.clock_hz * core.peak_flops_per_cycle", 23.9e12),
+        ("mi300x-192gb", "core.cores * core.clock_hz * core.peak_flops_per_cycle", 81.7e12),
+        ("mi300a", "memory.sustained_bandwidth_bytes_per_s", 0.63 * 5.3e12),
+    ],
+)
+def test_a_published_figure_of_each_machine_comes_out_again(name, path, value):
+    profile = find(name)
+    product = 1.0
+    for factor in path.split(" * "):
+        found = profile
+        for part in factor.split("."):
+            found = found[int(part)] if part.isdigit() else getattr(found, part)
+        product *= found
+    assert product == pytest.approx(value, rel=2e-3)
+
+
 def test_published_figures_of_the_other_papers():
     xeon, bgq = find("xeon-e5462"), find("bluegene-q")
     assert xeon.memory.core_read_bandwidth_bytes_per_s == 3585e6  # Narayanan et al., PSTI 2010, section 4.1
@@ -129,6 +189,27 @@ def test_a_path_is_read_as_a_file(tmp_path, monkeypatch):
     assert find("mine") == find("jaguar-xt4")
     with pytest.raises(ProfileError, match=r"absent\.toml: cannot be read: No such file"):
         find("absent.toml")
+
+
+def figures(profile):
+    """Place, key, value and source of every single figure, as `machines show` lists them."""
+    return list(machine_reports.figures(profile))
+
+
+@pytest.mark.parametrize("name", names())
+def test_each_source_is_used_and_most_figures_are_from_one_that_was_opened(name):
+    profile = find(name)
+    used = [source for _, _, _, source in figures(profile)]
+    used += [p.source for p in (*profile.bandwidth, *profile.latency, *profile.idiom_rates, *profile.gather_scatter)]
+    assert set(used) == set(profile.sources)
+    for source in profile.sources.values():
+        assert source.read_on is None or source.read_on >= source.date[:10]
+        assert source.read_on is not None or source.url is None or source.kind is SourceKind.DERIVED
+
+
+def test_most_figures_were_found_in_their_source():
+    opened = [find(name).sources[source].is_opened for name in names() for _, _, _, source in figures(find(name))]
+    assert sum(opened) > 0.6 * len(opened)
 
 
 def test_sources_are_cited_whole():
@@ -156,3 +237,55 @@ def test_the_documentation_names_every_table():
         assert f"`[{table}]`" in text
     for table in ("caches", "bandwidth", "latency", "gather_scatter"):
         assert f"`[[{table}]]`" in text
+
+
+GATHER = """
+#include <stdlib.h>
+int main(void) {
+    enum { n = 1 << 19 };
+    double *a = malloc(n * sizeof *a), *b = malloc(n * sizeof *b), sum = 0;
+    unsigned *index = malloc(n * sizeof *index), state = 1;
+    for (unsigned i = 0; i < n; i++) { a[i] = i; index[i] = (state = state * 1664525u + 1013904223u) >> 13; }
+    for (int round = 0; round < 3; round++)
+        for (unsigned i = 0; i < n; i++) b[i] = a[index[i]];
+    for (unsigned i = 0; i < n; i++) sum += b[i];
+    return sum < 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def gathering(compile_c, tmp_path_factory):
+    """The signature of a program that gathers 4 MiB at random."""
+    path = tmp_path_factory.mktemp("gathering") / "gather.sig"
+    trace = [sys.executable, "-P", "-m", "foretrace", "trace", "-o", path, "--", compile_c(GATHER, "-O2")]
+    subprocess.run(trace, check=True, timeout=120)
+    return read_signature(path)
+
+
+def test_every_host_is_predicted_and_the_order_makes_sense(gathering):
+    predictions, refused = predict_each(gathering, [find(name) for name in HOSTS])
+    assert not refused
+    assert {prediction.machine for prediction in predictions} == set(HOSTS)
+    for prediction in predictions:
+        assert 0 < prediction.low_s <= prediction.time_s <= prediction.high_s < 60
+    time_s = {prediction.machine: prediction.time_s for prediction in predictions}
+    servers = [name for name in HOSTS if find(name).product.year >= 2020 and find(name).core.cores >= 32]
+    for older in ("bluegene-p", "bluegene-q", "convey-hc1-host", "jaguar-xt4", "xeon-e5462"):
+        assert [name for name in servers if time_s[name] >= time_s[older]] == [], older
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_every_accelerator_tells_what_a_triage_needs(name):
+    device = Accelerator.of(find(name))
+    assert device.bandwidth_bytes_per_s(frozenset({"gather", "scatter"}), 1 << 30) > 1e9
+    assert device.link.shared_memory or device.link.to_device_bytes_per_s > 1e9
+
+
+@pytest.mark.parametrize("name", ["a100-sxm-80gb", "mi300a"])
+def test_an_accelerator_with_and_one_without_transfers_is_triaged(name, gathering):
+    found = triage(gathering, find("xeon-platinum-8360y"), find(name))
+    assert found.instances
+    assert all(instance.reason for instance in found.instances)
+    assert any(instance.offload for instance in found.instances)
+    assert found.program.after_s <= found.program.host_s * (1 + 1e-9)

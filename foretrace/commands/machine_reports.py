@@ -56,7 +56,7 @@ def show_machine(profile: Profile, out: Console) -> None:
     table = Table(box=None, pad_edge=False, title_justify="left")
     for heading in ("figure", "value", "source"):
         table.add_column(heading)
-    for place, field, value, source in _figures(profile):
+    for place, field, value, source in figures(profile):
         known = profile.sources[source].is_opened
         table.add_row(plain(f"{place} {field}"), formatted(field, value), plain(source + ("" if known else "*")))
     out.print()
@@ -107,7 +107,7 @@ def _show_sources(profile: Profile, out: Console) -> None:
         out.print("  *: cited from memory or from others; nobody has compared the figures with it")
 
 
-def _figures(profile: Profile) -> Iterator[tuple[str, str, object, str]]:
+def figures(profile: Profile) -> Iterator[tuple[str, str, object, str]]:
     """Every single figure: place, field, value, source."""
     places: list[tuple[str, Struct | None]] = [("product", profile.product), ("core", profile.core)]
     places += [(cache.name, cache) for cache in profile.caches]
