@@ -310,14 +310,16 @@ static void feed_root(struct ft_cache *cache, struct level *root, const struct f
     for (size_t i = 0; i < num_accesses; i++) {
         uint64_t address = batch[i].address;
         if (UNLIKELY((address & (line_bytes - 1)) + batch[i].size_bytes > line_bytes)) {
-            length = append_lines(cache, root, &batch[i], length);
+            if (!(batch[i].flags & FT_CACHE_KNOWN))
+                length = append_lines(cache, root, &batch[i], length);
             continue;
         }
         uint64_t line = address >> root->line_shift;
         uint64_t *newest = &root->newest[set_of(root, line)];
+        const uint64_t key = batch[i].flags & FT_CACHE_KNOWN ? *newest : line + 1;
         list[length] = batch[i];
-        length += *newest != line + 1;
-        *newest = line + 1;
+        length += *newest != key;
+        *newest = key;
     }
     pass_down(cache, root, list, length);
 }

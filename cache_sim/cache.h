@@ -24,6 +24,11 @@ void ft_cache_free(struct ft_cache *cache);
 /* Makes room for operations 0 .. num_operations-1. Returns 0, or -1 when memory ran out (nothing changed then). */
 int ft_cache_reserve(struct ft_cache *cache, size_t num_operations);
 
+/* In an access's flags: it need not be looked up. That holds for all accesses of an iteration that touches, line by line,
+ * what the iteration before touched, if those are no more lines than any set holds: they hit, and leave the order of use
+ * of every set as it was. */
+#define FT_CACHE_KNOWN 0x4000u
+
 /* Of the caches that are asked first: the shortest line, and the fewest lines of a set. */
 unsigned ft_cache_line_shift(const struct ft_cache *cache);
 size_t ft_cache_repeatable_lines(const struct ft_cache *cache);

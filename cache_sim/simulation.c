@@ -26,6 +26,7 @@ struct ft_simulation {
     struct ft_running *operations; /* of `statistics`, with room for `capacity` */
     size_t capacity;
     struct ft_recent_lines recent;
+    unsigned cache_line_shift;
     size_t repeatable_lines; /* so many stay in every cache, whatever their sets */
     struct ft_job *job; /* being filled */
     bool takes_all;     /* nothing is left out of it */
@@ -216,23 +217,29 @@ int ft_simulation_feed(struct ft_simulation *simulation, const struct ft_access 
     return 0;
 }
 
-/* Whether an iteration touches the lines that the one before it does. */
-static bool repeats_lines(const struct ft_simulation *simulation, const struct ft_run *run, const uint64_t *words)
+/* In which bits the accesses of an iteration, their first bytes and their last, differ from those of the one before. */
+static uint64_t bits_changed(const struct ft_run *run, const uint64_t *words)
 {
-    uint64_t differs = 0;
-    for (size_t i = 0; i < run->period; i++)
-        differs |= words[i] ^ (words - run->period)[i];
-    return (differs & run->address_mask) >> simulation->recent.line_shift == 0;
+    uint64_t changed = 0;
+    for (size_t j = 0; j < run->num_accesses; j++) {
+        const struct ft_run_access *access = &run->accesses[j];
+        const uint64_t first = words[access->word] & run->address_mask, size = access->size_bytes;
+        const uint64_t before = (words - run->period)[access->word] & run->address_mask;
+        changed |= (first ^ before) | ((first + size - 1) ^ (before + size - 1));
+    }
+    return changed;
 }
 
-/* Writes those accesses of an iteration to the job that must be there. Returns whether all hit if they were made again,
- * and would leave everything as it was. */
-static bool filter_iteration(struct ft_simulation *simulation, const struct ft_run *run, const uint64_t *words)
+/* Writes those accesses of an iteration to the job that must be there, with `flags` added. Returns whether all hit if they
+ * were made again, and would leave everything as it was. */
+static bool filter_iteration(struct ft_simulation *simulation, const struct ft_run *run, const uint64_t *words,
+                             uint16_t flags)
 {
     struct ft_access *const first = simulation->job->accesses + simulation->job->length, *list = first;
     uint64_t straddles = 0;
     for (size_t j = 0; j < run->num_accesses; j++) {
         *list = ft_run_access_at(run, words, j);
+        list->flags |= flags;
         straddles |= list->address ^ (list->address + list->size_bytes - 1);
         list += ft_recent_use(&simulation->recent, list->address, list->size_bytes) | simulation->takes_all;
     }
@@ -240,22 +247,16 @@ static bool filter_iteration(struct ft_simulation *simulation, const struct ft_r
     return run->num_accesses <= simulation->repeatable_lines && straddles >> simulation->recent.line_shift == 0;
 }
 
-/* An iteration that touches the lines of the one before. The second such is the first that does exactly what all those
- * that follow do: `repeat` is where they are counted. */
-static void repeat_iteration(struct ft_simulation *simulation, const struct ft_run *run, const uint64_t *words,
-                             struct ft_repeat **repeat)
+/* Makes room for an iteration. Returns 0, or -1 when memory ran out. */
+static int reserve_iteration(struct ft_simulation *simulation, const struct ft_run *run)
 {
-    struct ft_job *job = simulation->job;
-    if (*repeat) {
-        (*repeat)->times++;
-        return;
-    }
-    const uint32_t begin = (uint32_t)job->length;
-    filter_iteration(simulation, run, words);
-    *repeat = &job->repeats[job->num_repeats++];
-    **repeat = (struct ft_repeat){begin, (uint32_t)job->length, 0};
+    if (simulation->job->num_repeats == FT_JOB_REPEATS)
+        end_job(simulation);
+    return reserve(simulation, 0, run->num_accesses);
 }
 
+/* No cache need see an iteration that touches the lines of the one before. The second one of several that touch the same
+ * lines of the smallest size does exactly what those do that follow: `repeat` is where they are counted. */
 int ft_simulation_feed_run(struct ft_simulation *simulation, const struct ft_run *run)
 {
     if (run->iterations == 0 || run->num_accesses == 0)
@@ -268,21 +269,26 @@ int ft_simulation_feed_run(struct ft_simulation *simulation, const struct ft_run
     bool is_repeatable = false;
     for (size_t i = 0; i < run->iterations; i++, words += run->period) {
         const struct ft_job *job = simulation->job;
-        const size_t room = FT_JOB_ACCESSES - job->length;
-        if (UNLIKELY(simulation->left < run->num_accesses || room < run->num_accesses ||
+        if (UNLIKELY(simulation->left < run->num_accesses || FT_JOB_ACCESSES - job->length < run->num_accesses ||
                      job->num_repeats == FT_JOB_REPEATS)) {
-            if (job->num_repeats == FT_JOB_REPEATS)
-                end_job(simulation);
-            if (reserve(simulation, 0, run->num_accesses))
+            if (reserve_iteration(simulation, run))
                 return -1;
             repeat = NULL;
         }
         simulation->left -= run->num_accesses;
-        if (is_repeatable && !simulation->takes_all && repeats_lines(simulation, run, words)) {
-            repeat_iteration(simulation, run, words, &repeat);
-        } else {
-            is_repeatable = filter_iteration(simulation, run, words);
-            repeat = NULL;
+        const uint64_t changed = is_repeatable && !simulation->takes_all ? bits_changed(run, words) : UINT64_MAX;
+        const bool is_known = changed >> simulation->cache_line_shift == 0;
+        const bool repeats = changed >> simulation->recent.line_shift == 0;
+        if (repeats && repeat) {
+            repeat->times++;
+            continue;
+        }
+        const uint32_t begin = (uint32_t)simulation->job->length;
+        is_repeatable = filter_iteration(simulation, run, words, is_known ? FT_CACHE_KNOWN : 0);
+        repeat = NULL;
+        if (repeats) {
+            repeat = &simulation->job->repeats[simulation->job->num_repeats++];
+            *repeat = (struct ft_repeat){begin, (uint32_t)simulation->job->length, 0};
         }
     }
     return 0;
@@ -325,6 +331,7 @@ static void set_up(struct ft_simulation *simulation)
 {
     unsigned line_shift = ft_cache_line_shift(simulation->cache), set_shift, end;
     ft_cache_set_bits(simulation->cache, &set_shift, &end);
+    simulation->cache_line_shift = line_shift;
     simulation->repeatable_lines = ft_cache_repeatable_lines(simulation->cache);
     if (simulation->reuse) {
         line_shift = line_shift < FT_LINE_SHIFT ? line_shift : FT_LINE_SHIFT;

@@ -1,7 +1,7 @@
 /* All that is simulated of one address stream: statistics at once, caches and reuse distances by a worker thread behind.
  *
- * The producer's own work (reading the stream) and statistics take about as long as caches and reuse distances, so that
- * two processors share a simulation evenly. Results are those of simulating each access when it is fed.
+ * The producer counts, and leaves most accesses out that change nothing, so that two processors share a simulation about
+ * evenly. Results are those of simulating each access when it is fed, but for what reuse.h says of those left out.
  */
 #ifndef FORETRACE_SIMULATION_H
 #define FORETRACE_SIMULATION_H
