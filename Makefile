@@ -15,7 +15,7 @@ FILES := $(sort $(wildcard $(foreach folder,$(FOLDERS),$(foreach suffix,py c h c
 NATIVE := $(filter %.c %.h,$(filter-out benchmarks/programs/%,$(FILES)))
 INSTALLED := $(VENV)/installed-$(shell echo $(CURDIR) $(FILES) | cksum | cut -d' ' -f1)
 
-.PHONY: help demo test dev bench numpy-suite bench-streams curves validate lint format sanitize fuzz bench-python wheel clean system
+.PHONY: help demo test dev bench numpy-suite bench-streams curves sgbench validate lint format sanitize fuzz bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -40,6 +40,10 @@ bench-streams: $(INSTALLED) ## measure what stored streams cost (ARGS=--quick fo
 
 curves: $(INSTALLED) ## miss ratios worked out from one trace beside the direct simulation (ARGS=--quick: two programs)
 	@$(BIN)/python -P -m foretrace.benchmarks.miss_rates $(ARGS)
+
+sgbench: $(INSTALLED) ## draw bandwidth of gather and scatter against the address range (results/sgbench.svg and .png)
+	@mkdir -p results
+	@$(BIN)/foretrace sgbench --force -o results/sgbench.svg -o results/sgbench.png $(ARGS)
 
 validate: $(INSTALLED) ## compare with the published tables, and with run times measured here
 	@$(BIN)/foretrace validate $(ARGS)

@@ -19,6 +19,7 @@ from foretrace.profiles.profile import LatencyPoint
 
 from . import _kernels
 from .buffers import Pages, allocate, huge_page_bytes, over, page_bytes_of
+from .cache_sizes import without_bumps
 from .sampling import Measurement, Timing, rounded
 
 SMALLEST_BYTES = 4096
@@ -143,7 +144,11 @@ def _added_by_pages(measured: Mapping[Chain, Timing], page_bytes: int) -> tuple[
     sizes = sorted(c.size_bytes for c in measured if c.kind == "sparse" and c.page_bytes == page_bytes)
     sparse = [measured[Chain(size, page_bytes, "sparse")] for size in sizes]
     dense = [measured[Chain(size, page_bytes, "dense")] for size in sizes]
-    added = [max(s.best_s - d.best_s, 0.0) for s, d in zip(sparse, dense, strict=True)]
+    times = [
+        [time for _, time in without_bumps(list(zip(sizes, (t.best_s for t in x), strict=True)))]
+        for x in (sparse, dense)
+    ]
+    added = [max(s - d, 0.0) for s, d in zip(*times, strict=True)]
     noise = float(np.median([max(s.noise, d.noise) for s, d in zip(sparse, dense, strict=True)]))
     return [size // page_bytes for size in sizes], added, noise
 

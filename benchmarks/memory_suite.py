@@ -60,14 +60,14 @@ def first_touch_measurements(available_bytes: int | None) -> dict[int, Measureme
         return {}
     found = {mmap.PAGESIZE: Measurement("first touch", _first_stores(mmap.PAGESIZE, Pages.USUAL))}
     huge = huge_page_bytes()
-    if huge is not None and huge <= NEW_MEMORY_BYTES // 16:  # a strided kernel takes 16 steps at least
+    if huge is not None and huge <= NEW_MEMORY_BYTES // 8:
         found[huge] = Measurement("first touch", _first_stores(huge, Pages.HUGE))
     return found
 
 
 def _first_stores(page_bytes: int, pages: Pages) -> Run:
-    """Stores to 16 pages, or as many as the usual ones of 16 MiB, whatever `repeats` is: a page is new only once."""
-    size = max(16 * page_bytes, NEW_MEMORY_BYTES)
+    """Stores to all pages of some memory, at most four times whatever `repeats` is: a page is new only once."""
+    size = max(16 * page_bytes, NEW_MEMORY_BYTES)  # a strided kernel takes 16 steps at least
 
     def run(repeats: int) -> tuple[float, int]:
         seconds, touched = 0.0, 0

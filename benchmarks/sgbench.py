@@ -8,19 +8,23 @@ each four elements of A, but in stride-1 mode, where each element has one.
 from __future__ import annotations
 
 import mmap
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.errors import CalibrationError
 from foretrace.profiles.points import IndexMode
 from foretrace.profiles.profile import CurvePoint, GatherScatterCurve
+from foretrace.units import format_bytes
 
 from . import _kernels
 from .buffers import Run, allocate, indexed
 from .latency_suite import working_sets
-from .sampling import Measurement, Timing, rounded
+from .machine_facts import caches, core_cpus, memory_bytes, pinned
+from .sampling import Measurement, Progress, Timing, measure, rounded
 
 OPERATIONS = ("gather", "scatter", "update")
 ELEMENT_BYTES = (4, 8)
@@ -177,3 +181,37 @@ def _together(
         return seconds, operations
 
     return run
+
+
+# ---- SGBench alone ---------------------------------------------------------------------------------------------------
+
+
+def run_sgbench(
+    loops: Sequence[Loop], *, quick: bool, offset_bytes: int = OFFSET_BYTES, progress: Progress | None = None
+) -> tuple[dict[Loop, Timing], float]:
+    """Measure loops on one core, or those with threads on one core each; and how long that took, in seconds.
+
+    Raises:
+        CalibrationError: they need more memory than is free.
+    """
+    begin = time.monotonic()
+    _, available_bytes = memory_bytes()
+    threads, largest = max(x.threads for x in loops), max(x.range_bytes for x in loops)
+    needed = (2 * threads + 3) * largest
+    if available_bytes is not None and needed > available_bytes // 2:
+        raise CalibrationError(
+            f"a range of {format_bytes(largest)} needs {format_bytes(needed)} of memory, more than half of the "
+            f"{format_bytes(available_bytes)} that are free: choose a smaller --largest, or fewer threads"
+        )
+    with pinned() as cpu:
+        caches_of_core = caches(cpu or 0)
+        cached_bytes = 2 * caches_of_core[-1].size_bytes if caches_of_core else largest
+        measurements = loop_measurements(loops, cached_bytes=cached_bytes, cpus=core_cpus(), offset_bytes=offset_bytes)
+        measure(
+            list(measurements.values()),
+            sample_s=0.001 if quick else 0.003,
+            rounds=5 if quick else 12,
+            budget_s=8.0 if quick else 40.0,
+            progress=progress,
+        )
+    return {loop: m.timing for loop, m in measurements.items()}, time.monotonic() - begin

@@ -23,6 +23,7 @@ VERBS = {
     "triage": "which gather/scatter loops are worth porting to an accelerator",
     "machines": "list, explain and check machine profiles",
     "calibrate": "measure this machine and write its profile",
+    "sgbench": "bandwidth of gather and scatter on this machine",
     "validate": "reference figures beside foretrace's own",
 }
 _PIPE_EXIT_CODE = 128 + signal.SIGPIPE

@@ -80,10 +80,14 @@ def draw_charts(charts: Sequence[Chart], title: str, picture_format: str) -> byt
 def _draw_chart(chart: Chart, axes: Axes) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter
 
+    from foretrace.profiles.charts import Quantity
+
     for series in chart.series:
         xs, ys, noise = zip(*series.points, strict=True)
-        below = [y - y / (1 + n) for y, n in zip(ys, noise, strict=True)]
-        above = [y * n for y, n in zip(ys, noise, strict=True)]
+        # Noise only adds time: the figure is that of the shortest, the bar ends at the median.
+        slower = chart.y is Quantity.TIME
+        above = [y * n if slower else 0 for y, n in zip(ys, noise, strict=True)]
+        below = [0 if slower else y - y / (1 + n) for y, n in zip(ys, noise, strict=True)]
         axes.errorbar(
             xs, ys, yerr=(below, above) if any(noise) else None, marker="o" if series.measured else "", markersize=3,
             capsize=2, label=series.title, drawstyle="steps-pre" if series.stepped else "default",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -55,6 +55,7 @@ class Chart:
     series: tuple[Series, ...]
 
 
+MOST_CURVES = 5
 BEYOND = 4
 """An end that a curve does not have is drawn at this many times its last known range or size."""
 
@@ -66,13 +67,22 @@ def charts_of(profile: Profile) -> tuple[Chart, ...]:
         Chart("dependent loads", Quantity.SIZE, set_title, Quantity.TIME, "latency", tuple(_latency(profile))),
         Chart("one core's bandwidth", Quantity.SIZE, set_title, Quantity.BANDWIDTH, "bandwidth", _bandwidth(profile)),
         Chart("loads by stride", Quantity.SIZE, set_title, Quantity.BANDWIDTH, "bandwidth", _surface(profile)),
-        Chart(
-            "gather and scatter", Quantity.SIZE, "address range", Quantity.BANDWIDTH, "bandwidth",
-            tuple(_curve(curve) for curve in profile.gather_scatter),
-        ),
+        *gather_scatter_charts(profile.gather_scatter),
         Chart("several threads", Quantity.THREADS, "threads", Quantity.BANDWIDTH, "bandwidth", _threads(profile)),
     )  # fmt: skip
     return tuple(chart for chart in charts if chart.series)
+
+
+def gather_scatter_charts(curves: Sequence[GatherScatterCurve]) -> tuple[Chart, ...]:
+    """The curves in one chart, or, where they are more than can be told apart, those of each operation in one."""
+    groups = {"gather and scatter": list(curves)}
+    if len(curves) > MOST_CURVES:
+        operations = dict.fromkeys(operation for curve in curves for operation in curve.operations)
+        groups = {operation: [c for c in curves if operation in c.operations] for operation in operations}
+    return tuple(
+        Chart(title, Quantity.SIZE, "address range", Quantity.BANDWIDTH, "bandwidth", tuple(map(_curve, chosen)))
+        for title, chosen in groups.items()
+    )
 
 
 def _latency(profile: Profile) -> Iterator[Series]:

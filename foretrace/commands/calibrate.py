@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from foretrace.benchmarks.calibrate import Calibration, calibrate
-from foretrace.benchmarks.sampling import Progress as Report
 from foretrace.files import check_output
 from foretrace.profiles.profile_file import format_profile, write_profile
-from foretrace.terminal import console, plain, print_json
+from foretrace.terminal import console, plain, print_json, progress_bar
 from foretrace.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
 
 
@@ -42,7 +38,7 @@ def command(output: str, quick: bool, keep_partial: bool, force: bool, as_json: 
     if path is not None:
         check_output(path, force=force)
     try:
-        with _progress() as report:
+        with progress_bar("measuring this machine") as report:
             calibration = calibrate(name=_name(path), quick=quick, keep_partial=keep_partial, progress=report)
     except KeyboardInterrupt:
         print("foretrace: interrupted, nothing was written", file=sys.stderr)
@@ -86,18 +82,6 @@ def _name(path: Path | None) -> str:
     return stem[:64] or "here"
 
 
-@contextmanager
-def _progress() -> Iterator[Report | None]:
-    """A bar on the terminal; nothing where standard error is none."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    columns = (TextColumn("measuring this machine"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda done: bar.update(task, completed=done)
-
-
 def _show(calibration: Calibration, path: Path, out: Console) -> None:
     profile = calibration.profile
     core, memory = profile.core, profile.memory
@@ -106,7 +90,8 @@ def _show(calibration: Calibration, path: Path, out: Console) -> None:
         out.print(f"  clock {format_hz(core.clock_hz)}, up to {core.peak_flops_per_cycle:.3g} flops a cycle")
     for cache in profile.caches:
         latency = "" if cache.latency_s is None else f", {format_seconds(cache.latency_s)}"
-        out.print(plain(f"  {cache.name} {format_bytes(cache.size_bytes)}{latency}"))
+        part = f" (of which loads get {format_bytes(cache.effective_size_bytes)})" if cache.effective_size_bytes else ""
+        out.print(plain(f"  {cache.name} {format_bytes(cache.size_bytes)}{part}{latency}"))
     if memory and memory.latency_s and memory.core_read_bandwidth_bytes_per_s:
         bandwidth = format_bytes_per_s(memory.core_read_bandwidth_bytes_per_s)
         out.print(f"  memory {bandwidth} to one core, {format_seconds(memory.latency_s)}")
