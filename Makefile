@@ -45,8 +45,14 @@ sgbench: $(INSTALLED) ## draw bandwidth of gather and scatter against the addres
 	@mkdir -p results
 	@$(BIN)/foretrace sgbench --force -o results/sgbench.svg -o results/sgbench.png $(ARGS)
 
-validate: $(INSTALLED) ## compare with the published tables, and with run times measured here
-	@$(BIN)/foretrace validate $(ARGS)
+HERE := results/here.toml
+validate: $(INSTALLED) | $(HERE) ## compare predictions with run times measured here, and with the published tables
+	@$(BIN)/foretrace validate --machine $(HERE) $(ARGS)
+
+# Measured once, before the first validation; `make -B results/here.toml` measures it anew.
+$(HERE): | $(INSTALLED)
+	@mkdir -p $(@D)
+	@$(BIN)/foretrace calibrate --force -o $@
 
 # Run from elsewhere: here mypy would take the folder foretrace/ for the whole package.
 lint: $(INSTALLED) ## check style and types

@@ -109,6 +109,10 @@ SUITE = (
 )
 
 
+QUICK = ("cg", "mergesort", "stencil2d", "nbody", "shortest_paths", "shallow_water")
+"""A few that are bound by different things, in three languages."""
+
+
 def choose(names: str) -> tuple[SuiteProgram, ...]:
     """The programs named, separated by commas, in the order of the suite; all of them for an empty text.
 

@@ -30,10 +30,14 @@ CACHEGRIND = (
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one run of a command took; `cpu_s` is that of the command and of all processes it waited for."""
+    """What one run of a command took; `cpu_s` is that of the command and of all processes it waited for.
+
+    `kernel_s` of it is what the kernel did for them.
+    """
 
     wall_s: float
     cpu_s: float
+    kernel_s: float = 0.0
 
 
 def measure(
@@ -62,7 +66,7 @@ def measure(
         raise EngineError(
             f"{' '.join(command)} ended with {process.returncode}: {errors.decode(errors='replace').strip()[-500:]}"
         )
-    return Cost(wall_s, usage.ru_utime + usage.ru_stime)
+    return Cost(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_stime)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +16,8 @@ from typing import Any
 from foretrace.errors import EngineError
 
 from . import programs, tools
+from .run_times import Machine, RunTimes, compare
+from .suite import SuiteProgram
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -40,8 +41,6 @@ TABLE_2_RANGES = (20_480, 65_536, 256 * KIB, 1 * MIB, 4 * MIB, 8 * MIB, 16 * MIB
 """The eight sizes of A. The paper names the first two and the last two."""
 
 EQUATION_RANGES = (191 * KIB, 193 * KIB, 256 * KIB, 512 * KIB, 1 * MIB, 2 * MIB, 3 * MIB - 32, 3 * MIB, 16 * MIB)
-
-NATIVE_RUNS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,36 +68,34 @@ class BandwidthRow:
 
 
 @dataclass(frozen=True, slots=True)
-class RunTimeRow:
-    """Run time of a program on this machine: predicted, with its interval, and measured.
-
-    Measured is the shortest of a few runs, as a profile, too, is of the least disturbed moments.
-    """
-
-    program: str
-    predicted_s: float
-    low_s: float
-    high_s: float
-    measured_s: float
-
-    @property
-    def error(self) -> float:
-        """Of the prediction, relative to the measurement."""
-        return self.predicted_s / self.measured_s - 1
-
-
-@dataclass(frozen=True, slots=True)
 class Validation:
-    """All comparisons."""
+    """All comparisons; those with the published tables are left out where only some programs were asked for."""
 
     ranges: tuple[RangeRow, ...]
     bandwidths: tuple[BandwidthRow, ...]
-    run_times: tuple[RunTimeRow, ...]
+    run_times: RunTimes
 
     def as_json(self) -> dict[str, Any]:
         """For `foretrace validate --json`."""
-        run_times = [asdict(row) | {"error": row.error} for row in self.run_times]
-        return {"schema": "foretrace.validate/1"} | asdict(self) | {"run_times": run_times}
+        times = self.run_times
+        rows = [
+            asdict(row) | {"error": row.error, "inside": row.inside, "worst_loop_difference": row.worst_loop_difference}
+            for row in times.rows
+        ]
+        return {
+            "schema": "foretrace.validate/2",
+            "anchored": False,
+            "machine": asdict(times.machine),
+            "programs": len(rows),
+            "mean_absolute_error": times.mean_absolute_error,
+            "worst_error": {"program": times.worst.program, "error": times.worst.error},
+            "share_inside": times.share_inside,
+            "share_of_loops_within_5_points": times.share_of_loops_within_5_points,
+            "run_times": rows,
+            "skipped": [{"program": name, "reason": reason} for name, reason in times.skipped],
+            "ranges": [asdict(row) for row in self.ranges],
+            "bandwidths": [asdict(row) for row in self.bandwidths],
+        }
 
 
 def equation(range_bytes: int) -> tuple[str, float | None]:
@@ -157,38 +154,25 @@ def validate_bandwidths(directory: Path) -> Iterator[BandwidthRow]:
         yield BandwidthRow(gather["range_bytes"], name, paper, ours)
 
 
-def validate_run_times(directory: Path, machine: str) -> Iterator[RunTimeRow]:
-    """Predicted and measured run time of our programs on this machine, whose profile is `machine`."""
-    workloads = programs.five_workloads(directory)
-    workloads.append(programs.Workload("cg", (str(programs.build("cg", directory)), "100000", "15")))
-    script = (sys.executable, str(programs.SOURCES / "pagerank.py"), "100000")
-    imports = (sys.executable, "-c", "import numpy, scipy.sparse")
-    workloads.append(programs.Workload("pagerank.py", script, start_up=imports))
-    for workload in workloads:
-        signature = directory / "time.sig"
-        is_script = workload.command[0] == sys.executable
-        traced = workload.command[1:] if is_script else workload.command
-        tools.measure(tools.trace_command(traced, signature))
-        (prediction,) = tools.foretrace_json("predict", str(signature), "--machine", machine)["predictions"]
-        measured_s = _shortest_wall_s(workload.command)
-        if is_script and workload.start_up:  # starting Python and importing is not part of a script's signature
-            measured_s -= _shortest_wall_s(workload.start_up)
-        yield RunTimeRow(workload.name, prediction["time_s"], prediction["low_s"], prediction["high_s"], measured_s)
-
-
-def _shortest_wall_s(command: Sequence[str]) -> float:
-    return min(tools.measure(command).wall_s for _ in range(NATIVE_RUNS))
-
-
-def validate(directory: Path, machine: str, progress: Callable[[str], None]) -> Validation:
-    """All comparisons. `progress` is told what comes next.
+def validate(
+    directory: Path,
+    machine: Machine,
+    chosen: Sequence[SuiteProgram],
+    progress: Callable[[str], None],
+    *,
+    runs: int,
+    tables: bool,
+) -> Validation:
+    """All comparisons. `progress` is told what comes next; without `tables` those with published ones are left out.
 
     Raises:
         ForetraceError: a program cannot be built, or a verb of foretrace fails.
     """
-    progress("address ranges of gather and scatter loops")
-    ranges = tuple(validate_ranges(directory))
-    progress("bandwidth of the Convey HC-1's accelerator")
-    bandwidths = tuple(validate_bandwidths(directory))
-    progress("run times on this machine")
-    return Validation(ranges, bandwidths, tuple(validate_run_times(directory, machine)))
+    ranges: tuple[RangeRow, ...] = ()
+    bandwidths: tuple[BandwidthRow, ...] = ()
+    if tables:
+        progress("address ranges of gather and scatter loops")
+        ranges = tuple(validate_ranges(directory))
+        progress("bandwidth of the Convey HC-1's accelerator")
+        bandwidths = tuple(validate_bandwidths(directory))
+    return Validation(ranges, bandwidths, compare(chosen, directory, machine, progress, runs=runs))

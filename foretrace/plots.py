@@ -114,3 +114,33 @@ def _saved(figure: Figure, picture_format: str) -> bytes:
     undated = {".svg": {"Date": None}}.get(f".{picture_format}")
     figure.savefig(picture, format=picture_format, dpi=150, metadata=undated)
     return picture.getvalue()
+
+
+def draw_predictions(points: list[tuple[str, float, float, float, float]], picture_format: str) -> bytes:
+    """Predicted over measured time. `points`: name, measured_s, predicted_s, low_s, high_s."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({"svg.hashsalt": "foretrace", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(7.5, 7), layout="constrained")
+        axes = figure.add_subplot()
+        times = [time_s for point in points for time_s in point[1:3]]
+        ends = [min(times) / 1.5, max(times) * 1.5]
+        axes.plot(ends, ends, color="black", linewidth=1, label="exact")
+        axes.fill_between(
+            ends, [0.85 * end for end in ends], [1.15 * end for end in ends], alpha=0.15, label="within 15 %"
+        )
+        for name, measured_s, predicted_s, low_s, high_s in points:
+            inside = low_s <= measured_s <= high_s
+            reach = [[max(predicted_s - low_s, 0)], [max(high_s - predicted_s, 0)]]
+            colour = "tab:blue" if inside else "tab:red"
+            axes.errorbar([measured_s], [predicted_s], yerr=reach, fmt="o", markersize=4, linewidth=0.8, color=colour)
+            axes.annotate(name, (measured_s, predicted_s), (4, 3), textcoords="offset points", fontsize=7)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlim(min(ends), max(ends))
+        axes.set_xlabel("measured, s")
+        axes.set_ylabel("predicted, s, with its interval (red: measured time outside)")
+        axes.grid(alpha=0.3, which="both")
+        axes.legend()
+        return _saved(figure, picture_format)

@@ -1,7 +1,8 @@
-"""`foretrace validate`: reference figures beside foretrace's own."""
+"""`foretrace validate`: predictions beside measured run times, and reference figures beside foretrace's own."""
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -13,34 +14,93 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from foretrace.errors import ProfileError
+from foretrace.files import check_output, write_atomically
+from foretrace.plots import check_picture, draw_predictions
 from foretrace.terminal import console, plain, print_json
 from foretrace.units import format_bytes, format_bytes_per_s, format_seconds
 
 if TYPE_CHECKING:
+    from foretrace.benchmarks.run_times import RunTimes
     from foretrace.benchmarks.validate import Validation
 
+HERE = Path("here.toml")
 
-@click.command(epilog="Example: foretrace validate --machine here.toml")
-@click.option("--machine", metavar="M", help="Profile of this machine; without it, a quick one is measured first.")
+
+@click.command(epilog="Example: foretrace validate --machine here.toml --only fft,bfs")
+@click.option(
+    "--machine", metavar="FILE", type=click.Path(path_type=Path), default=HERE, show_default=True,
+    help="Profile of this machine, as foretrace calibrate wrote it some time before.",
+)  # fmt: skip
+@click.option("--only", metavar="NAMES", default="", help="These programs of the suite, separated by commas.")
+@click.option("--quick", is_flag=True, help="Six programs, three runs each, no published tables.")
+@click.option("--runs", default=5, show_default=True, type=click.IntRange(1, 100), help="Native runs of each program.")
+@click.option(
+    "--directory", type=click.Path(path_type=Path, file_okay=False),
+    help="Keep executables, signatures and timings there; signatures found there are used again.",
+)  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write all figures as JSON.")
+@click.option("--picture", type=click.Path(path_type=Path), help="Also draw predicted over measured times.")
+@click.option("--force", is_flag=True, help="Overwrite these files if they exist.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(machine: str | None, as_json: bool) -> None:
-    """Compare foretrace with published figures, and its predictions for this machine with measured run times.
+def command(
+    machine: Path,
+    only: str,
+    quick: bool,
+    runs: int,
+    directory: Path | None,
+    output: Path | None,
+    picture: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Compare predictions for this machine with measured run times, and foretrace with published figures.
 
-    Needs a C compiler and QEMU, and takes minutes.
+    The profile is measured beforehand: nothing is fitted to the programs. Needs compilers and QEMU, and takes minutes.
     """
-    from foretrace.benchmarks import tools
+    from foretrace.benchmarks.run_times import Machine
+    from foretrace.benchmarks.suite import QUICK, choose
     from foretrace.benchmarks.validate import validate
 
-    with tempfile.TemporaryDirectory(prefix="foretrace-validate-") as name, _progress() as progress:
-        if machine is None:
-            progress("measuring this machine")
-            machine = f"{name}/here.toml"
-            tools.measure([tools.foretrace_executable(), "calibrate", "--quick", "-o", machine])
-        validation = validate(Path(name), machine, progress)
+    if not machine.exists():
+        raise ProfileError(f"{machine}: no such profile; measure this machine first: foretrace calibrate -o {machine}")
+    for path in filter(None, (output, picture)):
+        check_output(path, force=force)
+    if picture is not None:
+        check_picture(picture)
+    chosen = choose(only or (",".join(QUICK) if quick else ""))
+    with _directory(directory) as work, _progress() as progress:
+        validation = validate(
+            work,
+            Machine.of(machine),
+            chosen,
+            progress,
+            runs=min(runs, 3) if quick else runs,
+            tables=not (only or quick),
+        )
+    document = validation.as_json()
+    if output is not None:
+        write_atomically(output, json.dumps(document, indent=1).encode() + b"\n", force=force)
+    if picture is not None:
+        points = [
+            (row.program, row.measured.shortest_s, row.predicted_s, row.low_s, row.high_s)
+            for row in validation.run_times.rows
+        ]
+        write_atomically(picture, draw_predictions(points, picture.suffix.removeprefix(".")), force=force)
     if as_json:
-        print_json(validation.as_json())
+        print_json(document)
     else:
         _show(validation)
+
+
+@contextmanager
+def _directory(wanted: Path | None) -> Iterator[Path]:
+    if wanted is not None:
+        wanted.mkdir(parents=True, exist_ok=True)
+        yield wanted.absolute()
+        return
+    with tempfile.TemporaryDirectory(prefix="foretrace-validate-") as name:
+        yield Path(name)
 
 
 @contextmanager
@@ -55,16 +115,22 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
 def _show(validation: Validation) -> None:
     out = console()
-    for table in (_ranges(validation), _bandwidths(validation), _run_times(validation)):
+    if validation.ranges:
+        for table in (_ranges(validation), _bandwidths(validation)):
+            out.print(table)
+            out.print()
+    times = validation.run_times
+    for table in (_run_times(times), _loops(times)):
         out.print(table)
         out.print()
+    _show_summary(times)
 
 
-def _table(title: str, *headings: str) -> Table:
-    """A table whose first heading is on the left, the others on the right."""
+def _table(title: str, *headings: str, left: int = 1) -> Table:
+    """A table whose first headings are on the left, the others on the right."""
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading == headings[0] else "right")
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if number < left else "right")
     return table
 
 
@@ -96,12 +162,50 @@ def _bandwidths(validation: Validation) -> Table:
     return table
 
 
-def _run_times(validation: Validation) -> Table:
-    table = _table("Run time on this machine", "program", "predicted", "interval", "measured", "error")
-    for row in validation.run_times:
+def _run_times(times: RunTimes) -> Table:
+    table = _table(
+        f"Processor time on this machine, not anchored; profile {plain(times.machine.path)} of {times.machine.date}",
+        "program", "measured", "spread", "predicted", "error", "interval", "inside",
+    )  # fmt: skip
+    table.add_column("bound by")
+    for row in times.rows:
         table.add_row(
-            plain(row.program), format_seconds(row.predicted_s),
-            f"{format_seconds(row.low_s)} to {format_seconds(row.high_s)}",
-            format_seconds(row.measured_s), f"{row.error:+.0%}",
+            row.program, format_seconds(row.measured.shortest_s), f"{row.measured.spread:+.0%}",
+            format_seconds(row.predicted_s), f"{row.error:+.0%}",
+            f"{format_seconds(row.low_s)} to {format_seconds(row.high_s)}", "yes" if row.inside else "no", row.bound_by,
         )  # fmt: skip
     return table
+
+
+def _loops(times: RunTimes) -> Table:
+    """The loop of each program whose share is furthest off."""
+    table = _table("Loops: the worst of each program's top five, shares of the time", "program", "loop", left=2)
+    for heading in ("measured", "predicted", "points"):
+        table.add_column(heading, justify="right")
+    for row in times.rows:
+        if row.loops:
+            worst = max(row.loops, key=lambda loop: abs(loop.difference))
+            table.add_row(
+                row.program, plain(f"{worst.file}:{worst.line} {worst.function}"), f"{worst.measured_share:.0%}",
+                f"{worst.predicted_share:.0%}", f"{100 * worst.difference:+.0f}",
+            )  # fmt: skip
+    return table
+
+
+def _show_summary(times: RunTimes) -> None:
+    out = console()
+    for row in sorted(times.rows, key=lambda row: -abs(row.error)):
+        if row.cause:
+            out.print(f"{row.program} {row.error:+.0%}: {plain(row.cause)}", soft_wrap=True)
+    for name, reason in times.skipped:
+        out.print(f"left out: {name}: {plain(reason)}", soft_wrap=True)
+    disturbed = [row.program for row in times.rows if row.disturbed]
+    if disturbed:
+        out.print(f"the machine was busy with something else beside: {', '.join(disturbed)}", soft_wrap=True)
+    worst, loops = times.worst, times.share_of_loops_within_5_points
+    out.print(
+        f"{len(times.rows)} programs: mean absolute error {times.mean_absolute_error:.1%}, worst {worst.error:+.0%} "
+        f"({worst.program}), {times.share_inside:.0%} inside their interval"
+        + ("" if loops is None else f", {loops:.0%} of the top loops' shares within 5 points"),
+        soft_wrap=True,
+    )

@@ -1,0 +1,140 @@
+"""The validation's run times: what is made of measurements and predictions, and the whole way at small sizes."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from foretrace.benchmarks import run_times, suite, tools, validate
+from foretrace.benchmarks.run_times import LoopShare, Machine, Measured, Row, RunTimes
+from foretrace.cli import group
+from foretrace.errors import EngineError, ProfileError
+from foretrace.plots import draw_predictions
+
+ROOT = Path(__file__).parents[1]
+MACHINE = Machine("here", "here.toml", "2020-01-01", "0" * 64)
+
+
+def row(predicted_s, *loops, measured_s=1.0, low_s=0.5, high_s=2.0, wall_s=1.0, cause="", program="x"):
+    measured = Measured(measured_s, 0.01, wall_s, 0.1, 5)
+    shares = tuple(LoopShare("f", "x.c", line, "issue", *pair) for line, pair in enumerate(loops))
+    return Row(program, "X", "c", measured, predicted_s, low_s, high_s, "issue", shares, cause)
+
+
+def test_figures_of_a_suite():
+    times = RunTimes(MACHINE, (row(1.1, (0.5, 0.46), (0.2, 0.3)), row(0.6, low_s=0.1, high_s=0.9), row(1.0)), ())
+    assert [one.error for one in times.rows] == pytest.approx([0.1, -0.4, 0])
+    assert [one.inside for one in times.rows] == [True, False, True]
+    assert times.mean_absolute_error == pytest.approx(0.5 / 3)
+    assert times.worst is times.rows[1]
+    assert times.share_inside == pytest.approx(2 / 3)
+    assert times.share_of_loops_within_5_points == 0.5
+    assert times.rows[0].worst_loop_difference == pytest.approx(0.1)
+    assert times.rows[1].worst_loop_difference is None
+
+
+def test_the_least_processor_time_counts_and_the_start_is_taken_off():
+    costs = [tools.Cost(9.0, 3.0, 0.5), tools.Cost(5.0, 4.0, 0.1), tools.Cost(6.0, 3.5, 0.2)]
+    alone = run_times.summarise(costs, [])
+    assert alone == Measured(3.0, pytest.approx(0.5 / 3), 5.0, 0.5, 3)
+    started = run_times.summarise(costs, [tools.Cost(2.0, 1.0, 0.25), tools.Cost(1.5, 1.25, 0.3)])
+    assert started == Measured(2.0, pytest.approx(0.25), 3.5, 0.25, 3)
+
+
+def region(line, time_s, share, measured_share, kind="loop", file="/src/x.c"):
+    return {
+        "function": "f", "file": file, "module": "/lib/x.so", "line": line, "kind": kind, "bound_by": "issue",
+        "time_s": time_s, "share": share, "measured_share": measured_share,
+    }  # fmt: skip
+
+
+def test_the_top_loops_are_those_seen_most_often():
+    regions = [region(n, 1.0, 0.1, n / 100) for n in range(9)] + [region(99, 1.0, 0.1, 0.5, kind="function")]
+    assert [loop.line for loop in run_times.top_loops(regions)] == [8, 7, 6, 5, 4]
+
+
+def test_a_cause_is_where_predicted_and_sampled_time_differ_most():
+    measured = Measured(1.0, 0.0, 1.0, 0.0, 5)
+    regions = [region(1, 0.9, 0.6, 0.2), region(2, 0.6, 0.4, 0.5)]
+    assert "x.c:1 f: 0.9 s predicted, 0.2 s sampled (issue)" in run_times.cause_of(regions, 1.5, measured)
+    slow = [region(1, 0.1, 0.5, 0.2), region(2, 0.1, 0.5, 0.4, file="")]
+    assert run_times.cause_of(slow, 0.2, measured).startswith("code that was not traced: 0.4 s")
+    assert run_times.cause_of([slow[0], region(2, 0.1, 0.5, 0.7, file="")], 0.2, measured).startswith("x.so f: 0.1 s")
+    assert run_times.cause_of([], 0.2, measured) == ""
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """Three programs at their small sizes, on a machine that this one is not."""
+    if not tools.shutil.which("qemu-x86_64"):
+        pytest.skip("needs qemu-x86_64 (Debian package qemu-user)")
+    machine = Machine.of(ROOT / "profiles" / "machines" / "jaguar-xt4.toml")
+    chosen = suite.choose("queens,heat3d,orbits")
+    told = []
+    times = run_times.compare(chosen, tmp_path_factory.mktemp("v"), machine, told.append, runs=2, small=True)
+    return times, told
+
+
+def test_programs_of_each_kind_are_traced_measured_and_sampled(small):
+    times, told = small
+    assert [one.program for one in times.rows] == ["queens", "heat3d", "orbits"]
+    assert [one.language for one in times.rows] == ["c", "f90", "py"]
+    assert all(one.low_s <= one.predicted_s <= one.high_s for one in times.rows)
+    assert all(one.measured.runs == 2 and one.measured.shortest_s > 0 for one in times.rows[:2])
+    assert times.rows[2].loops == ()  # not sampled
+    assert times.skipped == ()
+    native = [text.split(":")[0] for text in told if "native run" in text]
+    assert native == ["queens", "heat3d", "orbits"] * 2  # in rounds
+
+
+def test_the_profile_is_identified_by_its_content(small):
+    times, _ = small
+    content = (ROOT / "profiles" / "machines" / "jaguar-xt4.toml").read_bytes()
+    assert times.machine.sha256 == hashlib.sha256(content).hexdigest()
+    assert times.machine.name == "jaguar-xt4"
+
+
+def test_a_program_that_cannot_be_built_is_left_out_and_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EngineError, match=r"none of the programs could be run; heat3d: .*apt install gfortran"):
+        run_times.compare(suite.choose("heat3d"), tmp_path, MACHINE, lambda text: None, runs=1)
+
+
+def test_what_is_shown_and_written(monkeypatch, tmp_path):
+    rows = (row(1.5, (0.5, 0.2), cause="x.c:1 f: 9 s predicted, 1 s sampled", wall_s=2.0), row(1.0, program="y"))
+    times = RunTimes(MACHINE, rows, (("z", "no compiler"),))
+    asked = {}
+
+    def pretend(directory, machine, chosen, progress, **options):
+        asked.update(options, chosen=[program.name for program in chosen])
+        return validate.Validation((), (), times)
+
+    monkeypatch.setattr("foretrace.benchmarks.validate.validate", pretend)
+    profile = tmp_path / "here.toml"
+    profile.write_bytes((ROOT / "profiles" / "machines" / "jaguar-xt4.toml").read_bytes())
+    options = ["validate", "--machine", str(profile), "--quick", "-o", str(tmp_path / "x.json")]
+    result = CliRunner().invoke(group, [*options, "--picture", str(tmp_path / "x.png")], catch_exceptions=False)
+    assert asked == {"runs": 3, "tables": False, "chosen": [p.name for p in suite.choose(",".join(suite.QUICK))]}
+    assert "2 programs: mean absolute error 25.0%, worst +50% (x), 100% inside" in result.output
+    assert "x +50%: x.c:1 f: 9 s predicted, 1 s sampled" in result.output
+    assert "left out: z: no compiler" in result.output
+    assert "the machine was busy with something else beside: x\n" in result.output
+    document = json.loads((tmp_path / "x.json").read_text())
+    assert document["schema"] == "foretrace.validate/2"
+    assert document["anchored"] is False
+    assert document["worst_error"] == {"program": "x", "error": 0.5}
+    assert document["run_times"][0]["measured"]["wall_s"] == 2.0
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_a_profile_it_says_how_to_make_one(tmp_path):
+    with pytest.raises(ProfileError, match=r"no such profile; measure this machine first: foretrace calibrate -o"):
+        CliRunner().invoke(group, ["validate", "--machine", str(tmp_path / "no.toml")], catch_exceptions=False)
+
+
+def test_a_picture_names_each_program():
+    picture = draw_predictions([("alpha", 1.0, 1.1, 0.9, 1.2), ("beta", 0.1, 0.3, 0.2, 0.4)], "svg").decode()
+    assert ">alpha<" in picture
+    assert ">beta<" in picture
