@@ -132,6 +132,32 @@ _FULL = _Sizes(
 _QUICK = _Sizes(spmv=(20_000, 16, 5), triad=(200_000, 8), updates=(64, 200_000), mergesort=(400_000,), text_kib=64)
 
 
+_FURTHER = {
+    "lu": (("360", "37"), ("500", "37")),
+    "stencil2d": (("401", "307", "7"), ("1531", "1187", "10")),
+    "fft": (("54000", "1"), ("162000", "4")),
+    "multigrid": (("17", "5", "3"), ("17", "7", "4")),
+    "heat3d": (("53", "47", "41", "3"), ("143", "127", "109", "5")),
+    "kmeans": (("41000", "7", "2"), ("71000", "29", "4")),
+}
+"""Arguments, quick and in full size."""
+
+
+def further_workloads(directory: Path, *, quick: bool = False) -> list[Workload]:
+    """Six more with a single thread, in C, C++ and Fortran, built at a fixed address.
+
+    LU factorisation, a 2-D and a 3-D stencil, FFT, multigrid and k-means clustering. In full size each makes 40 to 250
+    million memory accesses, quick ones 2 to 20 million.
+
+    Raises:
+        EngineError: a compiler is missing.
+    """
+    return [
+        Workload(name, (str(build(name, directory, Linking.FIXED)), *sizes[not quick]))
+        for name, sizes in _FURTHER.items()
+    ]
+
+
 def five_workloads(directory: Path, *, quick: bool = False) -> list[Workload]:
     """Sparse matrix-vector product, STREAM triad, random updates of 64 MiB, merge sort and `gzip -6`.
 

@@ -18,6 +18,9 @@ from foretrace.errors import EngineError
 HIERARCHY = "L1=32K/8/64,LL=1M/16/64"
 """Two levels: those that cachegrind is given below, in the notation of `foretrace trace --hierarchy`."""
 
+THREE_LEVELS = "L1=32K/8/64,L2=1M/16/64,L3=32M/16/64"
+"""What tracing is timed with."""
+
 CACHEGRIND = (
     "valgrind",
     "--tool=cachegrind",
@@ -45,15 +48,19 @@ def measure(
 ) -> Cost:
     """Run a command to its end, in `directory` if one is given; its standard output is discarded.
 
+    Python keeps the bytecode of what it imports, even if `environment` (by default ours) says otherwise: an installed
+    foretrace has it beside it, as pip leaves it.
+
     Raises:
         EngineError: it fails; with what it wrote to standard error.
     """
+    given = os.environ if environment is None else environment
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env=environment,
+        env={name: value for name, value in given.items() if name != "PYTHONDONTWRITEBYTECODE"},
         cwd=directory,
     ) as process:
         start = time.perf_counter()
@@ -113,9 +120,18 @@ def foretrace_executable() -> str:
     return found
 
 
-def trace_command(command: Sequence[str], signature: Path, hierarchy: str = HIERARCHY) -> list[str]:
-    """The command traced by foretrace; an older signature is replaced."""
-    options = ["-o", str(signature), "--force", "--hierarchy", hierarchy]
+def trace_command(command: Sequence[str], signature: Path, *hierarchies: str) -> list[str]:
+    """The command traced by foretrace, simulating these hierarchies (by default `HIERARCHY`); an older signature is
+    replaced."""
+    options = ["-o", str(signature), "--force"]
+    for hierarchy in hierarchies or (HIERARCHY,):
+        options += ["--hierarchy", hierarchy]
+    return [foretrace_executable(), "trace", *options, "--", *command]
+
+
+def trace_machines_command(command: Sequence[str], directory: Path, machines: Sequence[str]) -> list[str]:
+    """The command traced with the caches of these machines into a signature in `directory`."""
+    options = ["-o", str(directory / "machines.sig"), "--force", *(f"--machine={name}" for name in machines)]
     return [foretrace_executable(), "trace", *options, "--", *command]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from foretrace.benchmarks import peers, tools, validate
+from foretrace.benchmarks import exactness, tools, tracing_cost, validate
 from foretrace.errors import EngineError
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -62,39 +62,43 @@ def test_table_2_has_the_proportions_of_its_arrays():
     assert all(("B", a // 4) in validate.TABLE_2 and ("index", a // 8) in validate.TABLE_2 for a in sizes)
 
 
-def comparison(**changes):
-    fields = {
-        "program": "x",
-        "command": ("./x",),
-        "costs": {"native": tools.Cost(2, 1), "cachegrind": tools.Cost(20, 10), "foretrace": tools.Cost(5, 4)},
-        "misses": {"cachegrind": tools.CacheMisses(1000, 0), "foretrace": tools.CacheMisses(1001, 0)},
-        "start_up_misses": {},
-    }
-    return peers.Comparison(**(fields | changes))
+def comparison(program="x", **costs):
+    return tracing_cost.Comparison(program, ("./x",), {name: tools.Cost(*cost) for name, cost in costs.items()})
 
 
-def test_ratios_and_differences():
-    x = comparison()
+def test_ratios():
+    x = comparison(native=(2, 1), cachegrind=(20, 10), foretrace=(5, 4))
     assert x.ratio("foretrace", "cachegrind", "wall_s") == 0.25
     assert x.ratio("foretrace", "native", "cpu_s") == 4
+
+
+def test_a_tool_that_is_not_installed_leaves_gaps():
+    x = comparison(native=(2, 1), foretrace=(5, 4))
+    assert x.ratio("foretrace", "cachegrind") is None
+    assert tracing_cost.summary([x], "cpu_s") is None
+
+
+def test_the_summary_is_of_the_ratios_to_cachegrind():
+    found = [comparison(cachegrind=(2, 1), foretrace=(1, 2)), comparison(cachegrind=(1, 1), foretrace=(8, 2))]
+    assert tracing_cost.summary(found, "wall_s") == {"geometric_mean": pytest.approx(2), "worst": 8}
+
+
+def test_further_targets_are_told_as_a_share_of_the_first():
+    costs = tuple(tools.Cost(wall_s, 1) for wall_s in (2, 2.2, 2.4, 3.2))
+    assert tracing_cost.FurtherTargets("x", costs).per_target("wall_s") == pytest.approx(0.2)
+
+
+def test_differences_are_relative_to_cachegrind():
+    x = exactness.Exactness("x", tools.CacheMisses(1000, 0), tools.CacheMisses(1001, 0))
     assert x.difference("d1") == pytest.approx(0.001)
     assert x.difference("ll") is None  # relative to no misses at all
 
 
-def test_misses_of_the_start_are_taken_off():
-    x = comparison(start_up_misses={"cachegrind": tools.CacheMisses(500, 0), "foretrace": tools.CacheMisses(490, 0)})
-    assert x.difference("d1") == pytest.approx(511 / 500 - 1)
-
-
-def test_a_tool_that_is_not_installed_leaves_gaps():
-    x = comparison(
-        costs={"native": tools.Cost(2, 1), "foretrace": tools.Cost(5, 4)}, misses={"foretrace": tools.CacheMisses(1, 1)}
-    )
-    assert x.ratio("foretrace", "cachegrind") is None
-    assert x.difference("d1") is None
-    document = peers.as_json([x], ["cachegrind"], 1)
-    assert document["not_installed"] == ["cachegrind"]
-    assert document["programs"][0]["cpu_ratio_to_native"] == 4
+def test_further_machines_are_all_simulated(tmp_path):
+    command = tools.trace_machines_command(["/bin/true"], tmp_path, tracing_cost.MACHINES)
+    tools.measure(command)
+    names = [one["name"] for one in tools.foretrace_json("info", str(tmp_path / "machines.sig"))["hierarchies"]]
+    assert len(set(names)) == len(tracing_cost.MACHINES)
 
 
 def test_a_command_that_fails_is_an_error_with_its_last_words():

@@ -215,10 +215,11 @@ static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ig
     uint32_t message_bytes = atomic_load(&h->message_bytes);
     if (message_bytes > sizeof h->message)
         message_bytes = sizeof h->message;
-    return Py_BuildValue("{sOsOsOsIsIsIsIsKsKsKsKsKsKsy#}",
+    return Py_BuildValue("{sOsOsOsOsIsIsIsIsKsKsKsKsKsKsy#}",
                          "attached", atomic_load(&h->attached) ? Py_True : Py_False,
                          "finished", atomic_load(&h->finished) ? Py_True : Py_False,
                          "replaced", atomic_load(&h->replaced) ? Py_True : Py_False,
+                         "edges_full", self->reader->edges_full ? Py_True : Py_False,
                          "forks", atomic_load(&h->forks), "side_full", atomic_load(&h->side_full),
                          "threads", atomic_load(&h->threads), "threads_untraced", atomic_load(&h->threads_untraced),
                          "side_offset", (unsigned long long)h->side_offset,

@@ -18,6 +18,7 @@ class Header(TypedDict):
     finished: bool
     replaced: bool
     forks: int
+    edges_full: bool
     side_full: int
     threads: int
     threads_untraced: int

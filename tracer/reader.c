@@ -233,6 +233,10 @@ static bool count_rare_edge(struct ft_reader *reader, uint32_t from, uint32_t to
     uint64_t key = (uint64_t)from << 32 | to;
     struct ft_edge *edge = &reader->edges[edge_slot(reader->edges, reader->edges_capacity, key)];
     if (!edge->key) {
+        if (reader->n_edges >= FT_MAX_RARE_EDGES) {
+            reader->edges_full = true;
+            return true;
+        }
         edge->key = key;
         reader->n_edges++;
     }

@@ -66,6 +66,8 @@ struct ft_array {
     uint64_t points;
 };
 
+#define FT_MAX_RARE_EDGES (1u << 17)
+
 struct ft_edge {
     uint64_t key; /* source << 32 | destination; 0: free */
     uint64_t count;
@@ -90,6 +92,7 @@ struct ft_reader {
     uint32_t n_arrays, arrays_capacity;
     struct ft_edge *edges; /* those beyond a block's two successors: open addressing */
     uint64_t n_edges, edges_capacity;
+    bool edges_full; /* there were more than FT_MAX_RARE_EDGES: the others are not counted */
     uint64_t side_read_bytes;
     struct ft_reader_cursor cursors[FT_MAX_CURSORS];
 

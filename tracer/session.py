@@ -25,7 +25,7 @@ from . import _reader
 from .bursts import BurstCounts, BurstRecorder, Schedule
 from .raw_paths import read_paths
 from .raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace, RawUnseen
-from .stream import MEMORY_BYTES, BlockEntry, PythonBlockEntry, SideTable, StreamError
+from .stream import INSTRUCTIONS_PER_BLOCK, MEMORY_BYTES, BlockEntry, PythonBlockEntry, SideTable, StreamError
 
 FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _GROUP_SIGNAL_S = 0.5
@@ -34,7 +34,8 @@ programs have ended by then; one that goes on gets the signal a second time."""
 _CHUNKS_PER_TURN = 128
 MAX_BLOCKS = 1 << 18
 """Blocks of machine code that are recorded. A program that makes new code all the time has no end of them, and what is
-worked out of each takes 3 to 10 KB here; what runs in later ones is not seen, and the signature says so."""
+worked out of each instruction takes up to 1.3 KB here, of which there may be that many for each block; what runs in
+later ones is not seen, and the signature says so."""
 _DECODING = threading.Lock()
 """An engine's decoder serves one thread at a time."""
 _WAIT_MS = 10
@@ -258,8 +259,11 @@ class Session:
         problem = self._problem
         if not problem and header["side_full"]:
             problem = (
-                f"the program's code outgrew the trace's table of {MAX_BLOCKS} blocks: later ones were not recorded"
+                f"the program's code outgrew the trace's table of {MAX_BLOCKS} blocks of {INSTRUCTIONS_PER_BLOCK} "
+                "instructions on average: later ones were not recorded"
             )
+        if not problem and header["edges_full"]:
+            problem = "the program's jumps outgrew the trace's table of them: later ones were not recorded"
         if not problem and ending.signal_number is not None:
             problem = f"the program was killed by {signal_name(ending.signal_number)}"
         elif not problem and not header["finished"] and not header["replaced"]:

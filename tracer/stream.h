@@ -112,7 +112,8 @@ struct ft_header {
     char message[1020];  /* the beginning of what the engine itself had to say on its standard error */
     uint64_t guest_base; /* host address minus guest address (0 when the program runs natively) */
     _Atomic uint64_t unseen_calls; /* array operations that ran without their addresses being known */
-    uint32_t max_blocks; /* set by the reader, whose memory they take: later ones are not in the stream */
+    uint32_t max_blocks; /* set by the reader, whose memory they take: later ones are not in the stream. Blocks may have
+                            FT_INSTRUCTIONS_PER_BLOCK instructions on average, or there is room for fewer of them */
     _Atomic uint32_t replaced;     /* the program replaced itself by another one, which has a stream of its own */
     struct ft_request request;
     struct ft_schedule schedule;
@@ -153,6 +154,7 @@ struct ft_header {
 #define FT_TAG_BULK 0xfffu
 #define FT_TAG_ELEMENT 0xffeu
 #define FT_TAG_MAX 0xffdu
+#define FT_INSTRUCTIONS_PER_BLOCK 2u
 #define FT_MAX_BULK_WORDS 4096u
 
 #define FT_ENTRY (UINT64_C(1) << 63)

@@ -20,6 +20,8 @@ MEMORY_BYTES = 1 << 30
 
 SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN = 1, 2, 3, 4, 5
 MAX_OPERANDS = 8
+INSTRUCTIONS_PER_BLOCK = 2
+"""That a table of blocks has room for, on average."""
 
 ENTRY = struct.Struct("<II")
 BLOCK = struct.Struct("<IIIIQII")

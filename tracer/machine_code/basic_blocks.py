@@ -243,9 +243,12 @@ def _flow(
     inner = np.ones(len(distinct), bool)
     inner[starts[1:] - 1] = False  # the last of each engine block
     within = np.flatnonzero(inner)
-    ends = [(position.get(s), position.get(d)) for s, d in raw_edges[:, :2].tolist()]
-    is_known = np.array([s is not None and d is not None for s, d in ends], bool)
-    pairs = np.array([pair for pair, known in zip(ends, is_known, strict=True) if known], np.int64).reshape(-1, 2)
+    largest = max(int(raw_edges[:, :2].max(initial=0)), max(position, default=0))
+    position_of = np.full(largest + 1, -1, np.int64)
+    position_of[list(position)] = list(position.values())
+    ends = position_of[raw_edges[:, :2].astype(np.int64)]
+    is_known = (ends >= 0).all(axis=1)
+    pairs = ends[is_known]
     sources = np.concatenate([distinct[within], distinct[starts[pairs[:, 0] + 1] - 1]])
     targets = np.concatenate([distinct[within + 1], distinct[starts[pairs[:, 1]]]])
     per_instruction = np.repeat(block_executions, np.diff(starts))

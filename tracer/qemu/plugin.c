@@ -80,6 +80,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block **table;
 static size_t table_slots, table_used;
 static uint32_t n_blocks;
+static uint64_t n_instructions; /* of those blocks */
 static atomic_bool maps_changed = true;
 static const char *target; /* the traced program's architecture, as QEMU names it */
 static ft_accesses_of *accesses_of;
@@ -268,7 +269,8 @@ static bool grow_table(void)
 static struct block *new_block(const struct translation *t)
 {
     size_t operations_bytes = t->n_instructions * sizeof(struct operations);
-    if (n_blocks >= ft_writer_header()->max_blocks) {
+    const uint64_t max_blocks = ft_writer_header()->max_blocks;
+    if (n_blocks >= max_blocks || n_instructions + t->n_instructions > max_blocks * FT_INSTRUCTIONS_PER_BLOCK) {
         atomic_store(&ft_writer_header()->side_full, 1);
         return NULL;
     }
@@ -280,6 +282,7 @@ static struct block *new_block(const struct translation *t)
         free(block);
         return NULL;
     }
+    n_instructions += t->n_instructions;
     block->n_instructions = t->n_instructions;
     block->address = t->address;
     block->hash = t->hash;
