@@ -45,7 +45,7 @@ def test_jumps_within_the_bound_are_all_counted(greedy: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("footprint", "256"), ("threads", "200"), ("blocks", "20000", "3")], ids=" ".join
+    "arguments", [("footprint", "128"), ("threads", "200"), ("blocks", "10000", "3")], ids=" ".join
 )
 def test_peak_memory(greedy: str, arguments: tuple[str, ...], tmp_path: Path) -> None:
     peak = peak_memory.measure("greedy", [greedy, *arguments], tmp_path)
