@@ -119,11 +119,14 @@ def measured_profile(
             _MEASURED: Source(
                 SourceKind.MEASURED, f"foretrace calibrate, version {__version__}, on this machine", today
             ),
-            _SYSTEM: Source(SourceKind.VENDOR, f"Reported by {facts['kernel']} about the {facts['cpu']}", today),
+            _SYSTEM: Source(
+                SourceKind.VENDOR, f"Reported by {facts['kernel']} about the {facts['cpu']}", today, read_on=today
+            ),
             _DERIVED: Source(
                 SourceKind.DERIVED,
                 "Loads in flight by Little's law: latency of a dependent load over time of a random one",
                 today,
+                read_on=today,
             ),
         },
         core=_core(measured, num_cores),

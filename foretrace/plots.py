@@ -69,7 +69,7 @@ def draw_charts(charts: Sequence[Chart], title: str, picture_format: str) -> byt
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(8, 3.6 * len(charts) + 0.4), layout="constrained")
+        figure = Figure(figsize=(9, 3.4 * len(charts) + 0.4), layout="constrained")
         figure.suptitle(title, parse_math=False)
         panels = figure.subplots(len(charts), squeeze=False)
         for chart, axes in zip(charts, panels[:, 0], strict=True):
@@ -90,7 +90,7 @@ def _draw_chart(chart: Chart, axes: Axes) -> None:
         below = [0 if slower else y - y / (1 + n) for y, n in zip(ys, noise, strict=True)]
         axes.errorbar(
             xs, ys, yerr=(below, above) if any(noise) else None, marker="o" if series.measured else "", markersize=3,
-            capsize=2, label=series.title, drawstyle="steps-pre" if series.stepped else "default",
+            capsize=2, label=series.title,
         )  # fmt: skip
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
@@ -102,7 +102,7 @@ def _draw_chart(chart: Chart, axes: Axes) -> None:
     axes.set_ylabel(chart.y_title)
     axes.set_title(chart.title, parse_math=False)
     axes.grid(alpha=0.3, which="both")
-    axes.legend(fontsize="small")
+    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def _labels(quantity: Quantity) -> Callable[[float, float], str]:

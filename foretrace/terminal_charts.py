@@ -63,9 +63,9 @@ def _value_at(series: Series, x: float) -> float | None:
     """A series' value between its points; None beyond them."""
     xs: Sequence[float] = [point[0] for point in series.points]
     right = bisect_left(xs, x)
-    if right == len(xs) or (right == 0 and x < xs[0]):
+    if right == len(xs) or x < xs[0]:
         return None
-    if xs[right] == x or series.stepped or right == 0:
+    if xs[right] == x:
         return series.points[right][1]
     (x0, y0, _), (x1, y1, _) = series.points[right - 1 : right + 1]
     return _between(y0, y1, (math.log(x) - math.log(x0)) / (math.log(x1) - math.log(x0)))

@@ -32,14 +32,13 @@ class Quantity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One curve: (x, y, relative noise) with ascending x. A stepped one keeps y from the x before up to its own.
+    """One curve: (x, y, relative noise) with ascending x; two points of the same x are a step.
 
     `measured`: its points are measurements, rather than places on a published curve.
     """
 
     title: str
     points: tuple[tuple[float, float, float], ...]
-    stepped: bool = False
     measured: bool = False
 
 
@@ -95,14 +94,19 @@ def _latency(profile: Profile) -> Iterator[Series]:
 
 
 def _published_latency(profile: Profile) -> Iterator[Series]:
-    """The latencies given for the cache levels and main memory, as steps."""
-    steps = [(c.size_bytes, c.latency_s) for c in profile.caches if c.latency_s is not None]
-    last = max((cache.size_bytes for cache in profile.caches), default=0)
-    if last and profile.memory is not None and profile.memory.latency_s is not None:
-        steps.append((BEYOND * last, profile.memory.latency_s))
-    if steps:
-        points = [(min(1024, steps[0][0] // 2), steps[0][1]), *steps]
-        yield Series("by level, as published", tuple((float(x), y, 0.0) for x, y in points), stepped=True)
+    """The latencies given for the cache levels and main memory, as steps; with a gap where one is not given."""
+    steps: list[tuple[str, float, float | None]] = [(c.name, c.size_bytes, c.latency_s) for c in profile.caches]
+    if steps and profile.memory is not None:
+        steps.append(("main memory", BEYOND * steps[-1][1], profile.memory.latency_s))
+    starts = (min(1024.0, steps[0][1] / 2), *(size for _, size, _ in steps)) if steps else ()
+    given = zip(starts, steps, strict=False)
+    for known, run in itertools.groupby(given, key=lambda pair: pair[1][2] is not None):
+        if known:
+            levels = list(run)
+            points = [
+                (x, latency or 0.0, 0.0) for start, (_, size, latency) in levels for x in (float(start), float(size))
+            ]
+            yield Series(f"{', '.join(name for _, (name, _, _) in levels)}, as published", tuple(points))
 
 
 def _bandwidth(profile: Profile) -> tuple[Series, ...]:

@@ -99,7 +99,7 @@ def test_text_from_a_profile_cannot_act_on_the_terminal(tmp_path):
 def test_curves_are_drawn_in_the_terminal():
     lines = foretrace("machines", "show", "jaguar-xt4").stdout.splitlines()
     start = lines.index("dependent loads (latency by working set)")
-    plot = lines[start + 1 : lines.index("         * by level, as published")]
+    plot = lines[start + 1 : lines.index("         * L1, L2, L3, main memory, as published")]
     assert plot[0].startswith("  85 ns |")
     rows = [number for number, line in enumerate(plot) if "*" in line]
     assert len(rows) == 4, "three caches and memory are steps, longer and longer to the right"
