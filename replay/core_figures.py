@@ -37,6 +37,14 @@ CAUSES = (
 _WINDOW_OF_WIDTH = ((5.0, 224.0), (4.0, 168.0), (3.0, 72.0), (2.0, 32.0), (0.0, 8.0))
 """Instructions in flight by issue width, at least: Intel Skylake and AMD Zen 2 have 224, Nehalem 128 and Haswell 192,
 AMD K10 72; in-order cores have what their pipeline holds."""
+_REACHED = np.array([1.0, 0.8, 0.5])
+"""Of the issue width and of the units' rates, what code reaches that uses several of them: instructions are given a unit
+before it is known which one will be free, and do not fill the groups that are fetched and dispatched together. Measured
+over kernels other than those of the validation."""
+_FORWARD_CYCLES = 3.0
+"""By which a value is read back later than from the cache, at least, where its address must be compared: Zen and Golden
+Cove forward a variable of the stack in no time, others in 6 to 8 cycles (Agner Fog, "The microarchitecture of Intel, AMD
+and VIA CPUs", sections on store forwarding)."""
 _RESOLVE_CYCLES = 3.0
 """From the dispatch of the calibration's branch to its end, beside the load that it waits for."""
 
@@ -45,7 +53,8 @@ _RESOLVE_CYCLES = 3.0
 class CoreFigures:
     """Cycles [3] unless said otherwise. `latency` is by kind; `unit_cycles`, by unit, of one operation on one of them.
 
-    `native_lanes` is how many 64-bit elements a vector unit takes at once; wider vectors take several turns.
+    `forward` is from a store's data to that of a load that reads it back, `forward_variable` where both only ever touch
+    that one place. `root_cycles` are of a square root on the divider. `native_lanes` is how many 64-bit elements a vector unit takes at once; wider vectors take several turns.
     """
 
     width: Floats
@@ -54,12 +63,14 @@ class CoreFigures:
     stores: Floats
     refill: Floats
     forward: Floats
+    forward_variable: Floats
     vector_load: Floats
     taken_branch: Floats
     load: Floats
     store: Floats
     latency: dict[Kind, Floats]
     unit_cycles: tuple[Floats, ...]
+    root_cycles: Floats
     native_lanes: float
 
 
@@ -77,31 +88,33 @@ def core_figures(core: Core, first_latency_cycles: float, notes: Notes) -> CoreF
     miss = source.cycles("branch_miss_cycles", "branch_miss", (5, 12, 20), "a mispredicted branch")
     adds, multiplies, lanes = source.fp_units(width)
     div = source.cycles("fp_div_interval_cycles", "fp_divide", (4, 10, 30), "a floating-point divide")
+    root = core.fp_sqrt_interval_cycles
+    forward = source.cycles("store_forward_latency_cycles", "store_forward", (4, 6, 13), "a value stored and read back")
     int_div = source.cycles("int_div_interval_cycles", "int_divide", (6, 20, 60), "an integer divide")
     return CoreFigures(
-        width=exactly(width),
+        width=width * _REACHED,
         window=spread,
         waiting=0.4 * spread,
         stores=0.25 * spread,
         refill=np.maximum(miss - first_latency_cycles - _RESOLVE_CYCLES, 0),
-        forward=source.cycles(
-            "store_forward_latency_cycles", "store_forward", (4, 6, 13), "a value stored and read back"
-        ),
+        forward=np.maximum(forward, first_latency_cycles + _FORWARD_CYCLES),
+        forward_variable=forward,
         vector_load=source.assumed("vector_load", (0, 2, 3), "a load into a vector register takes longer by"),
         taken_branch=1 / source.rate("taken_branches_per_cycle", "taken_branch", (2, 1, 0.5), "taken branch"),
         load=1 / source.rate("loads_per_cycle", "loads_per_cycle", (2, 1, 1), "load"),
         store=1 / source.rate("stores_per_cycle", "stores_per_cycle", (2, 1, 1), "store"),
         latency=source.latencies(),
         unit_cycles=(
-            1 / source.rate("int_adds_per_cycle", "int_adds", _alus(width), "integer operation"),
-            exactly(1.0),
+            1 / source.rate("int_adds_per_cycle", "int_adds", _alus(width), "integer operation") / _REACHED,
+            1 / _REACHED,
             int_div,
-            adds,
-            multiplies,
+            adds / _REACHED,
+            multiplies / _REACHED,
             div,
-            adds,
-            exactly(0.5),
+            adds / _REACHED,
+            0.5 / _REACHED,
         ),
+        root_cycles=exactly(root) if root else div * np.array([1.0, 1.5, 2.0]),
         native_lanes=lanes,
     )
 

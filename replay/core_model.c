@@ -233,7 +233,7 @@ static struct arrival load(struct state *s, const struct ft_instruction *one, ui
         const struct recent *store = &s->recent[(slot - distance) % RECENT];
         if (store->written > from) {
             const double hit = from + s->program->operations[operation].latency[0];
-            arrival = (struct arrival){fmax(hit, store->data + s->core->forward), FT_CAUSE_FORWARD};
+            arrival = (struct arrival){fmax(hit, store->data + s->program->operations[operation].forward), FT_CAUSE_FORWARD};
         }
     }
     return arrival;

@@ -56,6 +56,7 @@ struct ft_core_operation {
     double share[FT_MAX_LEVELS];     /* of its accesses; level 0 has the rest */
     double candidates;               /* share of its accesses whose line was not touched a short while before */
     double irregular;                /* share of its misses that no prefetcher sees coming */
+    double forward;                  /* from a store's data to that of a load that reads it back */
     double latency[FT_MAX_LEVELS];   /* of an access that nothing has prefetched */
     double random[FT_MAX_LEVELS];    /* time between two such, if nothing else limits them */
     double stream[FT_MAX_LEVELS];    /* time between two lines that were prefetched */
@@ -64,7 +65,6 @@ struct ft_core_operation {
 struct ft_core {
     double width, window, waiting, stores;
     double refill;            /* from a mispredicted branch's end to the dispatch of what follows */
-    double forward;           /* from a store's data to that of a load that reads it back */
     double vector_load;       /* what a load to a vector register takes longer */
     double taken_branch;      /* least time between two */
     double load_cycles, store_cycles; /* of the load and store units */

@@ -99,12 +99,11 @@ class _Share:
 def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures, corner: int) -> OperationCosts:
     """What each memory operation does on a machine, for the core model."""
     operations, memory = workload.operations, figures.memory
-    group = nearest_group(operations.access_bytes, memory.access_bytes)
     latency, random = (
         memory.latency_by_range(operations.range_bytes, corner),
         memory.random_by_range(operations.range_bytes, corner),
     )
-    stream = memory.stream_s[corner][group].copy()
+    stream = memory.line_s[corner][nearest_group(operations.access_bytes, memory.access_bytes)]
     written = np.where(operations.is_store, memory.write_back_s[corner], 0)
     stream[:, -1] += written
     random[:, -1] += written
@@ -114,6 +113,7 @@ def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures,
         random_s=random,
         stream_s=stream,
         irregular=irregular_share(operations, misses, float(memory.line_bytes[0])),
+        is_variable=operations.range_bytes <= operations.access_bytes,
     )
 
 

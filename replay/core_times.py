@@ -18,8 +18,8 @@ from .spread import Floats
 _MAX_LEVELS = _core_model.MAX_LEVELS
 OPERATION = np.dtype(
     {
-        "names": ["share", "candidates", "irregular", "latency", "random", "stream"],
-        "formats": [(np.float64, _MAX_LEVELS), "f8", "f8", *[(np.float64, _MAX_LEVELS)] * 3],
+        "names": ["share", "candidates", "irregular", "forward", "latency", "random", "stream"],
+        "formats": [(np.float64, _MAX_LEVELS), "f8", "f8", "f8", *[(np.float64, _MAX_LEVELS)] * 3],
     },
     align=True,
 )
@@ -48,7 +48,8 @@ class OperationCosts:
 
     `hits`: accesses by the level that has the data. `latency_s`: of an access that nothing fetched ahead; `random_s`
     and `stream_s`: time between two lines of a level, of those not fetched ahead and of those that are. `irregular`
-    float64 [operations]: share of the misses that are not fetched ahead.
+    float64 [operations]: share of the misses that are not fetched ahead. `is_variable` bool [operations]: touches one
+    address only.
     """
 
     hits: Floats
@@ -56,6 +57,7 @@ class OperationCosts:
     random_s: Floats
     stream_s: Floats
     irregular: Floats
+    is_variable: npt.NDArray[np.bool_]
 
     def ideal(self) -> OperationCosts:
         """All data in the nearest cache."""
@@ -83,10 +85,10 @@ class BlockTimes:
 def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: OperationCosts, corner: int) -> BlockTimes:
     """Run the paths through the core model, with one corner of the core's figures."""
     cycles = np.zeros((2, len(program.block_ids), _core_model.NUM_CAUSES))
-    operations = _operations(program, costs, cycle_s)
+    operations = _operations(program, costs, cycle_s, core, corner)
     memory_cycles = float(costs.latency_s[:, -1].max(initial=0.0) / cycle_s)
     figures = (
-        core.width, core.window, core.waiting, core.stores, core.refill, core.forward, core.vector_load,
+        core.width, core.window, core.waiting, core.stores, core.refill, core.vector_load,
         core.taken_branch, core.load, core.store,
     )  # fmt: skip
     _core_model.run(
@@ -104,12 +106,14 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
     return BlockTimes(program, cycles * cycle_s)
 
 
-def _operations(program: CoreProgram, costs: OperationCosts, cycle_s: float) -> npt.NDArray[np.void]:
+def _operations(program: CoreProgram, costs: OperationCosts, cycle_s: float, core: CoreFigures, corner: int
+) -> npt.NDArray[np.void]:
     table = np.zeros(len(program.operation_ids), OPERATION)
     levels, ids = costs.hits.shape[1], program.operation_ids
     table["share"][:, :levels] = costs.hits[ids] / np.maximum(costs.hits[ids].sum(axis=1, keepdims=True), 1e-30)
     table["candidates"] = program.candidates
     table["irregular"] = costs.irregular[ids]
+    table["forward"] = np.where(costs.is_variable[ids], core.forward_variable[corner], core.forward[corner])
     for name, seconds in (("latency", costs.latency_s), ("random", costs.random_s), ("stream", costs.stream_s)):
         table[name][:, :levels] = seconds[ids] / cycle_s
     return table
@@ -137,4 +141,6 @@ def _figures_of(what: tuple[Kind, int, int], core: CoreFigures, corner: int) -> 
         return latency, 0.0, INT, CAUSES.index(Bound.ISSUE)
     turns = max(lanes * bits / 64 / core.native_lanes, 1.0) if lanes > 1 else 1.0
     cause = Bound.DIVIDE if kind in _DIVIDES else Bound.COMPUTE
+    if kind is Kind.FP_SQRT:
+        return latency, float(core.root_cycles[corner]) * turns, unit, CAUSES.index(Bound.DIVIDE)
     return latency, float(core.unit_cycles[unit][corner]) * turns, unit, CAUSES.index(cause)

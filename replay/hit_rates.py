@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -49,10 +49,10 @@ def misses_on(signature: Signature, profile: Profile) -> Misses:
         PredictionError: the profile has no caches, or the signature has neither that hierarchy nor reuse distances.
     """
     described = hierarchy_of(profile)
-    hierarchy = described.hierarchy
-    if hierarchy is None:
+    if described.hierarchy is None:
         raise PredictionError(f"profile {profile.name}: has no data caches, so hits cannot be told from misses")
-    assumptions = tuple(Assumption("cache_geometry", text) for text in described.assumptions)
+    hierarchy, shrunk = _as_measured(described.hierarchy, profile)
+    assumptions = tuple(Assumption("cache_geometry", text) for text in (*described.assumptions, *shrunk))
     executions = np.array([op.executions for op in signature.operations], dtype=np.float64)
     for simulated in signature.hierarchies:
         if simulated.hierarchy.geometry == hierarchy.geometry:
@@ -79,6 +79,22 @@ def misses_on(signature: Signature, profile: Profile) -> Misses:
         raise PredictionError(f"signature: misses are {misses.shape}, must be {shape} (operations, levels)")
     misses = np.minimum.accumulate(np.column_stack([executions, np.maximum(misses, 0)]), axis=1)[:, 1:]
     return Misses(hierarchy, source, executions, misses, error, assumptions)
+
+
+def _as_measured(hierarchy: Hierarchy, profile: Profile) -> tuple[Hierarchy, list[str]]:
+    """The outermost level as large as one core was measured to find it, if it is shared and that is less; and so said.
+
+    Of a level that others use as well, or another virtual machine, a program has what they leave. The inner ones are its
+    own: what measures smaller there is what their replacement loses, which a program with other habits does not.
+    """
+    cache, level = profile.caches[-1], hierarchy.levels[-1]
+    way_bytes = level.ways * level.line_bytes
+    size_bytes = (cache.effective_size_bytes or level.size_bytes) // way_bytes * way_bytes
+    inner = max((one.size_bytes for one in hierarchy.levels[:-1]), default=0)
+    if not inner < size_bytes < level.size_bytes:
+        return hierarchy, []
+    text = f"{profile.name}: {level.name} counts with the {size_bytes:,} bytes that one core was measured to have of it"
+    return replace(hierarchy, levels=(*hierarchy.levels[:-1], replace(level, size_bytes=size_bytes))), [text]
 
 
 def _sampling_error(reuse: ReuseHistograms, hierarchy: Hierarchy, misses: npt.NDArray[np.float64]) -> float:

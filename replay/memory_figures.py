@@ -41,6 +41,7 @@ class MemoryFigures:
     access_bytes: Floats  # [groups] sizes of the accesses that streams were measured with
     slot_s: Floats  # [3, groups] time of an access that hits the first level
     stream_s: Floats  # [3, groups, levels + 1] what a line from there adds
+    line_s: Floats  # [3, groups, levels + 1] between two lines of a regular stream from there
     random_s: Floats  # [3, levels + 1]
     random_range_bytes: Floats  # [points], ascending
     random_memory_s: Floats  # [3, points]
@@ -106,6 +107,7 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
         access_bytes=access,
         slot_s=slot,
         stream_s=_added_by_lines(byte_times, lines),
+        line_s=byte_times * np.array([lines[0], *lines]),
         random_s=added,
         random_range_bytes=random_range,
         random_memory_s=np.maximum(random_memory - slot.min(axis=1)[:, None], added[:, -2:-1]),
