@@ -43,6 +43,7 @@ class RegionTimes:
     memory_s: Floats
     overlap_s: Floats
     python_s: Floats
+    pages_s: Floats
     arithmetic_s: Floats
     memory_parts_s: Floats
     compute_parts_s: Floats
@@ -72,6 +73,7 @@ def convolve(workload: Workload, misses: Misses, figures: MachineFigures) -> Reg
         memory_s=memory[TYPICAL],
         overlap_s=overlap[TYPICAL],
         python_s=python[TYPICAL],
+        pages_s=np.zeros(regions),
         arithmetic_s=arithmetic.max(axis=1),
         memory_parts_s=memory_parts[TYPICAL],
         compute_parts_s=compute_parts[TYPICAL],

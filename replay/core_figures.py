@@ -38,13 +38,14 @@ _WINDOW_OF_WIDTH = ((5.0, 224.0), (4.0, 168.0), (3.0, 72.0), (2.0, 32.0), (0.0, 
 """Instructions in flight by issue width, at least: Intel Skylake and AMD Zen 2 have 224, Nehalem 128 and Haswell 192,
 AMD K10 72; in-order cores have what their pipeline holds."""
 _REACHED = np.array([1.0, 0.8, 0.5])
-"""Of the issue width and of the units' rates, what code reaches that uses several of them: instructions are given a unit
-before it is known which one will be free, and do not fill the groups that are fetched and dispatched together. Measured
-over kernels other than those of the validation."""
+"""Of the issue width and of the units' rates, what code reaches that uses several of them: instructions are given a
+unit before it is known which one will be free, and do not fill the groups that are fetched and dispatched together.
+Measured over kernels other than those of the validation."""
 _FORWARD_CYCLES = 3.0
 """By which a value is read back later than from the cache, at least, where its address must be compared: Zen and Golden
-Cove forward a variable of the stack in no time, others in 6 to 8 cycles (Agner Fog, "The microarchitecture of Intel, AMD
-and VIA CPUs", sections on store forwarding)."""
+Cove forward a variable of the stack in no time, others in 6 to 8 cycles (Agner Fog, "The microarchitecture of Intel,
+AMD and VIA CPUs", sections on store forwarding)."""
+_MOST_NOISE = 0.25
 _RESOLVE_CYCLES = 3.0
 """From the dispatch of the calibration's branch to its end, beside the load that it waits for."""
 
@@ -54,7 +55,7 @@ class CoreFigures:
     """Cycles [3] unless said otherwise. `latency` is by kind; `unit_cycles`, by unit, of one operation on one of them.
 
     `forward` is from a store's data to that of a load that reads it back, `forward_variable` where both only ever touch
-    that one place. `root_cycles` are of a square root on the divider. `native_lanes` is how many 64-bit elements a vector unit takes at once; wider vectors take several turns.
+    that one place. `root_cycles` are of a square root on the divider. `native_lanes` is how many 64-bit elements a
     """
 
     width: Floats
@@ -132,7 +133,8 @@ class _Source:
     notes: Notes
 
     def noise(self, field: str) -> float:
-        return (self.core.noise or {}).get(field, 0.0)
+        """How far off a figure may be: the shortest of its samples is kept, so it is less than their spread."""
+        return min((self.core.noise or {}).get(field, 0.0), _MOST_NOISE)
 
     def width(self) -> float:
         width = self.core.issue_width_instructions_per_cycle

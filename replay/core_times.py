@@ -106,7 +106,8 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
     return BlockTimes(program, cycles * cycle_s)
 
 
-def _operations(program: CoreProgram, costs: OperationCosts, cycle_s: float, core: CoreFigures, corner: int
+def _operations(
+    program: CoreProgram, costs: OperationCosts, cycle_s: float, core: CoreFigures, corner: int
 ) -> npt.NDArray[np.void]:
     table = np.zeros(len(program.operation_ids), OPERATION)
     levels, ids = costs.hits.shape[1], program.operation_ids

@@ -19,6 +19,7 @@ from foretrace.profiles.profile import Core, Profile
 
 from .core_figures import CoreFigures, core_figures
 from .memory_figures import MemoryFigures, memory_figures
+from .page_faults import page_times
 from .records import Assumption
 from .spread import TYPICAL, Notes, between, cycles, exactly
 
@@ -49,6 +50,8 @@ class MachineFigures:
     python_block_s: Floats
     python_call_s: Floats
     core: CoreFigures
+    page_bytes: int
+    page_s: Floats  # of its first touch
     memory: MemoryFigures
     assumptions: tuple[Assumption, ...]
     core_assumptions: tuple[Assumption, ...]  # those of `core`, which matter to programs of machine code
@@ -66,6 +69,7 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
     notes, core_notes = Notes(), Notes()
     clock = core.clock_hz
     memory = memory_figures(profile, core, clock, hierarchy, notes)
+    page_bytes, page_s = page_times(profile.memory, notes)
     scalar, vector = _flop_times(core, clock, notes)
     return MachineFigures(
         machine=profile.name,
@@ -91,6 +95,8 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
         python_block_s=_python(core.python_block_s, PYTHON_BLOCK_CYCLES, "python_block", "a line", clock, notes),
         python_call_s=_python(core.python_call_s, PYTHON_CALL_CYCLES, "python_call", "an array call", clock, notes),
         core=core_figures(core, float(memory.dependent_s[TYPICAL, 0]) * clock, core_notes),
+        page_bytes=page_bytes,
+        page_s=page_s,
         memory=memory,
         assumptions=notes.assumptions,
         core_assumptions=core_notes.assumptions,

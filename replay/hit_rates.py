@@ -82,10 +82,10 @@ def misses_on(signature: Signature, profile: Profile) -> Misses:
 
 
 def _as_measured(hierarchy: Hierarchy, profile: Profile) -> tuple[Hierarchy, list[str]]:
-    """The outermost level as large as one core was measured to find it, if it is shared and that is less; and so said.
+    """The outermost level as large as one core was measured to find it, if that is less; and so said.
 
-    Of a level that others use as well, or another virtual machine, a program has what they leave. The inner ones are its
-    own: what measures smaller there is what their replacement loses, which a program with other habits does not.
+    Of a level that others use as well, or another virtual machine, a program has what they leave. The inner ones are
+    its own: what measures smaller there is what their replacement loses, which a program with other habits does not.
     """
     cache, level = profile.caches[-1], hierarchy.levels[-1]
     way_bytes = level.ways * level.line_bytes

@@ -13,11 +13,13 @@ from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.tracer.signature import Provenance, Signature
 
 from .convolution import RegionTimes, convolve
-from .core_regions import core_regions, with_core_model
+from .core_regions import CoreRegions, core_regions, with_core_model
 from .engine import Activity, replay
 from .figures import MachineFigures, figures_of, on_another_instruction_set
 from .hit_rates import Misses, misses_on
-from .records import Assumption, Bound, Prediction, RegionTime
+from .interval import figure_error, model_error, path_error, together
+from .page_faults import first_touches, with_page_faults
+from .records import Assumption, Bound, ErrorPart, Prediction, RegionTime
 from .spread import FAST, SLOW, TYPICAL
 from .workload import Workload
 
@@ -44,6 +46,7 @@ class HostRun:
     figures: MachineFigures
     misses: Misses
     times: RegionTimes
+    core: CoreRegions | None  # what of the times the core model says
     assumptions: tuple[Assumption, ...]
 
     @classmethod
@@ -67,7 +70,31 @@ class HostRun:
         core = core_regions(workload, misses, figures)
         if core is not None:
             times = with_core_model(times, core)
-        return cls(workload, profile, figures, misses, times, _assumptions(workload, figures, misses))
+        pages = first_touches(workload, misses, figures.page_bytes)
+        times = with_page_faults(times, pages, figures.page_s)
+        assumptions = _assumptions(workload, figures, misses, times)
+        return cls(workload, profile, figures, misses, times, core, assumptions)
+
+    def errors(self) -> tuple[ErrorPart, ...]:
+        """What the time of the whole program may be off by, source by source."""
+        fast, typical, slow = (float(self.times.time_s[corner].sum()) for corner in (FAST, TYPICAL, SLOW))
+        parts = [figure_error(fast, typical, slow)]
+        if self.core is not None:
+            spoken = float(self.core.time_s[TYPICAL].sum())
+            parts += [
+                path_error(self.core.halves_s.sum(axis=1).tolist(), max(typical, spoken)),
+                model_error(spoken / typical if typical else 0.0),
+            ]
+        return tuple(parts)
+
+    def errors_of_region(self, region: int) -> tuple[ErrorPart, ...]:
+        """The same of one region."""
+        parts = [figure_error(*(float(time) for time in self.times.time_s[:, region]))]
+        if self.core is not None and self.core.covered[region]:
+            time_s = float(self.times.time_s[TYPICAL, region])
+            parts.append(path_error(self.core.halves_s[:, region].tolist(), time_s))
+            parts.append(model_error(1.0))
+        return tuple(parts)
 
     def activities(self) -> tuple[Activity, ...]:
         """The regions as a rank replays them, nothing offloaded."""
@@ -90,6 +117,8 @@ def predict(signature: Signature | Workload, profile: Profile) -> Prediction:
     provenance = workload.signature.provenance
     unseen_s = provenance.unseen_calls * float(run.figures.python_call_s[SLOW])
     decoded = max(provenance.decoded_share, 1e-3)
+    errors = run.errors()
+    low, high = together(errors)
     by_bound: dict[Bound, float] = defaultdict(float)
     for bound, region_s in zip(times.bound_by, times.time_s[TYPICAL], strict=True):
         by_bound[bound] += float(region_s)
@@ -97,13 +126,14 @@ def predict(signature: Signature | Workload, profile: Profile) -> Prediction:
         machine=profile.name,
         title=profile.title,
         time_s=time_s,
-        low_s=min(float(times.time_s[FAST].sum()), time_s),
-        high_s=max(float(times.time_s[SLOW].sum()) / decoded + unseen_s, time_s),
+        low_s=time_s * low,
+        high_s=time_s * high / decoded + unseen_s,
         bound_by=max(by_bound, key=lambda bound: by_bound[bound]),
         complete=provenance.complete,
         hit_rates=run.misses.hit_rates,
-        regions=_region_times(workload, times, time_s),
+        regions=_region_times(run, time_s),
         time_by_bound_s=dict(sorted(by_bound.items(), key=lambda item: -item[1])),
+        errors=errors,
         assumptions=run.assumptions,
         warnings=warnings_of(provenance),
     )
@@ -127,11 +157,13 @@ def predict_each(
     return tuple(sorted(made, key=lambda prediction: prediction.time_s)), refused
 
 
-def _region_times(workload: Workload, times: RegionTimes, total_s: float) -> tuple[RegionTime, ...]:
+def _region_times(run: HostRun, total_s: float) -> tuple[RegionTime, ...]:
+    workload, times = run.workload, run.times
     typical = times.time_s[TYPICAL]
     regions = []
     for index in np.argsort(-typical, kind="stable"):
         region = workload.regions[index]
+        low, high = together(run.errors_of_region(int(index)))
         regions.append(
             RegionTime(
                 place=region.place,
@@ -140,12 +172,13 @@ def _region_times(workload: Workload, times: RegionTimes, total_s: float) -> tup
                 entries=region.entries,
                 iterations=region.iterations,
                 time_s=float(typical[index]),
-                low_s=float(times.time_s[FAST, index]),
-                high_s=float(times.time_s[SLOW, index]),
+                low_s=float(typical[index]) * low,
+                high_s=float(typical[index]) * high,
                 compute_s=float(times.compute_s[index]),
                 memory_s=float(times.memory_s[index]),
                 overlap_s=float(times.overlap_s[index]),
                 python_s=float(times.python_s[index]),
+                pages_s=float(times.pages_s[index]),
                 share=float(typical[index] / total_s) if total_s else 0.0,
                 bound_by=times.bound_by[index],
             )
@@ -153,14 +186,20 @@ def _region_times(workload: Workload, times: RegionTimes, total_s: float) -> tup
     return tuple(regions)
 
 
-def _assumptions(workload: Workload, figures: MachineFigures, misses: Misses) -> tuple[Assumption, ...]:
+def _assumptions(
+    workload: Workload, figures: MachineFigures, misses: Misses, times: RegionTimes
+) -> tuple[Assumption, ...]:
     """What was assumed and matters to this program."""
     totals, operations = workload.totals, workload.operations
     needed = [
         assumption
         for assumption in figures.assumptions
-        if assumption.name not in _NEEDED_FOR
-        or any(getattr(totals, name).any() for name in _NEEDED_FOR[assumption.name])
+        if (
+            times.pages_s.sum() >= 0.01 * times.time_s[TYPICAL].sum()
+            if assumption.name == "first_touch"
+            else assumption.name not in _NEEDED_FOR
+            or any(getattr(totals, name).any() for name in _NEEDED_FOR[assumption.name])
+        )
     ]
     if workload.core is not None:
         named = {assumption.name for assumption in figures.assumptions}

@@ -91,8 +91,20 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class ErrorPart:
+    """A source of error of a prediction: the true time lies within these factors of it, as far as this source goes."""
+
+    source: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class RegionTime:
-    """A region's time on a machine: time_s = compute_s + memory_s - overlap_s + python_s, within [low_s, high_s]."""
+    """A region's time on a machine, within [low_s, high_s].
+
+    time_s = compute_s + memory_s - overlap_s + python_s + pages_s; the last is the first touch of its pages.
+    """
 
     place: Place
     kind: RegionKind
@@ -106,6 +118,7 @@ class RegionTime:
     memory_s: float
     overlap_s: float
     python_s: float
+    pages_s: float
     share: float
     bound_by: Bound
 
@@ -115,7 +128,7 @@ class Prediction:
     """A program's time on a machine. `regions` are sorted by time, longest first.
 
     `warnings` say what of the run is not in the time (a run cut short, code that could not be decoded, calls unseen).
-    `time_by_bound_s` sums the regions by what bounds them.
+    `time_by_bound_s` sums the regions by what bounds them. `errors` are what the interval is made of.
     """
 
     machine: str
@@ -128,6 +141,7 @@ class Prediction:
     hit_rates: HitRates
     regions: tuple[RegionTime, ...]
     time_by_bound_s: dict[Bound, float]
+    errors: tuple[ErrorPart, ...]
     assumptions: tuple[Assumption, ...]
     warnings: tuple[str, ...]
 

@@ -89,6 +89,7 @@ def measured_host(name: str = "measured", **changes) -> Profile:
         ),
         bandwidth=tuple(points),
         latency=tuple(LatencyPoint(size, s, "here") for size, s in ((512, 4e-9), (4096, 10e-9), (1 << 20, 100e-9))),
+        memory=Memory(source={"first_touch_page_s": "here"}, first_touch_page_s=1e-30),  # new pages cost nothing
     )
     return with_changes(profile, **changes)
 

@@ -146,6 +146,7 @@ def document(
                 "bound_by": str(prediction.bound_by),
                 "time_by_bound_s": {str(bound): s for bound, s in prediction.time_by_bound_s.items()},
                 "complete": prediction.complete,
+                "errors": [{"source": e.source, "low": e.low, "high": e.high} for e in prediction.errors],
                 "hit_rates": hit_rates_document(prediction.hit_rates),
                 "assumptions": [plain(str(assumption)) for assumption in prediction.assumptions],
                 "warnings": [plain(warning) for warning in prediction.warnings],
@@ -203,6 +204,7 @@ def _region_document(region: RegionTime, measured: _Measured | None = None) -> d
             "memory_s": region.memory_s,
             "overlap_s": region.overlap_s,
             "python_s": region.python_s,
+            "pages_s": region.pages_s,
         }
     )
 

@@ -1,0 +1,43 @@
+"""How far a prediction may be off: named sources of error, each with its own range, and all of them together.
+
+The sources are taken to be independent: their ranges, as logarithms of factors, add up in squares.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from .records import ErrorPart
+
+MODEL_ERROR = (0.70, 1.55)
+"""Measured over predicted time, where the core model speaks: set wide enough for nine in ten of the programs that
+docs/model.md tells of, none of which is in the validation's suite."""
+
+
+def model_error(covered: float) -> ErrorPart:
+    """What the core model leaves out; `covered` is the share of the time that it speaks for."""
+    low, high = (1 + covered * (factor - 1) for factor in MODEL_ERROR)
+    return ErrorPart("model", low, high)
+
+
+def figure_error(fast_s: float, time_s: float, slow_s: float) -> ErrorPart:
+    """Noise of the machine's figures and the ranges of assumed ones, and the errors of hit rates."""
+    if time_s <= 0:
+        return ErrorPart("figures", 1.0, 1.0)
+    return ErrorPart("figures", min(fast_s / time_s, 1.0), max(slow_s / time_s, 1.0))
+
+
+def path_error(halves_s: Sequence[float], time_s: float) -> ErrorPart:
+    """Of the paths being a sample: twice the standard error that their two halves tell of."""
+    if time_s <= 0 or min(halves_s) <= 0:
+        return ErrorPart("paths", 1.0, 1.0)
+    spread = abs(halves_s[1] - halves_s[0]) / time_s
+    return ErrorPart("paths", 1 / (1 + spread), 1 + spread)
+
+
+def together(parts: Sequence[ErrorPart]) -> tuple[float, float]:
+    """Factors of the lower and of the upper end of all sources together."""
+    low = math.sqrt(sum(math.log(max(part.low, 1e-6)) ** 2 for part in parts))
+    high = math.sqrt(sum(math.log(part.high) ** 2 for part in parts))
+    return math.exp(-low), math.exp(high)

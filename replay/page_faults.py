@@ -1,0 +1,94 @@
+"""What touching memory for the first time costs: the system finds a page, clears it and maps it.
+
+Nobody sees that in a program's own accesses. The pages that a region is the first to touch follow from the address
+ranges of its operations, in the order in which regions first ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from foretrace.profiles.profile import Memory
+from foretrace.tracer.signature import AddressRange, merge_ranges
+
+from .hit_rates import Misses
+from .records import Bound
+from .spread import TYPICAL, Floats, Notes, between
+from .workload import Workload
+
+if TYPE_CHECKING:
+    from .convolution import RegionTimes
+
+PAGE_BYTES = 4096
+FIRST_TOUCH_S = (0.1e-6, 0.5e-6, 2.5e-6)
+"""Of a page of 4 KiB: a fault takes 0.1 to 0.25 us on bare metal and clearing the page as long again; in virtual
+machines whose host has to find the memory as well, 2 to 3 us were measured (an AMD EPYC under KVM)."""
+DENSE = 4
+"""An operation that finds at least one in so many lines of its range in no cache has touched all pages of that range;
+one that finds fewer may have touched a few objects far apart, such as heap and stack."""
+
+
+def page_times(memory: Memory | None, notes: Notes) -> tuple[int, Floats]:
+    """Size of a page that a program gets, and the time [3] of touching it first."""
+    page_bytes = (memory.default_page_bytes or memory.page_bytes if memory else None) or PAGE_BYTES
+    if memory is not None:
+        is_huge = memory.huge_page_bytes is not None and page_bytes == memory.huge_page_bytes
+        given = memory.first_touch_huge_page_s if is_huge else memory.first_touch_page_s
+        if given is not None:
+            noise = (memory.noise or {}).get("first_touch_huge_page_s" if is_huge else "first_touch_page_s", 0.0)
+            return page_bytes, between(given / (1 + noise), given, given * (1 + noise))
+    fast, typical, slow = (time_s * page_bytes / PAGE_BYTES for time_s in FIRST_TOUCH_S)
+    notes.add(
+        "first_touch",
+        f"not in the profile, {typical * 1e6:g} us assumed for the first touch of a page of {page_bytes:,} bytes "
+        f"({fast * 1e6:g} to {slow * 1e6:g})",
+    )
+    return page_bytes, between(fast, typical, slow)
+
+
+def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> Floats:
+    """[regions]: pages that each region is the first to touch.
+
+    Those of its operations' ranges that no region before touched, and of one that leaves most of its range alone no
+    more than the lines that it finds in no cache.
+    """
+    operations = workload.signature.operations
+    line_bytes = misses.hierarchy.levels[-1].line_bytes
+    missing = misses.misses[:, -1] if misses.misses.size else np.zeros(len(operations))
+    touched: tuple[AddressRange, ...] = ()
+    pages = np.zeros(len(workload.regions))
+    for number, region in enumerate(workload.regions):
+        dense: list[AddressRange] = []
+        for operation_id in region.operations:
+            operation, lines = operations[operation_id], float(missing[operation_id])
+            first = operation.first // page_bytes
+            last_exclusive = max((operation.last_exclusive - 1) // page_bytes + 1, first + 1)
+            whole = AddressRange(first, last_exclusive)
+            if not operation.executions or lines <= 0:
+                continue
+            if DENSE * lines * line_bytes >= operation.range_bytes:
+                dense.append(whole)
+            else:
+                pages[number] += min(lines, _length(merge_ranges([*touched, whole])) - _length(touched))
+        before = _length(touched)
+        touched = merge_ranges([*touched, *dense])
+        pages[number] += _length(touched) - before
+    return pages
+
+
+def _length(ranges: Sequence[AddressRange]) -> int:
+    return sum(one.range_bytes for one in ranges)
+
+
+def with_page_faults(times: RegionTimes, pages: Floats, page_s: Floats) -> RegionTimes:
+    """The times with what the first touches of pages add."""
+    added = page_s[:, None] * pages[None, :]
+    rest = times.time_s[TYPICAL]
+    bounds = [
+        Bound.PAGES if added[TYPICAL, region] > rest[region] else bound for region, bound in enumerate(times.bound_by)
+    ]
+    return replace(times, time_s=times.time_s + added, pages_s=added[TYPICAL], bound_by=tuple(bounds))
