@@ -222,7 +222,7 @@ def test_sources_are_cited_whole():
 
 def test_the_example_of_the_documentation_is_a_profile():
     blocks = re.findall(r"^```toml\n(.*?)^```", DOCS.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     example = parse_profile(blocks[0].encode())
     assert example.caches[1].ways is None
     assert parse_profile(format_profile(example).encode()) == example
@@ -231,9 +231,33 @@ def test_the_example_of_the_documentation_is_a_profile():
     assert parse_profile(tomli_w.dumps(table).encode()) == find("convey-hc1-fpga")
 
 
+def shown_in_the_documentation():
+    """The commands of the documentation's consoles, each with the lines that it is shown to print."""
+    for block in re.findall(r"^```console\n(.*?)^```", DOCS.read_text(), re.MULTILINE | re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, *lines = part.splitlines()
+            yield command, lines
+
+
+def test_the_steps_of_the_documentation_print_what_it_shows(tmp_path):
+    example = re.findall(r"^```toml\n(.*?)^```", DOCS.read_text(), re.MULTILINE | re.DOTALL)[2]
+    (tmp_path / "mine.toml").write_text(example)
+    executable = Path(sys.executable).parent / "foretrace"
+    commands = 0
+    for command, lines in shown_in_the_documentation():
+        shell = re.sub("^foretrace ", f"{executable} ", command)
+        made = subprocess.run(shell, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        printed = (made.stdout + made.stderr).splitlines()
+        assert made.returncode == (74 if any("error:" in line for line in lines) else 0), command
+        assert [line for line in lines if line != "..." and line not in printed] == [], command
+        assert "..." in lines or lines == printed, command
+        commands += 1
+    assert commands == 6
+
+
 def test_the_documentation_names_every_table():
     text = DOCS.read_text()
-    for table in ("core", "memory", "link", "metadata"):
+    for table in ("product", "core", "memory", "link", "metadata"):
         assert f"`[{table}]`" in text
     for table in ("caches", "bandwidth", "latency", "gather_scatter"):
         assert f"`[[{table}]]`" in text
