@@ -53,7 +53,7 @@ struct agent_thread {
     struct agent_frame *frames;
     uint32_t n_frames, frames_capacity;
     const void *subscripted;  /* a container whose subscript is about to be called, by bytecode */
-    struct agent_site *site;  /* at this place, */
+    struct agent_site *site;  /* at this place, or NULL if that has been written already, */
     uint32_t site_block;      /* in this block */
     bool unseen, wrote;       /* of the call that is being recorded: it is not seen; some of it is in the stream */
 };

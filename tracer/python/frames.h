@@ -18,7 +18,18 @@ static inline PyThreadState *agent_thread_state(void) { return PyThreadState_Get
 #define AGENT_CURRENT_FRAME(thread) ((thread)->cframe->current_frame)
 #define AGENT_FRAME_CODE(frame) ((PyObject *)(frame)->f_code)
 #define AGENT_FRAME_UNIT(frame) ((frame)->prev_instr)
+#if PY_VERSION_HEX < 0x030c0000
+#define Py_BUILD_CORE 1
+#undef _PyGC_FINALIZED /* pycore_gc.h defines it again */
+#include <internal/pycore_runtime.h>
+#undef Py_BUILD_CORE
+static inline PyThreadState *agent_thread_state(void) /* what _PyThreadState_UncheckedGet does, without a call */
+{
+    return (PyThreadState *)_Py_atomic_load_relaxed(&_PyRuntime.gilstate.tstate_current);
+}
+#else
 static inline PyThreadState *agent_thread_state(void) { return _PyThreadState_UncheckedGet(); }
+#endif
 #endif
 
 /* The Python frame that called; frames of the interpreter itself lie between where C code has called Python. */

@@ -12,11 +12,12 @@
 
 #define SLOT_BYTES ((int64_t)sizeof(PyObject *))
 
-static const char LOAD[] = "list.__getitem__", STORE[] = "list.__setitem__", DELETE[] = "list.__delitem__";
+const char LIST_GETITEM[] = "list.__getitem__", LIST_SETITEM[] = "list.__setitem__";
+static const char DELETE[] = "list.__delitem__";
 
 static const char *name_of(uint32_t kind)
 {
-    return kind == MARKER_LOAD ? LOAD : kind == MARKER_STORE ? STORE : DELETE;
+    return kind == MARKER_LOAD ? LIST_GETITEM : kind == MARKER_STORE ? LIST_SETITEM : DELETE;
 }
 
 /* Whether a type finds the method that lists have under a name (slots do not tell: a subclass looks __getitem__ up). */
@@ -98,8 +99,9 @@ static inline bool index_of(PyObject *key, Py_ssize_t length, int64_t *index)
     return *index >= 0 && *index < length;
 }
 
-static void observe_other(struct agent_site *site, uint32_t kind, uint32_t block, PyListObject *list, PyObject *key)
+void list_observe(struct agent_site *site, uint32_t kind, uint32_t block, PyObject *container, PyObject *key)
 {
+    PyListObject *list = (PyListObject *)container;
     int64_t i;
     if (PySlice_Check(key)) {
         observe_slice(list, key, kind);
@@ -112,21 +114,5 @@ static void observe_other(struct agent_site *site, uint32_t kind, uint32_t block
             write_move(list->ob_item, Py_SIZE(list), 1, i);
     } else if (!PyLong_Check(key) && PyIndex_Check(key) && !(np.array && key_is_integer(key))) {
         agent_count_unseen(name_of(kind), sizeof(PyObject *), false);
-    }
-}
-
-void list_observe(struct agent_site *site, uint32_t kind, uint32_t block, PyObject *container, PyObject *key)
-{
-    PyListObject *list = (PyListObject *)container;
-    int64_t i;
-    if (__builtin_expect(PyLong_CheckExact(key) && kind != MARKER_DELETE && agent_small_integer(key, &i), 1)) {
-        i += i < 0 ? Py_SIZE(list) : 0;
-        uint32_t id = (uint64_t)i < (uint64_t)Py_SIZE(list)
-                          ? agent_site_operation(site, name_of(kind), block, SLOT_BYTES, kind == MARKER_STORE, false)
-                          : 0;
-        if (id)
-            agent_write_element(id, list->ob_item + i);
-    } else {
-        observe_other(site, kind, block, list, key);
     }
 }

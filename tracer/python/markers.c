@@ -14,6 +14,7 @@
 #include "bytecode.h"
 #include "frames.h"
 #include "markers.h"
+#include "numpy.h"
 
 #include <stdlib.h>
 
@@ -214,21 +215,41 @@ static PyObject *run_block_marker(PyObject *self)
     return result;
 }
 
-/* marker[key] = container. A list's subscript is written here, others when they are called. */
+/* The load of an array's element that is about to happen, if it will. False if that is for the load itself to tell. */
+static inline bool write_element_load(Marker *marker, uint32_t block, PyObject *container, PyObject *key)
+{
+    const struct np_array *array = (const struct np_array *)container;
+    int64_t offset;
+    if (marker->kind != MARKER_LOAD || !np_element_offset(array, key, &offset))
+        return false;
+    const uint32_t id = agent_site_operation(&marker->site, NP_GETITEM, block, np_item_bytes(array), false, false);
+    if (id)
+        agent_write_element(id, array->data + offset);
+    return id != 0;
+}
+
+/* marker[key] = container. A list's subscript is written here, as are most loads of arrays; others when they happen. */
 static int observe(PyObject *self, PyObject *key, PyObject *container)
 {
     Marker *marker = (Marker *)self;
-    bool is_list = container && list_is_like(container);
-    if (!is_list && (!container || !buffer_is_hooked(Py_TYPE(container))))
+    if (!container) /* the marker's item is deleted: by nobody */
+        return 0;
+    const bool is_array = Py_IS_TYPE(container, np.array);
+    const bool is_list = !is_array && (PyList_CheckExact(container) || list_is_like(container));
+    if (!is_array && !is_list && !buffer_is_hooked(Py_TYPE(container)))
         return 0;
     struct marked_frame *top = running_frame(agent_interpreter_frame(), marker->table);
-    if (top && is_list) {
-        list_observe(&marker->site, marker->kind, top->block, container, key);
-    } else if (top) {
-        agent_thread.subscripted = container;
-        agent_thread.site = &marker->site;
-        agent_thread.site_block = top->block;
+    if (!top)
+        return 0;
+    const uint32_t block = top->block;
+    if (is_list) {
+        if (!list_write_element(&marker->site, marker->kind, block, container, key))
+            list_observe(&marker->site, marker->kind, block, container, key);
+        return 0;
     }
+    agent_thread.subscripted = container;
+    agent_thread.site = is_array && write_element_load(marker, block, container, key) ? NULL : &marker->site;
+    agent_thread.site_block = block;
     return 0;
 }
 

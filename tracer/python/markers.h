@@ -2,7 +2,9 @@
 #ifndef FORETRACE_PYAGENT_MARKERS_H
 #define FORETRACE_PYAGENT_MARKERS_H
 
+#include "bytecode.h"
 #include "code.h"
+#include "hooks.h"
 
 /* A new reference to what is to be executed in place of `code`: its twin with markers, or itself if it cannot have them. */
 PyObject *markers_in(PyObject *code);
@@ -12,6 +14,27 @@ PyObject *markers_original_of(PyObject *code);
 
 /* Whether subscripts of an object are those of a list: it is one, or of a subclass that does not change them. */
 bool list_is_like(PyObject *container);
+
+extern const char LIST_GETITEM[], LIST_SETITEM[];
+
+/* The common case of what follows: one element, named by a plain index. False if it is another. */
+static inline bool list_write_element(struct agent_site *site, uint32_t kind, uint32_t block, PyObject *container,
+                                      PyObject *key)
+{
+    PyListObject *list = (PyListObject *)container;
+    const bool store = kind == MARKER_STORE;
+    int64_t i;
+    if (!PyLong_CheckExact(key) || kind == MARKER_DELETE || !agent_small_integer(key, &i))
+        return false;
+    i += i < 0 ? Py_SIZE(list) : 0;
+    if ((uint64_t)i >= (uint64_t)Py_SIZE(list))
+        return false;
+    const uint32_t id = agent_site_operation(site, store ? LIST_SETITEM : LIST_GETITEM, block, sizeof(PyObject *), store,
+                                             false);
+    if (id)
+        agent_write_element(id, list->ob_item + i);
+    return true;
+}
 
 /* Writes what a subscript of a list is about to touch, charged to `block`. `kind` is one of enum marker_kind. */
 void list_observe(struct agent_site *site, uint32_t kind, uint32_t block, PyObject *container, PyObject *key);

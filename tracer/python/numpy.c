@@ -220,23 +220,6 @@ static void hook_ufuncs_of(PyObject *module, const char *module_name)
 
 /* ---- type slots ------------------------------------------------------------------------------------------------- */
 
-/* Whether a key of Python's own integers names one element of numbers: the common case, which calls nothing of ours. */
-static inline bool element_offset(const struct np_array *array, PyObject *key, int64_t *offset)
-{
-    PyObject *const *items = PyTuple_CheckExact(key) ? &PyTuple_GET_ITEM(key, 0) : &key;
-    const Py_ssize_t n = PyTuple_CheckExact(key) ? PyTuple_GET_SIZE(key) : 1;
-    if (array->nd != n || array->dtype->kind == 'V' || array->dtype->kind == 'O')
-        return false;
-    *offset = 0;
-    for (Py_ssize_t d = 0; d < n; d++) {
-        int64_t i;
-        if (!PyLong_CheckExact(items[d]) || !agent_small_integer(items[d], &i))
-            return false;
-        *offset += (i < 0 ? i + array->dimensions[d] : i) * array->strides[d];
-    }
-    return true;
-}
-
 static void write_at_site(struct agent_site *site, uint32_t block, const struct np_array *array, int64_t offset, bool store)
 {
     uint32_t id = agent_site_operation(site, store ? NP_SETITEM : NP_GETITEM, block, np_item_bytes(array), store, false);
@@ -249,7 +232,10 @@ static PyObject *hooked_subscript(PyObject *self, PyObject *key)
     struct agent_site *const site = agent_thread.site;
     const uint32_t block = agent_thread.site_block;
     int64_t offset;
-    if (agent_take_site(self) && element_offset((struct np_array *)self, key, &offset)) {
+    const bool known = agent_take_site(self);
+    if (known && !site)
+        return original_subscript(self, key);
+    if (known && np_element_offset((struct np_array *)self, key, &offset)) {
         PyObject *element = original_subscript(self, key);
         if (element)
             write_at_site(site, block, (struct np_array *)self, offset, false);
@@ -293,8 +279,8 @@ static int hooked_assign(PyObject *self, PyObject *key, PyObject *value)
     struct agent_site *const site = agent_thread.site;
     const uint32_t block = agent_thread.site_block;
     int64_t offset;
-    if (agent_take_site(self) && value && !np_is_array(value) &&
-        element_offset((struct np_array *)self, key, &offset)) {
+    if (agent_take_site(self) && site && value && !np_is_array(value) &&
+        np_element_offset((struct np_array *)self, key, &offset)) {
         int stored = original_assign(self, key, value);
         if (stored == 0)
             write_at_site(site, block, (struct np_array *)self, offset, true);

@@ -92,6 +92,28 @@ static inline bool np_is_object(const struct np_array *array)
     return array->dtype->kind == 'O';
 }
 
+/* Whether a key of Python's own integers names one element of numbers, and that is there: the common case, which calls
+ * nothing of ours. */
+static inline bool np_element_offset(const struct np_array *array, PyObject *key, int64_t *offset)
+{
+    const bool is_tuple = PyTuple_CheckExact(key);
+    PyObject *const *items = is_tuple ? &PyTuple_GET_ITEM(key, 0) : &key;
+    const Py_ssize_t n = is_tuple ? PyTuple_GET_SIZE(key) : 1;
+    if (array->nd != n || array->dtype->kind == 'V' || array->dtype->kind == 'O')
+        return false;
+    *offset = 0;
+    for (Py_ssize_t d = 0; d < n; d++) {
+        int64_t i;
+        if (!PyLong_CheckExact(items[d]) || !agent_small_integer(items[d], &i))
+            return false;
+        i += i < 0 ? array->dimensions[d] : 0;
+        if ((uint64_t)i >= (uint64_t)array->dimensions[d])
+            return false;
+        *offset += i * array->strides[d];
+    }
+    return true;
+}
+
 /* An integer of the given size and kind, wherever it lies. */
 int64_t np_load_integer(const char *at, int64_t item_bytes, char kind);
 
