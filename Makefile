@@ -15,7 +15,7 @@ FILES := $(sort $(wildcard $(foreach folder,$(FOLDERS),$(foreach suffix,py c h c
 NATIVE := $(filter %.c %.h,$(filter-out benchmarks/programs/%,$(FILES)))
 INSTALLED := $(VENV)/installed-$(shell echo $(CURDIR) $(FILES) | cksum | cut -d' ' -f1)
 
-.PHONY: help demo test dev bench numpy-suite bench-streams curves sgbench validate lint format sanitize fuzz bench-python wheel clean system
+.PHONY: help demo test test-pythons dev bench numpy-suite bench-streams curves sgbench validate lint format sanitize fuzz bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -25,6 +25,9 @@ demo: $(INSTALLED) ## set up what is missing, then trace three programs, predict
 
 test: $(INSTALLED) ## set up what is missing, then run the tests (ARGS="-k cache" for some of them)
 	@$(PYTEST) $(ARGS)
+
+test-pythons: | system ## run the tests of Python tracing under other Pythons, as far as they are there (ARGS=python3.12 for one)
+	@.ci/test_pythons.sh $(ARGS)
 
 dev: $(INSTALLED) ## set up what is missing: a virtual environment in .venv that editors and type checkers can follow
 	@echo "Ready: $(BIN)/foretrace, $(BIN)/python, $(PYTEST)"

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import inspect
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -231,8 +232,10 @@ FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
 def _names(module: ModuleType) -> Iterator[str]:
     for name in sorted(n for n in {*getattr(module, "__all__", ()), *dir(module)} if not n.startswith("_")):
         try:
-            value = getattr(module, name)
-        except AttributeError:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", DeprecationWarning)
+                value = getattr(module, name)
+        except (AttributeError, DeprecationWarning):
             continue
         if callable(value) and not inspect.isclass(value) and not inspect.ismodule(value) and name not in NO_INTERFACE:
             yield name
