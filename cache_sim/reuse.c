@@ -804,25 +804,33 @@ static uint64_t unsampled_stay(const struct ft_reuse *reuse, const struct ft_arr
     return points;
 }
 
+/* The points from the one at hand on that touch the same lines, of the shortest size: of them only the first is looked at,
+ * as of all accesses to the lines used last (see ft_reuse_sample). Returns how many they are, `most` at most. */
+static uint64_t sample_point(struct ft_reuse *reuse, struct ft_array_walk *walk, uint64_t most)
+{
+    struct ft_access batch[FT_ARRAY_ACCESSES];
+    const uint64_t stay = ft_array_walk_stay(walk, FT_LINE_SHIFT), points = stay < most ? stay : most;
+    for (uint32_t j = 0; j < walk->run->num_accesses; j++) {
+        const struct ft_array_access *access = &walk->run->access[j];
+        batch[j] = (struct ft_access){ft_array_walk_address(walk, j), access->op, access->size_bytes, access->flags};
+    }
+    sample_part(reuse, batch, walk->run->num_accesses, 1);
+    ft_array_walk_skip(walk, points);
+    return points;
+}
+
 /* Between bursts, and between two points: goes over whole points, up to `limit` accesses. Those in blocks that are not
  * sampled are passed over. */
 static uint64_t sample_points(struct ft_reuse *reuse, struct ft_array_walk *walk, uint64_t limit)
 {
     const uint32_t width = walk->run->num_accesses;
     const uint64_t most = limit / width;
-    struct ft_access batch[PART];
     uint64_t points = 0;
     while (walk->points_left && points < most) {
-        uint64_t stay = unsampled_stay(reuse, walk, most - points);
-        if (stay) {
+        const uint64_t stay = unsampled_stay(reuse, walk, most - points);
+        if (stay)
             ft_array_walk_skip(walk, stay);
-        } else {
-            stay = ft_array_walk_stay(walk, FT_BLOCK_SHIFT);
-            stay = stay < most - points ? stay : most - points;
-            stay = stay < PART / width ? stay : PART / width;
-            sample_part(reuse, batch, ft_array_walk_next(walk, batch, stay * width), 1);
-        }
-        points += stay;
+        points += stay ? stay : sample_point(reuse, walk, most - points);
     }
     return points * width;
 }
