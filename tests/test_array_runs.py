@@ -89,7 +89,8 @@ class Stream:
         self.reader = _reader.StreamReader(self.memory, self.simulator.sink)
         self.side_bytes = 0
         self.chunks = 0
-        self._describe(stream.BLOCK.pack(stream.SIDE_BLOCK, stream.BLOCK.size + 8, BLOCK_ID, 1, 0x1000, 0, 0) + b"\1" * 8)
+        block = stream.BLOCK.pack(stream.SIDE_BLOCK, stream.BLOCK.size + 8, BLOCK_ID, 1, 0x1000, 0, 0)
+        self._describe(block + b"\1" * 8)
         self.first_operand = [0, 0]  # of each operation by id: the reader's number
         self._id(((8, True, False),))
 
