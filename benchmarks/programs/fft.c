@@ -132,7 +132,7 @@ int main(int argc, char **argv)
 {
     check_usage(argc, argv, 2, "fft [POINTS [REPETITIONS]]");
     size_t n = number_argument(argc, argv, 1, 162000, 1, 10000000);
-    size_t repetitions = number_argument(argc, argv, 2, 41, 1, 1000000);
+    size_t repetitions = number_argument(argc, argv, 2, 53, 1, 1000000);
     if (!is_smooth(n)) {
         fprintf(stderr, "%zu points: must be a product of 2, 3 and 5\n", n);
         return 2;

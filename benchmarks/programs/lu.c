@@ -71,7 +71,7 @@ KERNEL static void substitute(size_t n, const double *a, double *b)
 int main(int argc, char **argv)
 {
     check_usage(argc, argv, 2, "lu [ROWS [BLOCK]]");
-    size_t n = number_argument(argc, argv, 1, 907, 1, 8000);
+    size_t n = number_argument(argc, argv, 1, 1201, 1, 8000);
     size_t block = number_argument(argc, argv, 2, 37, 1, 8000);
     double *a = allocate_array(n * n, sizeof *a), *original = allocate_array(n * n, sizeof *original);
     double *x = allocate_array(n, sizeof *x), *b = allocate_array(n, sizeof *b);

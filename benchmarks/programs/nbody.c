@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 {
     check_usage(argc, argv, 2, "nbody [BODIES [STEPS]]");
     struct bodies b = {.n = number_argument(argc, argv, 1, 1637, 2, 1000000)};
-    size_t steps = number_argument(argc, argv, 2, 13, 1, 1000000);
+    size_t steps = number_argument(argc, argv, 2, 19, 1, 1000000);
     uint64_t state = 14;
     for (int axis = 0; axis < 3; axis++) {
         b.x[axis] = allocate_array(b.n, sizeof(double));
