@@ -16,7 +16,7 @@ from foretrace.units import format_bytes
 
 from . import _kernels, sampling
 from .buffers import Pages
-from .calibrated_profile import Measured, measured_profile
+from .calibrated_profile import Measured, measured_profile, with_network
 from .core_suite import CYCLE, core_measurements
 from .latency_suite import latency_measurements, tlb_measurements
 from .machine_facts import (
@@ -33,6 +33,7 @@ from .machine_facts import (
 )
 from .memory_suite import first_touch_measurements, memory_measurements
 from .multimaps import surface_measurements
+from .ping_pong import network_measurement
 from .sampling import LEAST_ROUNDS, Measurement, Progress, Timing
 from .sgbench import ELEMENT_BYTES, OPERATIONS, Loop, loop_measurements, ranges
 from .thread_suite import numbers_of_threads, thread_measurements
@@ -160,6 +161,7 @@ def calibrate(
         plan = _plan(caches(cpu or 0), available_bytes, cpus, quick=quick)
         measured, partial = _measure(plan, keep_partial=keep_partial, progress=progress)
         facts = environment(cpu, _kernels.COMPILER, _kernels.COMPILER_FLAGS)
+    network = "the measurement was interrupted" if partial else network_measurement(len(cpus))
     duration = time.monotonic() - begin
     warnings = (
         *_warnings_of_limits(group, plan, cpu),
@@ -173,9 +175,13 @@ def calibrate(
         "duration_s": f"{duration:.0f}",
         "foretrace": __version__,
     }
+    if isinstance(network, str):
+        facts["network"] = f"not measured: {network}"
     profile = measured_profile(
         name, plan.levels, measured, facts, memory_bytes=total_bytes, num_cores=len(cpus) or None, partial=partial
     )
+    if not isinstance(network, str):
+        profile = with_network(profile, network)
     check(profile)
     return Calibration(profile, warnings, duration)
 

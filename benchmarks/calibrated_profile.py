@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import structs
+
 from foretrace import __version__
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.points import Movement
@@ -33,6 +35,7 @@ from .latency_suite import Chain, latency_points, tlbs
 from .machine_facts import CacheFacts
 from .memory_suite import RANDOM, Point, bandwidth_points
 from .multimaps import Sweep, surface_points
+from .ping_pong import network_of
 from .sampling import Timing, rounded
 from .sgbench import Loop, curves
 from .thread_suite import Team, thread_points
@@ -143,14 +146,14 @@ def measured_profile(
         metadata=facts,
     )
     hierarchy = hierarchy_of(profile).hierarchy
-    return with_changes(profile, surface=surface_points(measured.sweeps, hierarchy, _MEASURED))
+    return structs.replace(profile, surface=surface_points(measured.sweeps, hierarchy, _MEASURED))
 
 
-def with_changes(profile: Profile, **changes: Any) -> Profile:
-    """The profile with some fields replaced."""
-    import msgspec
-
-    return msgspec.structs.replace(profile, **changes)
+def with_network(profile: Profile, results: list[tuple[int, list[float]]]) -> Profile:
+    """The profile with the times of messages between two processes on the machine."""
+    network, messages = network_of(results, _MEASURED)
+    notes = (*profile.notes, "The network's figures are those of two processes on this machine.")
+    return structs.replace(profile, network=network, messages=messages, notes=notes)
 
 
 def _core(measured: Measured, num_cores: int | None) -> Core:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,15 @@ import click
 import msgspec
 from rich.console import Console
 
+from foretrace.benchmarks.agreement import AGREEMENT, Difference, differences
 from foretrace.benchmarks.calibrate import Calibration, calibrate
 from foretrace.files import check_output
-from foretrace.profiles.profile_file import format_profile, write_profile
+from foretrace.profiles.profile import Profile
+from foretrace.profiles.profile_file import format_profile, read_profile, write_profile
 from foretrace.terminal import console, plain, print_json, progress_bar
 from foretrace.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
+
+MOST_TOLD = 20
 
 
 @click.command(epilog="Example: foretrace calibrate -o here.toml")
@@ -24,15 +29,20 @@ from foretrace.units import format_bytes, format_bytes_per_s, format_hz, format_
 @click.option(
     "--keep-partial", is_flag=True, help="If interrupted, write what was measured until then, marked as partial."
 )
+@click.option(
+    "--compare", type=click.Path(path_type=Path), metavar="OLD",
+    help="Say which figures differ by more than 5 % from those of an earlier profile of this machine.",
+)  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(output: str, quick: bool, keep_partial: bool, force: bool, as_json: bool) -> None:
+def command(output: str, quick: bool, keep_partial: bool, compare: Path | None, force: bool, as_json: bool) -> None:
     """Measure this machine and write its profile to FILE.
 
     Takes less than five minutes, with --quick less than 45 seconds. Other work on the machine disturbs it: each
     figure's noise is recorded, and what did not settle is said.
     """
     path = None if output == "-" else Path(output)
+    earlier = None if compare is None else read_profile(compare)
     if path is None and as_json:
         raise click.UsageError("-o - and --json both write to standard output: name a file")
     if path is not None:
@@ -50,22 +60,41 @@ def command(output: str, quick: bool, keep_partial: bool, force: bool, as_json: 
     else:
         write_profile(calibration.profile, path, force=force)
         if as_json:
-            print_json(document(calibration, output))
+            print_json(document(calibration, output, earlier))
         else:
             _show(calibration, path, console())
+    if earlier is not None and not as_json:
+        _say_differences(differences(earlier, calibration.profile), path)
     if calibration.profile.partial:
         _say_partial(path)
 
 
-def document(calibration: Calibration, output: str) -> dict[str, Any]:
-    """What `--json` prints."""
+def document(calibration: Calibration, output: str, earlier: Profile | None = None) -> dict[str, Any]:
+    """What `--json` prints. `differences` are from an earlier profile, null without one."""
+    found = None if earlier is None else differences(earlier, calibration.profile)
     return {
         "schema": "foretrace.calibrate/1",
         "output": output,
         "duration_s": calibration.duration_s,
         "warnings": list(calibration.warnings),
         "profile": msgspec.to_builtins(calibration.profile),
+        "differences": None
+        if found is None
+        else [{"figure": d.figure, "before": d.before, "after": d.after, "relative": d.relative} for d in found],
     }
+
+
+def _say_differences(found: Sequence[Difference], path: Path | None) -> None:
+    """On standard output, or, where that has the profile, on standard error."""
+    far = [d for d in found if d.relative > AGREEMENT]
+    lines = [f"{len(found) - len(far)} of {len(found)} figures agree with the earlier ones within {AGREEMENT:.0%}"]
+    if far:
+        lines[0] += "; these do not:"
+        lines += [f"  {d.figure}: {d.before:.4g} before, {d.after:.4g} now ({d.relative:.0%})" for d in far[:MOST_TOLD]]
+    if len(far) > MOST_TOLD:
+        lines.append(f"  and {len(far) - MOST_TOLD} more; --json has them all")
+    for line in lines:
+        print(plain(line), file=sys.stderr if path is None else sys.stdout)
 
 
 def _say_partial(path: Path | None) -> None:
