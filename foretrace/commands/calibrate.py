@@ -14,6 +14,7 @@ from rich.console import Console
 
 from foretrace.benchmarks.agreement import AGREEMENT, Difference, differences
 from foretrace.benchmarks.calibrate import Calibration, calibrate
+from foretrace.benchmarks.gpu_suite import calibrate_gpu, load_cupy
 from foretrace.files import check_output
 from foretrace.profiles.profile import Profile
 from foretrace.profiles.profile_file import format_profile, read_profile, write_profile
@@ -26,6 +27,7 @@ MOST_TOLD = 20
 @click.command(epilog="Example: foretrace calibrate -o here.toml")
 @click.option("-o", "--output", required=True, metavar="FILE", help="Where to write the profile; - is standard output.")
 @click.option("--quick", is_flag=True, help="Coarser, in a fraction of the time.")
+@click.option("--gpu", is_flag=True, help="Measure the first CUDA GPU, through CuPy, in place of the host.")
 @click.option(
     "--keep-partial", is_flag=True, help="If interrupted, write what was measured until then, marked as partial."
 )
@@ -35,8 +37,10 @@ MOST_TOLD = 20
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(output: str, quick: bool, keep_partial: bool, compare: Path | None, force: bool, as_json: bool) -> None:
-    """Measure this machine and write its profile to FILE.
+def command(
+    output: str, quick: bool, gpu: bool, keep_partial: bool, compare: Path | None, force: bool, as_json: bool
+) -> None:
+    """Measure this machine, or its GPU, and write its profile to FILE.
 
     Takes less than five minutes, with --quick less than 45 seconds. Other work on the machine disturbs it: each
     figure's noise is recorded, and what did not settle is said.
@@ -47,12 +51,23 @@ def command(output: str, quick: bool, keep_partial: bool, compare: Path | None, 
         raise click.UsageError("-o - and --json both write to standard output: name a file")
     if path is not None:
         check_output(path, force=force)
+    cupy = load_cupy() if gpu else None
     try:
         with progress_bar("measuring this machine") as report:
-            calibration = calibrate(name=_name(path), quick=quick, keep_partial=keep_partial, progress=report)
+            if cupy is not None:
+                calibration = calibrate_gpu(cupy, name=_name(path), quick=quick, progress=report)
+            else:
+                calibration = calibrate(name=_name(path), quick=quick, keep_partial=keep_partial, progress=report)
     except KeyboardInterrupt:
         print("foretrace: interrupted, nothing was written", file=sys.stderr)
         raise
+    _tell(calibration, path, output, earlier, force=force, as_json=as_json)
+
+
+def _tell(
+    calibration: Calibration, path: Path | None, output: str, earlier: Profile | None, *, force: bool, as_json: bool
+) -> None:
+    """Write the profile and say what is in it, and what is wrong with it."""
     for warning in calibration.warnings:
         print(f"foretrace: warning: {plain(warning)}", file=sys.stderr)
     if path is None:
