@@ -32,7 +32,7 @@ test-pythons: | system ## run the tests of Python tracing under other Pythons, a
 dev: $(INSTALLED) ## set up what is missing: a virtual environment in .venv that editors and type checkers can follow
 	@echo "Ready: $(BIN)/foretrace, $(BIN)/python, $(PYTEST)"
 
-bench: $(INSTALLED) ## measure speed and exactness against cachegrind (ARGS=--quick for small programs)
+bench: $(INSTALLED) ## measure speed, exactness and memory beside cachegrind and others (ARGS=--quick for small programs)
 	@$(BIN)/python -P -m foretrace.benchmarks.peers $(ARGS)
 
 numpy-suite: $(INSTALLED) ## run tests of NumPy and SciPy themselves, alone and traced, and compare (ARGS=--quick for few)
