@@ -54,7 +54,7 @@ def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> Floats
     """[regions]: pages that each region is the first to touch.
 
     Those of its operations' ranges that no region before touched, and of one that leaves most of its range alone no
-    more than the lines that it finds in no cache.
+    more than what the lines fill that it finds in no cache.
     """
     operations = workload.signature.operations
     line_bytes = misses.hierarchy.levels[-1].line_bytes
@@ -73,7 +73,8 @@ def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> Floats
             if DENSE * lines * line_bytes >= operation.range_bytes:
                 dense.append(whole)
             else:
-                pages[number] += min(lines, _length(merge_ranges([*touched, whole])) - _length(touched))
+                uncovered = _length(merge_ranges([*touched, whole])) - _length(touched)
+                pages[number] += min(lines * line_bytes / page_bytes, uncovered)
         before = _length(touched)
         touched = merge_ranges([*touched, *dense])
         pages[number] += _length(touched) - before

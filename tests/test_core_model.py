@@ -183,6 +183,15 @@ def test_the_first_touch_of_each_page_is_paid_once():
 # ---- the interval ---------------------------------------------------------------------------------------------------
 
 
+def test_what_leaves_most_of_its_range_alone_touches_few_pages():
+    """Arrays of a Python program, a gigabyte apart: 64 lines, a page's worth."""
+    program = Program()
+    block = program.loop(ITERATIONS, instructions=1)
+    program.access(block, ITERATIONS, (64, 64), first=1 << 20, length=1 << 30)
+    host = with_changes(machine(), memory=Memory(source={}, page_bytes=4096, first_touch_page_s=3e-6))
+    assert region(program.signature(), host).pages_s == pytest.approx(3e-6)
+
+
 def test_the_interval_is_made_of_its_sources():
     accesses = [{"misses": (ITERATIONS, ITERATIONS), "pattern": "irregular", "length": 512}]
     prediction = predict(loop_of(CHASE, accesses=accesses), machine())
