@@ -14,7 +14,7 @@ level has never more misses than an inner one.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -86,17 +86,32 @@ def _misses(reuse: ReuseHistograms, level: Level, num_operations: int) -> Floats
 
 
 def miss_count_error(reuse: ReuseHistograms, level: Level) -> float:
-    """Standard error, from sampling, of the number of accesses of the program that are estimated to miss a level.
+    """Standard error of the number of accesses of the program that are estimated to miss a level.
 
-    Of what is interpolated, errors are added up as if they were one.
+    That of sampling; of what is interpolated, errors are added up as if they were one. To these comes how far the
+    estimate is from the further one of the two that it lies between: conflicts of a number of sets that was not
+    measured may be like those of either. Conflicts that neither has are in no error.
     """
     errors = reuse.errors[LINE_BYTES.index(measured_line_bytes(level))]
+    probes = _probes(level)
     total = 0.0
-    for probe in _probes(level):
+    for probe in probes:
         bin_index, part = _place(reuse.bin_edges, probe.lines)
         below, above = errors[probe.way, bin_index], errors[probe.way, min(bin_index + 1, errors.shape[1] - 1)]
         total += abs(probe.weight) * float(below + (above - below) * part)
-    return total
+    return math.hypot(total, _interpolation_error(reuse, level, probes))
+
+
+def _interpolation_error(reuse: ReuseHistograms, level: Level, probes: list[_Probe]) -> float:
+    if len(probes) == 1:
+        return 0.0
+    rows = reuse.line_bytes == measured_line_bytes(level)
+    misses = []
+    for probe in probes:
+        coefficients = _coefficients(reuse.bin_edges, [replace(probe, weight=1.0)])
+        misses.append(float((reuse.count[rows] * coefficients[reuse.way[rows], reuse.bin[rows]]).sum()))
+    estimate = sum(probe.weight * count for probe, count in zip(probes, misses, strict=True))
+    return max(abs(count - estimate) for probe, count in zip(probes, misses, strict=True) if probe.weight)
 
 
 def _place(edges: Floats, lines: float) -> tuple[int, float]:

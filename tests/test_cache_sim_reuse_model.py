@@ -123,6 +123,19 @@ def test_outer_levels_never_miss_more() -> None:
     assert misses[1].tolist() == [0, 0, 0]  # no sample: it touches few lines
 
 
+def test_the_stated_error_tells_of_interpolation() -> None:
+    """Eight lines 8 KB apart, again and again: six ways of 8 KB miss always, twelve of 4 KB and eight of 6 KB never."""
+    addresses = np.tile(np.arange(8) * 8192, 500)
+    reuse, simulated, executions = fed(addresses, ["48K/12/64", "48K/6/64", "48K/8/64"], 1)
+    assert [int(found.misses.sum()) for found in simulated] == [8, len(addresses), 8]
+    estimates = [float(misses_from_reuse(reuse, found.hierarchy, executions).sum()) for found in simulated]
+    errors = [miss_count_error(reuse, found.hierarchy.levels[0]) for found in simulated]
+    assert errors[:2] == [0, 0]
+    assert estimates[0] < estimates[2] < estimates[1]
+    assert errors[2] == pytest.approx(max(estimates[2] - estimates[0], estimates[1] - estimates[2]))
+    assert abs(estimates[2] - 8) <= errors[2] * (1 + 1e-9)
+
+
 def test_the_stated_error_covers_the_true_one() -> None:
     """Twelve programs of phases of random length: twice the standard error holds in at least 85 % of the cases."""
     geometries = ["8K/2/64", "32K/8/64", "256K/8/64"]
