@@ -166,36 +166,54 @@ static void count_steps(struct ft_running *op, size_t length)
         op->last_exclusive = op->last_address + size;
 }
 
+/* What accesses of one size by one operation, seen one by one, change: kept out of memory meanwhile. */
+struct column {
+    uint64_t size, last, last_delta, lowest, highest;
+    uint32_t repeated, unit, strided;
+};
+
+static inline struct column begin_column(const struct ft_running *op)
+{
+    return (struct column){.size = op->last_bytes, .last = op->last_address, .last_delta = op->last_delta,
+                           .lowest = op->first, .highest = op->last_exclusive};
+}
+
+static inline void count_in(struct column *column, uint64_t address)
+{
+    const uint64_t delta = address - column->last, end = address + column->size;
+    const bool is_next = (delta == column->size) | (delta == -column->size), moves = delta != 0;
+    column->repeated += !moves;
+    column->unit += is_next;
+    column->strided += moves & !is_next & (delta == column->last_delta);
+    column->last = address;
+    column->last_delta = delta;
+    column->lowest = address < column->lowest ? address : column->lowest;
+    column->highest = end > column->highest ? end : column->highest;
+}
+
+static inline void end_column(struct ft_running *op, const struct column *column, size_t length)
+{
+    op->last_address = column->last;
+    op->last_delta = column->last_delta;
+    op->first = column->lowest;
+    op->last_exclusive = column->highest;
+    op->patterns[FT_REPEATED] += column->repeated;
+    op->patterns[FT_UNIT_STRIDE] += column->unit;
+    op->patterns[FT_STRIDED] += column->strided;
+    op->patterns[FT_IRREGULAR] += (uint32_t)length - column->repeated - column->unit - column->strided;
+}
+
 /* `count` for `length` accesses of the size of the one before, at words[0], words[period], ... */
-static void count_column(struct ft_running *op, const uint64_t *words, const struct ft_run *run, size_t length)
+static void count_words(struct ft_running *op, const uint64_t *words, const struct ft_run *run, size_t length)
 {
     if (length && keeps_step(op, words, run, length)) {
         count_steps(op, length);
         return;
     }
-    const uint64_t size = op->last_bytes, mask = run->address_mask;
-    const size_t period = run->period;
-    uint64_t last = op->last_address, last_delta = op->last_delta, lowest = op->first, highest = op->last_exclusive;
-    uint32_t repeated = 0, unit = 0, strided = 0;
-    for (size_t i = 0; i < length; i++) {
-        uint64_t address = words[i * period] & mask, delta = address - last;
-        bool is_next = (delta == size) | (delta == -size), moves = delta != 0;
-        repeated += !moves;
-        unit += is_next;
-        strided += moves & !is_next & (delta == last_delta);
-        last = address;
-        last_delta = delta;
-        lowest = address < lowest ? address : lowest;
-        highest = address + size > highest ? address + size : highest;
-    }
-    op->last_address = last;
-    op->last_delta = last_delta;
-    op->first = lowest;
-    op->last_exclusive = highest;
-    op->patterns[FT_REPEATED] += repeated;
-    op->patterns[FT_UNIT_STRIDE] += unit;
-    op->patterns[FT_STRIDED] += strided;
-    op->patterns[FT_IRREGULAR] += (uint32_t)length - repeated - unit - strided;
+    struct column column = begin_column(op);
+    for (size_t i = 0; i < length; i++)
+        count_in(&column, words[i * run->period] & run->address_mask);
+    end_column(op, &column, length);
 }
 
 int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run *run)
@@ -212,7 +230,7 @@ int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run
             count(statistics, &running[one.op], &one);
         }
         if (run->iterations > 2)
-            count_column(&running[column->op], run->words + column->word + 2 * run->period, run, run->iterations - 2);
+            count_words(&running[column->op], run->words + column->word + 2 * run->period, run, run->iterations - 2);
     }
     return running ? 0 : -1;
 }
@@ -252,28 +270,10 @@ static void count_rows(struct ft_statistics *statistics, struct ft_running *op, 
 /* `count` for the accesses of an indexed operand but the first two. */
 static void count_indexed(struct ft_running *op, const struct ft_array_access *access, const uint64_t *index, size_t length)
 {
-    const uint64_t size = op->last_bytes, base = access->address, scale = (uint64_t)access->stride[0];
-    uint64_t last = op->last_address, last_delta = op->last_delta, lowest = op->first, highest = op->last_exclusive;
-    uint32_t repeated = 0, unit = 0, strided = 0;
-    for (size_t i = 0; i < length; i++) {
-        const uint64_t address = base + index[i] * scale, delta = address - last;
-        const bool is_next = (delta == size) | (delta == -size), moves = delta != 0;
-        repeated += !moves;
-        unit += is_next;
-        strided += moves & !is_next & (delta == last_delta);
-        last = address;
-        last_delta = delta;
-        lowest = address < lowest ? address : lowest;
-        highest = address + size > highest ? address + size : highest;
-    }
-    op->last_address = last;
-    op->last_delta = last_delta;
-    op->first = lowest;
-    op->last_exclusive = highest;
-    op->patterns[FT_REPEATED] += repeated;
-    op->patterns[FT_UNIT_STRIDE] += unit;
-    op->patterns[FT_STRIDED] += strided;
-    op->patterns[FT_IRREGULAR] += (uint32_t)length - repeated - unit - strided;
+    struct column column = begin_column(op);
+    for (size_t i = 0; i < length; i++)
+        count_in(&column, access->address + index[i] * (uint64_t)access->stride[0]);
+    end_column(op, &column, length);
 }
 
 int ft_statistics_feed_array(struct ft_statistics *statistics, const struct ft_array_run *run)
