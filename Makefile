@@ -15,7 +15,7 @@ FILES := $(sort $(wildcard $(foreach folder,$(FOLDERS),$(foreach suffix,py c h c
 NATIVE := $(filter %.c %.h,$(filter-out benchmarks/programs/%,$(FILES)))
 INSTALLED := $(VENV)/installed-$(shell echo $(CURDIR) $(FILES) | cksum | cut -d' ' -f1)
 
-.PHONY: help demo test test-pythons dev bench numpy-suite bench-streams curves sgbench validate lint format sanitize fuzz bench-python wheel clean system
+.PHONY: help demo test test-pythons dev bench accuracy numpy-suite bench-streams curves sgbench validate lint format sanitize fuzz bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -40,6 +40,9 @@ numpy-suite: $(INSTALLED) ## run tests of NumPy and SciPy themselves, alone and 
 
 bench-streams: $(INSTALLED) ## measure what stored streams cost (ARGS=--quick for small programs)
 	@$(BIN)/python -P -m foretrace.benchmarks.streams $(ARGS)
+
+accuracy: $(INSTALLED) ## measure what --accuracy low, medium and high cost, and how far off they are
+	@$(BIN)/python -P -m foretrace.benchmarks.accuracy $(ARGS)
 
 curves: $(INSTALLED) ## miss ratios worked out from one trace beside the direct simulation (ARGS=--quick: two programs)
 	@$(BIN)/python -P -m foretrace.benchmarks.miss_rates $(ARGS)

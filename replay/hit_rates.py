@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from foretrace.cache_sim.reuse_model import miss_count_error, misses_from_reuse
 from foretrace.errors import PredictionError
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.profile import Profile
-from foretrace.tracer.signature import ReuseHistograms, Signature
+from foretrace.tracer.signature import ReuseHistograms, Signature, SimulatedHierarchy
 
 from .records import Assumption, HitRates, HitSource, LevelHits
 
@@ -77,6 +78,7 @@ def misses_on(signature: Signature, profile: Profile) -> Misses:
     shape = (len(executions), len(hierarchy.levels))
     if misses.shape != shape:
         raise PredictionError(f"signature: misses are {misses.shape}, must be {shape} (operations, levels)")
+    error = math.hypot(error, _error_of_bursts(signature, simulated if source is HitSource.SIMULATED else None))
     misses = np.minimum.accumulate(np.column_stack([executions, np.maximum(misses, 0)]), axis=1)[:, 1:]
     return Misses(hierarchy, source, executions, misses, error, assumptions)
 
@@ -95,6 +97,19 @@ def _as_measured(hierarchy: Hierarchy, profile: Profile) -> tuple[Hierarchy, lis
         return hierarchy, []
     text = f"{profile.name}: {level.name} counts with the {size_bytes:,} bytes that one core was measured to have of it"
     return replace(hierarchy, levels=(*hierarchy.levels[:-1], replace(level, size_bytes=size_bytes))), [text]
+
+
+def _error_of_bursts(signature: Signature, simulated: SimulatedHierarchy | None) -> float:
+    """The same as `_sampling_error` for accesses that were recorded in bursts: of a hierarchy, or of the worst one."""
+    sampling = signature.provenance.sampling
+    if sampling is None:
+        return 0.0
+    least = 1e-3 * sum(op.executions for op in signature.operations)
+    return max(
+        (level.standard_error / max(level.misses, least, 1.0)
+         for level in sampling.misses if simulated is None or level.hierarchy == simulated.hierarchy.name),
+        default=0.0,
+    )  # fmt: skip
 
 
 def _sampling_error(reuse: ReuseHistograms, hierarchy: Hierarchy, misses: npt.NDArray[np.float64]) -> float:

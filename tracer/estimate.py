@@ -117,33 +117,42 @@ def _extrapolated(first: Floats, measured: Floats, other: Floats, executions: Fl
     return np.asarray(first[:, 1:] + rate * rest[:, None])
 
 
+def _interval(counts: BurstCounts, estimate: _Estimate, executions: Counts, column: int) -> tuple[int, int]:
+    """Where the misses of a level lie, with 95 % confidence.
+
+    From the spread of bursts, what their beginnings leave in doubt, and all or none of what was not measured.
+    """
+    known = int(counts.first[:, 1 + column].sum())
+    rest = int(executions.sum()) - int(counts.first[:, 0].sum())
+    measured = int(counts.measured[:, :, 0].sum())
+    groups = int((counts.measured[:, :, 0].sum(axis=0) > 0).sum())
+    if groups < 2:
+        return known, known + rest
+    total, unmeasured = float(estimate.misses[:, column].sum()), int(executions[counts.is_unmeasured].sum())
+    spread = _T_95[groups - 2] * float(estimate.standard_error[column])
+    fewer, more = (doubt[column] * rest / measured for doubt in (counts.perhaps_fewer, counts.perhaps_more))
+    low, high = total - spread - fewer, total + spread + more + unmeasured
+    return round(max(known, low)), round(min(known + rest, high))
+
+
 def estimated_misses(
     counts: BurstCounts, simulated: Sequence[SimulatedHierarchy], executions: Counts
 ) -> tuple[list[SimulatedHierarchy], tuple[EstimatedMisses, ...]]:
     """What was simulated, scaled to the `executions` of all operations; and how sure that is, level by level."""
     estimate = _estimate(counts, executions.astype(np.float64))
     factors = executions / np.maximum(counts.recorded, 1)
-    unseen = float(executions[counts.is_unmeasured].sum())
-    groups = int((counts.measured[:, :, 0].sum(axis=0) > 0).sum())
-    quantile = _T_95[min(groups, len(_T_95) + 1) - 2] if groups >= 2 else np.nan
     results, certain = [], []
     column = 0
     for hierarchy in simulated:
         levels = len(hierarchy.hierarchy.levels)
         misses = estimate.misses[:, column : column + levels]
+        arriving = int(executions.sum())
         for level in range(levels):
-            sure = float(counts.first[:, 1 + column + level].sum())
-            total = float(misses[:, level].sum())
-            spread = quantile * float(estimate.standard_error[column + level])
-            most = sure + float(np.maximum(executions - counts.first[:, 0].astype(np.float64), 0).sum())
+            low, high = _interval(counts, estimate, executions, column + level)
+            high = arriving = min(high, arriving)
+            name = hierarchy.hierarchy.levels[level].name
             certain.append(
-                EstimatedMisses(
-                    hierarchy=hierarchy.hierarchy.name,
-                    level=hierarchy.hierarchy.levels[level].name,
-                    misses=round(total),
-                    low=round(max(sure, total - spread)) if groups >= 2 else round(sure),
-                    high=round(min(most, total + spread + unseen)) if groups >= 2 else round(most),
-                )
+                EstimatedMisses(hierarchy.hierarchy.name, name, round(float(misses[:, level].sum())), low, high)
             )
         column += levels
         events = hierarchy.events

@@ -926,6 +926,33 @@ static enum ft_read_status read_shapes(struct ft_reader *reader, struct ft_reade
     return FT_READ_IDLE;
 }
 
+/* The same between bursts, where most executions have no accesses. */
+static enum ft_read_status read_counted(struct ft_reader *reader, struct ft_reader_cursor *cursor,
+                                        const uint64_t *words, uint32_t *position)
+{
+    struct ft_block *const blocks = reader->blocks, *before = blocks + cursor->block_id;
+    const uint64_t bare_entry = FT_ENTRY >> FT_SIZE_SHIFT, n_blocks = reader->n_blocks;
+    uint32_t i = *position;
+    if (cursor->block_id == 0)
+        return FT_READ_IDLE;
+    for (; i + 1 < reader->chunk.words; i++) {
+        const uint32_t id = (uint32_t)words[i];
+        if (words[i] >> FT_SIZE_SHIFT != bare_entry || !(words[i + 1] & FT_ENTRY) || UNLIKELY(id - 1u >= n_blocks))
+            break;
+        const uint32_t side = before->successor[1] == id;
+        if (LIKELY(before->successor[side] == id))
+            before->successor_count[side]++;
+        else if (!count_edge(reader, (uint32_t)(before - blocks), id, 1))
+            return FT_READ_MEMORY;
+        before = blocks + id;
+    }
+    reader->executions += i - *position;
+    cursor->block_id = (uint32_t)(before - blocks);
+    cursor->last_tag = 0;
+    *position = i;
+    return FT_READ_IDLE;
+}
+
 /* ---- any word --------------------------------------------------------------------------------------------------- */
 
 static enum ft_read_status read_tagged(struct ft_reader *reader, struct ft_reader_cursor *cursor, uint64_t word)
@@ -946,6 +973,8 @@ static enum ft_read_status read_executions(struct ft_reader *reader, struct ft_r
     if (reader->entry_position < *position)
         status = learn_shape(reader, words + reader->entry_position, *position - reader->entry_position);
     reader->entry_position = FT_CHUNK_WORDS;
+    if (status == FT_READ_IDLE && reader->mark == FT_MARK_COUNT && !reader->sink.wants_fetches)
+        status = read_counted(reader, cursor, words, position);
     if (status == FT_READ_IDLE && !reader->sink.wants_fetches)
         status = read_shapes(reader, cursor, words, position);
     if (status != FT_READ_IDLE || *position == reader->chunk.words)

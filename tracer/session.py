@@ -140,7 +140,7 @@ class Session:
         self._reader = _reader.StreamReader(self._memory, tee(self._simulator.sink))
         self._reader.expect(os.getpid(), engine.mmap_call, engine.mprotect_call)
         self._reader.limit(MAX_BLOCKS)
-        self._bursts = None if schedule is None else BurstRecorder(self._simulator, schedule)
+        self._bursts = None if schedule is None else BurstRecorder(self._simulator, hierarchies, schedule)
         if schedule is not None:
             self._reader.schedule(
                 schedule.seed + number, schedule.first_chunks, schedule.period_chunks, schedule.warm_chunks,

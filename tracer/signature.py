@@ -292,9 +292,9 @@ class EstimatedMisses(msgspec.Struct, frozen=True):
     high: int
 
     @property
-    def relative_error(self) -> float:
-        """The farther end of the interval, as a standard error relative to the misses."""
-        return max(self.high - self.misses, self.misses - self.low) / (1.96 * max(self.misses, 1))
+    def standard_error(self) -> float:
+        """That of a normal distribution which reaches as far as the farther end of the interval."""
+        return max(self.high - self.misses, self.misses - self.low) / 1.96
 
 
 class Sampling(msgspec.Struct, frozen=True):

@@ -15,7 +15,14 @@ from rich.table import Table
 
 from foretrace.commands.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.terminal import console, plain, print_json
-from foretrace.tracer.signature import AddressRange, MemoryOperation, ProcessRecord, Signature, merge_ranges
+from foretrace.tracer.signature import (
+    AddressRange,
+    MemoryOperation,
+    ProcessRecord,
+    Sampling,
+    Signature,
+    merge_ranges,
+)
 from foretrace.tracer.signature_file import read_signature
 from foretrace.units import format_bytes, format_count, format_seconds
 
@@ -134,6 +141,8 @@ def _show(signature: Signature, top: int) -> None:
         )
     if p.processes:
         out.print(f"processes     {len(p.processes)} followed and summed up, each with simulated caches of its own")
+    if p.sampling is not None:
+        _show_sampling(p.sampling)
     kind = "" if p.guest == "python" else f" ({plain(p.guest)})"
     out.print(f"instructions  {format_count(totals.instructions)}{kind} in {len(signature.blocks)} basic blocks")
     out.print(f"loads         {format_count(totals.loads)}, {format_bytes(totals.load_bytes)}")
@@ -148,6 +157,24 @@ def _show(signature: Signature, top: int) -> None:
     show_hierarchies(signature.hierarchies, _all_accesses(signature))
     _show_processes(signature.provenance.processes, top)
     _show_loops(signature, top)
+
+
+def _show_sampling(sampling: Sampling) -> None:
+    """How accesses were sampled, and how sure the misses are."""
+    out, margin = console(), " " * 14
+    early = f" and {sampling.early_bursts} for new code" if sampling.early_bursts else ""
+    out.print(
+        f"accuracy      {plain(sampling.accuracy)}: {sampling.recorded_share:.1%} of the accesses recorded, in "
+        f"{sampling.bursts} bursts{early} (seed {sampling.seed})"
+    )
+    out.print(f"{margin}counts are exact; misses, reuse, patterns and ranges are estimates")
+    for level in sampling.misses:
+        interval = f"{format_count(level.low)} to {format_count(level.high)} with 95 % confidence"
+        name = f"{plain(level.hierarchy)} {plain(level.level)}"
+        out.print(f"{margin}{name}: {format_count(level.misses)} misses, {interval}")
+    if sampling.unmeasured_operations:
+        operations = f"{sampling.unmeasured_operations} operations, {sampling.unmeasured_share:.2%} of the accesses,"
+        out.print(f"{margin}{operations} ran in no burst: their misses are guesses")
 
 
 def _show_processes(processes: Sequence[ProcessRecord], top: int) -> None:

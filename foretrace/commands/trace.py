@@ -17,6 +17,7 @@ from foretrace.commands.caches import cache_options, wanted_hierarchies
 from foretrace.files import check_output
 
 if TYPE_CHECKING:
+    from foretrace.tracer.bursts import Accuracy
     from foretrace.tracer.session import Progress
 
 _PYTHON_SUFFIXES = (".py", ".pyw", ".pyz")
@@ -25,7 +26,8 @@ _PYTHON_SUFFIXES = (".py", ".pyw", ".pyz")
 @click.command(
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     epilog="\b\nExamples:\n  foretrace trace -o ls.sig -- ls -l\n  foretrace trace -o app.sig app.py arguments\n"
-    "  foretrace trace -o tool.sig -m json.tool data.json",
+    "  foretrace trace -o tool.sig -m json.tool data.json\n"
+    "  foretrace trace --accuracy low -o long.sig -- gzip -c file",
 )
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Signature file to write.")
 @click.option("-m", "module", metavar="MODULE", help="Trace a Python module, as python -m does.")
@@ -92,6 +94,8 @@ def command(
     from foretrace.tracer.signature_file import write_signature
     from foretrace.tracer.tracing import trace_binary, trace_python
 
+    if accuracy is not None and not is_python:
+        _say_cost(Accuracy(accuracy))
     simulated = wanted_hierarchies(machines, hierarchies)
     with ExitStack() as stack:
         on_progress = stack.enter_context(_progress())
@@ -145,6 +149,20 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
 
     with Console(stderr=True).status("tracing") as status:
         yield lambda progress: status.update(f"tracing: {format_count(progress.accesses)} accesses simulated")
+
+
+def _say_cost(accuracy: Accuracy) -> None:
+    """Says what a run at this accuracy is expected to take, before it begins."""
+    from foretrace.tracer.bursts import EXPECTED_COSTS
+
+    cost = EXPECTED_COSTS[accuracy]
+    range_ = f"{cost.least:g} to {cost.most:g}"
+    print(
+        f"foretrace: accuracy {accuracy}: expect about {cost.mean:g} times the time under QEMU alone ({range_} were "
+        "measured; less in long runs, more with many or elaborate caches)",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _explain(explanation: str) -> None:

@@ -10,6 +10,8 @@
 
 #define FIRST_CREDITS 8u
 #define MAX_CREDITS 16u
+#define BURSTS_OF_LENGTH 16u /* then bursts and periods are twice as long */
+#define MAX_DOUBLINGS 5u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ft_schedule schedule;
@@ -20,7 +22,9 @@ static uint64_t chunks_left, chunks_of_gap;
 static uint64_t rest_of_period; /* chunks between bursts that this period still has when its burst is over */
 static uint64_t rest_of_gap;    /* that a burst for new code interrupted; 0: none did */
 static uint64_t random_state;
+static uint32_t early_chunks; /* of a burst for new code */
 static uint32_t credits = FIRST_CREDITS;
+static uint32_t bursts_of_length; /* due ones, since bursts are as long as they are */
 static atomic_bool new_code;
 
 /* SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014). */
@@ -30,6 +34,19 @@ static uint64_t random_below(uint64_t bound)
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return (z ^ (z >> 31)) % bound;
+}
+
+/* The longer a run, the longer its bursts: they reach farther beyond what caches hold at their beginning. */
+static void grow(void)
+{
+    static uint32_t doublings;
+    if (bursts_of_length < BURSTS_OF_LENGTH || doublings == MAX_DOUBLINGS)
+        return;
+    bursts_of_length = 0;
+    doublings++;
+    schedule.warm_chunks *= 2;
+    schedule.measured_chunks *= 2;
+    schedule.period_chunks *= 2;
 }
 
 static void begin_gap(void)
@@ -48,6 +65,8 @@ static void enter(enum ft_mark entered)
     phase = entered;
     if (entered == FT_MARK_COUNT)
         begin_gap();
+    else if (entered == FT_MARK_NEW_CODE)
+        chunks_left = early_chunks;
     else
         chunks_left = entered == FT_MARK_WARM ? schedule.warm_chunks : schedule.measured_chunks;
 }
@@ -92,10 +111,14 @@ static void chunk_written(void)
 void ft_bursts_change(void)
 {
     pthread_mutex_lock(&lock);
-    if (next_phase == FT_MARK_NEW_CODE)
+    if (next_phase == FT_MARK_NEW_CODE) {
         rest_of_gap = chunks_left;
-    else if (next_phase == FT_MARK_WARM)
+    } else if (next_phase == FT_MARK_WARM) {
         credits += credits < MAX_CREDITS;
+        bursts_of_length++;
+    } else if (phase == FT_MARK_MEASURE) {
+        grow();
+    }
     enter(next_phase);
     atomic_store(&new_code, false);
     changing = false;
@@ -136,6 +159,7 @@ void ft_bursts_begin(const struct ft_schedule *wanted, void (*reset)(void))
         return;
     schedule = *wanted;
     random_state = schedule.seed;
+    early_chunks = schedule.measured_chunks;
     ask_for_reset = reset;
     chunks_left = schedule.first_chunks;
     pthread_atfork(fork_prepare, fork_parent, fork_child);
