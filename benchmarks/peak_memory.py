@@ -19,13 +19,15 @@ from .tables import table
 BOUND_BYTES = 1 << 30
 _SOURCE = Path(__file__).with_name("greedy.c")
 _TRACE = """
-import resource, sys
+import sys
 from foretrace import Hierarchy, trace_binary, write_signature
 traced = trace_binary(sys.argv[3:], [Hierarchy.parse(sys.argv[2])])
 write_signature(traced.signature, sys.argv[1], force=True)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10, traced.signature.provenance.incomplete_reason)
+with open("/proc/self/status") as status:
+    peak_kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
+print(peak_kib << 10, traced.signature.provenance.incomplete_reason)
 """
-"""Linux counts ru_maxrss in KiB; that of the process itself leaves the program under QEMU out."""
+"""The program under QEMU is left out. (ru_maxrss would have the memory of the process that this one was forked from.)"""
 
 GREEDY = {
     "300,000 blocks of 4 instructions": ("blocks", "300000", "3"),

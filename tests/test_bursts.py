@@ -180,8 +180,6 @@ def test_counts_that_vary_are_estimated_and_named(compile_c: Compile) -> None:
 def test_counts_of_threads_are_those_of_the_full_trace(compile_c: Compile) -> None:
     program = compile_c(THREADS, "-O1", "-static")
     full, sampled = _trace(program, Accuracy.HIGH), _trace(program, Accuracy.LOW)
-    assert sampled.provenance.sampling is not None
-    assert sampled.provenance.sampling.bursts >= 5
     assert sampled.provenance.threads == 5
     assert _exact(sampled, "work") == _exact(full, "work")
 

@@ -25,7 +25,7 @@ static uint64_t random_state;
 static uint32_t early_chunks; /* of a burst for new code */
 static uint32_t credits = FIRST_CREDITS;
 static uint32_t bursts_of_length; /* due ones, since bursts are as long as they are */
-static atomic_bool new_code;
+static atomic_bool new_code, has_threads;
 
 /* SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014). */
 static uint64_t random_below(uint64_t bound)
@@ -80,8 +80,18 @@ static bool begins_early(void)
     return true;
 }
 
+/* From the second thread on, all is recorded. */
+static enum ft_mark phase_with_threads(void)
+{
+    if (phase == FT_MARK_COUNT || phase == FT_MARK_NEW_CODE)
+        return FT_MARK_WARM;
+    return phase == FT_MARK_WARM && chunks_left == 0 ? FT_MARK_MEASURE : phase;
+}
+
 static enum ft_mark phase_to_come(void)
 {
+    if (atomic_load(&has_threads))
+        return phase_with_threads();
     if (phase == FT_MARK_COUNT && chunks_left > 0)
         return begins_early() ? FT_MARK_NEW_CODE : FT_MARK_COUNT;
     if (chunks_left > 0)
@@ -96,9 +106,9 @@ static void chunk_written(void)
     if (!changing) {
         chunks_left -= chunks_left > 0;
         next_phase = phase_to_come();
-        if (phase == FT_MARK_WARM && next_phase == FT_MARK_MEASURE) {
-            enter(FT_MARK_MEASURE);
-            ft_writer_mark(FT_MARK_MEASURE, false);
+        if (phase != next_phase && phase != FT_MARK_COUNT && next_phase != FT_MARK_COUNT) {
+            enter(next_phase);
+            ft_writer_mark(next_phase, false);
         } else {
             asks = changing = next_phase != phase;
         }
@@ -134,6 +144,11 @@ bool ft_bursts_record(void)
 void ft_bursts_new_code(void)
 {
     atomic_store(&new_code, true);
+}
+
+void ft_bursts_thread_starts(void)
+{
+    atomic_store(&has_threads, true);
 }
 
 /* A forked child, which may have a stream of its own, goes on where its parent was. */

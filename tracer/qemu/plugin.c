@@ -429,7 +429,8 @@ static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 static void vcpu_starts(qemu_plugin_id_t id, unsigned int vcpu)
 {
     (void)id;
-    n_vcpus_started++; /* threads begin one at a time */
+    if (++n_vcpus_started > 1) /* threads begin one at a time */
+        ft_bursts_thread_starts();
     if (vcpu >= MAX_VCPUS || !(cursors[vcpu] = ft_writer_open()))
         abort(); /* out of memory: there is nowhere for its words to go */
 }
