@@ -27,7 +27,7 @@ with open("/proc/self/status") as status:
     peak_kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
 print(peak_kib << 10, traced.signature.provenance.incomplete_reason)
 """
-"""The program under QEMU is left out. (ru_maxrss would have the memory of the process that this one was forked from.)"""
+"""The program under QEMU is left out. (ru_maxrss would include the process that this one was forked from.)"""
 
 GREEDY = {
     "300,000 blocks of 4 instructions": ("blocks", "300000", "3"),
