@@ -701,6 +701,14 @@ static void next_phase(struct ft_reuse *reuse)
         begin_period(reuse);
 }
 
+/* A phase is over with its last access, not with the first behind it: the next burst is then planned. */
+static void advance(struct ft_reuse *reuse, uint64_t accesses)
+{
+    reuse->num_accesses += accesses;
+    while (reuse->num_accesses == reuse->phase_end)
+        next_phase(reuse);
+}
+
 /* ---- accesses ----------------------------------------------------------------------------------------------------- */
 
 /* Between bursts only those in sampled classes are looked at. */
@@ -722,8 +730,6 @@ static void sample_part(struct ft_reuse *reuse, const struct ft_access *batch, s
 int ft_reuse_feed(struct ft_reuse *reuse, const struct ft_access *batch, size_t length)
 {
     while (length && !reuse->failed) {
-        while (reuse->num_accesses == reuse->phase_end)
-            next_phase(reuse);
         uint64_t left = reuse->phase_end - reuse->num_accesses;
         size_t part = length < PART ? length : PART;
         part = part < left ? part : (size_t)left;
@@ -737,7 +743,7 @@ int ft_reuse_feed(struct ft_reuse *reuse, const struct ft_access *batch, size_t 
         } else {
             sample_part(reuse, batch, part, 1);
         }
-        reuse->num_accesses += part;
+        advance(reuse, part);
         if (reuse->phase == IN_BURST && reuse->num_accesses % FIT_INTERVAL == 0)
             fit_classes(reuse);
         batch += part;
@@ -846,22 +852,18 @@ int ft_reuse_feed_array(struct ft_reuse *reuse, const struct ft_array_run *run)
     struct ft_access batch[PART];
     ft_array_walk_begin(&walk, run);
     while (walk.points_left && !reuse->failed) {
-        while (reuse->num_accesses == reuse->phase_end)
-            next_phase(reuse);
         const uint64_t left = reuse->phase_end - reuse->num_accesses;
         if (reuse->phase == IN_BURST || walk.next_access || left < run->num_accesses) {
             ft_reuse_feed(reuse, batch, ft_array_walk_next(&walk, batch, left < PART ? (size_t)left : PART));
             continue;
         }
-        reuse->num_accesses += sample_points(reuse, &walk, left < ARRAY_PART ? left : ARRAY_PART);
+        advance(reuse, sample_points(reuse, &walk, left < ARRAY_PART ? left : ARRAY_PART));
     }
     return reuse->failed ? -1 : 0;
 }
 
 void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size_t length, uint32_t times)
 {
-    while (reuse->num_accesses == reuse->phase_end)
-        next_phase(reuse);
     for (size_t part; length; batch += part, length -= part) {
         part = length < PART ? length : PART;
         sample_part(reuse, batch, part, times);
@@ -870,7 +872,7 @@ void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size
 
 int ft_reuse_end_sample(struct ft_reuse *reuse, uint64_t num_accesses)
 {
-    reuse->num_accesses += num_accesses;
+    advance(reuse, num_accesses);
     return reuse->failed ? -1 : 0;
 }
 

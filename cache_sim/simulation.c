@@ -44,6 +44,8 @@ static int sample(struct ft_reuse *reuse, const struct ft_job *job)
     size_t begin = 0;
     for (size_t i = 0; i < job->num_repeats; i++) {
         const struct ft_repeat *repeat = &job->repeats[i];
+        if (repeat->times == 0)
+            continue;
         ft_reuse_sample(reuse, job->accesses + begin, repeat->begin - begin, 1);
         ft_reuse_sample(reuse, job->accesses + repeat->begin, repeat->end - repeat->begin, 1 + repeat->times);
         begin = repeat->end;

@@ -123,6 +123,7 @@ static struct ft_job *filling(struct ft_workers *workers)
 static void empty(struct ft_job *job)
 {
     job->length = job->num_repeats = job->num_arrays = job->num_index = 0;
+    job->filtered_from = 0;
 }
 
 /* With the lock held: how far the running worker that has most to do is behind. */

@@ -113,6 +113,14 @@ def test_hand_worked() -> None:
     assert histogram(reuse, 64, 1) == {(0, last): 4}  # four sets: each line has its own
 
 
+def test_accesses_left_out_between_bursts_are_counted_once() -> None:
+    """Most accesses here change nothing, and results are asked for in between."""
+    simulator = Simulator([], reuse_rate=1 / 64)
+    for part in range(1, 6):
+        simulator.feed(np.arange(100_003) // 8 * 8, 8, 0)
+        assert reuse_of(simulator).accesses == part * 100_003
+
+
 def test_rates_fall_and_what_is_left_stands_for_all() -> None:
     """A stream over 16 MB, twice: each line is new once, and comes back after all others."""
     position = np.arange(1 << 21)
