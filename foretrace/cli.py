@@ -6,11 +6,12 @@ import importlib
 import os
 import signal
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
 import click
 
-from foretrace import __version__
+from foretrace import __version__, standard_streams
 from foretrace.errors import ForetraceError
 
 VERBS = {
@@ -72,37 +73,35 @@ def group() -> None:
 
 def main() -> NoReturn:
     """Entry point of the `foretrace` command."""
+    standard_streams.set_up()
     try:
-        code = group.main(prog_name="foretrace", standalone_mode=False)
-    except ForetraceError as error:
-        code = _complain(str(error), error.exit_code)
-    except click.UsageError as error:
-        error.show()
-        code = error.exit_code
-    except click.ClickException as error:
-        code = _complain(error.format_message(), error.exit_code)
+        code = _run()
+        sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output has gone: nothing to complain about, and nothing left to flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = _PIPE_EXIT_CODE
+        code = _PIPE_EXIT_CODE  # nothing to complain about
     except OSError as error:
         where = f"{error.filename}: " if error.filename else "standard output: "
         code = _complain(f"{where}{error.strerror or error}", 75)
     except (KeyboardInterrupt, click.Abort):
         die_by_signal(signal.SIGINT)
-    _leave(code if isinstance(code, int) else 0)
+    sys.stderr.flush()
+    os._exit(code)  # giving back memory object by object takes a tenth of a short trace
 
 
-def _leave(code: int) -> NoReturn:
-    """End without giving back memory object by object, which takes a tenth of a short trace."""
+def _run() -> int:
+    """Run the verb. Returns the exit code."""
     try:
-        for stream in filter(None, (sys.stdout, sys.stderr)):  # None if it was closed from the start
-            stream.flush()
-    except BrokenPipeError:
-        code = _PIPE_EXIT_CODE
-    except OSError as error:
-        code = _complain(f"standard output: {error.strerror}", 75)
-    os._exit(code)
+        code = group.main(prog_name="foretrace", standalone_mode=False)
+    except ForetraceError as error:
+        return _complain(str(error), error.exit_code)
+    except click.UsageError as error:
+        error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        return _complain(error.format_message(), error.exit_code)
+    except SystemExit:  # how click ends when whoever read our output has gone
+        raise BrokenPipeError from None
+    return code if isinstance(code, int) else 0
 
 
 def _complain(message: str, code: int) -> int:
@@ -116,7 +115,8 @@ def die_by_signal(number: int) -> NoReturn:
     """End as if `number` had killed us, so that whoever started us sees what happened. No core file is left."""
     import resource
 
-    sys.stdout.flush()
+    with suppress(OSError):
+        sys.stdout.flush()
     sys.stderr.flush()
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     if number not in (signal.SIGKILL, signal.SIGSTOP):

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+# A shell that starts pytest in the background has it, and all it starts, ignore the terminal's ^C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 FORBID_SKIPS = bool(os.environ.get("FORETRACE_FORBID_SKIPS"))
 

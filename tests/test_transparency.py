@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from binary_runs import trace_command
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Compile = Callable[..., Path]
+Start = Callable[..., "subprocess.Popen[str]"]
 
 CHATTY = r"""
 #include <stdio.h>
@@ -50,7 +53,7 @@ WAITS = r"""
 static volatile sig_atomic_t got;
 static void note(int s) { got = s; }
 int main(int argc, char **argv) {
-    if (argc > 1 && !strcmp(argv[1], "handle")) { signal(SIGINT, note); signal(SIGTERM, note); }
+    if (argc > 1 && !strcmp(argv[1], "handle")) { signal(SIGINT, note); signal(SIGTERM, note); signal(SIGHUP, note); }
     puts("ready"); fflush(stdout);
     volatile double x = 0;
     while (!got) x += 1;
@@ -143,41 +146,63 @@ def test_death_by_signal(number: int, compile_c: Compile, foretrace: Run, tmp_pa
     assert [p.name for p in tmp_path.iterdir()] == ["d.sig"]  # no core file
 
 
-def start(tmp_path: Path, program: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "foretrace",
-        "trace",
-        "-o",
-        str(tmp_path / "w.sig"),
-        "--",
-        str(program),
-        *arguments,
-    ]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    return process
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """A function that traces a program up to its line "ready". Whatever the test does, nothing goes on running."""
+    processes = []
+
+    def begin(program: Path, *arguments: str, ignored: tuple[int, ...] = ()) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            trace_command(tmp_path / "w.sig", program, *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, start_new_session=True, preexec_fn=lambda: [signal.signal(n, signal.SIG_IGN) for n in ignored],
+        )  # fmt: skip
+        processes.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield begin
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("whom", ["us", "both"])
-def test_signals_reach_the_program(number: int, whom: str, compile_c: Compile, foretrace: Run, tmp_path: Path) -> None:
-    process = start(tmp_path, compile_c(WAITS, "-O1"), "handle")
+def test_signals_reach_the_program(
+    number: int, whom: str, start: Start, compile_c: Compile, foretrace: Run, tmp_path: Path
+) -> None:
+    process = start(compile_c(WAITS, "-O1"), "handle")
     (os.kill if whom == "us" else os.killpg)(process.pid, number)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (7, f"got {int(number)}\n", "")
     assert info(foretrace, tmp_path / "w.sig")["complete"] is True
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_ignored_signals_reach_a_program_that_handles_them(number: int, start: Start, compile_c: Compile) -> None:
+    process = start(
+        compile_c(WAITS, "-O1"), "handle", ignored=(number,)
+    )  # as a shell starts background jobs, and nohup
+    os.kill(process.pid, number)
+    assert process.communicate(timeout=60) == (f"got {int(number)}\n", "")
+    assert process.returncode == 7
+
+
+def test_ignored_signals_stay_ignored_by_a_program_that_does_not(start: Start, compile_c: Compile) -> None:
+    process = start(compile_c(WAITS, "-O1"), ignored=(signal.SIGINT,))
+    os.kill(process.pid, signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=1)
+    os.kill(process.pid, signal.SIGTERM)
+    assert process.wait(timeout=60) == -signal.SIGTERM
+
+
 def test_interrupted_program_leaves_a_valid_incomplete_signature(
-    compile_c: Compile, foretrace: Run, tmp_path: Path
+    start: Start, compile_c: Compile, foretrace: Run, tmp_path: Path
 ) -> None:
-    process = start(tmp_path, compile_c(WAITS, "-O1"))
+    process = start(compile_c(WAITS, "-O1"))
     time.sleep(0.2)
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
@@ -197,24 +222,23 @@ def child_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
-def test_killed_program(compile_c: Compile, foretrace: Run, tmp_path: Path) -> None:
-    process = start(tmp_path, compile_c(WAITS, "-O1"))
+def test_killed_program(start: Start, compile_c: Compile, foretrace: Run, tmp_path: Path) -> None:
+    process = start(compile_c(WAITS, "-O1"))
     os.kill(child_of(process.pid), signal.SIGKILL)
     process.communicate(timeout=60)
     assert process.returncode == -signal.SIGKILL
     assert info(foretrace, tmp_path / "w.sig")["complete"] is False
 
 
-def test_program_outlives_a_killed_reader(compile_c: Compile, tmp_path: Path) -> None:
-    process = start(tmp_path, compile_c(WAITS, "-O1"), "handle")
+def test_program_outlives_a_killed_reader(start: Start, compile_c: Compile, tmp_path: Path) -> None:
+    process = start(compile_c(WAITS, "-O1"), "handle")
     child = child_of(process.pid)
     process.kill()
     process.wait()
     time.sleep(0.3)
     os.kill(child, signal.SIGTERM)
-    with process:
-        assert process.stdout is not None
-        assert process.stdout.read() == "got 15\n"
+    assert process.stdout is not None
+    assert process.stdout.read() == "got 15\n"
     assert not (tmp_path / "w.sig").exists()
 
 

@@ -366,14 +366,24 @@ static PyType_Spec stream_reader_spec = {
     .slots = stream_reader_slots,
 };
 
-static PyObject *catch_signals(PyObject *Py_UNUSED(module), PyObject *bits)
+static PyObject *caught(PyObject *bits, int (*ft_catch)(uint64_t signals))
 {
     unsigned long long signals = PyLong_AsUnsignedLongLong(bits);
     if (PyErr_Occurred())
         return NULL;
-    if (!ft_signals_catch(signals))
+    if (!ft_catch(signals))
         return PyErr_SetFromErrno(PyExc_OSError);
     Py_RETURN_NONE;
+}
+
+static PyObject *catch_signals(PyObject *Py_UNUSED(module), PyObject *bits)
+{
+    return caught(bits, ft_signals_catch);
+}
+
+static PyObject *catch_ignored_signals(PyObject *Py_UNUSED(module), PyObject *bits)
+{
+    return caught(bits, ft_signals_catch_ignored);
 }
 
 static PyObject *release_signals(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
@@ -388,7 +398,10 @@ static PyObject *take_signals(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(i
 }
 
 static PyMethodDef module_methods[] = {
-    {"catch_signals", catch_signals, METH_O, "catch_signals(bits): note these signals instead of acting on them"},
+    {"catch_signals", catch_signals, METH_O,
+     "catch_signals(bits): note these signals instead of acting on them, but for those that are ignored"},
+    {"catch_ignored_signals", catch_ignored_signals, METH_O,
+     "catch_ignored_signals(bits): note those of these signals, too, that are ignored"},
     {"release_signals", release_signals, METH_NOARGS, "release_signals(): undo catch_signals"},
     {"take_signals", take_signals, METH_NOARGS, "take_signals() -> bits of those sent to us since the last call"},
     {"layout", layout, METH_NOARGS, "sizes of the structures in stream.h"},

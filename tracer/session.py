@@ -162,9 +162,12 @@ class Session:
             ProgramError, EngineError: it could not be started or traced at all.
         """
         started = time.monotonic()
-        _reader.catch_signals(sum(1 << number for number in FORWARDED_SIGNALS))
+        signals = sum(1 << number for number in FORWARDED_SIGNALS)
+        _reader.catch_signals(signals)
         try:
-            ending = self._follow(self._start(), on_progress)
+            pid = self._start()
+            _reader.catch_ignored_signals(signals)
+            ending = self._follow(pid, on_progress)
             wall_s = time.monotonic() - started
         finally:
             _reader.release_signals()

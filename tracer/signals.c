@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #define MAX_SIGNALS 64
@@ -19,23 +20,35 @@ static void note(int number, siginfo_t *info, void *context)
         atomic_fetch_or(&taken, UINT64_C(1) << number);
 }
 
-int ft_signals_catch(uint64_t signals)
+/* Catches those of `signals` that are ignored so far, or those that are not. */
+static int catch_those(uint64_t signals, bool ignored)
 {
-    struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_SIGINFO | SA_RESTART};
+    struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_SIGINFO | SA_RESTART}, now;
     sigemptyset(&action.sa_mask);
-    atomic_store(&taken, 0);
     for (int number = 1; number < MAX_SIGNALS; number++) {
         if (!(signals >> number & 1))
             continue;
-        if (sigaction(number, NULL, &before[number]) != 0)
+        if (sigaction(number, NULL, &now) != 0)
             return 0;
-        if (before[number].sa_handler == SIG_IGN)
-            continue; /* the program ignores it too: it inherits that from us */
+        if ((now.sa_handler == SIG_IGN) != ignored)
+            continue;
         if (sigaction(number, &action, NULL) != 0)
             return 0;
+        before[number] = now;
         caught |= UINT64_C(1) << number;
     }
     return 1;
+}
+
+int ft_signals_catch(uint64_t signals)
+{
+    atomic_store(&taken, 0);
+    return catch_those(signals, false);
+}
+
+int ft_signals_catch_ignored(uint64_t signals)
+{
+    return catch_those(signals, true);
 }
 
 void ft_signals_release(void)

@@ -9,8 +9,12 @@
 
 #include <stdint.h>
 
-/* Catches the signals whose bits (1 << number) are set, unless they are ignored. False if the system refuses. */
+/* Catches the signals whose bits (1 << number) are set, but for those that are ignored: the program is to inherit that.
+ * False if the system refuses. */
 int ft_signals_catch(uint64_t signals);
+
+/* Once the program runs, the ignored ones: it may have begun to handle them itself. */
+int ft_signals_catch_ignored(uint64_t signals);
 
 /* Puts the handlers that were there before back. */
 void ft_signals_release(void);

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
-def command(output: Path, runs: int, method: str, force: bool, program: tuple[str, ...]) -> None:
+def command(output: Path, runs: int, method: str, force: bool, program: tuple[str, ...]) -> int | None:
     """Run PROGRAM natively, time it, and sample where it is: what `foretrace predict --timing` compares with.
 
     PROGRAM is a compiled program with its arguments, or a Python script, which is timed with its interpreter. Its
@@ -51,7 +51,7 @@ def command(output: Path, runs: int, method: str, force: bool, program: tuple[st
     _say_done(output, timing)
     if timing.signal is not None:
         die_by_signal(timing.signal)
-    sys.exit(timing.exit_code)
+    return timing.exit_code
 
 
 def _say_done(output: Path, timing: Timing) -> None:
