@@ -248,23 +248,44 @@ static void count_row(struct ft_statistics *statistics, struct ft_running *op, s
         count_steps(op, length - 2);
 }
 
+#define EXPLICIT_BLOCKS 3u /* from the third on, each begins where and as the one before has ended */
+
+/* The accesses of dimensions `dim` and up. Of many blocks along a dimension, those behind the third change the patterns as
+ * the third does. The range is left to the caller. */
+static void count_block(struct ft_statistics *statistics, struct ft_running *op, const struct ft_array_run *run,
+                        const struct ft_array_access *access, uint32_t dim, struct ft_access first)
+{
+    const uint64_t extent = run->extent[dim];
+    uint32_t before[FT_NUM_PATTERNS];
+    if (dim == run->num_dims - 1) {
+        count_row(statistics, op, first, access->stride[dim], extent);
+        return;
+    }
+    for (uint64_t i = 0; i < extent && i < EXPLICIT_BLOCKS; i++) {
+        memcpy(before, op->patterns, sizeof before);
+        count_block(statistics, op, run, access, dim + 1, first);
+        first.address += (uint64_t)access->stride[dim];
+    }
+    if (extent <= EXPLICIT_BLOCKS)
+        return;
+    for (unsigned pattern = 0; pattern < FT_NUM_PATTERNS; pattern++)
+        op->patterns[pattern] += (op->patterns[pattern] - before[pattern]) * (uint32_t)(extent - EXPLICIT_BLOCKS);
+    op->last_address += (extent - EXPLICIT_BLOCKS) * (uint64_t)access->stride[dim];
+}
+
 static void count_rows(struct ft_statistics *statistics, struct ft_running *op, const struct ft_array_run *run,
                        const struct ft_array_access *access)
 {
-    const uint32_t inner = run->num_dims - 1;
-    struct ft_access first = {access->address, access->op, access->size_bytes, access->flags};
-    uint64_t at[FT_ARRAY_DIMS] = {0};
-    for (;;) {
-        count_row(statistics, op, first, access->stride[inner], run->extent[inner]);
-        uint32_t d = inner;
-        for (; d > 0 && ++at[d - 1] == run->extent[d - 1]; d--) {
-            at[d - 1] = 0;
-            first.address -= (run->extent[d - 1] - 1) * (uint64_t)access->stride[d - 1];
-        }
-        if (d == 0)
-            return;
-        first.address += (uint64_t)access->stride[d - 1];
+    uint64_t lowest = access->address, highest = access->address;
+    for (uint32_t d = 0; d < run->num_dims; d++) {
+        const uint64_t way = (run->extent[d] - 1) * (uint64_t)access->stride[d];
+        *(access->stride[d] < 0 ? &lowest : &highest) += way;
     }
+    count_block(statistics, op, run, access, 0,
+                (struct ft_access){access->address, access->op, access->size_bytes, access->flags});
+    op->first = lowest < op->first ? lowest : op->first;
+    op->last_exclusive = highest + access->size_bytes > op->last_exclusive ? highest + access->size_bytes
+                                                                           : op->last_exclusive;
 }
 
 /* `count` for the accesses of an indexed operand but the first two. */

@@ -44,6 +44,17 @@ struct hooked_type {
 static struct hooked_type hooked[MAX_TYPES];
 static unsigned n_hooked;
 
+static inline const struct hooked_type *hook_of(PyObject *self)
+{
+    for (unsigned k = 0; k < n_hooked; k++)
+        if (Py_IS_TYPE(self, hooked[k].type))
+            return &hooked[k];
+    for (unsigned k = 0; k < n_hooked; k++)
+        if (PyType_IsSubtype(Py_TYPE(self), hooked[k].type))
+            return &hooked[k];
+    return NULL;
+}
+
 /* ---- what lies behind an object --------------------------------------------------------------------------------- */
 
 static bool look_at_bytearray(PyObject *object, struct view *view)
@@ -91,6 +102,16 @@ static bool add_index(const struct view *view, int d, PyObject *key, int64_t *of
     *loaded |= !PyLong_Check(key);
     *offset += (i < 0 ? i + extent_of(view, d) : i) * stride_of(view, d);
     return true;
+}
+
+/* The element of a plain view that a key of Python's own integers names, if it is there. NULL if it is another case. */
+static inline char *plain_element(const struct view *view, PyObject *key)
+{
+    int64_t i;
+    if (view->nd != 1 || !PyLong_CheckExact(key) || !agent_small_integer(key, &i))
+        return NULL;
+    i += i < 0 ? extent_of(view, 0) : 0;
+    return (uint64_t)i < (uint64_t)extent_of(view, 0) ? view->data + i * stride_of(view, 0) : NULL;
 }
 
 /* Whether a key names one element. */
@@ -145,24 +166,47 @@ static void record(const struct hooked_type *hook, PyObject *self, PyObject *key
         write_slice(name, &view, key, store);
 }
 
-/* ---- slots ------------------------------------------------------------------------------------------------------ */
+/* ---- elements named by an integer ------------------------------------------------------------------------------- */
 
-static const struct hooked_type *hook_of(PyObject *self)
+/* Typecodes and formats of numbers in the machine's own layout, which can all be loaded. */
+static bool is_number(char code)
 {
-    for (unsigned k = 0; k < n_hooked; k++)
-        if (Py_IS_TYPE(self, hooked[k].type))
-            return &hooked[k];
-    for (unsigned k = 0; k < n_hooked; k++)
-        if (PyType_IsSubtype(Py_TYPE(self), hooked[k].type))
-            return &hooked[k];
-    return NULL; /* cannot be: no other type has these slots */
+    static const bool numbers[128] = {['b'] = true, ['B'] = true, ['h'] = true, ['H'] = true, ['i'] = true, ['I'] = true,
+                                      ['l'] = true, ['L'] = true, ['q'] = true, ['Q'] = true, ['f'] = true, ['d'] = true};
+    return numbers[code & 127];
 }
+
+static bool is_numbers(PyObject *object, const struct hooked_type *hook)
+{
+    if (hook->look == look_at_bytearray)
+        return true;
+    if (hook->look == look_at_array)
+        return is_number(((const struct array_object *)object)->description->typecode);
+    const PyMemoryViewObject *view = (const PyMemoryViewObject *)object;
+    const char *format = view->view.format;
+    return !(view->flags & _Py_MEMORYVIEW_RELEASED) && !(view->mbuf->flags & _Py_MANAGED_BUFFER_RELEASED) &&
+           (!format || (is_number(format[0]) && !format[1]));
+}
+
+bool buffer_element(PyObject *object, PyObject *key, struct buffer_element *element)
+{
+    const struct hooked_type *hook = hook_of(object);
+    struct view view;
+    if (!hook || !is_numbers(object, hook) || !hook->look(object, &view))
+        return false;
+    *element = (struct buffer_element){plain_element(&view, key), view.item_bytes, hook->load};
+    return element->address;
+}
+
+/* ---- slots ------------------------------------------------------------------------------------------------------ */
 
 static PyObject *hooked_subscript(PyObject *self, PyObject *key)
 {
-    const struct hooked_type *hook = hook_of(self);
+    const struct hooked_type *hook = hook_of(self); /* no other type has these slots */
     bool has_site = agent_take_site(self);
     struct agent_site *site = agent_thread.site;
+    if (has_site && !site)
+        return hook->subscript(self, key);
     const uint32_t block = agent_thread.site_block;
     PyObject *result = hook->subscript(self, key);
     if (result) {
@@ -173,6 +217,18 @@ static PyObject *hooked_subscript(PyObject *self, PyObject *key)
     return result;
 }
 
+/* A value of Python's own has been stored, with nothing else having run: the common case. */
+static inline bool record_plain_store(const struct hooked_type *hook, PyObject *self, PyObject *key)
+{
+    struct view view;
+    const char *element = hook->look(self, &view) ? plain_element(&view, key) : NULL;
+    const uint32_t id = element ? agent_site_operation(agent_thread.site, hook->store, agent_thread.site_block,
+                                                       view.item_bytes, true, false) : 0;
+    if (id)
+        agent_write_element(id, element);
+    return id != 0;
+}
+
 /* The value may have Python code to run before it is stored, and the place be another then. */
 static int hooked_assign(PyObject *self, PyObject *key, PyObject *value)
 {
@@ -181,6 +237,9 @@ static int hooked_assign(PyObject *self, PyObject *key, PyObject *value)
     struct agent_site *site = agent_thread.site;
     const uint32_t block = agent_thread.site_block;
     int status = hook->assign(self, key, value);
+    if (status == 0 && has_site && value && (PyFloat_CheckExact(value) || PyLong_CheckExact(value)) &&
+        record_plain_store(hook, self, key))
+        return 0;
     if (status == 0 && value) {
         agent_thread.site = site;
         agent_thread.site_block = block;

@@ -13,4 +13,14 @@ void buffers_module_loaded(PyObject *module, const char *name);
 /* Whether a type's subscripts are hooked, here or in pyagent_numpy.c, so that they see agent_thread.site. */
 bool buffer_is_hooked(PyTypeObject *type);
 
+struct buffer_element {
+    const char *address;
+    int64_t item_bytes;
+    const char *load; /* the operation's name */
+};
+
+/* The element of a container of numbers that a key names, if it is there and the key is Python's own integer: loading it
+ * cannot fail. False if it is another case, or another container. */
+bool buffer_element(PyObject *container, PyObject *key, struct buffer_element *element);
+
 #endif

@@ -215,16 +215,24 @@ static PyObject *run_block_marker(PyObject *self)
     return result;
 }
 
-/* The load of an array's element that is about to happen, if it will. False if that is for the load itself to tell. */
-static inline bool write_element_load(Marker *marker, uint32_t block, PyObject *container, PyObject *key)
+/* The load of a container's element that is about to happen, if it will. False if that is for the load itself to tell. */
+static inline bool write_element_load(Marker *marker, uint32_t block, PyObject *container, PyObject *key, bool is_array)
 {
     const struct np_array *array = (const struct np_array *)container;
+    struct buffer_element element;
     int64_t offset;
-    if (marker->kind != MARKER_LOAD || !np_element_offset(array, key, &offset))
+    if (marker->kind != MARKER_LOAD)
         return false;
-    const uint32_t id = agent_site_operation(&marker->site, NP_GETITEM, block, np_item_bytes(array), false, false);
+    if (is_array) {
+        if (!np_element_offset(array, key, &offset))
+            return false;
+        element = (struct buffer_element){array->data + offset, np_item_bytes(array), NP_GETITEM};
+    } else if (!buffer_element(container, key, &element)) {
+        return false;
+    }
+    const uint32_t id = agent_site_operation(&marker->site, element.load, block, element.item_bytes, false, false);
     if (id)
-        agent_write_element(id, array->data + offset);
+        agent_write_element(id, element.address);
     return id != 0;
 }
 
@@ -248,7 +256,7 @@ static int observe(PyObject *self, PyObject *key, PyObject *container)
         return 0;
     }
     agent_thread.subscripted = container;
-    agent_thread.site = is_array && write_element_load(marker, block, container, key) ? NULL : &marker->site;
+    agent_thread.site = write_element_load(marker, block, container, key, is_array) ? NULL : &marker->site;
     agent_thread.site_block = block;
     return 0;
 }
