@@ -7,6 +7,10 @@
  * n being the deepest level's depth from 0, its misses are those of every repetition to come, which need no simulation as
  * long as they are the same access by access. When one is not, the part of it that was passed over is made up for.
  *
+ * The same is true of the order of use that reuse distances are measured in, which has no end: from its second time on, a
+ * sequence has the same distances each time. Reuse is therefore passed by, too, from one end of the sequence on to the
+ * next burst or the end of it all, and then fed one repetition that stands for all that it missed, and what came since.
+ *
  * `log` holds what was fed, as items of several words, as far as it may help to tell what comes: an array operation that
  * was seen before makes a candidate, the sequence from behind it up to now. Only what comes after that counts as a
  * repetition. Sequences without array operations are not looked at: too long an interval without one, and all is
@@ -17,7 +21,8 @@
  *
  * Invariants: log[begin .. end) are the items of the candidate, `cursor` is where the next one to compare lies; there is
  * no candidate if end is 0. While `is_skipping`, the cache is in the state of each of the candidate's ends, `passed` whole
- * repetitions are missing from what it has counted, and so is log[begin .. cursor).
+ * repetitions are missing from what it has counted, and so is log[begin .. cursor). While `is_passing_reuse`, reuse is in
+ * that state as well, and misses `passed_by_reuse` repetitions and log[begin .. cursor) but for their number of accesses.
  */
 #include "repeats.h"
 
@@ -46,6 +51,7 @@ struct place {
 
 struct ft_repeats {
     struct ft_cache *cache;
+    struct ft_reuse *reuse; /* or NULL */
     size_t num_levels, repeatable_lines;
     unsigned line_shift, max_depth;
 
@@ -60,16 +66,19 @@ struct ft_repeats {
     uint64_t repetitions, accesses; /* whole ones, and what they have been of */
     bool is_measuring, is_skipping;
     uint64_t passed;
+    bool is_passing_reuse;
+    uint32_t passed_by_reuse;
     uint64_t *misses; /* by level and operation: at the measured repetition's beginning, then what it added */
     size_t num_operations, misses_capacity;
 };
 
-struct ft_repeats *ft_repeats_new(struct ft_cache *cache)
+struct ft_repeats *ft_repeats_new(struct ft_cache *cache, struct ft_reuse *reuse)
 {
     struct ft_repeats *repeats = calloc(1, sizeof *repeats);
     if (!repeats)
         return NULL;
     repeats->cache = cache;
+    repeats->reuse = reuse;
     repeats->num_levels = ft_cache_levels(cache, &repeats->max_depth);
     repeats->repeatable_lines = ft_cache_repeatable_lines(cache);
     repeats->line_shift = ft_cache_line_shift(cache);
@@ -172,6 +181,23 @@ static void simulate_items(const struct ft_repeats *repeats, size_t begin, size_
     }
 }
 
+/* The items once more for reuse alone, each standing for `times`. */
+static void sample_items(const struct ft_repeats *repeats, size_t begin, size_t end, uint32_t times)
+{
+    for (size_t at = begin; at < end; at += repeats->log[at] & LENGTH) {
+        const uint64_t *item = repeats->log + at;
+        struct ft_array_run run;
+        struct ft_access access;
+        if (*item & IS_ACCESS) {
+            memcpy(&access, item + 1, sizeof access);
+            ft_reuse_sample(repeats->reuse, &access, 1, times);
+        } else {
+            decode(item, &run);
+            ft_reuse_sample_array(repeats->reuse, &run, times);
+        }
+    }
+}
+
 /* ---- the log ------------------------------------------------------------------------------------------------------ */
 
 static void forget(struct ft_repeats *repeats)
@@ -244,11 +270,22 @@ static uint64_t hash_of(const uint64_t *words, size_t n)
 
 /* ---- candidates --------------------------------------------------------------------------------------------------- */
 
+static void settle_reuse(struct ft_repeats *repeats)
+{
+    if (!repeats->is_passing_reuse)
+        return;
+    repeats->is_passing_reuse = false;
+    if (repeats->passed_by_reuse)
+        sample_items(repeats, repeats->begin, repeats->end, repeats->passed_by_reuse);
+    sample_items(repeats, repeats->begin, repeats->cursor, 1);
+}
+
 void ft_repeats_settle(struct ft_repeats *repeats)
 {
     repeats->is_measuring = false;
     if (!repeats->is_skipping)
         return;
+    settle_reuse(repeats);
     repeats->is_skipping = false;
     ft_cache_add_misses(repeats->cache, repeats->misses, repeats->num_operations, repeats->passed);
     simulate_items(repeats, repeats->begin, repeats->cursor);
@@ -302,6 +339,8 @@ static void advance(struct ft_repeats *repeats, size_t words, uint64_t accesses)
         return;
     repeats->cursor = repeats->begin;
     repeats->repetitions++;
+    if (repeats->is_passing_reuse && ++repeats->passed_by_reuse == UINT32_MAX)
+        settle_reuse(repeats);
     if (repeats->is_skipping) {
         repeats->passed++;
     } else if (repeats->is_measuring) {
@@ -316,10 +355,26 @@ static void advance(struct ft_repeats *repeats, size_t words, uint64_t accesses)
 
 /* ---- feeding ------------------------------------------------------------------------------------------------------ */
 
-void ft_repeats_feed_array(struct ft_repeats *repeats, const struct ft_array_run *run)
+/* Whether reuse need not see what has come as expected, `accesses` accesses from the cursor on. */
+static bool pass_reuse(struct ft_repeats *repeats, uint64_t accesses)
 {
+    if (!repeats->is_skipping)
+        return false;
+    if (!repeats->is_passing_reuse && repeats->cursor == repeats->begin) {
+        repeats->is_passing_reuse = true;
+        repeats->passed_by_reuse = 0;
+    }
+    if (repeats->is_passing_reuse && !ft_reuse_pass(repeats->reuse, accesses))
+        settle_reuse(repeats);
+    return repeats->is_passing_reuse;
+}
+
+static void feed_cache_array(struct ft_repeats *repeats, const struct ft_array_run *run, bool *is_passing_reuse)
+{
+    const uint64_t accesses = ft_array_run_points(run) * run->num_accesses;
     uint64_t head[MAX_ITEM_WORDS];
     size_t head_words;
+    *is_passing_reuse = false;
     if (repeats->num_levels == 0)
         return;
     const size_t words = encode(run, head, &head_words);
@@ -343,8 +398,19 @@ void ft_repeats_feed_array(struct ft_repeats *repeats, const struct ft_array_run
             repeats->repetitions = repeats->accesses = 0;
         }
     }
+    *is_passing_reuse = repeats->reuse && expected && pass_reuse(repeats, accesses);
     if (expected)
-        advance(repeats, words, ft_array_run_points(run) * run->num_accesses);
+        advance(repeats, words, accesses);
+}
+
+int ft_repeats_feed_array(struct ft_repeats *repeats, const struct ft_array_run *run)
+{
+    bool is_passing_reuse;
+    feed_cache_array(repeats, run, &is_passing_reuse);
+    if (!repeats->reuse)
+        return 0;
+    ft_reuse_set_repeating(repeats->reuse, repeats->is_skipping);
+    return is_passing_reuse ? 0 : ft_reuse_feed_array(repeats->reuse, run);
 }
 
 /* How many of the accesses are those that are expected, up to the end of a repetition. */
@@ -359,7 +425,7 @@ static size_t count_expected(const struct ft_repeats *repeats, const struct ft_a
 }
 
 /* Where array operations are about. */
-static void feed_active(struct ft_repeats *repeats, const struct ft_access *batch, size_t length)
+static int feed_active(struct ft_repeats *repeats, const struct ft_access *batch, size_t length, struct ft_reuse *reuse)
 {
     while (length) {
         const size_t expected = repeats->end ? count_expected(repeats, batch, length) : 0;
@@ -371,14 +437,18 @@ static void feed_active(struct ft_repeats *repeats, const struct ft_access *batc
             for (size_t i = 0; i < part; i++)
                 append_access(repeats, &batch[i]);
         }
+        const bool is_passing_reuse = reuse && expected && pass_reuse(repeats, expected);
         if (expected)
             advance(repeats, expected * ACCESS_WORDS, expected);
+        if (reuse && !is_passing_reuse && ft_reuse_feed(reuse, batch, part))
+            return -1;
         batch += part;
         length -= part;
     }
+    return 0;
 }
 
-void ft_repeats_feed(struct ft_repeats *repeats, const struct ft_access *batch, size_t length)
+static int feed(struct ft_repeats *repeats, const struct ft_access *batch, size_t length, struct ft_reuse *reuse)
 {
     repeats->accesses_between += length;
     if (repeats->is_active && repeats->accesses_between > MAX_ACCESSES_BETWEEN) {
@@ -387,12 +457,18 @@ void ft_repeats_feed(struct ft_repeats *repeats, const struct ft_access *batch, 
         repeats->is_active = false;
     }
     if (repeats->is_active)
-        feed_active(repeats, batch, length);
-    else
-        ft_cache_feed(repeats->cache, batch, length);
+        return feed_active(repeats, batch, length, reuse);
+    ft_cache_feed(repeats->cache, batch, length);
+    return reuse ? ft_reuse_feed(reuse, batch, length) : 0;
 }
 
-bool ft_repeats_repeats(const struct ft_repeats *repeats)
+int ft_repeats_feed(struct ft_repeats *repeats, const struct ft_access *batch, size_t length)
 {
-    return repeats->is_skipping;
+    return feed(repeats, batch, length, repeats->reuse);
+}
+
+void ft_repeats_feed_cache(struct ft_repeats *repeats, const struct ft_access *batch, size_t length)
+{
+    settle_reuse(repeats);
+    feed(repeats, batch, length, NULL);
 }

@@ -1,24 +1,25 @@
-/* Feeds caches, and passes over what repeats itself exactly: the steps of a program that does the same to the same arrays
+/* Feeds caches and what samples reuse, and passes over what repeats itself exactly: the steps of a program that does the same to the same arrays
  * again and again. See repeats.c. */
 #ifndef FORETRACE_REPEATS_H
 #define FORETRACE_REPEATS_H
 
 #include "cache.h"
+#include "reuse.h"
 
 struct ft_repeats;
 
-/* NULL when memory ran out. The cache remains the caller's. */
-struct ft_repeats *ft_repeats_new(struct ft_cache *cache);
+/* NULL when memory ran out. The cache, and what samples reuse (or NULL), remain the caller's. */
+struct ft_repeats *ft_repeats_new(struct ft_cache *cache, struct ft_reuse *reuse);
 void ft_repeats_free(struct ft_repeats *repeats);
 
-/* What the cache sees, in order. It has room for every operation. */
-void ft_repeats_feed(struct ft_repeats *repeats, const struct ft_access *batch, size_t length);
-void ft_repeats_feed_array(struct ft_repeats *repeats, const struct ft_array_run *run);
+/* What both see, in order. The cache has room for every operation. Return 0, or -1 when memory ran out. */
+int ft_repeats_feed(struct ft_repeats *repeats, const struct ft_access *batch, size_t length);
+int ft_repeats_feed_array(struct ft_repeats *repeats, const struct ft_array_run *run);
 
-/* Whether what is being fed has been the same several times in a row. */
-bool ft_repeats_repeats(const struct ft_repeats *repeats);
+/* What the cache alone sees, as something else is told of reuse. */
+void ft_repeats_feed_cache(struct ft_repeats *repeats, const struct ft_access *batch, size_t length);
 
-/* Brings the cache, and what it has counted, to where they would be had everything been simulated. */
+/* Brings both, and what they have counted, to where they would be had everything been simulated. */
 void ft_repeats_settle(struct ft_repeats *repeats);
 
 #endif

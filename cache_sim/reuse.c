@@ -812,7 +812,7 @@ static uint64_t unsampled_stay(const struct ft_reuse *reuse, const struct ft_arr
 
 /* The points from the one at hand on that touch the same lines, of the shortest size: of them only the first is looked at,
  * as of all accesses to the lines used last (see ft_reuse_sample). Returns how many they are, `most` at most. */
-static uint64_t sample_point(struct ft_reuse *reuse, struct ft_array_walk *walk, uint64_t most)
+static uint64_t sample_point(struct ft_reuse *reuse, struct ft_array_walk *walk, uint64_t most, uint32_t times)
 {
     struct ft_access batch[FT_ARRAY_ACCESSES];
     const uint64_t stay = ft_array_walk_stay(walk, FT_LINE_SHIFT), points = stay < most ? stay : most;
@@ -820,14 +820,14 @@ static uint64_t sample_point(struct ft_reuse *reuse, struct ft_array_walk *walk,
         const struct ft_array_access *access = &walk->run->access[j];
         batch[j] = (struct ft_access){ft_array_walk_address(walk, j), access->op, access->size_bytes, access->flags};
     }
-    sample_part(reuse, batch, walk->run->num_accesses, 1);
+    sample_part(reuse, batch, walk->run->num_accesses, times);
     ft_array_walk_skip(walk, points);
     return points;
 }
 
-/* Between bursts, and between two points: goes over whole points, up to `limit` accesses. Those in blocks that are not
- * sampled are passed over. */
-static uint64_t sample_points(struct ft_reuse *reuse, struct ft_array_walk *walk, uint64_t limit)
+/* Between bursts, and between two points: goes over whole points, up to `limit` accesses, each of which stands for
+ * `times`. Those in blocks that are not sampled are passed over. */
+static uint64_t sample_points(struct ft_reuse *reuse, struct ft_array_walk *walk, uint64_t limit, uint32_t times)
 {
     const uint32_t width = walk->run->num_accesses;
     const uint64_t most = limit / width;
@@ -836,7 +836,7 @@ static uint64_t sample_points(struct ft_reuse *reuse, struct ft_array_walk *walk
         const uint64_t stay = unsampled_stay(reuse, walk, most - points);
         if (stay)
             ft_array_walk_skip(walk, stay);
-        points += stay ? stay : sample_point(reuse, walk, most - points);
+        points += stay ? stay : sample_point(reuse, walk, most - points, times);
     }
     return points * width;
 }
@@ -857,7 +857,7 @@ int ft_reuse_feed_array(struct ft_reuse *reuse, const struct ft_array_run *run)
             ft_reuse_feed(reuse, batch, ft_array_walk_next(&walk, batch, left < PART ? (size_t)left : PART));
             continue;
         }
-        advance(reuse, sample_points(reuse, &walk, left < ARRAY_PART ? left : ARRAY_PART));
+        advance(reuse, sample_points(reuse, &walk, left < ARRAY_PART ? left : ARRAY_PART, 1));
     }
     return reuse->failed ? -1 : 0;
 }
@@ -868,6 +868,22 @@ void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size
         part = length < PART ? length : PART;
         sample_part(reuse, batch, part, times);
     }
+}
+
+void ft_reuse_sample_array(struct ft_reuse *reuse, const struct ft_array_run *run, uint32_t times)
+{
+    struct ft_array_walk walk;
+    ft_array_walk_begin(&walk, run);
+    while (walk.points_left)
+        sample_points(reuse, &walk, UINT64_MAX, times);
+}
+
+bool ft_reuse_pass(struct ft_reuse *reuse, uint64_t accesses)
+{
+    if (reuse->phase == IN_BURST || accesses >= reuse->phase_end - reuse->num_accesses)
+        return false;
+    reuse->num_accesses += accesses;
+    return true;
 }
 
 int ft_reuse_end_sample(struct ft_reuse *reuse, uint64_t num_accesses)

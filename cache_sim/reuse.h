@@ -80,6 +80,13 @@ void ft_reuse_set_repeating(struct ft_reuse *reuse, bool is_repeating);
 void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size_t length, uint32_t times);
 int ft_reuse_end_sample(struct ft_reuse *reuse, uint64_t num_accesses);
 
+/* The accesses of an array operation, each standing for `times`, without saying how many there were. */
+void ft_reuse_sample_array(struct ft_reuse *reuse, const struct ft_array_run *run, uint32_t times);
+
+/* Passes over so many accesses, which are to be sampled before anything else is fed. False, with nothing done, where a burst is
+ * on or would begin, or a period end. */
+bool ft_reuse_pass(struct ft_reuse *reuse, uint64_t accesses);
+
 /* Numbers of accesses: where the next period's burst begins and ends, its warming up included, and where the period ends.
  * Known when the burst before it has been fed. */
 struct ft_reuse_period {

@@ -20,7 +20,7 @@
 struct ft_simulation {
     struct ft_statistics *statistics;
     struct ft_cache *cache;
-    struct ft_repeats *repeats; /* feeds the cache */
+    struct ft_repeats *repeats; /* feeds the cache and `reuse` */
     struct ft_reuse *reuse;
     struct ft_workers *workers; /* one, for caches and reuse distances */
     struct ft_running *operations; /* of `statistics`, with room for `capacity` */
@@ -54,25 +54,14 @@ static int sample(struct ft_reuse *reuse, const struct ft_job *job)
     return ft_reuse_end_sample(reuse, job->filtered_from);
 }
 
-static int simulate_accesses(struct ft_simulation *simulation, const struct ft_access *accesses, size_t length,
-                             struct ft_reuse *reuse)
+static int simulate_accesses(struct ft_simulation *simulation, const struct ft_access *accesses, size_t length)
 {
     for (size_t begin = 0; begin < length; begin += PART_ACCESSES) {
         const size_t part = length - begin < PART_ACCESSES ? length - begin : PART_ACCESSES;
-        ft_repeats_feed(simulation->repeats, accesses + begin, part);
-        if (reuse && ft_reuse_feed(reuse, accesses + begin, part))
+        if (ft_repeats_feed(simulation->repeats, accesses + begin, part))
             return -1;
     }
     return 0;
-}
-
-static int simulate_array(struct ft_simulation *simulation, const struct ft_array_run *run)
-{
-    ft_repeats_feed_array(simulation->repeats, run);
-    if (!simulation->reuse)
-        return 0;
-    ft_reuse_set_repeating(simulation->reuse, ft_repeats_repeats(simulation->repeats));
-    return ft_reuse_feed_array(simulation->reuse, run);
 }
 
 static int simulate(void *simulator, const struct ft_job *job)
@@ -82,17 +71,17 @@ static int simulate(void *simulator, const struct ft_job *job)
     if (ft_cache_reserve(simulation->cache, job->num_operations))
         return -1;
     if (job->filtered_from) {
-        simulate_accesses(simulation, job->accesses, job->length, NULL);
+        ft_repeats_feed_cache(simulation->repeats, job->accesses, job->length);
         return simulation->reuse ? sample(simulation->reuse, job) : 0;
     }
     for (size_t i = 0; i < job->num_arrays; i++) {
         const struct ft_job_array *array = &job->arrays[i];
-        if (simulate_accesses(simulation, job->accesses + done, array->position - done, simulation->reuse) ||
-            simulate_array(simulation, &array->run))
+        if (simulate_accesses(simulation, job->accesses + done, array->position - done) ||
+            ft_repeats_feed_array(simulation->repeats, &array->run))
             return -1;
         done = array->position;
     }
-    return simulate_accesses(simulation, job->accesses + done, job->length - done, simulation->reuse);
+    return simulate_accesses(simulation, job->accesses + done, job->length - done);
 }
 
 /* ---- the producer ------------------------------------------------------------------------------------------------- */
@@ -349,7 +338,7 @@ struct ft_simulation *ft_simulation_new(struct ft_statistics *statistics, struct
     struct ft_simulation *simulation = calloc(1, sizeof *simulation);
     void *simulator = simulation;
     struct ft_workers *workers = simulation ? ft_workers_new(simulate, &simulator, 1) : NULL;
-    struct ft_repeats *repeats = workers && cache ? ft_repeats_new(cache) : NULL;
+    struct ft_repeats *repeats = workers && cache ? ft_repeats_new(cache, reuse) : NULL;
     if (!workers || (cache && !repeats)) {
         if (workers)
             ft_workers_free(workers);

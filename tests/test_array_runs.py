@@ -240,12 +240,14 @@ def test_results_in_the_middle_of_a_repetition_are_those_so_far() -> None:
         assert misses.tolist() == walked(under_test, so_far).simulated()[0].misses.tolist()
 
 
+@pytest.mark.parametrize("times", [12, 250])  # bursts end; more are passed over than there is work
 @pytest.mark.parametrize("reuse_rate", [1 / 2, 1 / 4])  # classes are thinned out in steps of a walk at lower rates
-def test_reuse_is_sampled_as_in_a_walk(reuse_rate: float) -> None:
+def test_reuse_is_sampled_as_in_a_walk(reuse_rate: float, times: int) -> None:
     rows = Operation((60, 70), tuple(Operand(0x100010 + 0x40000 * i, (1000, 8)) for i in range(3)))
     narrow = Operation((900, 3), (Operand(0x300000, (24, 8)), Operand(0x3FF0FC, (48, 16), 16, True)))
     gathered = Operation((900,), (Operand(0x9000, (8,)), Operand(0x500000, (8,), is_indexed=True)), tuple(range(900)))
-    check([rows, vector(0x700000, 4000), 0x8000, narrow, gathered] * 12, HIERARCHIES[2], reuse_rate)
+    body: list[Step] = [rows, vector(0x700000, 4000), 0x8000, narrow, gathered]
+    check(body * times + body[:3] + [vector(0x20000, 4000), *body * 20], HIERARCHIES[2], reuse_rate)
 
 
 def test_what_would_wrap_is_walked() -> None:
