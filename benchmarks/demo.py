@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from foretrace.errors import ForetraceError
+from foretrace.terminal import table
 from foretrace.units import format_seconds
 
 from . import programs, tools
@@ -117,9 +118,7 @@ def trace(demo: Demonstration, subject: Subject) -> None:
 
 def compare_with_reality(demo: Demonstration, subjects: Sequence[Subject]) -> Table:
     """Predicted and measured time on this machine."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for header in ("program", "predicted", "interval", "measured", "error"):
-        table.add_column(header, justify="left" if header == "program" else "right")
+    rows = table("program", "predicted", "interval", "measured", "error")
     for subject in subjects:
         signature, profile = (str(demo.directory / name) for name in (subject.signature, "here.toml"))
         (prediction,) = tools.foretrace_json("predict", signature, "--machine", profile)["predictions"]
@@ -127,14 +126,14 @@ def compare_with_reality(demo: Demonstration, subjects: Sequence[Subject]) -> Ta
         if subject.start_up:
             measured_s -= demo.native_seconds(subject.start_up)
         low, high = (format_seconds(prediction[key]) for key in ("low_s", "high_s"))
-        table.add_row(
+        rows.add_row(
             subject.title,
             format_seconds(prediction["time_s"]),
             f"{low} to {high}",
             format_seconds(measured_s),
             f"{prediction['time_s'] / measured_s - 1:+.0%}",
         )
-    return table
+    return rows
 
 
 def demonstrate(demo: Demonstration) -> None:

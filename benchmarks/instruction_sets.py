@@ -14,10 +14,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.table import Table
-
 from foretrace.errors import ForetraceError
-from foretrace.terminal import console
+from foretrace.terminal import console, table
 
 from . import programs, tools
 
@@ -71,17 +69,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="foretrace.benchmarks.instruction_sets", description=__doc__.splitlines()[0])
     parser.add_argument("--optimisation", action="append", metavar="FLAG", help="default: -O2 and -O3")
     options = parser.parse_args(arguments)
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("program", "options", "target", "executed", *_FIGURES):
-        table.add_column(heading, justify="left" if heading in ("program", "options", "target") else "right")
+    shown = table("program", "options", "target", "executed", *_FIGURES, left=("program", "options", "target"))
     try:
         with tempfile.TemporaryDirectory(prefix="foretrace-isa-") as name:
             for row in rows(options.optimisation or ("-O2", "-O3"), Path(name)):
-                table.add_row(*row)
+                shown.add_row(*row)
     except ForetraceError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    console().print(table)
+    console().print(shown)
     return 0
 
 

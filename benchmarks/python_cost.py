@@ -26,7 +26,7 @@ from rich.table import Table
 from foretrace.errors import ForetraceError
 from foretrace.terminal import console
 
-from . import tools
+from . import tables, tools
 
 _PROGRAMS = Path(__file__).with_name("programs")
 
@@ -115,16 +115,9 @@ def whole_costs(
     }
 
 
-def _table(title: str, *headings: str) -> Table:
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading == headings[0] else "right", no_wrap=True)
-    return table
-
-
 def event_table(costs: Sequence[EventCost], ways: Sequence[str]) -> Table:
     """What each event costs."""
-    table = _table("One event: nanoseconds untraced, and what tracing adds", "event", *ways, "at most")
+    table = tables.table("One event: nanoseconds untraced, and what tracing adds", "event", *ways, "at most")
     for cost in costs:
         tracing = [way for way in ways if way != "untraced"]
         cells = [f"{cost.ratio(w):.2f}x" if cost.kind == "bulk" else f"+{cost.added_ns(w):.1f}" for w in tracing]
@@ -134,7 +127,7 @@ def event_table(costs: Sequence[EventCost], ways: Sequence[str]) -> Table:
 
 def whole_table(costs: dict[str, dict[str, tools.Cost]], ways: Sequence[str]) -> Table:
     """Wall clock of whole programs."""
-    table = _table("Whole programs: seconds untraced, and times that", "program", *ways, "at most")
+    table = tables.table("Whole programs: seconds untraced, and times that", "program", *ways, "at most")
     for name, taken in costs.items():
         untraced = taken["untraced"].wall_s
         ratios = [f"{taken[way].wall_s / untraced:.2f}x" for way in ways if way != "untraced"]

@@ -20,6 +20,7 @@ from foretrace.terminal import console
 from foretrace.units import format_bytes, format_count
 
 from . import programs, tools
+from .tables import table
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +59,17 @@ def measure(workload: programs.Workload, directory: Path, repetitions: int) -> S
 
 def table_of(costs: Sequence[StreamCost]) -> Table:
     """A row for each program."""
-    table = Table(title="Stored streams, wall seconds (median)", title_justify="left", box=None, padding=(0, 2, 0, 0))
-    headings = ("program", "accesses", "trace", "with --keep-stream", "simulate", "stream", "bytes/access")
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading == "program" else "right")
+    rows = table(
+        "Stored streams, wall seconds (median)",
+        "program", "accesses", "trace", "with --keep-stream", "simulate", "stream", "bytes/access",
+    )  # fmt: skip
     for cost in costs:
-        table.add_row(
+        rows.add_row(
             cost.name, format_count(cost.accesses), f"{cost.trace_s:.2f}",
             f"{cost.keep_s:.2f} ({cost.keep_s / cost.trace_s:.2f}x)", f"{cost.simulate_s:.2f}",
             format_bytes(cost.stream_bytes), f"{cost.stream_bytes / cost.accesses:.3f}",
         )  # fmt: skip
-    return table
+    return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from rich.table import Table
 
+from foretrace import terminal
+
 
 def table(title: str, *headings: str) -> Table:
     """A table whose first heading is on the left, the others on the right."""
-    made = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for heading in headings:
-        made.add_column(heading, justify="left" if heading == headings[0] else "right", no_wrap=True)
-    return made
+    return terminal.table(*headings, title=title, no_wrap=True)
 
 
 def times(value: float | None) -> str:

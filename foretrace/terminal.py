@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def plain(text: str) -> str:
@@ -19,6 +22,17 @@ def plain(text: str) -> str:
 def console() -> Console:
     """For results, on standard output. Not wrapped when it is no terminal, so that it can be searched and cut."""
     return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 200)
+
+
+def table(*headings: str, title: str | None = None, left: Collection[str] = (), no_wrap: bool = False) -> Table:
+    """A table without lines. Columns with a heading in `left`, or the first one, are flush left; the others right."""
+    from rich.table import Table
+
+    made = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for heading in headings:
+        is_left = heading in (left or headings[:1])
+        made.add_column(heading, justify="left" if is_left else "right", no_wrap=no_wrap)
+    return made
 
 
 @contextmanager

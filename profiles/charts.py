@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from foretrace.units import format_bytes, format_bytes_per_s, format_seconds
 
-from .points import Movement
-from .profile import GatherScatterCurve, Profile
+from .points import Movement, SurfacePoint, ThreadPoint
+from .profile import BandwidthPoint, GatherScatterCurve, Profile
 
 
 class Quantity(StrEnum):
@@ -110,50 +111,41 @@ def _published_latency(profile: Profile) -> Iterator[Series]:
 
 
 def _bandwidth(profile: Profile) -> tuple[Series, ...]:
-    groups = sorted({(p.pattern, p.access_bytes) for p in profile.bandwidth})
-    return tuple(
-        _measured(
-            f"{pattern}, {access_bytes} bytes an access",
-            [
-                (p.working_set_bytes, p.bandwidth_bytes_per_s, p.noise)
-                for p in profile.bandwidth
-                if (p.pattern, p.access_bytes) == (pattern, access_bytes)
-            ],
-        )
-        for pattern, access_bytes in groups
+    return _grouped(
+        (f"{p.pattern}, {p.access_bytes} bytes an access", (p.pattern, p.access_bytes), p.working_set_bytes, p)
+        for p in profile.bandwidth
     )
 
 
 def _surface(profile: Profile) -> tuple[Series, ...]:
     """Loads only: a chart of all three movements is not to be read."""
-    loads = [p for p in profile.surface if p.movement is Movement.LOAD]
-    groups = sorted({(p.stride_bytes, p.access_bytes) for p in loads})
-    return tuple(
-        _measured(
-            f"stride {format_bytes(stride)}, {access} bytes",
-            [
-                (p.working_set_bytes, p.bandwidth_bytes_per_s, p.noise)
-                for p in loads
-                if (p.stride_bytes, p.access_bytes) == (stride, access)
-            ],
+    return _grouped(
+        (
+            f"stride {format_bytes(p.stride_bytes)}, {p.access_bytes} bytes",
+            (p.stride_bytes, p.access_bytes),
+            p.working_set_bytes,
+            p,
         )
-        for stride, access in groups
+        for p in profile.surface
+        if p.movement is Movement.LOAD
     )
 
 
 def _threads(profile: Profile) -> tuple[Series, ...]:
-    groups = sorted({(p.movement, p.working_set_bytes) for p in profile.thread_bandwidth})
-    return tuple(
-        _measured(
-            f"{movement}, {format_bytes(size)} each",
-            [
-                (p.threads, p.bandwidth_bytes_per_s, p.noise)
-                for p in profile.thread_bandwidth
-                if (p.movement, p.working_set_bytes) == (movement, size)
-            ],
-        )
-        for movement, size in groups
+    return _grouped(
+        (f"{p.movement}, {format_bytes(p.working_set_bytes)} each", (p.movement, p.working_set_bytes), p.threads, p)
+        for p in profile.thread_bandwidth
     )
+
+
+def _grouped(
+    points: Iterable[tuple[str, tuple[Any, ...], int, BandwidthPoint | SurfacePoint | ThreadPoint]],
+) -> tuple[Series, ...]:
+    """A curve of bandwidth for each key, in ascending order, of points given as title, key, x and what was measured."""
+    groups: dict[tuple[Any, ...], tuple[str, list[tuple[int, float, float | None]]]] = {}
+    for title, key, x, point in points:
+        groups.setdefault(key, (title, []))[1].append((x, point.bandwidth_bytes_per_s, point.noise))
+    return tuple(_measured(*groups[key]) for key in sorted(groups))
 
 
 def _curve(curve: GatherScatterCurve) -> Series:

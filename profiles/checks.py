@@ -7,8 +7,9 @@ import itertools
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from difflib import get_close_matches
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -17,18 +18,32 @@ from foretrace.errors import HierarchyError, ProfileError
 
 from .hierarchies import hierarchy_of
 from .plausibility import refuse_contradictions, refuse_unlikely
+from .points import IdiomRate, MessagePoint, OperationCost, SurfacePoint, ThreadPoint
 from .profile import (
     SCHEMA,
+    BandwidthPoint,
     CacheLevel,
     CurvePiece,
     CurvePoint,
     GatherScatterCurve,
+    LatencyPoint,
     MachineKind,
     Memory,
     Profile,
     Source,
 )
 
+_Entry = TypeVar(
+    "_Entry",
+    bound=BandwidthPoint
+    | LatencyPoint
+    | OperationCost
+    | SurfacePoint
+    | ThreadPoint
+    | IdiomRate
+    | MessagePoint
+    | GatherScatterCurve,
+)
 OPERATIONS = ("gather", "scatter", "update")
 ELEMENT_BITS = (8, 16, 32, 64)
 IDIOMS = ("stream", "reduction")
@@ -237,20 +252,27 @@ def _check_pages(memory: Memory) -> None:
         )
 
 
+def _checked(profile: Profile, field: str, entries: Sequence[_Entry]) -> Iterator[tuple[str, _Entry]]:
+    """The entries of a list, each with how to name it, once its numbers and its source have been checked."""
+    for number, entry in enumerate(entries, 1):
+        where = f"{field} entry {number}"
+        _check_numbers(where, entry)
+        _check_source(where, entry.source, profile)
+        yield where, entry
+
+
 def _check_points(profile: Profile) -> None:
     seen: set[object] = set()
-    for number, point in enumerate(profile.bandwidth, 1):
-        where = f"bandwidth entry {number}"
-        _check_numbers(where, point)
-        _check_source(where, point.source, profile)
-        if point.access_bytes > point.working_set_bytes:
-            raise ProfileError(f"{where}: access_bytes is {point.access_bytes}, more than its working set")
+    for where, point in _checked(profile, "bandwidth", profile.bandwidth):
+        _check_access(where, point)
         _check_new(where, (point.working_set_bytes, point.pattern.value, point.access_bytes), seen)
-    for number, latency in enumerate(profile.latency, 1):
-        where = f"latency entry {number}"
-        _check_numbers(where, latency)
-        _check_source(where, latency.source, profile)
+    for where, latency in _checked(profile, "latency", profile.latency):
         _check_new(where, (latency.working_set_bytes, latency.page_bytes), seen)
+
+
+def _check_access(where: str, point: BandwidthPoint | SurfacePoint) -> None:
+    if point.access_bytes > point.working_set_bytes:
+        raise ProfileError(f"{where}: access_bytes is {point.access_bytes}, more than its working set")
 
 
 def _check_new(where: str, key: object, seen: set[object]) -> None:
@@ -261,10 +283,7 @@ def _check_new(where: str, key: object, seen: set[object]) -> None:
 
 def _check_costs(profile: Profile) -> None:
     seen: set[object] = set()
-    for number, cost in enumerate(profile.operations, 1):
-        where = f"operations entry {number}"
-        _check_numbers(where, cost)
-        _check_source(where, cost.source, profile)
+    for where, cost in _checked(profile, "operations", profile.operations):
         if cost.latency_cycles is None and cost.interval_cycles is None:
             raise ProfileError(f"{where}: neither latency_cycles nor interval_cycles is given, must be one of them")
         if cost.element_bits not in ELEMENT_BITS:
@@ -274,12 +293,8 @@ def _check_costs(profile: Profile) -> None:
 
 def _check_surface(profile: Profile) -> None:
     seen: set[object] = set()
-    for number, point in enumerate(profile.surface, 1):
-        where = f"surface entry {number}"
-        _check_numbers(where, point)
-        _check_source(where, point.source, profile)
-        if point.access_bytes > point.working_set_bytes:
-            raise ProfileError(f"{where}: access_bytes is {point.access_bytes}, more than its working set")
+    for where, point in _checked(profile, "surface", profile.surface):
+        _check_access(where, point)
         if len(point.hit_rates) != len(profile.caches):
             raise ProfileError(
                 f"{where}: hit_rates has {len(point.hit_rates)} numbers, must have one for each of the profile's "
@@ -306,33 +321,21 @@ def _check_tlbs(profile: Profile) -> None:
 def _check_rates(profile: Profile) -> None:
     """Bandwidth of threads, rates of idioms, times of messages: each point once."""
     seen: set[object] = set()
-    for number, point in enumerate(profile.thread_bandwidth, 1):
-        where = f"thread_bandwidth entry {number}"
-        _check_numbers(where, point)
-        _check_source(where, point.source, profile)
+    for where, point in _checked(profile, "thread_bandwidth", profile.thread_bandwidth):
         _check_new(where, (point.movement.value, point.threads, point.working_set_bytes), seen)
-    for number, rate in enumerate(profile.idiom_rates, 1):
-        where = f"idiom_rates entry {number}"
-        _check_numbers(where, rate)
-        _check_source(where, rate.source, profile)
+    for where, rate in _checked(profile, "idiom_rates", profile.idiom_rates):
         if rate.idiom not in IDIOMS:
             raise ProfileError(
                 f"{where}: idiom is {rate.idiom!r}, must be one of {', '.join(IDIOMS)}{suggestion(rate.idiom, IDIOMS)}"
             )
         _check_new(where, rate.idiom, seen)
-    for number, message in enumerate(profile.messages, 1):
-        where = f"messages entry {number}"
-        _check_numbers(where, message)
-        _check_source(where, message.source, profile)
+    for where, message in _checked(profile, "messages", profile.messages):
         _check_new(where, message.message_bytes, seen)
 
 
 def _check_curves(profile: Profile) -> None:
     known: set[object] = set()
-    for number, curve in enumerate(profile.gather_scatter, 1):
-        where = f"gather_scatter entry {number}"
-        _check_numbers(where, curve)
-        _check_source(where, curve.source, profile)
+    for where, curve in _checked(profile, "gather_scatter", profile.gather_scatter):
         if not curve.operations:
             raise ProfileError(f"{where}: operations is empty, must name one of {', '.join(OPERATIONS)}")
         for operation in curve.operations:

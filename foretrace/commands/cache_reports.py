@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from rich.table import Table
-
 from foretrace.cache_sim.results import SimulatedHierarchy
-from foretrace.terminal import console, plain
+from foretrace.terminal import console, plain, table
 from foretrace.units import format_bytes, format_count
 
 _EVENT_HEADINGS = {
@@ -62,18 +60,19 @@ def _show_hierarchy(hierarchy: dict[str, Any]) -> None:
         *hierarchy["tlbs"],
     ]
     occurred = [name for name in _EVENT_HEADINGS if any(part.get(name) for part in parts)]
-    table = Table(title=f"caches {plain(hierarchy['name'])}", title_justify="left", box=None, padding=(0, 2, 0, 0))
-    headings = ("level", "size", "ways", "line", "accesses", "misses", "miss rate")
-    for heading in (*headings, *(_EVENT_HEADINGS[name] for name in occurred)):
-        table.add_column(heading, justify="left" if heading == "level" else "right")
+    rows = table(
+        "level", "size", "ways", "line", "accesses", "misses", "miss rate",
+        *(_EVENT_HEADINGS[name] for name in occurred),
+        title=f"caches {plain(hierarchy['name'])}",
+    )  # fmt: skip
     for part in parts:
         rate = f"{part['misses'] / part['accesses']:.2%}" if part["accesses"] else "-"
         size = format_bytes(part["size_bytes"]) if "size_bytes" in part else f"{part['entries']} pages"
         granule = f"{part['line_bytes']} B" if "line_bytes" in part else format_bytes(part["page_bytes"])
-        table.add_row(
+        rows.add_row(
             plain(part["name"]), size, str(part["ways"]), granule, format_count(part["accesses"]),
             format_count(part["misses"]), rate, *(format_count(part.get(name, 0)) for name in occurred),
         )  # fmt: skip
     out = console()
     out.print()
-    out.print(table)
+    out.print(rows)

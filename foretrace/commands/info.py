@@ -11,10 +11,9 @@ from typing import Any
 
 import click
 import msgspec
-from rich.table import Table
 
 from foretrace.commands.cache_reports import hierarchy_documents, show_hierarchies
-from foretrace.terminal import console, plain, print_json
+from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.signature import (
     AddressRange,
     MemoryOperation,
@@ -181,43 +180,41 @@ def _show_processes(processes: Sequence[ProcessRecord], top: int) -> None:
     """Those that ran the most instructions."""
     if not processes or not top:
         return
-    table = Table(
+    rows = table(
+        "process", "begun by", "instructions", "accesses", "threads", "program", "cut short",
         title=f"processes by instructions, {min(top, len(processes))} of {len(processes)}",
-        title_justify="left", box=None, padding=(0, 2, 0, 0),
+        left=("program", "cut short"),
     )  # fmt: skip
-    for heading in ("process", "begun by", "instructions", "accesses", "threads", "program", "cut short"):
-        table.add_column(heading, justify="left" if heading in ("program", "cut short") else "right")
     for process in sorted(processes, key=lambda process: process.instructions, reverse=True)[:top]:
         program = shlex.join(process.command) if process.command else "(forked)"
-        table.add_row(
+        rows.add_row(
             str(process.number), "-" if process.number == 0 else str(process.parent),
             format_count(process.instructions), format_count(process.accesses), str(process.threads),
             plain(program), plain(process.problem),
         )  # fmt: skip
     out = console()
     out.print()
-    out.print(table)
+    out.print(rows)
 
 
 def _show_loops(signature: Signature, top: int) -> None:
     summaries = summarise_loops(signature)
     if not summaries or not top:
         return
-    table = Table(
+    rows = table(
+        "function", "source", "iterations", "instructions", "loads", "stores", "flops", "ranges", "idioms",
         title=f"loops by instructions, {min(top, len(summaries))} of {len(summaries)}",
-        title_justify="left", box=None, padding=(0, 2, 0, 0),
+        left=("function", "source", "idioms"),
     )  # fmt: skip
-    for heading in ("function", "source", "iterations", "instructions", "loads", "stores", "flops", "ranges", "idioms"):
-        table.add_column(heading, justify="left" if heading in ("function", "source", "idioms") else "right")
     for loop in summaries[:top]:
         source = f"{Path(loop.file).name}:{loop.line}" if loop.file else Path(loop.module).name
         largest = max((r.range_bytes for r in loop.ranges), default=0)
         ranges = f"{len(loop.ranges)}, largest {format_bytes(largest)}" if loop.ranges else "-"
-        table.add_row(
+        rows.add_row(
             plain(loop.function), plain(source), format_count(loop.executions), format_count(loop.instructions),
             format_count(loop.loads), format_count(loop.stores), format_count(loop.flops), ranges,
             ", ".join(loop.idioms),
         )  # fmt: skip
     out = console()
     out.print()
-    out.print(table)
+    out.print(rows)

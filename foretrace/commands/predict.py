@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.library import find, names
@@ -16,7 +15,7 @@ from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.anchor import Anchored, RegionSamples, anchor, region_samples
 from foretrace.replay.predict import predict, predict_each
 from foretrace.replay.records import HitRates, Place, Prediction, RegionTime
-from foretrace.terminal import console, plain, print_json
+from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.native.timing import Timing
 from foretrace.tracer.native.timing_file import read_timing
 from foretrace.tracer.signature import Signature
@@ -219,16 +218,17 @@ def _show(
     predictions: tuple[Prediction, ...], refused: dict[str, PredictionError], top: int, measured: _Measured | None
 ) -> None:
     out = console()
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("machine", "time", "low", "high", "bound by", "hits", "hit rates are"):
-        table.add_column(heading, justify="right" if heading in ("time", "low", "high") else "left")
+    rows = table(
+        "machine", "time", "low", "high", "bound by", "hits", "hit rates are",
+        left=("machine", "bound by", "hits", "hit rates are"),
+    )  # fmt: skip
     for prediction in predictions:
         levels = ", ".join(f"{plain(v.name)} {v.hit_rate:.1%}" for v in prediction.hit_rates.levels)
-        table.add_row(
+        rows.add_row(
             plain(prediction.machine), format_seconds(prediction.time_s), format_seconds(prediction.low_s),
             format_seconds(prediction.high_s), str(prediction.bound_by), levels, str(prediction.hit_rates.source),
         )  # fmt: skip
-    out.print(table)
+    out.print(rows)
     if measured is not None:
         _show_measured(measured, predictions)
     for name, error in refused.items():
@@ -251,33 +251,31 @@ def _show_measured(measured: _Measured, predictions: tuple[Prediction, ...]) -> 
     anchored = measured.anchored(predictions)
     if anchored:
         out.print(f"anchored: that time, scaled from {plain(anchored[0].anchor)} by the model's ratio")
-        table = Table(box=None, padding=(0, 2, 0, 0))
-        for heading in ("machine", "time", "low", "high", "ratio"):
-            table.add_column(heading, justify="left" if heading == "machine" else "right")
+        rows = table("machine", "time", "low", "high", "ratio")
         for one in sorted(anchored, key=lambda one: one.time_s):
             times = (format_seconds(value) for value in (one.time_s, one.low_s, one.high_s))
-            table.add_row(plain(one.machine), *times, f"{one.ratio:.3f}")
-        out.print(table)
+            rows.add_row(plain(one.machine), *times, f"{one.ratio:.3f}")
+        out.print(rows)
 
 
 def _show_regions(prediction: Prediction, top: int, measured: _Measured | None) -> None:
     out = console()
     shown = [region for region in prediction.regions[:top] if region.time_s > 0]
     if shown:
-        table = Table(box=None, padding=(0, 2, 0, 0))
-        if measured is not None:
-            table.add_column("measured", justify="right")
-        for heading in ("share", "time", "source", "function", "kind", "iterations", "bound by"):
-            table.add_column(heading, justify="right" if heading in ("share", "time", "iterations") else "left")
+        rows = table(
+            *([] if measured is None else ["measured"]),
+            "share", "time", "source", "function", "kind", "iterations", "bound by",
+            left=("source", "function", "kind", "bound by"),
+        )  # fmt: skip
         for region in shown:
             share = None if measured is None else measured.samples.share(region)
             shown_share = () if measured is None else ("-" if share is None else f"{share:.1%}",)
-            table.add_row(
+            rows.add_row(
                 *shown_share, f"{region.share:.1%}", format_seconds(region.time_s), short_place(region.place),
                 plain(region.place.function), str(region.kind), format_count(region.iterations), str(region.bound_by),
             )  # fmt: skip
         out.print(f"\n{plain(prediction.title)}: where the time goes", soft_wrap=True)
-        out.print(table)
+        out.print(rows)
 
 
 def _name_assumptions(predictions: tuple[Prediction, ...]) -> None:

@@ -13,12 +13,11 @@ import click
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from foretrace.cache_sim.results import OperationStatistics
 from foretrace.commands.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.commands.caches import cache_options, wanted_hierarchies
-from foretrace.terminal import console, plain, print_json
+from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.streams.foreign import FORMATS, STORED
 from foretrace.tracer.streams.simulate import OUTPUT_FORMATS, SimulatedStream, simulate_stream
 from foretrace.tracer.streams.simulate import Progress as Report
@@ -231,22 +230,21 @@ def _show_rows(what: str, rows: list[Row], simulated: SimulatedStream, top: int)
     if not rows or not top:
         return
     levels = simulated.simulator.simulated()[0].hierarchy.levels
-    table = Table(
-        title=f"{what} by misses of {plain(levels[-1].name)}, {min(top, len(rows))} of {len(rows)}",
-        title_justify="left", box=None, padding=(0, 2, 0, 0),
-    )  # fmt: skip
     headings = ["where", *(["kind"] if what == "operations" else []), "executions", "bytes"]
-    for heading in [*headings, *(f"{plain(level.name)} misses" for level in levels)]:
-        table.add_column(heading, justify="left" if heading in ("where", "kind") else "right")
+    shown = table(
+        *headings, *(f"{plain(level.name)} misses" for level in levels),
+        title=f"{what} by misses of {plain(levels[-1].name)}, {min(top, len(rows))} of {len(rows)}",
+        left=("where", "kind"),
+    )  # fmt: skip
     for row in rows[:top]:
         kind = [] if row.is_store is None else ["store" if row.is_store else "load"]
-        table.add_row(
+        shown.add_row(
             plain(_where(row)), *kind, format_count(row.executions), format_bytes(row.total_bytes),
             *(format_count(misses) for misses in row.misses[0]),
         )  # fmt: skip
     out = console()
     out.print()
-    out.print(table)
+    out.print(shown)
 
 
 def _where(row: Row) -> str:

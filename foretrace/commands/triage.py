@@ -13,7 +13,7 @@ from rich.table import Table
 from foretrace.profiles.library import find
 from foretrace.replay.records import Instance, Triage
 from foretrace.replay.triage import triage
-from foretrace.terminal import console, plain, print_json
+from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.signature_file import read_signature
 from foretrace.units import format_bytes, format_seconds
 
@@ -94,12 +94,12 @@ def _show(report: Triage, top: int) -> None:
 
 
 def _table(instances: Sequence[Instance]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("", "port", "source", "function", "idiom", "range", "host", "accelerator", "gain", "pays from"):
-        right = heading in ("", "range", "host", "accelerator", "gain", "pays from")
-        table.add_column(heading, justify="right" if right else "left")
+    rows = table(
+        "", "port", "source", "function", "idiom", "range", "host", "accelerator", "gain", "pays from",
+        left=("port", "source", "function", "idiom"),
+    )  # fmt: skip
     for number, instance in enumerate(instances, 1):
-        table.add_row(
+        rows.add_row(
             str(number), "yes" if instance.offload else "no", short_place(instance.place),
             plain(instance.place.function), instance.idiom, format_bytes(instance.range_bytes),
             format_seconds(instance.host_s),
@@ -107,7 +107,7 @@ def _table(instances: Sequence[Instance]) -> Table:
             format_seconds(instance.gain_s) if instance.offload else "-",
             "never" if instance.break_even_bytes is None else format_bytes(instance.break_even_bytes),
         )  # fmt: skip
-    return table
+    return rows
 
 
 def _show_gain(report: Triage) -> None:

@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from foretrace import terminal
 from foretrace.errors import ProfileError
 from foretrace.files import check_output, write_atomically
 from foretrace.plots import check_picture, draw_predictions
@@ -128,10 +129,7 @@ def _show(validation: Validation) -> None:
 
 def _table(title: str, *headings: str, left: int = 1) -> Table:
     """A table whose first headings are on the left, the others on the right."""
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for number, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if number < left else "right")
-    return table
+    return terminal.table(*headings, title=title, left=headings[:left])
 
 
 def _ranges(validation: Validation) -> Table:
