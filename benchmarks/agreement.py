@@ -9,6 +9,8 @@ from msgspec import Struct
 
 from foretrace.profiles.profile import Profile
 
+from .sampling import STABLE_NOISE
+
 AGREEMENT = 0.05
 """Two runs on a quiet machine are to agree within this part."""
 
@@ -17,11 +19,15 @@ _NOT_MEASURED = {"system"}  # the source of what the operating system tells
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A figure that both profiles have. `relative` is how far the larger lies above the smaller."""
+    """A figure that both profiles have. `unstable`: one of them names it so.
+
+    `relative` is how far the larger lies above the smaller.
+    """
 
     figure: str
     before: float
     after: float
+    unstable: bool = False
 
     @property
     def relative(self) -> float:
@@ -32,40 +38,53 @@ class Difference:
 
 def differences(before: Profile, after: Profile) -> list[Difference]:
     """Every measured figure that both profiles have, those that differ most first."""
-    old, new = dict(_figures(before)), dict(_figures(after))
-    found = [Difference(name, old[name], new[name]) for name in new if name in old]
+    old = {name: value for name, value, _ in _figures(before)}
+    unstable = {*before.unstable, *after.unstable}
+    found = [Difference(name, old[name], value, name in unstable) for name, value, _ in _figures(after) if name in old]
     return sorted(found, key=lambda difference: -difference.relative)
 
 
-def _figures(profile: Profile) -> Iterator[tuple[str, float]]:
-    """Name and value of each measured figure; none is zero."""
+def unstable_figures(profile: Profile) -> tuple[str, ...]:
+    """Names of the measured figures whose noise says that another run need not agree."""
+    return tuple(name for name, _, noise in _figures(profile) if (noise or 0.0) > STABLE_NOISE)
+
+
+def _figures(profile: Profile) -> Iterator[tuple[str, float, float | None]]:
+    """Name, value and noise of each measured figure; no value is zero."""
     places: list[tuple[str, Struct | None]] = [("core", profile.core), ("memory", profile.memory)]
     places += [(cache.name, cache) for cache in profile.caches]
     places += [(f"{tlb.name}, pages of {tlb.page_bytes}:", tlb) for tlb in profile.tlbs]
+    places += [("link", profile.link), ("network", profile.network)]
     for place, record in places:
         if record is not None:
             sources: dict[str, str] = getattr(record, "source")  # noqa: B009 - shared by records, not by a base class
+            noise: dict[str, float] = getattr(record, "noise") or {}  # noqa: B009
             for name, source in sources.items():
                 if source not in _NOT_MEASURED:
-                    yield f"{place} {name}", float(getattr(record, name))
+                    yield f"{place} {name}", float(getattr(record, name)), noise.get(name)
     for cost in profile.operations:
         for part in ("latency_cycles", "interval_cycles"):
             value = getattr(cost, part)
             if value is not None:
-                yield f"{cost.operation} {cost.element_bits}x{cost.elements} {part}", value
+                yield f"{cost.operation} {cost.element_bits}x{cost.elements} {part}", value, cost.noise
     for bandwidth in profile.bandwidth:
         place = f"{bandwidth.pattern} loads of {bandwidth.access_bytes} at {bandwidth.working_set_bytes}"
-        yield place, bandwidth.bandwidth_bytes_per_s
+        yield place, bandwidth.bandwidth_bytes_per_s, bandwidth.noise
     for latency in profile.latency:
-        yield f"latency at {latency.working_set_bytes}, pages of {latency.page_bytes}", latency.latency_s
+        place = f"latency at {latency.working_set_bytes}, pages of {latency.page_bytes}"
+        yield place, latency.latency_s, latency.noise
     for point in profile.surface:
         place = f"{point.movement} of {point.access_bytes} at {point.working_set_bytes}, stride {point.stride_bytes}"
-        yield place, point.bandwidth_bytes_per_s
+        yield place, point.bandwidth_bytes_per_s, point.noise
     for team in profile.thread_bandwidth:
         place = f"{team.movement} at {team.working_set_bytes}, {team.threads} threads"
-        yield place, team.bandwidth_bytes_per_s
+        yield place, team.bandwidth_bytes_per_s, team.noise
+    for rate in profile.idiom_rates:
+        yield rate.idiom, rate.bandwidth_bytes_per_s, rate.noise
+    for message in profile.messages:
+        yield f"message of {message.message_bytes}", message.time_s, message.noise
     for curve in profile.gather_scatter:
         operations = " and ".join(curve.operations)
         kind = f"{operations} {curve.index_mode}, {curve.element_bytes} bytes, {curve.threads} threads"
         for place_on in curve.points:
-            yield f"{kind} at {place_on.range_bytes}", place_on.bandwidth_bytes_per_s
+            yield f"{kind} at {place_on.range_bytes}", place_on.bandwidth_bytes_per_s, place_on.noise

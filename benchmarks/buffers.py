@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 
@@ -12,9 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _kernels
-
-Run = Callable[[int], tuple[float, int]]
-"""`run(repeats)` does the work and returns seconds and the number of operations it did."""
+from .sampling import Run
 
 Buffer = mmap.mmap | memoryview
 
@@ -79,43 +76,26 @@ def page_bytes_of(view: memoryview, smaps: Path = _SMAPS) -> int:
     return mmap.PAGESIZE
 
 
-def over(kernel: str, data: Buffer, *, stride_bytes: int = 0, state: int = 0, warm: bool = False) -> Run:
-    """A kernel over a buffer, going on where the run before stopped. `warm`: brings it into caches first."""
+def over(kernel: str, data: Buffer, *, stride_bytes: int = 0, state: int = 0) -> Run:
+    """A kernel over a buffer, going on where the run before stopped."""
 
     def run(repeats: int) -> tuple[float, int]:
         nonlocal state
-        if warm:
-            _kernels.run("touch", data=data)
         seconds, operations, state = _kernels.run(kernel, repeats=repeats, data=data, stride=stride_bytes, state=state)
         return seconds, operations
 
     return run
 
 
-def indexed(
-    kernel: str, data: Buffer, index: npt.NDArray[np.uint32], dense: npt.NDArray[np.uint8], *, warm: bool = False
-) -> Run:
+def indexed(kernel: str, data: Buffer, index: npt.NDArray[np.uint32], dense: npt.NDArray[np.uint8]) -> Run:
     """A gather, scatter or update over a buffer, going on where the run before stopped."""
     state = 0
-    streams = [_whole_lines(index.view(np.uint8)), _whole_lines(dense)]
 
     def run(repeats: int) -> tuple[float, int]:
         nonlocal state
-        if warm:
-            for stream in streams:
-                if stream is not None:
-                    _kernels.run("touch", data=stream)
-            _kernels.run("touch", data=data)
         seconds, operations, state = _kernels.run(
             kernel, repeats=repeats, data=data, index=index, dense=dense, state=state
         )
         return seconds, operations
 
     return run
-
-
-def _whole_lines(array: npt.NDArray[np.uint8]) -> memoryview | None:
-    """The whole lines of an array, for a kernel to run over; None where it has none."""
-    skip = -array.ctypes.data % _kernels.LINE_BYTES
-    size = (array.nbytes - skip) // _kernels.LINE_BYTES * _kernels.LINE_BYTES
-    return array.data[skip : skip + size] if size > 0 else None

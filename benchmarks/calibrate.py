@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import structs
 
 from foretrace import __version__
 from foretrace.errors import CalibrationError
@@ -15,6 +18,7 @@ from foretrace.profiles.profile import Profile
 from foretrace.units import format_bytes
 
 from . import _kernels, sampling
+from .agreement import unstable_figures
 from .buffers import Pages
 from .calibrated_profile import Measured, measured_profile, with_network
 from .core_suite import CYCLE, core_measurements
@@ -34,12 +38,10 @@ from .machine_facts import (
 from .memory_suite import first_touch_measurements, memory_measurements
 from .multimaps import surface_measurements
 from .ping_pong import network_measurement
-from .sampling import LEAST_ROUNDS, Measurement, Progress, Timing
+from .sampling import STABLE_NOISE, STATISTIC, Measurement, Progress, Room, Samples
 from .sgbench import ELEMENT_BYTES, OPERATIONS, Loop, loop_measurements, ranges
 from .thread_suite import numbers_of_threads, thread_measurements
 
-UNSTABLE_NOISE = 0.10
-"""Above this spread the user is told."""
 BUSY_PART = 0.05
 """The user is told if others took more than this part of the processors."""
 
@@ -48,7 +50,10 @@ _LEAST_BYTES = 1 << 20
 _UNKNOWN_CACHE_BYTES = 32 << 20
 _PARTS_OF_MEMORY = 8  # no suite takes more than five times the largest working set
 _SMALL_SET_BYTES = 128 << 10
-_BUDGET_S, _QUICK_BUDGET_S = 200.0, 15.0  # of sampling; making arrays, and slow machines, come on top
+_BUDGET_S, _QUICK_BUDGET_S = 220.0, 28.0
+_PASSES, _QUICK_PASSES = 6, 3
+LEAST_PASSES = 2
+"""These are made on the slowest machine: fewer would not tell what is unstable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,63 +82,48 @@ class Plan:
         return not self.quick
 
     @property
-    def cached_bytes(self) -> int:
-        """Working sets up to this may be found in a cache."""
-        return 2 * (self.levels[-1].size_bytes if self.levels else _UNKNOWN_CACHE_BYTES)
+    def room(self) -> Room:
+        """What stays in caches."""
+        return Room.of([level.size_bytes for level in self.levels])
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Measurements that are sampled in turns, for `part` of the time. Their results belong into `field` of Measured."""
+    """Measurements over memory of their own. Their results belong into `field` of Measured."""
 
     title: str
     field: str
-    part: float
     measurements: Callable[[Plan], Mapping[Any, Measurement]]
 
 
 SUITES = (
-    Suite("arithmetic and branches", "core", 0.10, lambda plan: core_measurements()),
+    Suite("arithmetic and branches", "core", lambda plan: core_measurements()),
     Suite(
         "dependent loads, usual pages",
         "chains",
-        0.10,
-        lambda p: latency_measurements(p.largest_bytes, Pages.USUAL, fine=p.fine, cached_bytes=p.cached_bytes),
+        lambda p: latency_measurements(p.largest_bytes, Pages.USUAL, fine=p.fine, room=p.room),
     ),
     Suite(
         "dependent loads, huge pages",
         "chains",
-        0.10,
-        lambda p: latency_measurements(p.largest_bytes, Pages.HUGE, fine=p.fine, cached_bytes=p.cached_bytes),
+        lambda p: latency_measurements(p.largest_bytes, Pages.HUGE, fine=p.fine, room=p.room),
     ),
     Suite(
         "address translation, usual pages",
         "chains",
-        0.05,
-        lambda p: tlb_measurements(p.largest_bytes, Pages.USUAL, fine=p.fine),
+        lambda p: tlb_measurements(p.largest_bytes, Pages.USUAL, fine=p.fine, room=p.room),
     ),
     Suite(
         "address translation, huge pages",
         "chains",
-        0.03,
-        lambda p: tlb_measurements(2 * p.largest_bytes, Pages.HUGE, fine=p.fine),
+        lambda p: tlb_measurements(2 * p.largest_bytes, Pages.HUGE, fine=p.fine, room=p.room),
     ),
-    Suite("new pages", "first_touch", 0.02, lambda p: first_touch_measurements(p.available_bytes)),
-    Suite(
-        "loads",
-        "memory",
-        0.12,
-        lambda p: memory_measurements(p.largest_bytes, fine=p.fine, cached_bytes=p.cached_bytes),
-    ),
-    Suite(
-        "MultiMAPS",
-        "sweeps",
-        0.18,
-        lambda p: surface_measurements(p.largest_bytes, fine=p.fine, cached_bytes=p.cached_bytes),
-    ),
-    Suite("SGBench", "loops", 0.20, lambda p: loop_measurements(_loops(p), cached_bytes=p.cached_bytes)),
-    Suite("SGBench, threads", "loops", 0.05, lambda p: _loops_of_threads(p)),
-    Suite("threads", "teams", 0.05, lambda p: thread_measurements(_sizes_of_threads(p), p.cpus) if p.cpus else {}),
+    Suite("new pages", "first_touch", lambda p: first_touch_measurements(p.available_bytes)),
+    Suite("loads", "memory", lambda p: memory_measurements(p.largest_bytes, fine=p.fine, room=p.room)),
+    Suite("MultiMAPS", "sweeps", lambda p: surface_measurements(p.largest_bytes, fine=p.fine, room=p.room)),
+    Suite("SGBench", "loops", lambda p: loop_measurements(_loops(p), room=p.room)),
+    Suite("SGBench, threads", "loops", lambda p: _loops_of_threads(p)),
+    Suite("threads", "teams", lambda p: thread_measurements(_sizes_of_threads(p), p.cpus, p.room) if p.cpus else {}),
 )
 
 
@@ -169,7 +159,7 @@ def calibrate(
         *_warnings_of_noise(measured),
     )
     facts |= {
-        "statistic": "the shortest time of the samples; noise: how far their median lies above it",
+        "statistic": STATISTIC,
         "samples": f"{min(t.num_samples for t in measured.timings())} or more of each",
         "noise": _noise(measured),
         "duration_s": f"{duration:.0f}",
@@ -182,6 +172,7 @@ def calibrate(
     )
     if not isinstance(network, str):
         profile = with_network(profile, network)
+    profile = structs.replace(profile, unstable=unstable_figures(profile))
     check(profile)
     return Calibration(profile, warnings, duration)
 
@@ -226,7 +217,7 @@ def _loops_of_threads(plan: Plan) -> dict[Loop, Measurement]:
         for threads in (numbers if plan.fine else numbers[-1:])
         for size in ranges(plan.largest_of_threads_bytes, fine=False)
     ]
-    return loop_measurements(loops, cached_bytes=plan.cached_bytes, cpus=plan.cpus) if loops else {}
+    return loop_measurements(loops, room=plan.room, cpus=plan.cpus) if loops else {}
 
 
 def _sizes_of_threads(plan: Plan) -> tuple[int, ...]:
@@ -235,40 +226,62 @@ def _sizes_of_threads(plan: Plan) -> tuple[int, ...]:
 
 
 def _measure(plan: Plan, *, keep_partial: bool, progress: Progress | None) -> tuple[Measured, bool]:
-    """All suites, or those before an interruption; and whether there was one."""
-    measured = Measured()
-    begin_part = 0.0
-    for suite in SUITES:
-        measurements: Mapping[Any, Measurement] = {}
-        try:
-            measurements = suite.measurements(plan)
-            sampling.measure(
-                list(measurements.values()),
-                sample_s=0.001 if plan.quick else 0.003,
-                rounds=4 if plan.quick else 10,
-                budget_s=suite.part * (_QUICK_BUDGET_S if plan.quick else _BUDGET_S),
-                progress=_part_of(progress, begin_part, suite.part),
-            )
-        except KeyboardInterrupt:
-            _keep(measured, suite, measurements)
-            if not keep_partial or CYCLE not in measured.core:
-                raise
-            return measured, True
-        _keep(measured, suite, measurements)
-        begin_part += suite.part
-    return measured, False
+    """All suites in turns, again and again; or what was before an interruption, and whether there was one.
+
+    Each pass has memory of its own: in which pages data lies makes a difference too. Once all was measured often
+    enough, what is unstable is measured further.
+    """
+    kept: dict[str, dict[Any, Samples]] = {}
+    budget_s = _QUICK_BUDGET_S if plan.quick else _BUDGET_S
+    passes = _QUICK_PASSES if plan.quick else _PASSES
+    start = time.monotonic()
+    try:
+        for number, suite in ((number, suite) for number in itertools.count() for suite in SUITES):
+            spent = (time.monotonic() - start) / budget_s
+            if (number >= LEAST_PASSES and spent >= 1) or (number >= passes and _all_stable(kept)):
+                break
+            if progress is not None:
+                progress(min(spent, 1.0))
+            _measure_suite(suite, plan, kept, only_unstable=number >= passes)
+    except KeyboardInterrupt:
+        measured = _measured(kept)
+        if not keep_partial or CYCLE not in measured.core:
+            raise
+        return measured, True
+    if progress is not None:
+        progress(1.0)
+    return _measured(kept), False
 
 
-def _part_of(progress: Progress | None, begin: float, part: float) -> Progress | None:
-    return None if progress is None else lambda done: progress(begin + part * done)
+def _measure_suite(suite: Suite, plan: Plan, kept: dict[str, dict[Any, Samples]], *, only_unstable: bool) -> None:
+    """A group of samples of all measurements of a suite, or of those that are unstable, added to what is kept.
 
-
-def _keep(measured: Measured, suite: Suite, measurements: Mapping[Any, Measurement]) -> None:
-    """Keep what was sampled often enough; of the core's figures, which are divided by each other, all or none."""
-    timings = {key: m.timing for key, m in measurements.items() if len(m.samples_s) >= LEAST_ROUNDS}
-    if suite.field == "core" and len(timings) < len(measurements):
+    If it is interrupted, what was begun is left out: figures of the core are divided by each other, so all or none
+    count.
+    """
+    earlier = kept.setdefault(suite.field, {})
+    if only_unstable and all(samples.timing.is_stable for samples in earlier.values()):
         return
-    getattr(measured, suite.field).update(timings)
+    measurements = dict(suite.measurements(plan))
+    wanted = {
+        key: m
+        for key, m in measurements.items()
+        if not only_unstable or m.reference or key not in earlier or not earlier[key].timing.is_stable
+    }
+    for key, measurement in wanted.items():
+        if key in earlier:
+            measurement.samples = replace(earlier[key], groups=list(earlier[key].groups))
+    sampling.measure_once(list(wanted.values()), sample_s=0.001 if plan.quick else 0.003)
+    earlier.update({key: m.samples for key, m in wanted.items()})
+
+
+def _all_stable(kept: Mapping[str, Mapping[Any, Samples]]) -> bool:
+    return all(samples.timing.is_stable for part in kept.values() for samples in part.values())
+
+
+def _measured(kept: Mapping[str, Mapping[Any, Samples]]) -> Measured:
+    timings = {name: {key: samples.timing for key, samples in part.items()} for name, part in kept.items()}
+    return Measured(**timings)
 
 
 # ---- what the user is told -------------------------------------------------------------------------------------------
@@ -316,18 +329,20 @@ def _warnings_of_noise(measured: Measured) -> list[str]:
     """For each kind of figure how many are unstable, and the worst."""
     warnings = []
     for title, timings in measured.by_kind().items():
-        unstable = {key: t for key, t in timings.items() if t.noise > UNSTABLE_NOISE and not t.settled}
+        unstable = {key: t for key, t in timings.items() if not t.is_stable}
         if unstable:
             worst = max(unstable, key=lambda key: unstable[key].noise)
             warnings.append(
                 f"unstable: {title}, {len(unstable)} of {len(timings)} figures, most {worst} "
-                f"(median {unstable[worst].noise:.0%} above the shortest time)"
+                f"(passes disagree by {unstable[worst].noise:.0%})"
             )
     return warnings
 
 
 def _noise(measured: Measured) -> str:
     timings = sorted(measured.timings(), key=lambda t: t.noise)
-    unsettled = sum(not t.settled for t in timings)
-    middle: Timing = timings[len(timings) // 2]
-    return f"{middle.noise:.1%} (median of {len(timings)} measurements); {unsettled} did not settle"
+    unstable = sum(not t.is_stable for t in timings)
+    return (
+        f"{timings[len(timings) // 2].noise:.1%} (median of {len(timings)} measurements); "
+        f"{unstable} are unstable (above {STABLE_NOISE:.0%})"
+    )

@@ -163,7 +163,7 @@ def _core(measured: Measured, num_cores: int | None) -> Core:
     both = [p.size_bytes for p in measured.memory if p.kernel == RANDOM and p.size_bytes in chains]
     if both:
         chase, random = chains[max(both)], measured.memory[Point(RANDOM, max(both))]
-        figures["outstanding_misses"] = rounded(max(1.0, chase.best_s / random.best_s))
+        figures["outstanding_misses"] = rounded(max(1.0, chase.time_s / random.time_s))
         noise["outstanding_misses"] = max(chase.noise, random.noise)
         source["outstanding_misses"] = _DERIVED
     if num_cores is not None:
@@ -268,7 +268,7 @@ def _memory(
             figures[name], noise[name] = max(rates)
     for page_bytes, timing in measured.first_touch.items():
         name = "first_touch_page_s" if page_bytes == mmap.PAGESIZE else "first_touch_huge_page_s"
-        figures[name], noise[name] = rounded(timing.best_s), rounded(timing.noise)
+        figures[name], noise[name] = rounded(timing.time_s), rounded(timing.noise)
     source = dict.fromkeys(figures, _MEASURED)
     whole: dict[str, int] = {"page_bytes": mmap.PAGESIZE, "default_page_bytes": _default_page_bytes()}
     if size_bytes is not None:
@@ -287,7 +287,7 @@ def _in_main_memory(sweeps: Mapping[Sweep, Timing], movement: Movement, last_byt
     if largest < 1.5 * last_bytes:
         return []
     return [
-        (rounded(s.access_bytes / sweeps[s].best_s), rounded(sweeps[s].noise))
+        (rounded(s.access_bytes / sweeps[s].time_s), rounded(sweeps[s].noise))
         for s in sequential
         if s.working_set_bytes == largest
     ]

@@ -24,9 +24,9 @@ static uint64_t int_add_64x1_free(struct ft_work *work)
     uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7, h = 8, y = 5;
     KEEP(y);
     for (uint64_t r = 0; r < work->repeats; r++) {
-        TIMES16(EIGHT_OF(ADD))
+        TIMES4(TIMES16(EIGHT_OF(ADD)))
     }
-    return 128 * work->repeats;
+    return 512 * work->repeats;
 }
 
 static uint64_t int_mul_64x1_chain(struct ft_work *work)
@@ -78,10 +78,10 @@ static uint64_t issue(struct ft_work *work)
     uint64_t a = 1, b = 2, c = 3, d = 4, y = 5;
     KEEP(y);
     for (uint64_t r = 0; r < work->repeats; r++) {
-        TIMES16(a += y; KEEP(a); __asm__ volatile("nop"); b += y; KEEP(b); __asm__ volatile("nop"); c += y; KEEP(c);
-                __asm__ volatile("nop"); d += y; KEEP(d); __asm__ volatile("nop");)
+        TIMES4(TIMES16(a += y; KEEP(a); __asm__ volatile("nop"); b += y; KEEP(b); __asm__ volatile("nop"); c += y;
+                       KEEP(c); __asm__ volatile("nop"); d += y; KEEP(d); __asm__ volatile("nop");))
     }
-    return 128 * work->repeats;
+    return 512 * work->repeats;
 }
 
 /* A value goes to memory and back, again and again. Through two pointers, so that a core that skips memory where a load
@@ -134,7 +134,7 @@ static uint64_t taken_branches(struct ft_work *work)
     for (uint64_t r = 0; r < work->repeats; r++) {
         TIMES16(__asm__ volatile(JUMP);)
     }
-    return 16 * work->repeats;
+    return 17 * work->repeats; /* and the loop's own */
 }
 #endif
 

@@ -62,16 +62,16 @@ def core_measurements() -> dict[str, Measurement]:
 
 def operation_costs(measured: Mapping[str, Timing], source: str) -> tuple[OperationCost, ...]:
     """Latency and interval of each arithmetic operation, by element size and number of elements."""
-    cycle_s = measured[CYCLE].best_s
+    cycle_s = measured[CYCLE].time_s
     costs = []
     for name in measured:
         match = _ARITHMETIC.fullmatch(name)
         if match is None or match[4] == "free":
             continue
         chain, free = measured[name], measured[name.removesuffix("chain") + "free"]
-        latency_s = chain.best_s
+        latency_s = chain.time_s
         if match[1] == Operation.FP_SQRT:  # its chain has a multiplication in it
-            latency_s -= measured[name.replace("sqrt", "mul")].best_s
+            latency_s -= measured[name.replace("sqrt", "mul")].time_s
         costs.append(
             OperationCost(
                 Operation(match[1]),
@@ -79,7 +79,7 @@ def operation_costs(measured: Mapping[str, Timing], source: str) -> tuple[Operat
                 elements=int(match[3]),
                 source=source,
                 latency_cycles=rounded(latency_s / cycle_s) if latency_s > 0 else None,
-                interval_cycles=rounded(free.best_s / cycle_s),
+                interval_cycles=rounded(free.time_s / cycle_s),
                 noise=rounded(max(chain.noise, free.noise)),
             )
         )
@@ -88,17 +88,17 @@ def operation_costs(measured: Mapping[str, Timing], source: str) -> tuple[Operat
 
 def core_figures(measured: Mapping[str, Timing]) -> tuple[dict[str, float], dict[str, float]]:
     """Figures for the fields of profile.Core, and their noise. What came out impossible, for noise, is left out."""
-    cycle_s = measured[CYCLE].best_s
+    cycle_s = measured[CYCLE].time_s
 
     def cycles(name: str) -> float:
-        return measured[name].best_s / cycle_s
+        return measured[name].time_s / cycle_s
 
     figures = {"clock_hz": 1 / cycle_s}
     noise = {"clock_hz": measured[CYCLE].noise}
     for kernels, value_of in (
         (_PER_CYCLE, lambda name: 1 / cycles(name)),
         (_CYCLES, cycles),
-        (_SECONDS, lambda name: measured[name].best_s),
+        (_SECONDS, lambda name: measured[name].time_s),
     ):
         for field, name in kernels.items():
             if name in measured:  # not every machine has all kernels

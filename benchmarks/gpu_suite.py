@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from foretrace import __version__
 from foretrace.errors import CalibrationError
@@ -20,9 +21,9 @@ from foretrace.profiles.checks import check
 from foretrace.profiles.points import IdiomRate, IndexMode
 from foretrace.profiles.profile import SCHEMA, Link, MachineKind, Memory, Profile, Source, SourceKind
 
-from .buffers import Run
+from .agreement import unstable_figures
 from .calibrate import Calibration
-from .sampling import Measurement, Progress, Timing, measure, rounded
+from .sampling import Measurement, Progress, Run, Timing, measure, rounded
 from .sgbench import OPERATIONS, Loop, curves, index_array, ranges
 
 LEAST_INDICES = 1 << 22
@@ -82,16 +83,17 @@ def calibrate_gpu(cupy: ModuleType, *, name: str, quick: bool, progress: Progres
     measure(
         list(measurements.values()),
         sample_s=0.002 if quick else 0.01,
-        rounds=4 if quick else 10,
+        passes=2 if quick else 4,
         budget_s=15.0 if quick else 100.0,
         progress=progress,
     )
     timings = {key: m.timing for key, m in measurements.items()}
     title = properties["name"].decode() if isinstance(properties["name"], bytes) else str(properties["name"])
     profile = _profile(timings, name, title, total_bytes, f"CuPy {cupy.__version__}")
+    profile = structs.replace(profile, unstable=unstable_figures(profile))
     check(profile)
-    unsettled = sum(not timing.settled for timing in timings.values())
-    warnings = (f"{unsettled} of {len(timings)} figures did not settle, see their noise",) if unsettled else ()
+    unstable = sum(not timing.is_stable for timing in timings.values())
+    warnings = (f"{unstable} of {len(timings)} figures are unstable, see their noise",) if unstable else ()
     return Calibration(profile, warnings, time.monotonic() - begin)
 
 
@@ -161,8 +163,8 @@ def _profile(timings: dict[Loop | str, Timing], name: str, title: str, total_byt
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     figures: dict[str, float] = {}
     for field, key in _WORDS.items():
-        best_s = timings[key].best_s
-        figures[field] = rounded(_ELEMENT_BYTES / best_s if field.endswith("_bytes_per_s") else best_s)
+        time_s = timings[key].time_s
+        figures[field] = rounded(_ELEMENT_BYTES / time_s if field.endswith("_bytes_per_s") else time_s)
     return Profile(
         schema=SCHEMA,
         name=name,
@@ -178,7 +180,7 @@ def _profile(timings: dict[Loop | str, Timing], name: str, title: str, total_byt
         memory=Memory(source={"size_bytes": _SYSTEM}, size_bytes=total_bytes),
         gather_scatter=curves({k: t for k, t in timings.items() if isinstance(k, Loop)}, _MEASURED),
         idiom_rates=tuple(
-            IdiomRate(idiom, rounded(size / timings[idiom].best_s), _MEASURED, rounded(timings[idiom].noise))
+            IdiomRate(idiom, rounded(size / timings[idiom].time_s), _MEASURED, rounded(timings[idiom].noise))
             for idiom, size in _IDIOM_BYTES.items()
         ),
         link=Link(

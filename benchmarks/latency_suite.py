@@ -20,13 +20,15 @@ from foretrace.profiles.profile import LatencyPoint
 from . import _kernels
 from .buffers import Pages, allocate, huge_page_bytes, over, page_bytes_of
 from .cache_sizes import without_bumps
-from .sampling import Measurement, Timing, rounded
+from .sampling import Measurement, Room, Timing, rounded
 
 SMALLEST_BYTES = 4096
 MOST_PAGES = 16384
 _FEWEST_PAGES = 16
 _STEP_S = 1e-9  # a TLB's step is at least this high, or a quarter of what was before
 _STEP_PART = 0.25
+_WARM_PASSES = 2  # through a chain, before it is timed; each load is taken to need so long
+_SLOW_LOAD_S = 150e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,27 +55,23 @@ def working_sets(largest_bytes: int, *, fine: bool, smallest_bytes: int = SMALLE
     return tuple(sizes)
 
 
-def latency_measurements(
-    largest_bytes: int, pages: Pages, *, fine: bool, cached_bytes: int
-) -> dict[Chain, Measurement]:
-    """Chains through all lines of each working set. They hold on to some four times `largest_bytes` of memory.
-
-    Working sets up to `cached_bytes` are brought into the caches before each sample.
-    """
+def latency_measurements(largest_bytes: int, pages: Pages, *, fine: bool, room: Room) -> dict[Chain, Measurement]:
+    """Chains through all lines of each working set. They hold on to some four times `largest_bytes` of memory."""
     rng = np.random.default_rng(2)
     found: dict[Chain, Measurement] = {}
     for size in working_sets(largest_bytes, fine=fine):
         data = allocate(size, pages)
         if pages is Pages.HUGE and size >= 2 * (huge_page_bytes() or 0) and page_bytes_of(data) == mmap.PAGESIZE:
             return {}  # the system has none to give
-        _kernels.link_chain(data, rng.permutation(size // _kernels.LINE_BYTES).astype(np.uint32))
+        num_lines = size // _kernels.LINE_BYTES
+        _kernels.link_chain(data, rng.permutation(num_lines).astype(np.uint32))
         page_bytes = (huge_page_bytes() or mmap.PAGESIZE) if pages is Pages.HUGE else mmap.PAGESIZE
-        run = over("chase", data, warm=size <= cached_bytes)
-        found[Chain(size, page_bytes)] = Measurement("chase", run)
+        warm_s = _WARM_PASSES * num_lines * _SLOW_LOAD_S
+        found[Chain(size, page_bytes)] = room.measurement("chase", over("chase", data), size, warm_s)
     return found
 
 
-def tlb_measurements(largest_bytes: int, pages: Pages, *, fine: bool) -> dict[Chain, Measurement]:
+def tlb_measurements(largest_bytes: int, pages: Pages, *, fine: bool, room: Room) -> dict[Chain, Measurement]:
     """Sparse and dense chains through up to `MOST_PAGES` pages, as far as they fit `largest_bytes`."""
     page_bytes = mmap.PAGESIZE if pages is Pages.USUAL else huge_page_bytes()
     if page_bytes is None:
@@ -96,10 +94,12 @@ def tlb_measurements(largest_bytes: int, pages: Pages, *, fine: bool) -> dict[Ch
         lines = pages_used * lines_of_page + (pages_used + number // 2) % lines_of_page
         _kernels.link_chain(spread, lines.astype(np.uint32))
         start = int(lines[0]) * _kernels.LINE_BYTES
-        found[Chain(count * page_bytes, page_bytes, "sparse")] = Measurement("tlb", over("chase", spread, state=start))
-        dense = allocate(max(count * _kernels.LINE_BYTES, mmap.PAGESIZE), Pages.HUGE)
+        size = count * _kernels.LINE_BYTES
+        run = over("chase", spread, state=start)
+        found[Chain(count * page_bytes, page_bytes, "sparse")] = room.measurement("tlb", run, size)
+        dense = allocate(max(size, mmap.PAGESIZE), Pages.HUGE)
         _kernels.link_chain(dense, rng.permutation(count).astype(np.uint32))
-        found[Chain(count * page_bytes, page_bytes, "dense")] = Measurement("tlb", over("chase", dense))
+        found[Chain(count * page_bytes, page_bytes, "dense")] = room.measurement("tlb", over("chase", dense), size)
     return found
 
 
@@ -113,10 +113,10 @@ def latency_points(measured: Mapping[Chain, Timing], source: str) -> tuple[Laten
     least_s, page_bytes = math.inf, 0
     for chain in chains:
         timing = measured[chain]
-        least_s = min(timing.best_s, least_s if chain.page_bytes == page_bytes else math.inf)
+        least_s = min(timing.time_s, least_s if chain.page_bytes == page_bytes else math.inf)
         page_bytes = chain.page_bytes
-        noise = max(timing.noise, timing.best_s / least_s - 1)
-        points.append(LatencyPoint(chain.size_bytes, rounded(timing.best_s), source, rounded(noise), page_bytes))
+        noise = max(timing.noise, timing.time_s / least_s - 1)
+        points.append(LatencyPoint(chain.size_bytes, rounded(timing.time_s), source, rounded(noise), page_bytes))
     return tuple(sorted(points, key=lambda p: (p.page_bytes or 0, p.working_set_bytes)))
 
 
@@ -145,7 +145,7 @@ def _added_by_pages(measured: Mapping[Chain, Timing], page_bytes: int) -> tuple[
     sparse = [measured[Chain(size, page_bytes, "sparse")] for size in sizes]
     dense = [measured[Chain(size, page_bytes, "dense")] for size in sizes]
     times = [
-        [time for _, time in without_bumps(list(zip(sizes, (t.best_s for t in x), strict=True)))]
+        [time for _, time in without_bumps(list(zip(sizes, (t.time_s for t in x), strict=True)))]
         for x in (sparse, dense)
     ]
     added = [max(s - d, 0.0) for s, d in zip(*times, strict=True)]

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from foretrace.profiles.profile import BandwidthPoint, Pattern
 
 from . import _kernels
-from .buffers import Pages, Run, allocate, huge_page_bytes, new_memory, over
+from .buffers import Pages, allocate, huge_page_bytes, new_memory, over
 from .latency_suite import working_sets
-from .sampling import Measurement, Timing, rounded
+from .sampling import Measurement, Room, Run, Samples, Timing, rounded
 
 ELEMENT_BYTES = 8
 LOAD_BYTES = {"load8": 8, "load16": 16, "load32": 32}
@@ -28,15 +28,15 @@ class Point:
     size_bytes: int
 
 
-def memory_measurements(largest_bytes: int, *, fine: bool, cached_bytes: int) -> dict[Point, Measurement]:
-    """The measurements, all over one buffer. Working sets up to `cached_bytes` are first brought into the caches."""
+def memory_measurements(largest_bytes: int, *, fine: bool, room: Room) -> dict[Point, Measurement]:
+    """The measurements, all over one buffer."""
     data = allocate(largest_bytes)
     found: dict[Point, Measurement] = {}
     loads = [name for name in LOAD_BYTES if name in _kernels.available()]
     for size in working_sets(largest_bytes, fine=fine):
         power_of_two = size & (size - 1) == 0
         for kernel in (*loads, *((RANDOM,) if power_of_two else ())):
-            found[Point(kernel, size)] = Measurement(kernel, over(kernel, data[:size], warm=size <= cached_bytes))
+            found[Point(kernel, size)] = room.measurement(kernel, over(kernel, data[:size]), size)
     return found
 
 
@@ -46,7 +46,7 @@ def bandwidth_points(measured: Mapping[Point, Timing], source: str) -> tuple[Ban
     for point, timing in measured.items():
         access = LOAD_BYTES.get(point.kernel, ELEMENT_BYTES)
         pattern = Pattern.SEQUENTIAL if point.kernel in LOAD_BYTES else Pattern.RANDOM
-        rate, noise = rounded(access / timing.best_s), rounded(timing.noise)
+        rate, noise = rounded(access / timing.time_s), rounded(timing.noise)
         points.append(BandwidthPoint(point.size_bytes, pattern, access, rate, source, noise))
     return tuple(sorted(points, key=lambda p: (p.pattern, p.access_bytes, p.working_set_bytes)))
 
@@ -58,10 +58,10 @@ def first_touch_measurements(available_bytes: int | None) -> dict[int, Measureme
     """The first store to each page of new memory, by the size of page."""
     if available_bytes is not None and available_bytes < 4 * NEW_MEMORY_BYTES:
         return {}
-    found = {mmap.PAGESIZE: Measurement("first touch", _first_stores(mmap.PAGESIZE, Pages.USUAL))}
+    found = {mmap.PAGESIZE: Measurement("first touch", _first_stores(mmap.PAGESIZE, Pages.USUAL), Samples(shared=True))}
     huge = huge_page_bytes()
     if huge is not None and huge <= NEW_MEMORY_BYTES // 8:
-        found[huge] = Measurement("first touch", _first_stores(huge, Pages.HUGE))
+        found[huge] = Measurement("first touch", _first_stores(huge, Pages.HUGE), Samples(shared=True))
     return found
 
 

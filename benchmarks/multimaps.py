@@ -20,7 +20,7 @@ from foretrace.profiles.points import Movement, SurfacePoint
 from . import _kernels
 from .buffers import allocate, over
 from .latency_suite import working_sets
-from .sampling import Measurement, Timing, rounded
+from .sampling import Measurement, Room, Timing, rounded
 
 ACCESS_BYTES = 8
 STRIDES_BYTES = (8, 16, 32, 64, 128, 256)
@@ -38,21 +38,21 @@ class Sweep:
     access_bytes: int
 
 
-def surface_measurements(largest_bytes: int, *, fine: bool, cached_bytes: int) -> dict[Sweep, Measurement]:
-    """The measurements, all over one buffer. Working sets up to `cached_bytes` are first brought into the caches."""
+def surface_measurements(largest_bytes: int, *, fine: bool, room: Room) -> dict[Sweep, Measurement]:
+    """The measurements, all over one buffer."""
     data = allocate(largest_bytes)
     widest = next((w for w in _VECTOR_BYTES if f"load{w}" in _kernels.available()), None)
     found: dict[Sweep, Measurement] = {}
     sizes = working_sets(largest_bytes, fine=False)
     for size in sizes if fine else sizes[:-1:2] + sizes[-1:]:
-        view, warm = data[:size], size <= cached_bytes
+        view = data[:size]
         for movement in Movement:
             for stride in STRIDES_BYTES if fine else COARSE_STRIDES_BYTES:
-                run = over(f"{movement}_strided", view, stride_bytes=stride, warm=warm)
-                found[Sweep(movement, size, stride, ACCESS_BYTES)] = Measurement(movement, run)
+                run = over(f"{movement}_strided", view, stride_bytes=stride)
+                found[Sweep(movement, size, stride, ACCESS_BYTES)] = room.measurement(movement, run, size)
             if widest is not None:
-                run = over(f"{movement}{widest}", view, warm=warm)
-                found[Sweep(movement, size, widest, widest)] = Measurement(movement, run)
+                run = over(f"{movement}{widest}", view)
+                found[Sweep(movement, size, widest, widest)] = room.measurement(movement, run, size)
     return found
 
 
@@ -70,7 +70,7 @@ def surface_points(
             stride_bytes=sweep.stride_bytes,
             access_bytes=sweep.access_bytes,
             hit_rates=rates[sweep],
-            bandwidth_bytes_per_s=rounded(sweep.access_bytes / timing.best_s),
+            bandwidth_bytes_per_s=rounded(sweep.access_bytes / timing.time_s),
             source=source,
             noise=rounded(timing.noise),
         )

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from foretrace.profiles.points import MessagePoint
 from foretrace.profiles.profile import Network
 
-from .sampling import rounded
+from .sampling import rounded, timing_of
 
 SIZES_BYTES = (8, 64, 512, 4096, 16384, 65536, 262144, 1 << 20, 4 << 20)
 SAMPLES = 7
@@ -111,12 +111,8 @@ def network_measurement(num_cores: int) -> list[tuple[int, list[float]]] | str:
 
 def network_of(results: list[tuple[int, list[float]]], source: str) -> tuple[Network, tuple[MessagePoint, ...]]:
     """Latency of the shortest message, bandwidth of the longest, and the time of each size."""
-    points = tuple(
-        MessagePoint(
-            size, rounded(min(samples)), source, rounded(sorted(samples)[len(samples) // 2] / min(samples) - 1)
-        )
-        for size, samples in results
-    )
+    timings = [(size, timing_of((samples[::2], samples[1::2]), shared=False)) for size, samples in results]
+    points = tuple(MessagePoint(size, rounded(t.time_s), source, rounded(t.noise)) for size, t in timings)
     shortest, longest = points[0], points[-1]
     figures = {"latency_s": shortest.time_s, "bandwidth_bytes_per_s": rounded(longest.message_bytes / longest.time_s)}
     network = Network(

@@ -21,10 +21,10 @@ from foretrace.profiles.profile import CurvePoint, GatherScatterCurve
 from foretrace.units import format_bytes
 
 from . import _kernels
-from .buffers import Run, allocate, indexed
+from .buffers import allocate, indexed
 from .latency_suite import working_sets
 from .machine_facts import caches, core_cpus, memory_bytes, pinned
-from .sampling import Measurement, Progress, Timing, measure, rounded
+from .sampling import Measurement, Progress, Room, Run, Timing, measure, rounded
 
 OPERATIONS = ("gather", "scatter", "update")
 ELEMENT_BYTES = (4, 8)
@@ -36,6 +36,7 @@ STREAMS = 8
 OFFSET_BYTES = 33 * 64
 """Arrays that all begin at the same place of a page are a special case: a core may take loads and stores to the same
 place of two pages for the same."""
+_INDEX_OFFSET_BYTES = 1024
 _SEED = 4
 
 
@@ -53,6 +54,13 @@ class Loop:
     def referenced_bytes(self) -> int:
         """What an iteration references: an element on either side (an update's twice) and its index."""
         return (3 if self.operation == "update" else 2) * self.element_bytes + INDEX_BYTES
+
+
+def _bytes_of(loop: Loop) -> int:
+    """All that a thread of a loop goes through: the range, the dense array and the index."""
+    per_index = 1 if loop.index_mode is IndexMode.STRIDE_1 else ELEMENTS_PER_INDEX
+    elements = loop.range_bytes // loop.element_bytes
+    return loop.range_bytes + elements // per_index * (loop.element_bytes + INDEX_BYTES)
 
 
 def ranges(largest_bytes: int, *, fine: bool) -> tuple[int, ...]:
@@ -84,15 +92,16 @@ def index_array(
 
 
 def loop_measurements(
-    loops: Sequence[Loop], *, cached_bytes: int, cpus: Sequence[int] = (), offset_bytes: int = OFFSET_BYTES
+    loops: Sequence[Loop], *, room: Room, cpus: Sequence[int] = (), offset_bytes: int = OFFSET_BYTES
 ) -> dict[Loop, Measurement]:
     """The measurements. For each thread they hold on to two and a half times the largest range, and on the indices.
 
     Args:
         loops: what to measure.
-        cached_bytes: ranges up to this are brought into the caches before each sample, where there is one thread.
+        room: what stays in caches.
         cpus: where the threads of a loop run; without, wherever the system puts them.
-        offset_bytes: B begins so many bytes behind a page's beginning, the index twice as many; a multiple of 64.
+        offset_bytes: B begins so many bytes behind a page's beginning, the index 1 KiB further; a multiple of 64. With
+            0 all begin at a page.
     """
     most_threads = max(loop.threads for loop in loops)
     largest = max(loop.range_bytes for loop in loops)
@@ -104,13 +113,14 @@ def loop_measurements(
         size = loop.range_bytes
         index_of = (loop.index_mode, size // loop.element_bytes, loop.element_bytes)
         if index_of not in indices:
-            indices[index_of] = _at(index_array(*index_of, np.random.default_rng(_SEED)), 2 * offset_bytes)
+            index = index_array(*index_of, np.random.default_rng(_SEED))
+            indices[index_of] = _at(index, offset_bytes + _INDEX_OFFSET_BYTES if offset_bytes else 0)
         run = (
-            indexed(kernel, arrays[0].a[:size], indices[index_of], arrays[0].b, warm=size <= cached_bytes)
+            indexed(kernel, arrays[0].a[:size], indices[index_of], arrays[0].b)
             if loop.threads == 1
             else _together(kernel, size, indices[index_of], arrays[: loop.threads], cpus)
         )
-        found[loop] = Measurement(loop.operation, run)
+        found[loop] = room.measurement(loop.operation, run, _bytes_of(loop))
     return found
 
 
@@ -123,7 +133,7 @@ def curves(measured: Mapping[Loop, Timing], source: str) -> tuple[GatherScatterC
         points = tuple(
             CurvePoint(
                 loop.range_bytes,
-                rounded(loop.referenced_bytes / measured[loop].best_s),
+                rounded(loop.referenced_bytes / measured[loop].time_s),
                 rounded(measured[loop].noise),
             )
             for loop in sorted(loops, key=lambda x: x.range_bytes)
@@ -204,13 +214,12 @@ def run_sgbench(
             f"{format_bytes(available_bytes)} that are free: choose a smaller --largest, or fewer threads"
         )
     with pinned() as cpu:
-        caches_of_core = caches(cpu or 0)
-        cached_bytes = 2 * caches_of_core[-1].size_bytes if caches_of_core else largest
-        measurements = loop_measurements(loops, cached_bytes=cached_bytes, cpus=core_cpus(), offset_bytes=offset_bytes)
+        room = Room.of([cache.size_bytes for cache in caches(cpu or 0)])
+        measurements = loop_measurements(loops, room=room, cpus=core_cpus(), offset_bytes=offset_bytes)
         measure(
             list(measurements.values()),
             sample_s=0.001 if quick else 0.003,
-            rounds=5 if quick else 12,
+            passes=2 if quick else 3,
             budget_s=8.0 if quick else 40.0,
             progress=progress,
         )

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from foretrace.profiles.points import Movement, ThreadPoint
 
 from . import _kernels
-from .buffers import Run, allocate
-from .sampling import Measurement, Timing, rounded
+from .buffers import allocate
+from .sampling import Measurement, Room, Run, Timing, rounded
 
 _WIDTHS_BYTES = (32, 16, 8)  # the widest that there are kernels for
 
@@ -30,12 +30,13 @@ def numbers_of_threads(num_cores: int) -> tuple[int, ...]:
     return (*powers, num_cores)
 
 
-def thread_measurements(sizes_bytes: Sequence[int], cpus: Sequence[int]) -> dict[Team, Measurement]:
+def thread_measurements(sizes_bytes: Sequence[int], cpus: Sequence[int], room: Room) -> dict[Team, Measurement]:
     """The measurements. Each core's array is as large as the largest size.
 
     Args:
         sizes_bytes: working sets of one thread.
         cpus: one hardware thread of each core.
+        room: what stays in caches.
     """
     arrays = [allocate(max(sizes_bytes)) for _ in cpus]
     found = {}
@@ -48,7 +49,7 @@ def thread_measurements(sizes_bytes: Sequence[int], cpus: Sequence[int]) -> dict
             for threads in numbers_of_threads(len(cpus)):
                 views = [array[:size] for array in arrays[:threads]]
                 run = _together(kernel, views, cpus)
-                found[Team(movement, threads, size, width)] = Measurement(movement, run)
+                found[Team(movement, threads, size, width)] = room.measurement(movement, run, size)
     return found
 
 
@@ -59,7 +60,7 @@ def thread_points(measured: Mapping[Team, Timing], source: str) -> tuple[ThreadP
             team.movement,
             team.threads,
             team.working_set_bytes,
-            rounded(team.access_bytes / timing.best_s),
+            rounded(team.access_bytes / timing.time_s),
             source,
             rounded(timing.noise),
         )

@@ -83,6 +83,8 @@ def check(profile: Profile) -> None:
         _check_cited(key, source)
     for number, note in enumerate(profile.notes, 1):
         _check_text(f"notes entry {number}", note)
+    for number, figure in enumerate(profile.unstable, 1):
+        _check_text(f"unstable entry {number}", figure)
     if profile.product:
         _check_figures("product", profile.product, profile)
     if profile.core:

@@ -1,7 +1,7 @@
 """Measured points of a machine: one figure each, with what it was measured at.
 
-`source` is a key of the profile's sources. `noise` is how far the median of the samples lies above the shortest time,
-relative to it; None where unknown.
+`source` is a key of the profile's sources. `noise` is how far apart repeated passes came out;
+None where unknown.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Product(Struct, frozen=True, forbid_unknown_fields=True):
 class Core(Struct, frozen=True, forbid_unknown_fields=True):
     """The processor core. `source` names, for each figure given, its entry in the profile's sources.
 
-    `noise`, here and below: of measured figures, how far the median of the samples lies above the shortest time.
+    `noise`, here and below: of measured figures, how far apart repeated passes came out.
     """
 
     source: dict[str, str]
@@ -158,8 +158,7 @@ class Memory(Struct, frozen=True, forbid_unknown_fields=True):
 class BandwidthPoint(Struct, frozen=True, forbid_unknown_fields=True):
     """A measured point of the MultiMAPS surface: bandwidth of loads over a working set, in one pattern.
 
-    `access_bytes` is the size of each access: random points transfer only these of each line. `noise` is the relative
-    spread of repeated measurements, None where unknown.
+    `access_bytes` is the size of each access: random points transfer only these of each line.
     """
 
     working_set_bytes: int
@@ -292,7 +291,8 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     """A machine. `sources` maps the short names used throughout to citations; `notes` says what a reader must know.
 
     `instruction_set` is what its cores run, named as by QEMU: "x86_64", "aarch64", "riscv64", "ppc64". `partial` is
-    true where a measurement was interrupted: what had not settled by then is missing or uncertain.
+    true where a measurement was interrupted: what had not settled by then is missing or uncertain. `unstable` names the
+    measured figures that another run need not agree on.
     """
 
     schema: str
@@ -318,6 +318,7 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     network: Network | None = None
     messages: tuple[MessagePoint, ...] = ()
     partial: bool | None = None
+    unstable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     metadata: dict[str, str] | None = None  # of a measurement: CPU, kernel, compiler, flags
 

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from foretrace.benchmarks import _kernels, calibrate, machine_facts
+from foretrace.benchmarks.agreement import unstable_figures
 from foretrace.benchmarks.calibrate import Plan
 from foretrace.benchmarks.calibrated_profile import Measured, measured_profile
 from foretrace.benchmarks.core_suite import core_figures, core_measurements, operation_costs
@@ -18,7 +19,7 @@ from foretrace.benchmarks.latency_suite import Chain, latency_points
 from foretrace.benchmarks.machine_facts import CacheFacts, Limits, Load
 from foretrace.benchmarks.memory_suite import Point
 from foretrace.benchmarks.multimaps import Sweep
-from foretrace.benchmarks.sampling import Timing
+from foretrace.benchmarks.sampling import Measurement, Timing
 from foretrace.benchmarks.sgbench import Loop
 from foretrace.benchmarks.thread_suite import Team
 from foretrace.errors import CalibrationError
@@ -219,7 +220,6 @@ def test_every_measurement_of_every_suite_runs(suite):
             seconds, operations = measurement.run(1)
             assert seconds >= 0, key
             assert operations > 0, key
-    assert sum(suite.part for suite in calibrate.SUITES) == pytest.approx(1)
 
 
 # ---- from timings to figures
@@ -227,8 +227,8 @@ def test_every_measurement_of_every_suite_runs(suite):
 NS = 1e-9
 
 
-def timing(seconds, noise=0.0, settled=True):
-    return Timing(seconds, noise, settled, 10)
+def timing(seconds, noise=0.0):
+    return Timing(seconds, noise, 10)
 
 
 def core_timings(**changes):
@@ -372,14 +372,50 @@ def test_the_core_alone_makes_a_profile():
     assert profile.latency == ()
 
 
+def test_later_passes_measure_what_is_unstable_over_new_memory(monkeypatch):
+    made = []
+
+    def measurements(plan):
+        made.append({name: Measurement(name, lambda repeats, name=name: (times[name], 1)) for name in times})
+        return made[-1]
+
+    times = {"steady": 1.0, "wild": 1.0}
+    suite = calibrate.Suite("a suite", "core", measurements)
+    kept = {}
+    for _ in range(2):
+        calibrate._measure_suite(suite, plan_of(MIB), kept, only_unstable=False)
+        times["wild"] *= 0.5
+    for _ in range(2):
+        calibrate._measure_suite(suite, plan_of(MIB), kept, only_unstable=True)
+    assert {name: len(samples.groups) for name, samples in kept["core"].items()} == {"steady": 2, "wild": 4}
+    assert len(made) == 4
+    assert kept["core"]["wild"].timing.is_stable, "the last two passes agree"
+    calibrate._measure_suite(suite, plan_of(MIB), kept, only_unstable=True)
+    assert len(made) == 4, "nothing to measure, so no memory is taken"
+
+
+def test_an_interrupted_pass_is_left_out_whole(monkeypatch):
+    def interrupted(repeats):
+        raise KeyboardInterrupt
+
+    runs = [lambda repeats: (1.0, 1), lambda repeats: (1.0, 1)]
+    suite = calibrate.Suite("a suite", "core", lambda plan: {n: Measurement("x", run) for n, run in enumerate(runs)})
+    kept = {}
+    calibrate._measure_suite(suite, plan_of(MIB), kept, only_unstable=False)
+    runs[1] = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        calibrate._measure_suite(suite, plan_of(MIB), kept, only_unstable=False)
+    assert [len(samples.groups) for samples in kept["core"].values()] == [1, 1]
+
+
 def test_unstable_figures_are_told_by_kind():
     measured = Measured(core=core_timings())
-    measured.core["load8"] = timing(1 * NS, noise=0.5, settled=False)
-    measured.core["issue"] = timing(1 * NS, noise=0.3, settled=False)
-    measured.core["store8"] = timing(1 * NS, noise=0.3, settled=True)
+    measured.core["load8"] = timing(1 * NS, noise=0.5)
+    measured.core["issue"] = timing(1 * NS, noise=0.3)
+    measured.core["store8"] = timing(1 * NS, noise=0.05)
     (warning,) = calibrate._warnings_of_noise(measured)
     assert warning.startswith("unstable: the core, 2 of")
-    assert "most load8 (median 50% above" in warning
+    assert "most load8 (passes disagree by 50%)" in warning
 
 
 # ---- the whole
@@ -417,6 +453,7 @@ def test_calibrate_writes_a_profile_of_this_machine(quick_run):
     assert profile.partial is None
     assert {c.operation for c in profile.operations} >= {Operation.INT_MUL, Operation.FP_ADD}
     assert set(profile.core.noise) <= set(profile.core.source)
+    assert set(profile.unstable) == set(unstable_figures(profile))
     assert "-O3" in profile.metadata["compiler_flags"]
     assert profile.metadata["compiler"] == _kernels.COMPILER
     if profile.caches:
@@ -479,11 +516,12 @@ def test_interrupted_partial_results_are_kept_if_asked_for(tmp_path):
 
 
 _FEW_SAMPLES = """
-from foretrace.benchmarks import calibrate
+from foretrace.benchmarks import calibrate, latency_suite, sampling
 from foretrace.cli import main
-calibrate._LARGEST_BYTES = 4 << 20
-measure = calibrate.sampling.measure
-calibrate.sampling.measure = lambda *a, **k: measure(*a, **(k | {"rounds": 3, "budget_s": 0.0, "sample_s": 1e-5}))
+calibrate._LARGEST_BYTES, calibrate._QUICK_BUDGET_S = 4 << 20, 0.1
+sampling._OWN_WARM_S = sampling._SHARED_WARM_S = latency_suite._WARM_PASSES = 0
+once = sampling.measure_once
+sampling.measure_once = lambda *a, **k: once(*a, **(k | {"sample_s": 1e-5}))
 main()
 """
 
@@ -492,7 +530,7 @@ import os, signal, sys
 from foretrace.benchmarks import calibrate
 from foretrace.cli import main
 signal.signal(signal.SIGINT, signal.default_int_handler)
-calibrate.sampling.measure = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
+calibrate.sampling.measure_once = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
 sys.argv = ["foretrace", "calibrate", "--quick", "-o", "here.toml"]
 main()
 """
@@ -503,13 +541,13 @@ from foretrace.benchmarks import calibrate
 from foretrace.cli import main
 signal.signal(signal.SIGINT, signal.default_int_handler)
 calibrate._LARGEST_BYTES = 4 << 20
-whole, turns = calibrate.sampling.measure, []
+whole, turns = calibrate.sampling.measure_once, []
 def measure(*arguments, **options):
     turns.append(1)
     if len(turns) == 3:
         os.kill(os.getpid(), signal.SIGINT)
-    whole(*arguments, **(options | {"rounds": 3, "budget_s": 0.1, "sample_s": 1e-5}))
-calibrate.sampling.measure = measure
+    whole(*arguments, **(options | {"sample_s": 1e-5}))
+calibrate.sampling.measure_once = measure
 sys.argv = ["foretrace", "calibrate", "--quick", "--keep-partial", "-o", "here.toml"]
 main()
 """

@@ -51,7 +51,7 @@ def test_messages_go_there_and_back():
 
 
 def test_the_network_s_figures_are_those_of_the_ends():
-    network, points = network_of([(8, [2e-6, 1e-6, 1.5e-6]), (1 << 20, [1e-4, 2e-4, 1e-4])], "s")
+    network, points = network_of([(8, [2e-6, 1e-6, 1.5e-6]), (1 << 20, [1e-4, 1e-4, 2e-4])], "s")
     assert network.latency_s == 1e-6
     assert network.bandwidth_bytes_per_s == pytest.approx((1 << 20) / 1e-4, rel=1e-3)
     assert network.noise == {"latency_s": 0.5, "bandwidth_bytes_per_s": 0.0}

@@ -3,8 +3,13 @@
 import itertools
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from foretrace.benchmarks.sampling import SETTLED_SAMPLES, Measurement, measure
+from foretrace.benchmarks import sampling
+from foretrace.benchmarks.sampling import SAMPLES_OF_PASS, Measurement, Room, Samples, measure, timing_of
+
+KIB, MIB = 1 << 10, 1 << 20
 
 
 class Machine:
@@ -26,65 +31,163 @@ class Machine:
         return self.now
 
 
-def test_a_quiet_machine_is_measured_exactly():
-    machine = Machine(2e-9)
-    measurement = Measurement("work", machine.run)
-    measure([measurement], sample_s=1e-3, rounds=5, budget_s=10.0, clock=machine.clock)
-    assert measurement.best_s == pytest.approx(2e-9)
-    assert measurement.noise == pytest.approx(0)
-    assert len(measurement.samples_s) == 5, "settled, so not repeated further"
-    assert measurement.settled
+@pytest.fixture(autouse=True)
+def undisturbed(monkeypatch):
+    monkeypatch.setattr(sampling, "_interruptions", lambda: 0)
+
+
+# ---- figures
+
+
+def test_a_core_takes_its_shortest_time():
+    timing = timing_of([[3.0, 1.0], [1.1, 5.0], [2.0]], shared=False)
+    assert (timing.time_s, timing.num_samples) == (1.0, 5)
+    assert timing.noise == pytest.approx(0.1), "the next best pass"
+
+
+def test_what_is_shared_takes_the_lower_quartile():
+    timing = timing_of([[1.0, 2.0, 2.0, 2.0, 2.0]] * 2, shared=True)
+    assert timing.time_s == 2.0, "the shortest time is that of a rare moment"
+    assert timing.noise == 0
+
+
+@pytest.mark.parametrize(
+    ("groups", "noise"),
+    [
+        ([[1.0], [1.0], [2.0], [2.0]], 1.0),  # it became slower
+        ([[1.0], [2.0], [1.0], [2.0]], 1.0),  # every other pass is slower
+        ([[1.0, 4.0], [1.0, 3.0], [1.0, 2.0], [1.0, 9.0]], 0.0),
+    ],
+)
+def test_halves_of_the_passes_that_disagree_are_noise(groups, noise):
+    assert timing_of(groups, shared=True).noise == pytest.approx(noise)
+
+
+def test_a_single_pass_is_as_noisy_as_its_samples():
+    assert timing_of([[1.0, 1.5, 1.2]], shared=False).noise == pytest.approx(0.2)
+
+
+@given(
+    st.lists(st.lists(st.floats(1e-9, 1.0), min_size=1, max_size=5), min_size=1, max_size=6),
+    st.booleans(),
+)
+def test_a_figure_is_one_of_its_samples(groups, shared):
+    timing = timing_of(groups, shared=shared)
+    assert timing.time_s in list(itertools.chain(*groups))
+    assert timing.noise >= 0
+    assert timing.is_stable == (timing.noise <= 0.05)
+
+
+# ---- samples
 
 
 def test_samples_last_about_as_long_as_asked():
     machine = Machine(2e-9)
     measurement = Measurement("work", machine.run)
     measurement.tune(1e-3)
-    assert 0.5e-3 <= measurement.repeats * machine.cost_s <= 4e-3
+    assert 0.5e-3 <= measurement.samples.repeats * machine.cost_s <= 4e-3
     assert len(machine.runs) < 20
 
 
 def test_what_takes_long_is_not_repeated():
     machine = Machine(1.0)
-    measurement = Measurement("work", machine.run)
-    measurement.tune(1e-3)
+    Measurement("work", machine.run).tune(1e-3)
     assert machine.runs == [1]
 
 
-def test_an_unsettled_measurement_is_repeated_until_it_settles():
-    machine = Machine(1e-6, disturbance=(3.0, 2.0, 2.5, 1.7, 1.0))
+def test_work_is_done_for_a_while_before_it_is_timed():
+    machine = Machine(1e-3)
+    measurement = Measurement("work", machine.run, warm_s=5e-3)
+    measurement.sample(2)
+    assert len(machine.runs) == 5 + 2
+    assert len(measurement.samples.groups[0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("interruptions", "kept"), [([0, 1, 1, 1, 1, 1], [2.0, 3.0]), ([0, 1, 2, 3, 4, 5], [1.0, 2.0, 3.0])]
+)
+def test_interrupted_samples_are_left_out_where_others_remain(monkeypatch, interruptions, kept):
+    counts = iter(interruptions)
+    monkeypatch.setattr(sampling, "_interruptions", lambda: next(counts))
+    times = iter([1.0, 2.0, 3.0])
+    measurement = Measurement("work", lambda repeats: (next(times), 1))
+    measurement.sample(3)
+    assert measurement.samples.groups == [kept]
+
+
+def test_interruptions_are_counted():
+    assert sampling.resource.getrusage(sampling.resource.RUSAGE_SELF).ru_nivcsw >= 0
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "shared", "warm_s"),
+    [
+        (KIB, False, 0.002),
+        (256 * KIB, False, 0.002),
+        (257 * KIB, True, 0.02),
+        (64 * MIB, True, 0.02),
+        (65 * MIB, True, 0),
+    ],
+)
+def test_what_lies_in_a_shared_cache_is_warmed_up_for_longer(size_bytes, shared, warm_s):
+    measurement = Room.of([32 * KIB, 512 * KIB, 32 * MIB]).measurement("x", Machine(1.0).run, size_bytes)
+    assert (measurement.samples.shared, measurement.warm_s) == (shared, warm_s)
+
+
+def test_room_without_known_caches_is_that_of_usual_ones():
+    assert Room.of([]) == Room(512 * KIB, 64 * MIB)
+    assert Room.of([64 * KIB]) == Room(64 * KIB, 128 * KIB)
+
+
+# ---- passes
+
+
+def test_a_quiet_machine_is_measured_exactly():
+    machine = Machine(2e-9)
     measurement = Measurement("work", machine.run)
-    measure([measurement], sample_s=1e-4, rounds=5, budget_s=10.0, clock=machine.clock)
-    assert measurement.settled
-    assert measurement.best_s == pytest.approx(1e-6)
-    assert sum(s == pytest.approx(1e-6) for s in measurement.samples_s) == SETTLED_SAMPLES
-    assert measurement.noise > 0.5
+    measure([measurement], sample_s=1e-3, passes=3, budget_s=10.0, clock=machine.clock)
+    assert measurement.timing.time_s == pytest.approx(2e-9)
+    assert measurement.timing.is_stable
+    assert measurement.timing.num_samples == 3 * SAMPLES_OF_PASS, "stable, so not repeated further"
+
+
+def test_what_is_unstable_is_repeated_until_it_is_stable():
+    machine = Machine(1e-6, disturbance=(*[3.0] * 13, *[1.0] * 40))
+    measurement = Measurement("work", machine.run)
+    measure([measurement], sample_s=1e-4, passes=3, budget_s=10.0, clock=machine.clock)
+    assert measurement.timing.is_stable
+    assert measurement.timing.time_s == pytest.approx(1e-6)
 
 
 def test_time_runs_out_for_what_never_settles():
     faster_each_time = (1.1**-k for k in itertools.count())
     measurement = Measurement("work", lambda repeats: (next(faster_each_time), 1))
     ticks = itertools.count()
-    measure([measurement], sample_s=0.0, rounds=3, budget_s=50, clock=lambda: next(ticks))
-    assert not measurement.settled
-    assert 3 < len(measurement.samples_s) <= 53
+    measure([measurement], sample_s=0.0, passes=3, budget_s=50, clock=lambda: next(ticks))
+    assert not measurement.timing.is_stable
+    assert 3 < len(measurement.samples.groups) <= 53
 
 
-def test_samples_are_taken_in_turns():
+def test_a_slow_machine_makes_two_passes():
+    machine = Machine(100.0)
+    measurement = Measurement("work", machine.run)
+    measure([measurement], sample_s=1e-3, passes=5, budget_s=1.0, clock=machine.clock)
+    assert len(measurement.samples.groups) == 2
+
+
+def test_each_pass_measures_all():
     order = []
-    measurements = [
-        Measurement(name, lambda repeats, name=name: (order.append(name), (1.0, 1))[1], repeats=1) for name in "abc"
-    ]
-    measure(measurements, sample_s=1e-3, rounds=4, budget_s=1e9)
-    assert "".join(order) == "abc" * 5, "once to warm up, four rounds"
+    measurements = [Measurement(name, lambda repeats, name=name: (order.append(name), (1.0, 1))[1]) for name in "abc"]
+    measure(measurements, sample_s=1e-3, passes=3, budget_s=1e9)
+    assert "".join(order) == "aaaaabbbbbccccc" + 2 * "aaaabbbbcccc", "once to choose how much work to do"
 
 
 def test_a_reference_is_sampled_as_long_as_any():
-    steady, wild = Machine(1e-6), Machine(1e-6, disturbance=(3.0, 2.0, 2.5, 1.7, 1.0))
-    reference = Measurement("clock", steady.run, reference=True)
+    steady, wild = Machine(1e-6), Machine(1e-6, disturbance=(*[3.0] * 7, *[1.0] * 40))
+    reference = Measurement("clock", steady.run, Samples(), reference=True)
     measurement = Measurement("work", wild.run)
-    measure([reference, measurement], sample_s=1e-4, rounds=5, budget_s=10.0, clock=lambda: steady.now + wild.now)
-    assert len(reference.samples_s) == len(measurement.samples_s) > 5
+    measure([reference, measurement], sample_s=1e-4, passes=2, budget_s=10.0, clock=lambda: steady.now + wild.now)
+    assert len(reference.samples.groups) == len(measurement.samples.groups) > 2
 
 
 def test_progress_goes_from_nothing_to_all():
@@ -93,11 +196,11 @@ def test_progress_goes_from_nothing_to_all():
     measure(
         [Measurement("work", machine.run)],
         sample_s=1e-4,
-        rounds=5,
+        passes=5,
         budget_s=10.0,
         progress=seen.append,
         clock=machine.clock,
     )
     assert seen == sorted(seen)
-    assert 0 < seen[0] < 0.5
+    assert 0 <= seen[0] < 0.5
     assert seen[-1] == 1.0

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from foretrace.benchmarks import sampling, sgbench
+from foretrace.benchmarks.sampling import Room
 from foretrace.benchmarks.sgbench import Loop, curves, loop_measurements, run_sgbench
 from foretrace.commands.sgbench import command
 from foretrace.errors import CalibrationError
@@ -20,7 +21,7 @@ KIB = 1 << 10
 @pytest.fixture(autouse=True)
 def few_samples(monkeypatch):
     def measure(measurements, **options):
-        sampling.measure(measurements, **(options | {"sample_s": 1e-6, "rounds": 3, "budget_s": 0.0}))
+        sampling.measure(measurements, **(options | {"sample_s": 1e-6, "passes": 2, "budget_s": 0.0}))
 
     monkeypatch.setattr(sgbench, "measure", measure)
 
@@ -91,7 +92,7 @@ def test_loops_of_any_layout_run(offset_bytes, threads):
         for mode in IndexMode
         for element in sgbench.ELEMENT_BYTES
     ]
-    found = loop_measurements(loops, cached_bytes=KIB, offset_bytes=offset_bytes)
+    found = loop_measurements(loops, room=Room(KIB, KIB), offset_bytes=offset_bytes)
     assert set(found) == set(loops)
     for loop, measurement in found.items():
         elements = 4 * KIB // loop.element_bytes // (1 if loop.index_mode is IndexMode.STRIDE_1 else 4)
@@ -111,7 +112,7 @@ def test_offsets_are_from_the_beginning_of_a_page():
 def test_threads_add_up():
     loop = Loop("gather", IndexMode.RANDOM, 8, 2, KIB)
     other = Loop("gather", IndexMode.RANDOM, 8, 2, 2 * KIB)
-    timing = sampling.Timing(1e-9, 0.0, True, 3)
+    timing = sampling.Timing(1e-9, 0.0, 3)
     (curve,) = curves({loop: timing, other: timing}, "s")
     assert curve.threads == 2
     assert curve.points[0].bandwidth_bytes_per_s == 20e9

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def command(
     """Measure this machine, or its GPU, and write its profile to FILE.
 
     Takes less than five minutes, with --quick less than 45 seconds. Other work on the machine disturbs it: each
-    figure's noise is recorded, and what did not settle is said.
+    figure's noise is recorded, and FILE names those that another run need not agree on.
     """
     path = None if output == "-" else Path(output)
     earlier = None if compare is None else read_profile(compare)
@@ -93,21 +94,23 @@ def document(calibration: Calibration, output: str, earlier: Profile | None = No
         "duration_s": calibration.duration_s,
         "warnings": list(calibration.warnings),
         "profile": msgspec.to_builtins(calibration.profile),
-        "differences": None
-        if found is None
-        else [{"figure": d.figure, "before": d.before, "after": d.after, "relative": d.relative} for d in found],
+        "differences": None if found is None else [asdict(d) | {"relative": d.relative} for d in found],
     }
 
 
 def _say_differences(found: Sequence[Difference], path: Path | None) -> None:
     """On standard output, or, where that has the profile, on standard error."""
     far = [d for d in found if d.relative > AGREEMENT]
+    surprising = [d for d in far if not d.unstable]
     lines = [f"{len(found) - len(far)} of {len(found)} figures agree with the earlier ones within {AGREEMENT:.0%}"]
     if far:
-        lines[0] += "; these do not:"
-        lines += [f"  {d.figure}: {d.before:.4g} before, {d.after:.4g} now ({d.relative:.0%})" for d in far[:MOST_TOLD]]
-    if len(far) > MOST_TOLD:
-        lines.append(f"  and {len(far) - MOST_TOLD} more; --json has them all")
+        lines[0] += f"; of the others {len(far) - len(surprising)} are named as unstable, {len(surprising)} are not"
+        lines[0] += ":" if surprising else ""
+        lines += [
+            f"  {d.figure}: {d.before:.4g} before, {d.after:.4g} now ({d.relative:.0%})" for d in surprising[:MOST_TOLD]
+        ]
+    if len(surprising) > MOST_TOLD:
+        lines.append(f"  and {len(surprising) - MOST_TOLD} more; --json has them all")
     for line in lines:
         print(plain(line), file=sys.stderr if path is None else sys.stdout)
 

@@ -33,7 +33,6 @@ from foretrace.profiles.points import IndexMode
 from foretrace.terminal import console, plain, print_json, progress_bar
 from foretrace.units import format_bytes, format_bytes_per_s
 
-_UNSTABLE_NOISE = 0.10
 _LEAST_BYTES, _MOST_BYTES = 4 * SMALLEST_BYTES, 16 << 30  # an index has 32 bits
 
 
@@ -97,7 +96,7 @@ def command(
     ]
     with progress_bar("measuring gather and scatter") as report:
         timings, duration_s = run_sgbench(loops, quick=quick, offset_bytes=offset_bytes, progress=report)
-    unstable = sum(t.noise > _UNSTABLE_NOISE and not t.settled for t in timings.values())
+    unstable = sum(not timing.is_stable for timing in timings.values())
     if unstable:
         print(
             f"foretrace: warning: {unstable} of {len(timings)} figures are unstable, see their noise", file=sys.stderr
@@ -133,6 +132,6 @@ def _show(timings: Mapping[Loop, Timing], out: Console) -> None:
         cells = []
         for kind in kinds:
             loop, timing = by_place[(size, *kind)]
-            cells.append(format_bytes_per_s(loop.referenced_bytes / timing.best_s))
+            cells.append(format_bytes_per_s(loop.referenced_bytes / timing.time_s))
         table.add_row(format_bytes(size), *cells)
     out.print(table)
