@@ -31,6 +31,12 @@ CACHEGRIND = (
 )
 
 
+DRCACHESIM_CACHES = (
+    "-cores", "1", "-line_size", "64", "-L1I_size", "32K", "-L1I_assoc", "8", "-L1D_size", "32K", "-L1D_assoc", "8",
+    "-LL_size", "1M", "-LL_assoc", "16", "-data_prefetcher", "none",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """What one run of a command took; `cpu_s` is that of the command and of all processes it waited for.
@@ -105,6 +111,15 @@ def read_cachegrind(lines: Iterable[str]) -> CacheMisses:
 def cachegrind_command(command: Sequence[str], output: Path) -> list[str]:
     """The command run by cachegrind with the caches of `HIERARCHY`."""
     return [*CACHEGRIND, f"--cachegrind-out-file={output}", *command]
+
+
+def drcachesim_command(command: Sequence[str]) -> list[str]:
+    """The command run by DynamoRIO's drcachesim with the caches of `HIERARCHY`, and without its prefetcher.
+
+    `drrun` looks for its files from the path that it is called by.
+    """
+    drrun = shutil.which("drrun") or "drrun"
+    return [drrun, "-t", "drcachesim", *DRCACHESIM_CACHES, "--", *command]
 
 
 def foretrace_executable() -> str:

@@ -43,7 +43,7 @@ TOOLS = (
     Tool("qemu", "qemu-x86_64", lambda command, _: ["qemu-x86_64", *command]),
     Tool("cachegrind", "valgrind", tools.cachegrind_command),
     Tool("foretrace", "qemu-x86_64", lambda command, path: tools.trace_command(command, path, tools.THREE_LEVELS)),
-    Tool("drcachesim", "drrun", lambda command, _: ["drrun", "-t", "drcachesim", "--", *command]),
+    Tool("drcachesim", "drrun", lambda command, _: tools.drcachesim_command(command)),
 )
 
 
