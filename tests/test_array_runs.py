@@ -240,6 +240,19 @@ def test_results_in_the_middle_of_a_repetition_are_those_so_far() -> None:
         assert misses.tolist() == walked(under_test, so_far).simulated()[0].misses.tolist()
 
 
+def test_ten_thousand_million_accesses_are_counted() -> None:
+    rows = Operation((1 << 16, 1 << 12), (Operand(0x10_0000_0000, (1 << 15, 8)),))  # 2 GiB from end to end
+    times, accesses = 41, 41 << 28
+    assert accesses > 10**10
+    under_test = Stream(Hierarchy.parse("L1=32K/8/64"), reuse_rate=None)
+    under_test.run([rows] * times)
+    found = under_test.simulator.statistics()
+    assert found.executions.tolist() == [0, accesses]
+    assert found.total_bytes.tolist() == [0, 8 * accesses]
+    assert found.unit_stride.tolist() == [0, accesses - times]  # but for the ways back to the beginning, and the first
+    assert under_test.simulator.simulated()[0].misses.tolist() == [[0], [accesses // 8]]
+
+
 @pytest.mark.parametrize("times", [12, 250])  # bursts end; more are passed over than there is work
 @pytest.mark.parametrize("reuse_rate", [1 / 2, 1 / 4])  # classes are thinned out in steps of a walk at lower rates
 def test_reuse_is_sampled_as_in_a_walk(reuse_rate: float, times: int) -> None:

@@ -283,3 +283,20 @@ def test_program_outlives_a_killed_reader_however_much_it_does(compile_c: Compil
         process.kill()
         process.wait()
         assert process.stdout.read() == "ends\n"  # it writes more words than the shared memory has room for
+
+
+@pytest.mark.usefixtures("nothing_is_left")
+def test_a_full_dev_shm_does_not_matter(compile_c: Compile, tmp_path: Path) -> None:
+    """What foretrace and the program share lies in memory without a name, and not in that directory."""
+    command = trace_command(tmp_path / "x.sig", compile_c(WORKS_LONG))
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begins\n"
+        [engine] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        for pid in (str(process.pid), engine):
+            mapped = Path(f"/proc/{pid}/maps").read_text()
+            opened = [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]
+            assert "memfd:foretrace-stream" in mapped
+            assert "/dev/shm" not in mapped
+            assert not [path for path in opened if path.startswith("/dev/shm")]
+        process.kill()
