@@ -228,6 +228,25 @@ def test_the_commands(foretrace: Run, compile_c: Callable[..., Path], tmp_path: 
     assert (refused.returncode, refused.stdout) == (75, "")
 
 
+def test_many_targets_in_one_run_have_the_misses_of_each_alone(
+    foretrace: Run, compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    stream, signature = tmp_path / "x.fts", tmp_path / "x.sig"
+    targets = [
+        ("--machine", "epyc-9654"), ("--hierarchy", "L1=4K/2/64/plru,L2=16K/4/64"), ("--machine", "bluegene-p"),
+    ]  # fmt: skip
+    together = [option for target in targets for option in target]
+    command = ("trace", "-o", signature, "--keep-stream", stream, *together, "--", compile_c(THREADS, "-O1"))
+    assert foretrace(*command).returncode == 0
+    found = json.loads(foretrace("info", signature, "--json").stdout)["hierarchies"]
+    alone = [json.loads(foretrace("simulate", stream, *target, "--json").stdout)["hierarchies"] for target in targets]
+    assert sorted(found, key=str) == sorted((hierarchy for [hierarchy] in alone), key=str)
+    assert len({hierarchy["levels"][0]["misses"] for hierarchy in found}) == 3
+    refused = foretrace("trace", "-o", tmp_path / "y.sig", "--machine", "epyc-9645", "--", "ls")
+    assert (refused.returncode, refused.stdout) == (74, "")
+    assert "did you mean 'epyc-9654'" in refused.stderr
+
+
 def test_full_disk(foretrace: Run, compile_c: Callable[..., Path], tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
