@@ -8,8 +8,8 @@
  * long as they are the same access by access. When one is not, the part of it that was passed over is made up for.
  *
  * The same is true of the order of use that reuse distances are measured in, which has no end: from its second time on, a
- * sequence has the same distances each time. Reuse is therefore passed by, too, from one end of the sequence on to the
- * next burst or the end of it all, and then fed one repetition that stands for all that it missed, and what came since.
+ * sequence has the same distances each time. Reuse is therefore passed by, too, from one end of the sequence on, and
+ * then fed one repetition that stands for all that it missed, and what came since.
  *
  * `log` holds what was fed, as items of several words, as far as it may help to tell what comes: an array operation that
  * was seen before makes a candidate, the sequence from behind it up to now. Only what comes after that counts as a
@@ -181,8 +181,8 @@ static void simulate_items(const struct ft_repeats *repeats, size_t begin, size_
     }
 }
 
-/* The items once more for reuse alone, each standing for `times`. */
-static void sample_items(const struct ft_repeats *repeats, size_t begin, size_t end, uint32_t times)
+/* The items once more for reuse alone: fed, or what is left of a repetition sampled. */
+static void reuse_items(const struct ft_repeats *repeats, size_t begin, size_t end, bool is_fed)
 {
     for (size_t at = begin; at < end; at += repeats->log[at] & LENGTH) {
         const uint64_t *item = repeats->log + at;
@@ -190,10 +190,16 @@ static void sample_items(const struct ft_repeats *repeats, size_t begin, size_t 
         struct ft_access access;
         if (*item & IS_ACCESS) {
             memcpy(&access, item + 1, sizeof access);
-            ft_reuse_sample(repeats->reuse, &access, 1, times);
+            if (is_fed)
+                ft_reuse_feed(repeats->reuse, &access, 1);
+            else
+                ft_reuse_sample(repeats->reuse, &access, 1, 1);
         } else {
             decode(item, &run);
-            ft_reuse_sample_array(repeats->reuse, &run, times);
+            if (is_fed)
+                ft_reuse_feed_array(repeats->reuse, &run);
+            else
+                ft_reuse_sample_array(repeats->reuse, &run);
         }
     }
 }
@@ -275,9 +281,17 @@ static void settle_reuse(struct ft_repeats *repeats)
     if (!repeats->is_passing_reuse)
         return;
     repeats->is_passing_reuse = false;
-    if (repeats->passed_by_reuse)
-        sample_items(repeats, repeats->begin, repeats->end, repeats->passed_by_reuse);
-    sample_items(repeats, repeats->begin, repeats->cursor, 1);
+    if (repeats->passed_by_reuse) {
+        const uint64_t accesses = repeats->accesses / repeats->repetitions;
+        const bool is_twice = ft_reuse_begin_replay(repeats->reuse, accesses, repeats->passed_by_reuse);
+        reuse_items(repeats, repeats->begin, repeats->end, true);
+        if (is_twice) {
+            ft_reuse_count_replay(repeats->reuse, repeats->passed_by_reuse);
+            reuse_items(repeats, repeats->begin, repeats->end, true);
+        }
+        ft_reuse_end_replay(repeats->reuse);
+    }
+    reuse_items(repeats, repeats->begin, repeats->cursor, false);
 }
 
 void ft_repeats_settle(struct ft_repeats *repeats)
@@ -360,12 +374,12 @@ static bool pass_reuse(struct ft_repeats *repeats, uint64_t accesses)
 {
     if (!repeats->is_skipping)
         return false;
-    if (!repeats->is_passing_reuse && repeats->cursor == repeats->begin) {
+    if (!repeats->is_passing_reuse && repeats->cursor == repeats->begin && ft_reuse_can_pass(repeats->reuse)) {
         repeats->is_passing_reuse = true;
         repeats->passed_by_reuse = 0;
     }
-    if (repeats->is_passing_reuse && !ft_reuse_pass(repeats->reuse, accesses))
-        settle_reuse(repeats);
+    if (repeats->is_passing_reuse)
+        ft_reuse_pass(repeats->reuse, accesses);
     return repeats->is_passing_reuse;
 }
 

@@ -14,7 +14,10 @@
  * so that no program costs much. Each period of a stream (2^n bursts long) has one burst, somewhere in it. Classes only
  * become fewer, by half each time.
  *
- * Where the program does exactly the same again and again, bursts are as rare as can be: they would see the same.
+ * Where the program does exactly the same again and again, bursts are as rare as can be: they would see the same. Or its
+ * accesses are passed over altogether: then one repetition stands for as many, in classes and in bursts of its own (a
+ * replay). A period's burst that would lie in what is passed over is left out; as it may lie anywhere, what the period has
+ * besides is still represented as often as it should be, on average.
  *
  * A burst looks at ways below 4 KB and at fully associative caches only every SPARSE-th time: they need most work.
  *
@@ -37,6 +40,9 @@
 #define ARRAY_PART 16384u /* accesses of an array operation, of which only some are looked at */
 #define LEAST_FAR_BYTES (UINT64_C(1) << 17) /* distances below are measured better in bursts */
 #define REPEATING_SHIFT 2u /* smallest burst_shift at which bursts may become rarer where everything repeats */
+#define LEAST_REPLAY_BURSTS 8u /* or as many as there is room for */
+#define CHEAP_REPLAY_SHIFT 5u  /* the smallest shift in a replay that stands for itself alone; with n times it is log2(n) less, */
+#define DEAR_REPLAY_SHIFT 8u   /* so that work grows as all accesses do, and not as those replayed */
 #define SPARSE 4u
 #define SPARSE_SHIFT 1u
 #define MAX_BURSTS_UNWEIGHTED 32u /* so that 32 bits hold what they count */
@@ -80,6 +86,15 @@ struct distances {
     bool is_new;
 };
 
+/* Where the stream stands, kept while another is replayed. */
+struct schedule {
+    enum phase phase;
+    bool all_ways, is_counted;
+    uint64_t num_accesses, phase_end, period_end, burst_begin;
+    unsigned burst_shift, next_burst_shift;
+    int64_t weight, sparse_weight;
+};
+
 struct ft_reuse {
     struct ft_reuse_options options;
     struct ft_recency *near_lines, *far_lines;
@@ -90,7 +105,11 @@ struct ft_reuse {
     enum phase phase;
     bool all_ways, is_counted, is_repeating;
     uint64_t phase_end, period_end, burst_begin;
-    struct ft_reuse_period next_period;
+    struct ft_reuse_period next_period, replay_period;
+    bool is_replaying;
+    unsigned replay_shift;
+    int64_t times; /* that each access stands for: 1, or more in a replay */
+    struct schedule stream; /* in a replay */
     unsigned burst_shift, next_burst_shift, bursts_unweighted;
     uint64_t num_bursts, burst_accesses, near_work, work_before, work_per_burst;
     int64_t weight, sparse_weight;
@@ -254,9 +273,10 @@ static void weight_near_counts(struct ft_reuse *reuse)
 static void count_far(struct ft_reuse *reuse, uint32_t op, unsigned group, unsigned size, unsigned way, unsigned bin,
                       int64_t factor)
 {
+    const int64_t accesses = factor * reuse->times * (INT64_C(1) << reuse->class_shift);
     if (reuse->class_shift)
-        reuse->groups[group][size][way - FT_FAR_WAY][bin] += (double)(factor * (INT64_C(1) << reuse->class_shift));
-    count(reuse, op, size, way, bin, factor * (INT64_C(1) << reuse->class_shift));
+        reuse->groups[group][size][way - FT_FAR_WAY][bin] += (double)accesses;
+    count(reuse, op, size, way, bin, accesses);
 }
 
 static void count_far_access(struct ft_reuse *reuse, uint32_t op, unsigned group, unsigned size, int64_t times,
@@ -565,20 +585,33 @@ static void begin_burst(struct ft_reuse *reuse, uint64_t length)
     memset(reuse->present, 0, sizeof reuse->present);
 }
 
+static bool bursts_are_dear(const struct ft_reuse *reuse, uint64_t accesses)
+{
+    return reuse->near_work > FREE_WORK + accesses / ACCESSES_PER_WORK;
+}
+
 /* The rate for the period to come: that of options once there are accesses enough, less where that would be too dear. It
  * rises again only if it may rise much: each change costs time. */
 static unsigned next_burst_shift(const struct ft_reuse *reuse, uint64_t accesses)
 {
     unsigned shift = 0;
+    if (reuse->is_replaying)
+        return reuse->replay_shift;
     if (reuse->is_repeating && reuse->options.burst_shift >= REPEATING_SHIFT)
         return FT_REUSE_MAX_BURST_SHIFT;
     while (shift < reuse->options.burst_shift && reuse->options.exact_accesses << shift <= accesses)
         shift++;
-    bool is_dear = reuse->near_work > FREE_WORK + accesses / ACCESSES_PER_WORK;
+    const bool is_dear = bursts_are_dear(reuse, accesses);
     while (shift < FT_REUSE_MAX_BURST_SHIFT && is_dear &&
            reuse->work_per_burst * ACCESSES_PER_WORK > reuse->options.burst_accesses << shift)
         shift++;
     return shift == reuse->burst_shift - 1 ? reuse->burst_shift : shift;
+}
+
+/* The stream's own is read by other threads. */
+static struct ft_reuse_period *planned_period(struct ft_reuse *reuse)
+{
+    return reuse->is_replaying ? &reuse->replay_period : &reuse->next_period;
 }
 
 static void plan_period(struct ft_reuse *reuse, uint64_t begin)
@@ -586,7 +619,7 @@ static void plan_period(struct ft_reuse *reuse, uint64_t begin)
     reuse->next_burst_shift = next_burst_shift(reuse, begin);
     const uint64_t length = reuse->options.burst_accesses << reuse->next_burst_shift;
     const uint64_t burst_begin = begin + random_below(reuse, length - reuse->options.burst_accesses + 1);
-    reuse->next_period = (struct ft_reuse_period){
+    *planned_period(reuse) = (struct ft_reuse_period){
         .burst_begin = burst_begin,
         .burst_end = burst_begin + reuse->options.warm_accesses + reuse->options.burst_accesses,
         .end = begin + length + reuse->options.warm_accesses,
@@ -595,8 +628,9 @@ static void plan_period(struct ft_reuse *reuse, uint64_t begin)
 
 static void begin_period(struct ft_reuse *reuse)
 {
-    unsigned burst_shift = reuse->burst_shift = reuse->next_burst_shift, sparse = burst_shift < SPARSE_SHIFT ? 1 : SPARSE;
-    int64_t weight = INT64_C(1) << burst_shift, sparse_weight = weight * sparse;
+    const unsigned burst_shift = reuse->burst_shift = reuse->next_burst_shift;
+    const unsigned sparse = burst_shift < SPARSE_SHIFT || reuse->is_replaying ? 1 : SPARSE; /* a replay has few bursts */
+    int64_t weight = reuse->times << burst_shift, sparse_weight = weight * sparse;
     if (weight != reuse->weight || sparse_weight != reuse->sparse_weight ||
         reuse->bursts_unweighted == MAX_BURSTS_UNWEIGHTED)
         weight_near_counts(reuse);
@@ -604,8 +638,8 @@ static void begin_period(struct ft_reuse *reuse)
     reuse->weight = weight;
     reuse->sparse_weight = sparse_weight;
     reuse->phase = BEFORE_BURST;
-    reuse->period_end = reuse->next_period.end;
-    reuse->phase_end = reuse->next_period.burst_begin;
+    reuse->period_end = planned_period(reuse)->end;
+    reuse->phase_end = planned_period(reuse)->burst_begin;
 }
 
 static void add_differences(double *variances, double *last, const double *misses, size_t number, double factor)
@@ -646,7 +680,8 @@ static void add_variances(struct ft_reuse *reuse, const struct burst_misses *mis
     double burst = (double)reuse->options.burst_accesses;
     for (unsigned sparse = 0; sparse <= (unsigned)reuse->all_ways; sparse++) {
         double weight = (double)(sparse ? reuse->sparse_weight : reuse->weight);
-        double factor = reuse->has_last[sparse] ? 0.5 * weight * (weight - 1) * burst * burst : 0;
+        double unknown = weight - (double)reuse->times; /* what the burst stands for besides itself and its repetitions */
+        double factor = reuse->has_last[sparse] ? 0.5 * weight * unknown * burst * burst : 0;
         unsigned way = sparse ? 1 : FT_REUSE_DENSE_WAY, last_way = sparse ? FT_REUSE_DENSE_WAY - 1 : FT_NEAR_WAYS;
         for (unsigned size = 0; size < FT_LINE_SIZES; size++) {
             add_differences(reuse->variances.sets[size][way - 1], reuse->last_burst.sets[size][way - 1],
@@ -681,7 +716,7 @@ static void end_burst(struct ft_reuse *reuse)
 /* Classes are looked at when a phase is over, and now and then in a long burst: not where one batch happens to end. */
 static void fit_classes(struct ft_reuse *reuse)
 {
-    while (samples_too_many(reuse))
+    while (!reuse->is_replaying && samples_too_many(reuse))
         halve_classes(reuse);
 }
 
@@ -812,7 +847,7 @@ static uint64_t unsampled_stay(const struct ft_reuse *reuse, const struct ft_arr
 
 /* The points from the one at hand on that touch the same lines, of the shortest size: of them only the first is looked at,
  * as of all accesses to the lines used last (see ft_reuse_sample). Returns how many they are, `most` at most. */
-static uint64_t sample_point(struct ft_reuse *reuse, struct ft_array_walk *walk, uint64_t most, uint32_t times)
+static uint64_t sample_point(struct ft_reuse *reuse, struct ft_array_walk *walk, uint64_t most)
 {
     struct ft_access batch[FT_ARRAY_ACCESSES];
     const uint64_t stay = ft_array_walk_stay(walk, FT_LINE_SHIFT), points = stay < most ? stay : most;
@@ -820,14 +855,14 @@ static uint64_t sample_point(struct ft_reuse *reuse, struct ft_array_walk *walk,
         const struct ft_array_access *access = &walk->run->access[j];
         batch[j] = (struct ft_access){ft_array_walk_address(walk, j), access->op, access->size_bytes, access->flags};
     }
-    sample_part(reuse, batch, walk->run->num_accesses, times);
+    sample_part(reuse, batch, walk->run->num_accesses, 1);
     ft_array_walk_skip(walk, points);
     return points;
 }
 
-/* Between bursts, and between two points: goes over whole points, up to `limit` accesses, each of which stands for
- * `times`. Those in blocks that are not sampled are passed over. */
-static uint64_t sample_points(struct ft_reuse *reuse, struct ft_array_walk *walk, uint64_t limit, uint32_t times)
+/* Between bursts, and between two points: goes over whole points, up to `limit` accesses. Those in blocks that are not
+ * sampled are passed over. */
+static uint64_t sample_points(struct ft_reuse *reuse, struct ft_array_walk *walk, uint64_t limit)
 {
     const uint32_t width = walk->run->num_accesses;
     const uint64_t most = limit / width;
@@ -836,7 +871,7 @@ static uint64_t sample_points(struct ft_reuse *reuse, struct ft_array_walk *walk
         const uint64_t stay = unsampled_stay(reuse, walk, most - points);
         if (stay)
             ft_array_walk_skip(walk, stay);
-        points += stay ? stay : sample_point(reuse, walk, most - points, times);
+        points += stay ? stay : sample_point(reuse, walk, most - points);
     }
     return points * width;
 }
@@ -857,7 +892,7 @@ int ft_reuse_feed_array(struct ft_reuse *reuse, const struct ft_array_run *run)
             ft_reuse_feed(reuse, batch, ft_array_walk_next(&walk, batch, left < PART ? (size_t)left : PART));
             continue;
         }
-        advance(reuse, sample_points(reuse, &walk, left < ARRAY_PART ? left : ARRAY_PART, 1));
+        advance(reuse, sample_points(reuse, &walk, left < ARRAY_PART ? left : ARRAY_PART));
     }
     return reuse->failed ? -1 : 0;
 }
@@ -870,20 +905,12 @@ void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size
     }
 }
 
-void ft_reuse_sample_array(struct ft_reuse *reuse, const struct ft_array_run *run, uint32_t times)
+void ft_reuse_sample_array(struct ft_reuse *reuse, const struct ft_array_run *run)
 {
     struct ft_array_walk walk;
     ft_array_walk_begin(&walk, run);
     while (walk.points_left)
-        sample_points(reuse, &walk, UINT64_MAX, times);
-}
-
-bool ft_reuse_pass(struct ft_reuse *reuse, uint64_t accesses)
-{
-    if (reuse->phase == IN_BURST || accesses >= reuse->phase_end - reuse->num_accesses)
-        return false;
-    reuse->num_accesses += accesses;
-    return true;
+        sample_points(reuse, &walk, UINT64_MAX);
 }
 
 int ft_reuse_end_sample(struct ft_reuse *reuse, uint64_t num_accesses)
@@ -895,6 +922,115 @@ int ft_reuse_end_sample(struct ft_reuse *reuse, uint64_t num_accesses)
 struct ft_reuse_period ft_reuse_next_period(const struct ft_reuse *reuse)
 {
     return reuse->next_period;
+}
+
+/* ---- passing over ------------------------------------------------------------------------------------------------- */
+
+bool ft_reuse_can_pass(const struct ft_reuse *reuse)
+{
+    return reuse->phase != IN_BURST && reuse->options.burst_shift >= REPEATING_SHIFT;
+}
+
+void ft_reuse_pass(struct ft_reuse *reuse, uint64_t accesses)
+{
+    while (accesses) {
+        const uint64_t left = reuse->phase_end - reuse->num_accesses, part = accesses < left ? accesses : left;
+        reuse->num_accesses += part;
+        accesses -= part;
+        while (reuse->num_accesses == reuse->phase_end) {
+            if (reuse->phase == AFTER_BURST) {
+                begin_period(reuse);
+            } else {
+                reuse->phase = AFTER_BURST;
+                reuse->phase_end = reuse->period_end;
+                plan_period(reuse, reuse->phase_end);
+            }
+        }
+    }
+}
+
+/* A replay in bursts that stand for what lies between them. */
+static void replay_sampled(struct ft_reuse *reuse, unsigned shift, uint32_t times)
+{
+    reuse->replay_shift = shift;
+    reuse->times = times;
+    plan_period(reuse, 0);
+    begin_period(reuse);
+    advance(reuse, 0);
+}
+
+/* A replay in one burst of all accesses, which those of the same before have warmed up for. */
+static void replay_whole(struct ft_reuse *reuse)
+{
+    reuse->weight = reuse->sparse_weight = reuse->times = 0;
+    reuse->all_ways = true;
+    reuse->is_counted = false;
+    begin_burst(reuse, UINT64_MAX);
+    reuse->period_end = UINT64_MAX;
+}
+
+/* The rate of bursts for a replay: that of options, or a higher one where bursts would be few; but lower if a replay for
+ * so few times would be too dear. */
+static unsigned replay_shift(const struct ft_reuse *reuse, uint64_t accesses, uint32_t times)
+{
+    const unsigned once = bursts_are_dear(reuse, reuse->num_accesses) ? DEAR_REPLAY_SHIFT : CHEAP_REPLAY_SHIFT;
+    const unsigned log_times = 31u - (unsigned)__builtin_clz(times), least = once > log_times ? once - log_times : 0;
+    unsigned shift = reuse->options.burst_shift > least ? reuse->options.burst_shift : least;
+    while (shift > least && accesses >> shift < LEAST_REPLAY_BURSTS * reuse->options.burst_accesses)
+        shift--;
+    return shift;
+}
+
+bool ft_reuse_begin_replay(struct ft_reuse *reuse, uint64_t accesses, uint32_t times)
+{
+    const unsigned shift = replay_shift(reuse, accesses, times);
+    const bool is_whole = shift == 0;
+    weight_near_counts(reuse);
+    reuse->stream = (struct schedule){
+        reuse->phase, reuse->all_ways, reuse->is_counted, reuse->num_accesses, reuse->phase_end, reuse->period_end,
+        reuse->burst_begin, reuse->burst_shift, reuse->next_burst_shift, reuse->weight, reuse->sparse_weight,
+    };
+    reuse->is_replaying = true;
+    reuse->num_accesses = 0;
+    reuse->has_last[0] = reuse->has_last[1] = false;
+    if (is_whole)
+        replay_whole(reuse);
+    else
+        replay_sampled(reuse, shift, times);
+    return is_whole;
+}
+
+void ft_reuse_count_replay(struct ft_reuse *reuse, uint32_t times)
+{
+    reuse->weight = reuse->sparse_weight = reuse->times = times;
+    if (reuse->phase == IN_BURST && !reuse->is_counted) {
+        reuse->is_counted = true;
+        reuse->num_bursts++;
+    } else { /* it had no room for all blocks */
+        reuse->phase = AFTER_BURST;
+        reuse->phase_end = UINT64_MAX;
+    }
+}
+
+void ft_reuse_end_replay(struct ft_reuse *reuse)
+{
+    const struct schedule *stream = &reuse->stream;
+    weight_near_counts(reuse);
+    memset(&reuse->burst, 0, sizeof reuse->burst);
+    reuse->has_last[0] = reuse->has_last[1] = false;
+    reuse->is_replaying = false;
+    reuse->times = 1;
+    reuse->phase = stream->phase;
+    reuse->all_ways = stream->all_ways;
+    reuse->is_counted = stream->is_counted;
+    reuse->num_accesses = stream->num_accesses;
+    reuse->phase_end = stream->phase_end;
+    reuse->period_end = stream->period_end;
+    reuse->burst_begin = stream->burst_begin;
+    reuse->burst_shift = stream->burst_shift;
+    reuse->next_burst_shift = stream->next_burst_shift;
+    reuse->weight = stream->weight;
+    reuse->sparse_weight = stream->sparse_weight;
 }
 
 /* ---- life and results --------------------------------------------------------------------------------------------- */
@@ -919,7 +1055,7 @@ struct ft_reuse *ft_reuse_new(const struct ft_reuse_options *options)
         reuse->sampled[class] = rank_of(class) < FT_NUM_CLASSES >> options->first_class_shift;
     reuse->class_shift = options->first_class_shift;
     reuse->all_ways = true;
-    reuse->weight = reuse->sparse_weight = 1;
+    reuse->weight = reuse->sparse_weight = reuse->times = 1;
     begin_burst(reuse, options->exact_accesses);
     reuse->next_period = (struct ft_reuse_period){0, options->exact_accesses, options->exact_accesses};
     reuse->is_counted = true;

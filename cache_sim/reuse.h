@@ -80,12 +80,18 @@ void ft_reuse_set_repeating(struct ft_reuse *reuse, bool is_repeating);
 void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size_t length, uint32_t times);
 int ft_reuse_end_sample(struct ft_reuse *reuse, uint64_t num_accesses);
 
-/* The accesses of an array operation, each standing for `times`, without saying how many there were. */
-void ft_reuse_sample_array(struct ft_reuse *reuse, const struct ft_array_run *run, uint32_t times);
+/* The accesses of an array operation, without saying how many there were. */
+void ft_reuse_sample_array(struct ft_reuse *reuse, const struct ft_array_run *run);
 
-/* Passes over so many accesses, which are to be sampled before anything else is fed. False, with nothing done, where a burst is
- * on or would begin, or a period end. */
-bool ft_reuse_pass(struct ft_reuse *reuse, uint64_t accesses);
+/* Accesses that repeat some that were fed at least twice may be passed over, if it is possible when the first comes. What
+ * was passed over is then made up for, before anything else is fed: by a replay of one repetition, fed in between, which
+ * stands for `times`; and with ft_reuse_sample and ft_reuse_sample_array for what there was of one more. Where a replay's
+ * beginning is true, the repetition is to be fed once more behind ft_reuse_count_replay. */
+bool ft_reuse_can_pass(const struct ft_reuse *reuse);
+void ft_reuse_pass(struct ft_reuse *reuse, uint64_t accesses);
+bool ft_reuse_begin_replay(struct ft_reuse *reuse, uint64_t accesses, uint32_t times);
+void ft_reuse_count_replay(struct ft_reuse *reuse, uint32_t times);
+void ft_reuse_end_replay(struct ft_reuse *reuse);
 
 /* Numbers of accesses: where the next period's burst begins and ends, its warming up included, and where the period ends.
  * Known when the burst before it has been fed. */

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.reuse_model import misses_from_reuse
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.tracer import _reader, stream
 
@@ -81,11 +82,12 @@ class Stream:
 
     hierarchy: Hierarchy
     reuse_rate: float | None = 1
+    others: Sequence[Hierarchy] = ()
     ids: dict[tuple[tuple[int, bool, bool], ...], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.memory = mmap.mmap(-1, MEMORY_BYTES)
-        self.simulator = Simulator([self.hierarchy], reuse_rate=self.reuse_rate)
+        self.simulator = Simulator([self.hierarchy, *self.others], reuse_rate=self.reuse_rate)
         self.reader = _reader.StreamReader(self.memory, self.simulator.sink)
         self.side_bytes = 0
         self.chunks = 0
@@ -253,14 +255,34 @@ def test_ten_thousand_million_accesses_are_counted() -> None:
     assert under_test.simulator.simulated()[0].misses.tolist() == [[0], [accesses // 8]]
 
 
-@pytest.mark.parametrize("times", [12, 250])  # bursts end; more are passed over than there is work
-@pytest.mark.parametrize("reuse_rate", [1 / 2, 1 / 4])  # classes are thinned out in steps of a walk at lower rates
-def test_reuse_is_sampled_as_in_a_walk(reuse_rate: float, times: int) -> None:
+@pytest.mark.parametrize("reuse_rate", [1 / 2, 1 / 4])  # at lower rates repetitions are passed over
+def test_reuse_is_sampled_as_in_a_walk(reuse_rate: float) -> None:
     rows = Operation((60, 70), tuple(Operand(0x100010 + 0x40000 * i, (1000, 8)) for i in range(3)))
     narrow = Operation((900, 3), (Operand(0x300000, (24, 8)), Operand(0x3FF0FC, (48, 16), 16, True)))
     gathered = Operation((900,), (Operand(0x9000, (8,)), Operand(0x500000, (8,), is_indexed=True)), tuple(range(900)))
     body: list[Step] = [rows, vector(0x700000, 4000), 0x8000, narrow, gathered]
-    check(body * times + body[:3] + [vector(0x20000, 4000), *body * 20], HIERARCHIES[2], reuse_rate)
+    check(body * 12 + body[:3] + [vector(0x20000, 4000), *body * 20], HIERARCHIES[2], reuse_rate)
+
+
+ONE_LEVEL = [Hierarchy.parse(spec) for spec in ("A=4K/4/64", "B=8K/1/64", "C=48K/12/64", "D=256K/8/64", "E=2M/16/64")]
+
+
+@pytest.mark.parametrize(("length", "times"), [(500, 4000), (60000, 300)], ids=["whole", "in bursts"])
+def test_one_repetition_stands_for_those_passed_over(length: int, times: int) -> None:
+    """An operation that mostly repeats on few arrays, but not always: its misses follow only if each time counts."""
+    halves = Operation((length,), (Operand(0x180000, (24,), 4),))
+    near: list[Step] = [vector(0x100000, length), halves, vector(0x300000, length, 16, is_store=True)]
+    gathered = Operation((900,), (Operand(0x600000, (520,), is_indexed=True),), tuple(range(900)))
+    far: list[Step] = [vector(0x800000 + i * 0x100000, 50 * length) for i in range(2)]
+    under_test = Stream(ONE_LEVEL[0], 1 / 64, ONE_LEVEL[1:])
+    under_test.run([*near, gathered] * times + near[:2] + far + [gathered, *near] * (times // 4))
+    reuse, executions = under_test.simulator.reuse(), under_test.simulator.statistics().executions
+    assert reuse is not None
+    assert reuse.burst_accesses < 0.1 * reuse.accesses
+    for simulated in under_test.simulator.simulated():
+        estimate = misses_from_reuse(reuse, simulated.hierarchy, executions)
+        error = abs(estimate.sum() - simulated.misses.sum()) / executions.sum()
+        assert error < 0.01, simulated.hierarchy.name
 
 
 def test_what_would_wrap_is_walked() -> None:
