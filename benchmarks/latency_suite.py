@@ -124,8 +124,9 @@ def tlbs(measured: Mapping[Chain, Timing], source: str) -> tuple[Tlb, ...]:
     """The levels of the data TLB that were seen, for each size of page."""
     found = []
     for page_bytes in sorted({chain.page_bytes for chain in measured if chain.kind == "sparse"}):
-        counts, added, noise = _added_by_pages(measured, page_bytes)
+        counts, added, errors = _added_by_pages(measured, page_bytes)
         for number, (entries, miss_s) in enumerate(tlb_steps(counts, added), 1):
+            beyond = [error for count, error in zip(counts, errors, strict=True) if count > entries]
             found.append(
                 Tlb(
                     f"L{number} TLB",
@@ -133,14 +134,14 @@ def tlbs(measured: Mapping[Chain, Timing], source: str) -> tuple[Tlb, ...]:
                     {"entries": source, "miss_s": source},
                     entries=entries,
                     miss_s=rounded(miss_s),
-                    noise={"miss_s": rounded(noise)},
+                    noise={"miss_s": rounded(float(np.median(beyond)) / miss_s)},
                 )
             )
     return tuple(found)
 
 
-def _added_by_pages(measured: Mapping[Chain, Timing], page_bytes: int) -> tuple[list[int], list[float], float]:
-    """Numbers of pages, what one line in each takes longer than lines side by side, and the median noise."""
+def _added_by_pages(measured: Mapping[Chain, Timing], page_bytes: int) -> tuple[list[int], list[float], list[float]]:
+    """Numbers of pages, what one line in each takes longer than lines side by side, and its error, in seconds."""
     sizes = sorted(c.size_bytes for c in measured if c.kind == "sparse" and c.page_bytes == page_bytes)
     sparse = [measured[Chain(size, page_bytes, "sparse")] for size in sizes]
     dense = [measured[Chain(size, page_bytes, "dense")] for size in sizes]
@@ -149,8 +150,8 @@ def _added_by_pages(measured: Mapping[Chain, Timing], page_bytes: int) -> tuple[
         for x in (sparse, dense)
     ]
     added = [max(s - d, 0.0) for s, d in zip(*times, strict=True)]
-    noise = float(np.median([max(s.noise, d.noise) for s, d in zip(sparse, dense, strict=True)]))
-    return [size // page_bytes for size in sizes], added, noise
+    errors = [s.time_s * s.noise + d.time_s * d.noise for s, d in zip(sparse, dense, strict=True)]
+    return [size // page_bytes for size in sizes], added, errors
 
 
 def tlb_steps(counts: Sequence[int], added_s: Sequence[float], most: int = 2) -> list[tuple[int, float]]:

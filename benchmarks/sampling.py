@@ -28,7 +28,7 @@ _QUARTER = 0.25
 _USUAL_OWN_BYTES, _USUAL_LAST_BYTES = 512 << 10, 32 << 20
 
 STATISTIC = (
-    "the shortest time of the samples, noise: the next best pass; where others have a part in it (caches that several "
+    "the shortest time of the samples, noise: how far above it half of the passes come; where others have a part in it (caches that several "
     "cores use, memory, new pages) the lower quartile, noise: how far two halves of the passes lie apart"
 )
 
@@ -56,7 +56,7 @@ def timing_of(groups: Groups, *, shared: bool) -> Timing:
     """The figure of samples that were taken in groups, one group after the other, and its noise.
 
     What a core has for itself takes its shortest time whenever nothing interrupts it; the noise is how far above it the
-    shortest of any other group lies. What it shares with others, a cache or memory, has no such time: the shortest
+    shortest times of half of the groups lie. What it shares with others, a cache or memory, has no such time: the shortest
     would be that of a rare moment. So the lower quartile is taken, and the noise is how far those of two halves of the
     groups lie apart: of the first and the last ones, or of every other one.
 
@@ -70,8 +70,8 @@ def timing_of(groups: Groups, *, shared: bool) -> Timing:
         time_s = _figure(groups, shared=shared)
         return Timing(time_s, statistics.median(groups[0]) / time_s - 1, num_samples)
     if not shared:
-        best_s, next_s = sorted(map(min, groups))[:2]
-        return Timing(best_s, next_s / best_s - 1, num_samples)
+        shortest = sorted(map(min, groups))
+        return Timing(shortest[0], shortest[len(shortest) // 2] / shortest[0] - 1, num_samples)
     half = (len(groups) + 1) // 2
     halves = ((groups[:half], groups[half:]), (groups[::2], groups[1::2]))
     apart = [_figure(one, shared=True) / _figure(other, shared=True) for one, other in halves]
