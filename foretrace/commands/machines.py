@@ -145,7 +145,8 @@ def _assumptions(profile: Profile) -> tuple[object, ...]:
     hierarchy = hierarchy_of(profile).hierarchy
     if hierarchy is None:
         raise ProfileError(f"profile {profile.name}: caches are missing, without them no time can be predicted")
-    return figures_of(profile, hierarchy).assumptions
+    figures = figures_of(profile, hierarchy)
+    return figures.assumptions + figures.core_assumptions
 
 
 def _minimum_range(profile: Profile) -> int | None:
