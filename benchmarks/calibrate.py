@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -139,7 +140,7 @@ def calibrate(
         progress: is told the done part, from 0 to 1.
 
     Raises:
-        CalibrationError: there is too little memory to measure with.
+        CalibrationError: there is too little memory to measure with, or it ran out.
         ProfileError: the name is none a profile can have.
         KeyboardInterrupt: interrupted, and not `keep_partial`, or before anything could be kept.
     """
@@ -259,7 +260,16 @@ def _measure_suite(suite: Suite, plan: Plan, kept: dict[str, dict[Any, Samples]]
     If it is interrupted, what was begun is left out: figures of the core are divided by each other, so all or none
     count.
     """
-    earlier = kept.setdefault(suite.field, {})
+    try:
+        _add_samples(suite, plan, kept.setdefault(suite.field, {}), only_unstable=only_unstable)
+    except (MemoryError, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.ENOMEM:
+            raise
+        seemed = "" if plan.available_bytes is None else f"; {format_bytes(plan.available_bytes)} seemed to be free"
+        raise CalibrationError(f"memory ran out while {suite.title} were measured{seemed}: free some") from None
+
+
+def _add_samples(suite: Suite, plan: Plan, earlier: dict[Any, Samples], *, only_unstable: bool) -> None:
     if only_unstable and all(samples.timing.is_stable for samples in earlier.values()):
         return
     measurements = dict(suite.measurements(plan))
@@ -296,7 +306,7 @@ def _warnings_of_limits(group: Limits, plan: Plan, cpu: int | None) -> list[str]
     elif plan.largest_bytes < 1.5 * plan.levels[-1].size_bytes:
         because = ""
         if group.memory_bytes is not None:
-            because = f" (a control group limits memory to {format_bytes(group.memory_bytes)})"
+            because = f" (a control group or ulimit limits memory to {format_bytes(group.memory_bytes)})"
         warnings.append(
             f"main memory could not be measured: the largest working set is {format_bytes(plan.largest_bytes)}"
             f"{because}, {plan.levels[-1].name} has {format_bytes(plan.levels[-1].size_bytes)}"

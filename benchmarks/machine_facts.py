@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import resource
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -105,7 +106,7 @@ def core_cpus(root: Path = _CPU) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the control groups of this process allow it, version 1 or 2. None: no limit."""
+    """What this process may have, by its control groups (version 1 or 2) and `ulimit -v`. None: no limit."""
 
     memory_bytes: int | None = None
     memory_free_bytes: int | None = None
@@ -113,8 +114,8 @@ class Limits:
 
 
 def limits(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> Limits:
-    """The tightest limits of this process's groups and of those around them."""
-    memory: list[tuple[int, int]] = []  # limit, free
+    """The tightest limits of this process, of its groups and of those around them."""
+    memory = _address_space()  # limit, free
     cpus: list[float] = []
     for folder in _group_folders(groups, root):
         for limit_name, used_name in (
@@ -134,6 +135,15 @@ def limits(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/
         min((free for _, free in memory), default=None),
         min(cpus, default=None),
     )
+
+
+def _address_space() -> list[tuple[int, int]]:
+    """The limit of addresses (`ulimit -v`), and how many of these are free; empty without one."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    used = _text(Path("/proc/self/statm")).partition(" ")[0]
+    if limit == resource.RLIM_INFINITY or not used.isdecimal():
+        return []
+    return [(limit, max(0, limit - int(used) * resource.getpagesize()))]
 
 
 def _group_folders(groups: Path, root: Path) -> list[Path]:

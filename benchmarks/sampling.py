@@ -6,15 +6,11 @@ them. How well the passes agree is a figure's noise.
 
 from __future__ import annotations
 
+import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-
-try:
-    import resource
-except ImportError:  # pragma: no cover - not on Unix
-    resource = None  # type: ignore[assignment]
 
 SAMPLES_OF_PASS = 4
 STABLE_NOISE = 0.05
@@ -28,8 +24,8 @@ _QUARTER = 0.25
 _USUAL_OWN_BYTES, _USUAL_LAST_BYTES = 512 << 10, 32 << 20
 
 STATISTIC = (
-    "the shortest time of the samples, noise: how far above it half of the passes come; where others have a part in it (caches that several "
-    "cores use, memory, new pages) the lower quartile, noise: how far two halves of the passes lie apart"
+    "the shortest time of the samples, noise: how far above it half of the passes come; where others have a part in it "
+    "(caches that several cores use, memory, new pages) the lower quartile, noise: how far apart halves of them lie"
 )
 
 Run = Callable[[int], tuple[float, int]]
@@ -56,9 +52,9 @@ def timing_of(groups: Groups, *, shared: bool) -> Timing:
     """The figure of samples that were taken in groups, one group after the other, and its noise.
 
     What a core has for itself takes its shortest time whenever nothing interrupts it; the noise is how far above it the
-    shortest times of half of the groups lie. What it shares with others, a cache or memory, has no such time: the shortest
-    would be that of a rare moment. So the lower quartile is taken, and the noise is how far those of two halves of the
-    groups lie apart: of the first and the last ones, or of every other one.
+    shortest times of half of the groups lie. What it shares with others, a cache or memory, has no such time: the
+    shortest would be that of a rare moment. So the lower quartile is taken, and the noise is how far those of two
+    halves of the groups lie apart: of the first and the last ones, or of every other one.
 
     Args:
         groups: seconds of one operation; one group or more, none empty.
@@ -145,7 +141,7 @@ class Measurement:
 
 def _interruptions() -> int:
     """How often the system took a processor away from this process."""
-    return 0 if resource is None else resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,14 @@
 """Calibration: facts read from the system, and a profile that holds what was measured."""
 
 import contextlib
+import errno
 import json
 import math
 import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -205,7 +207,7 @@ def test_limits_are_said():
     assert "does not tell the caches" in warn(Limits(), plan_of(4 * MIB, levels=()), 1)[0]
     (small,) = warn(Limits(memory_bytes=9 * MIB), plan_of(MIB), 1)
     assert "main memory could not be measured: the largest working set is 1 MiB" in small
-    assert "a control group limits memory to 9 MiB" in small
+    assert "a control group or ulimit limits memory to 9 MiB" in small
     assert "limits this process to 0.5 processors' time, of 2" in warn(Limits(cpus=0.5), plan_of(4 * MIB), 1)[0]
 
 
@@ -385,13 +387,37 @@ def test_later_passes_measure_what_is_unstable_over_new_memory(monkeypatch):
     for _ in range(2):
         calibrate._measure_suite(suite, plan_of(MIB), kept, only_unstable=False)
         times["wild"] *= 0.5
-    for _ in range(2):
+    for _ in range(3):
         calibrate._measure_suite(suite, plan_of(MIB), kept, only_unstable=True)
-    assert {name: len(samples.groups) for name, samples in kept["core"].items()} == {"steady": 2, "wild": 4}
-    assert len(made) == 4
-    assert kept["core"]["wild"].timing.is_stable, "the last two passes agree"
+    assert {name: len(samples.groups) for name, samples in kept["core"].items()} == {"steady": 2, "wild": 5}
+    assert len(made) == 5
+    assert kept["core"]["wild"].timing.is_stable, "the last three passes agree"
     calibrate._measure_suite(suite, plan_of(MIB), kept, only_unstable=True)
-    assert len(made) == 4, "nothing to measure, so no memory is taken"
+    assert len(made) == 5, "nothing to measure, so no memory is taken"
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(errno.ENOMEM, "Cannot allocate memory")])
+def test_memory_that_runs_out_is_said(error):
+    def measurements(plan):
+        raise error
+
+    with pytest.raises(CalibrationError, match="out while the arrays were measured; 2 MiB seemed to be free"):
+        calibrate._measure_suite(
+            calibrate.Suite("the arrays", "core", measurements), replace(plan_of(MIB), available_bytes=2 * MIB), {},
+            only_unstable=False,
+        )  # fmt: skip
+
+
+def test_a_limit_of_addresses_is_kept(tmp_path):
+    """As `ulimit -v` sets it: less is measured, or it is said that there is too little."""
+    command = "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 40, 1 << 40)); " + (
+        "from foretrace.benchmarks.machine_facts import limits; from pathlib import Path; "
+        "found = limits(Path('/none'), Path('/none')); print(found.memory_bytes, found.memory_free_bytes)"
+    )
+    result = subprocess.run([sys.executable, "-P", "-c", command], capture_output=True, text=True, check=True)
+    limit, free = map(int, result.stdout.split())
+    assert limit == 1 << 40
+    assert 0 < free < limit
 
 
 def test_an_interrupted_pass_is_left_out_whole(monkeypatch):

@@ -83,6 +83,8 @@ def show_check(file: Path, profile: Profile, found: dict[str, Any], out: Console
     out.print(plain(f"{file}: is a valid profile: {profile.title} ({profile.kind})"))
     for doubt in found["doubts"]:
         out.print(plain(f"contradiction: {doubt}"))
+    if profile.partial:
+        out.print("partial: the measurement was interrupted, what is missing was not measured")
     if profile.unstable:
         out.print(plain(f"unstable, another run need not agree: {'; '.join(profile.unstable)}"))
     for assumption in found["assumptions"]:
