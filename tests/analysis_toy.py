@@ -36,6 +36,9 @@ class ToyIsa:
     def data_flow(self, code: bytes, address: int, loads: bool, stores: bool) -> DataFlow:
         return DataFlow()
 
+    def likeness(self, code: bytes) -> bytes:
+        return code
+
     def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
         return False, False
 

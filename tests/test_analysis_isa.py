@@ -6,13 +6,17 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import capstone
 import pytest
+from elftools.elf.elffile import ELFFile
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy._core import _multiarray_umath
 
 from foretrace.errors import ProgramError
 from foretrace.tracer.machine_code import isa
 from foretrace.tracer.machine_code.isa import AddressSum, DataFlow, Flow, Isa
+from foretrace.tracer.machine_code.paths import Registers
 from foretrace.tracer.signature import FLOPS_PER_LANE, OperationKind
 
 X86 = isa.load("x86_64")
@@ -262,3 +266,22 @@ def test_the_instruction_set_is_an_isa() -> None:
     assert found.stack_pointer not in found.call_clobbered
     assert {"rax", "rdi", "r11", "xmm15"} <= found.call_clobbered
     assert not {"rbx", "rbp", "r12", "r15"} & found.call_clobbered
+
+
+def test_instructions_alike_have_the_same_registers() -> None:
+    """Of those of a large library: what is found for one stands for all that are alike."""
+    library = Path(_multiarray_umath.__file__)
+    with library.open("rb") as file:
+        elf = ELFFile(file)
+        if elf.get_machine_arch() != "x64":
+            pytest.skip("NumPy is not one for x86-64")
+        code = elf.get_section_by_name(".text").data()[1_000_000:1_150_000]
+    decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    decoder.skipdata = True
+    known = Registers(X86)
+    codes = {bytes(code[at : at + length]) for at, length, _, _ in decoder.disasm_lite(code, 0)}
+    assert len({X86.likeness(one) for one in codes}) < len(codes) / 2
+    for one in sorted(codes):
+        for loads, stores in ((False, False), (True, False), (True, True)):
+            found = known.of(one, loads=loads, stores=stores)
+            assert found == known.find(one, loads=loads, stores=stores), one.hex()

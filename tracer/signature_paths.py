@@ -9,6 +9,7 @@ import sqlite3
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -23,12 +24,12 @@ MAX_PATH_ACCESSES = 1 << 23
 
 def instruction_rows(paths: Paths) -> Iterator[tuple[Any, ...]]:
     """Rows of the table `instructions`."""
+    joined = cache(" ".join)
     for block_id, instructions in paths.instructions.items():
         for position, one in enumerate(instructions):
-            registers = (" ".join(names) for names in (one.reads, one.addresses, one.writes))
             yield (
-                block_id, position, str(one.kind), one.element_bits, one.lanes, one.length_bytes, one.flow, *registers,
-                one.load_operation, one.store_operation,
+                block_id, position, str(one.kind), one.element_bits, one.lanes, one.length_bytes, one.flow,
+                joined(one.reads), joined(one.addresses), joined(one.writes), one.load_operation, one.store_operation,
             )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from enum import IntEnum
 from typing import Protocol
 
@@ -97,6 +97,10 @@ class Isa(Protocol):
 
     def data_flow(self, code: bytes, address: int, loads: bool, stores: bool) -> DataFlow:
         """Data flow of one instruction that was seen to load and to store, or not to."""
+        ...
+
+    def likeness(self, code: bytes) -> Hashable:
+        """What an instruction shares only with such as have its data flow and flags, but for numbers in them."""
         ...
 
     def flags(self, code: bytes, address: int) -> tuple[bool, bool]:

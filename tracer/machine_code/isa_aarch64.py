@@ -11,7 +11,7 @@ are left out, as QEMU's plugins do not see what they load and store: foretrace r
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cache
 
 import capstone
@@ -448,6 +448,10 @@ class AArch64:
         """Class of each instruction, given by its bytes."""
         texts = (self._text(code, 0) if len(code) == _INSTRUCTION_BYTES else None for code in codes)
         return [_classify(*text) if text else UNKNOWN_INSTRUCTION for text in texts]
+
+    def likeness(self, code: bytes) -> Hashable:
+        """The instruction: what a number means for its data flow differs."""
+        return code
 
     def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
         """Whether an instruction reads condition flags, and whether it writes them."""

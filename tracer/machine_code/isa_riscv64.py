@@ -8,7 +8,7 @@ decoded here, nor the vector extension, which is left undecoded.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cache
 
 import capstone
@@ -305,6 +305,10 @@ class RiscV64:
         """Class of each instruction, given by its bytes."""
         texts = map(self._text, codes)
         return [_classify(*text) if text else UNKNOWN_INSTRUCTION for text in texts]
+
+    def likeness(self, code: bytes) -> Hashable:
+        """The instruction: what a number means for its data flow differs."""
+        return code
 
     def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
         """RISC-V has no condition flags."""

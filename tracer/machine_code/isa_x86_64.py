@@ -7,7 +7,7 @@ some ten times as much as mnemonic and operand text, so only `data_flow` asks fo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cache
 
 import capstone
@@ -213,6 +213,7 @@ _KEEPS_OLD = re.compile(r"cmov\w+|movhp[sd]|movlp[sd]|mov[hl][lh]ps|pinsr[bwdq]|
 _VARIES = re.compile(
     r"set\w+|cmov\w+|adc|sbb|rc[lr]|adcx|adox|fcmov\w+|lahf|cmpxchg\w*|rdtscp?|cpuid|xgetbv|syscall|in|rdrand|rdseed"
 )
+_NUMBERS = re.compile(r"\b(0x[0-9a-f]+|\d+)\b")  # not those in the names of registers
 _NO_ACCESS = re.compile(r"nop|prefetch\w*|lea|clflush(opt)?|clwb|cldemote")
 
 
@@ -286,6 +287,11 @@ class X8664:
         if _STRING.match(one.mnemonic) and all(op.kind != OperandKind.REGISTER or size <= 8 for op, size in sizes):
             return _string(one)
         return _ordinary(one, loads, stores)
+
+    def likeness(self, code: bytes) -> Hashable:
+        """Its text without numbers."""
+        text = self._text(code)
+        return text and (text[0], _NUMBERS.sub("", text[1]))
 
     def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
         """Whether an instruction reads condition flags, and whether it writes them."""

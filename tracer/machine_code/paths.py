@@ -6,7 +6,7 @@ and the same line was touched. Beside them stand the instructions of the blocks,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ Names = tuple[str, ...]
 
 STORE_BYTES_SHIFT, LINE_BYTES_SHIFT = 3, 6  # a store is found again by its first eight bytes, a line has 64
 _FARTHEST = (1 << 16) - 1
+_FLOWS = ["" if flow is Flow.FALLTHROUGH else flow.name.lower() for flow in Flow]
 
 
 def find_paths(raw_paths: Sequence[RawPath], blocks: BasicBlocks, isa: Isa) -> Paths:
@@ -33,7 +34,7 @@ def find_paths(raw_paths: Sequence[RawPath], blocks: BasicBlocks, isa: Isa) -> P
         return NO_PATHS
     executed = np.concatenate([path[0] for path in found])
     used = np.flatnonzero(np.bincount(executed)).tolist()
-    registers = _Registers(isa)
+    registers = Registers(isa)
     return Paths(
         starts=np.cumsum([0, *(len(path[0]) for path in found)]),
         blocks=executed.astype(np.uint32),
@@ -52,9 +53,9 @@ class _Operations:
         self.first = np.searchsorted(of_block, np.arange(blocks.num_blocks + 1))  # of each block, and one past the last
         self._number = {key: number for number, key in enumerate(self.keys.tolist())}
 
-    def find(self, instruction: int, *, is_store: bool) -> int | None:
-        """The operation that is an instruction's load or store."""
-        return self._number.get(2 * instruction + is_store)
+    def find(self, instruction: int) -> tuple[int | None, int | None]:
+        """The operations that are an instruction's load and store."""
+        return self._number.get(2 * instruction), self._number.get(2 * instruction + 1)
 
 
 def _path(
@@ -109,21 +110,21 @@ def _distances(places: npt.NDArray[np.uint64], counts: npt.NDArray[np.bool_], ti
 
 
 def _instructions(
-    block: int, blocks: BasicBlocks, operations: _Operations, registers: _Registers
+    block: int, blocks: BasicBlocks, operations: _Operations, registers: Registers
 ) -> tuple[Instruction, ...]:
     return tuple(_instruction(number, blocks, operations, registers) for number in blocks.instructions(block))
 
 
-def _instruction(number: int, blocks: BasicBlocks, operations: _Operations, registers: _Registers) -> Instruction:
+def _instruction(number: int, blocks: BasicBlocks, operations: _Operations, registers: Registers) -> Instruction:
     code, kind = blocks.codes[number], blocks.classes[number]
-    load, store = operations.find(number, is_store=False), operations.find(number, is_store=True)
+    load, store = operations.find(number)
     reads, addresses, writes = registers.of(code, loads=load is not None, stores=store is not None)
     return Instruction(
         kind=kind.kind,
         element_bits=kind.element_bits,
         lanes=kind.lanes,
         length_bytes=len(code),
-        flow="" if kind.flow is Flow.FALLTHROUGH else kind.flow.name.lower(),
+        flow=_FLOWS[kind.flow],
         reads=reads,
         addresses=addresses,
         writes=writes,
@@ -132,21 +133,28 @@ def _instruction(number: int, blocks: BasicBlocks, operations: _Operations, regi
     )
 
 
-class _Registers:
+class Registers:
     """The registers that instructions read, use in addresses and write, wherever they stand."""
 
     def __init__(self, isa: Isa) -> None:
+        """None is known yet."""
         self._isa = isa
         self._known: dict[tuple[bytes, bool, bool], tuple[Names, Names, Names]] = {}
+        self._alike: dict[tuple[Hashable, bool, bool], tuple[Names, Names, Names]] = {}
 
     def of(self, code: bytes, *, loads: bool, stores: bool) -> tuple[Names, Names, Names]:
         """Registers read, those in addresses, and those written."""
         key = (code, loads, stores)
-        if key not in self._known:
-            self._known[key] = self._find(code, loads=loads, stores=stores)
-        return self._known[key]
+        found = self._known.get(key)
+        if found is None:
+            likeness = (self._isa.likeness(code), loads, stores)
+            if likeness not in self._alike:
+                self._alike[likeness] = self.find(code, loads=loads, stores=stores)
+            found = self._known[key] = self._alike[likeness]
+        return found
 
-    def _find(self, code: bytes, *, loads: bool, stores: bool) -> tuple[Names, Names, Names]:
+    def find(self, code: bytes, *, loads: bool, stores: bool) -> tuple[Names, Names, Names]:
+        """The same of an instruction that none is known to be like."""
         reads: dict[str, None] = {}
         addresses: dict[str, None] = {}
         writes: dict[str, None] = {}
