@@ -140,6 +140,17 @@ def test_a_check_names_what_is_missing_and_what_is_assumed(tmp_path):
     )["unpredictable"]  # fmt: skip
 
 
+def test_a_check_says_what_a_measurement_left_uncertain(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        GOOD.replace("[sources", 'partial = true\nunstable = ["core clock_hz", "L1 latency_s"]\n\n[sources', 1)
+    )
+    result = foretrace("machines", "check", str(path))
+    assert result.returncode == 0
+    assert "partial: the measurement was interrupted" in result.stdout
+    assert "unstable, another run need not agree: core clock_hz; L1 latency_s" in result.stdout
+
+
 def test_a_check_ends_with_an_error_where_figures_contradict(tmp_path):
     point = '[[latency]]\nworking_set_bytes = {}\nlatency_s = {}\nsource = "doc"\n'
     path = tmp_path / "mine.toml"

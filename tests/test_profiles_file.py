@@ -213,7 +213,7 @@ def test_a_point_may_not_be_given_twice():
     ("content", "message"),
     [
         (b"", "required key 'schema' is missing"),
-        (b"\xff\xfe", "byte 0 is not UTF-8"),
+        (b"a = 1\nb\xff\xfe", "is not text in UTF-8 (at line 2, column 2)"),
         (b"\x7fELF\x02\x01\x01\x00", "is not TOML"),
         (b"a = " + b"[\n" * 100_000, "nested too deeply"),
         (b"SQLite format 3\x00", "is not TOML"),
