@@ -71,9 +71,9 @@ def parse_profile(content: bytes) -> Profile:
     try:
         data = tomllib.loads(content.decode("utf-8"))
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+        row = content.count(b"\n", 0, error.start) + 1
         column = error.start - content.rfind(b"\n", 0, error.start)
-        raise ProfileError(f"is not text in UTF-8 (at line {line}, column {column}), a profile is TOML") from None
+        raise ProfileError(f"is not text in UTF-8 (at line {row}, column {column}), a profile is TOML") from None
     except RecursionError:
         raise ProfileError("is not a profile: its values are nested too deeply") from None
     except ValueError as error:

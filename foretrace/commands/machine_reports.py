@@ -72,6 +72,8 @@ def show_machine(profile: Profile, out: Console) -> None:
     _show_sources(profile, out)
     for note in profile.notes:
         out.print(plain(f"note: {note}"))
+    if profile.unstable:
+        out.print(f"unstable: {len(profile.unstable)} of the measured figures, `foretrace machines check` names them")
     for assumption in hierarchy_of(profile).assumptions:
         out.print(plain(f"assumed: {assumption}"))
     for name, text in (profile.metadata or {}).items():
