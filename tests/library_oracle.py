@@ -1,16 +1,21 @@
-"""What array operations touch, seen twice: by the Python agent's templates, and in the machine code of the libraries.
+"""What array operations touch, seen three times: by the agent's templates, and in the libraries' machine code, twice.
 
-The same program runs under the agent and, as a compiled program, under QEMU. Its arrays lie in an arena at a fixed
-address, so that accesses to them can be told from all others; a store to a marker begins each operation.
+The same program runs under the Python agent and, as a compiled program, under QEMU and under Valgrind, whose decoders
+have nothing in common. Its arrays lie in an arena at a fixed address, so that accesses to them can be told from all
+others; a store to a marker begins each operation.
 
-Valgrind's lackey would be a third pair of eyes, but writes a line for each of some billion instructions of the imports
-before the first operation: about an hour for what takes QEMU seconds.
+Valgrind's own lackey writes a line of text for each instruction, some 600 million for the imports before the first
+operation: about an hour. `valgrind_accesses.c` is a tool that writes accesses to the arena only, and takes seconds. It
+is built here, of the static libraries that Debian's valgrind package brings for such tools.
 """
 
 from __future__ import annotations
 
 import ctypes
 import itertools
+import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +28,7 @@ from foretrace.tracer.python.program import PythonEngine
 from foretrace.tracer.qemu.binary import QemuEngine
 from foretrace.tracer.session import Engine, Session
 
-ARENA, ARENA_BYTES = 0x2000_0000_0000, 64 << 20
+ARENA, ARENA_BYTES = 0x100_0000_0000, 64 << 20
 MARKER_BYTES = 4096
 LINE_BYTES = 64
 
@@ -129,6 +134,50 @@ def _run(engine: Engine) -> np.ndarray:
     return np.concatenate(recorder.kept)
 
 
+_TOOL_SOURCE = Path(__file__).with_name("valgrind_accesses.c")
+_PARTS, _LIBRARIES = Path("/usr/libexec/valgrind"), Path("/usr/lib/x86_64-linux-gnu/valgrind")
+# As in the Makefile of Valgrind's own tools; 0x58000000 is where its launcher expects them.
+_COMPILE = (
+    *("-m64", "-O2", "-std=gnu11", "-Wall", "-fno-stack-protector", "-fno-strict-aliasing", "-fno-builtin", "-fno-pie"),
+    *("-DVGA_amd64=1", "-DVGO_linux=1", "-DVGP_amd64_linux=1", "-DVGPV_amd64_linux_vanilla=1"),
+    "-I/usr/include/valgrind",
+)
+_LINK = ("-m64", "-static", "-no-pie", "-nodefaultlibs", "-nostartfiles", "-u", "_start")
+
+
+def valgrind_lacks() -> str:
+    """What keeps the tool from being built here; empty if nothing does."""
+    needed = (_PARTS, _LIBRARIES / "libcoregrind-amd64-linux.a", Path("/usr/include/valgrind/pub_tool_basics.h"))
+    missing = [path for path in needed if not path.exists()]
+    return f"valgrind is not installed whole: no {missing[0]}" if missing else ""
+
+
+def _build_tool(directory: Path) -> Path:
+    """A folder like valgrind's own, with our tool in it."""
+    parts = directory / "valgrind"
+    parts.mkdir()
+    for part in _PARTS.iterdir():
+        (parts / part.name).symlink_to(part)
+    compiler, compiled = shutil.which("gcc") or "gcc", directory / "accesses.o"
+    libraries = [_LIBRARIES / f"lib{name}-amd64-linux.a" for name in ("coregrind", "vex", "gcc-sup")]
+    subprocess.run([compiler, *_COMPILE, "-c", _TOOL_SOURCE, "-o", compiled], check=True)
+    at = "-Wl,-Ttext-segment=0x58000000,--build-id=none"
+    tool = parts / "accesses-amd64-linux"
+    subprocess.run([compiler, *_LINK, at, "-o", tool, compiled, *libraries[:2], "-lgcc", libraries[2]], check=True)
+    return parts
+
+
+def _valgrind(directory: Path, command: Sequence[str]) -> np.ndarray:
+    """The accesses to the arena, as Valgrind sees them."""
+    output = directory / "accesses"
+    options = [f"--output={output}", f"--first={ARENA:#x}", f"--bytes={ARENA_BYTES:#x}", "--smc-check=none"]
+    subprocess.run(
+        ["valgrind", "--tool=accesses", "-q", *options, *command],
+        env=os.environ | {"VALGRIND_LIB": str(_build_tool(directory))}, check=True, timeout=300,
+    )  # fmt: skip
+    return np.fromfile(output, _ACCESS)
+
+
 def _by_operation(accesses: np.ndarray, arrays: dict[str, tuple[int, int]], count: int) -> list[dict[str, Touched]]:
     markers = np.flatnonzero((accesses["address"] < ARENA + MARKER_BYTES) & (accesses["flags"] == 1))
     assert accesses["address"][markers].tolist() == [ARENA + 8 * k for k in range(count + 1)]
@@ -147,15 +196,16 @@ def _by_operation(accesses: np.ndarray, arrays: dict[str, tuple[int, int]], coun
 
 
 def compare(
-    directory: Path, set_up: str, statements: Sequence[str]
+    directory: Path, set_up: str, statements: Sequence[str], oracle: str
 ) -> list[tuple[dict[str, Touched], dict[str, Touched]]]:
-    """For each statement, what it did to each array in the arena: (as the agent says, as the machine code did)."""
+    """For each statement, what it did to each array: as the agent says, and as the `oracle` (qemu, valgrind) saw."""
     marked = "".join(f"marker[{k}] = 1.0\n{text}\n" for k, text in enumerate(statements))
     script, names = directory / "operations.py", directory / "names"
     script.write_text(f"{PRELUDE}{set_up}\n{marked}marker[{len(statements)}] = 1.0\n")
     agent = _run(PythonEngine(str(script), [str(names)], is_module=False))
     arrays = {n: (int(first), int(size)) for n, first, size in map(str.split, names.read_text().splitlines())}
-    machine = _run(QemuEngine([sys.executable, str(script), str(names)]))
+    command = [sys.executable, str(script), str(names)]
+    machine = _run(QemuEngine(command)) if oracle == "qemu" else _valgrind(directory, command)
     said = _by_operation(agent, arrays, len(statements))
     did = _by_operation(machine, arrays, len(statements))
     return list(zip(said, did, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from library_oracle import Touched, compare
+from library_oracle import Touched, compare, valgrind_lacks
 
 pytest.importorskip("scipy")
 
@@ -94,11 +94,13 @@ Comparison = tuple[dict[str, Touched], dict[str, Touched]]
 NOTHING = Touched([], [])
 
 
-@pytest.fixture(scope="module")
-def comparisons(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Comparison]:
+@pytest.fixture(scope="module", params=["qemu", "valgrind"])
+def comparisons(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Comparison]:
+    if request.param == "valgrind" and valgrind_lacks():
+        pytest.skip(valgrind_lacks())
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENBLAS_NUM_THREADS", "1")
-        found = compare(tmp_path_factory.mktemp("oracle"), SET_UP, list(OPERATIONS))
+        found = compare(tmp_path_factory.mktemp("oracle"), SET_UP, list(OPERATIONS), request.param)
     return dict(zip(OPERATIONS, found, strict=True))
 
 
