@@ -50,6 +50,7 @@ AGENT_HEADERS = [
     *("hooks", "key", "markers", "numpy", "sparse"),
 ]
 
+READER_PARTS = ("reader", "block_path", "samples", "signals")
 STREAM_PARTS = ["block_queue", "foreign", "foreign_binary", "foreign_text", "stored_reader", "stored_writer"]
 STREAM_HEADERS = ["block_queue", "foreign", "stored"]
 KERNEL_PARTS = ["kernels", "memory_kernels", "core_kernels", "fp_kernels", "together"]
@@ -84,15 +85,15 @@ setup(
         Extension(
             "foretrace.cache_sim._core",
             sources=[f"cache_sim/{n}.c" for n in ("_core", *SIMULATORS)],
-            depends=[f"cache_sim/{n}.h" for n in ("access", "sets", *SIMULATORS)],
+            depends=[f"cache_sim/{n}.h" for n in ("access", "lanes", "recent_lines", "sets", *SIMULATORS)],
             extra_compile_args=[*WARNINGS, "-pthread"],
         ),
         Extension(
             "foretrace.tracer._reader",
-            sources=["tracer/_reader.c", "tracer/reader.c", "tracer/samples.c", "tracer/signals.c"],
+            sources=[f"tracer/{part}.c" for part in ("_reader", *READER_PARTS)],
             depends=[
-                *(f"tracer/{part}.h" for part in ("stream", "reader", "samples", "signals")),
-                "cache_sim/access.h",
+                *(f"tracer/{part}.h" for part in ("stream", *READER_PARTS)),
+                *(f"cache_sim/{part}.h" for part in ("access", "lanes")),
             ],
             include_dirs=["."],
             extra_compile_args=WARNINGS,

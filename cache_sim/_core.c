@@ -61,16 +61,15 @@ static int feed(void *simulator, const struct ft_access *batch, size_t length)
     return failed ? -1 : 0;
 }
 
-static int feed_run(void *simulator, const struct ft_run *run)
+static int feed_runs(void *simulator, const struct ft_run *runs, size_t number)
 {
     Simulator *self = simulator;
     PyThread_acquire_lock(self->lock, WAIT_LOCK);
-    int failed = self->failed || ft_simulation_feed_run(self->simulation, run);
-    if (self->memory && !failed)
-        ft_memory_feed_run(self->memory, run);
-    self->failed = failed;
+    self->failed = self->failed || ft_simulation_feed_runs(self->simulation, runs, number);
+    for (size_t i = 0; self->memory && i < number; i++)
+        ft_memory_feed_run(self->memory, &runs[i]);
     PyThread_release_lock(self->lock);
-    return failed ? -1 : 0;
+    return self->failed ? -1 : 0;
 }
 
 static int feed_array(void *simulator, const struct ft_array_run *run)
@@ -273,7 +272,7 @@ static PyObject *simulator_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         return NULL;
     struct ft_geometry *geometry = read_levels(levels, &self->num_levels);
     if (geometry) {
-        self->sink = (struct ft_sink){.simulator = self, .feed = feed, .feed_run = feed_run,
+        self->sink = (struct ft_sink){.simulator = self, .feed = feed, .feed_runs = feed_runs,
                                        .feed_array = feed_array};
         self->lock = PyThread_allocate_lock();
         self->statistics = ft_statistics_new();

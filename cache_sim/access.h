@@ -20,31 +20,36 @@ struct ft_access {
     uint16_t flags; /* FT_ACCESS_STORE, FT_ACCESS_FETCH, or 0 for a load */
 };
 
-/* The accesses of a loop that does the same in each iteration, without being written out one by one: access j of
- * iteration i goes to words[i * period + accesses[j].word] & address_mask. There are at most FT_RUN_ACCESSES an
- * iteration. They happen in order, iteration by iteration. */
+/* Accesses that are not written out one by one: those of code that runs again and again. Access j of iteration i goes to
+ * words[i * num_words + accesses[j].word] & address_mask. They happen in order, iteration by iteration. */
 #define FT_RUN_ACCESSES 1024u
 
 struct ft_run_access {
-    uint32_t op;
-    uint32_t word;
+    uint32_t op; /* as in struct ft_access, up to flags */
     uint16_t size_bytes;
     uint16_t flags;
+    uint32_t word;
+};
+
+struct ft_iteration {
+    const struct ft_run_access *accesses;
+    uint64_t address_mask;
+    uint32_t num_accesses; /* 1 .. FT_RUN_ACCESSES */
+    uint32_t num_words;
+    uint32_t max_op; /* no access is of a larger one */
 };
 
 struct ft_run {
+    const struct ft_iteration *iteration;
     const uint64_t *words;
-    uint64_t address_mask;
-    size_t period, iterations;
-    size_t num_accesses;
-    const struct ft_run_access *accesses;
+    size_t iterations;
 };
 
 /* Access j of the iteration that begins at `words`. */
-static inline struct ft_access ft_run_access_at(const struct ft_run *run, const uint64_t *words, size_t j)
+static inline struct ft_access ft_run_access_at(const struct ft_iteration *iteration, const uint64_t *words, size_t j)
 {
-    const struct ft_run_access *access = &run->accesses[j];
-    return (struct ft_access){words[access->word] & run->address_mask, access->op, access->size_bytes, access->flags};
+    const struct ft_run_access *access = &iteration->accesses[j];
+    return (struct ft_access){words[access->word] & iteration->address_mask, access->op, access->size_bytes, access->flags};
 }
 
 /* The accesses of an array operation: at each point of a (row-major) iteration space, of one dimension at least, each is
@@ -88,11 +93,11 @@ static inline uint64_t ft_array_run_points(const struct ft_array_run *run)
 struct ft_sink {
     void *simulator;
     int (*feed)(void *simulator, const struct ft_access *batch, size_t length);
-    int (*feed_run)(void *simulator, const struct ft_run *run);
+    int (*feed_runs)(void *simulator, const struct ft_run *runs, size_t number); /* in order; most are of few iterations */
 
     /* For simulators of more than data caches; the others leave these 0, and a producer then does without. */
     int (*set_thread)(void *simulator, uint32_t thread); /* makes the accesses fed from now on; at first, thread 0 does */
-    bool wants_fetches; /* `feed` gets a fetch before the accesses of each execution of a block, and feed_run nothing */
+    bool wants_fetches; /* `feed` gets a fetch before the accesses of each execution of a block, and feed_runs nothing */
 
     /* The accesses of an array operation. May be 0: a producer then feeds them one by one. */
     int (*feed_array)(void *simulator, const struct ft_array_run *run);

@@ -50,11 +50,12 @@ void ft_memory_feed_batch(struct ft_memory_feed *feed, const struct ft_access *b
 
 void ft_memory_feed_run(struct ft_memory_feed *feed, const struct ft_run *run)
 {
+    const struct ft_iteration *iteration = run->iteration;
     const uint64_t *words = run->words;
-    for (size_t i = 0; i < run->iterations; i++, words += run->period) {
-        struct ft_job *job = ft_workers_job(feed->workers, run->num_accesses);
-        for (size_t j = 0; j < run->num_accesses; j++)
-            job->accesses[job->length++] = ft_run_access_at(run, words, j);
+    for (size_t i = 0; i < run->iterations; i++, words += iteration->num_words) {
+        struct ft_job *job = ft_workers_job(feed->workers, iteration->num_accesses);
+        for (size_t j = 0; j < iteration->num_accesses; j++)
+            job->accesses[job->length++] = ft_run_access_at(iteration, words, j);
     }
 }
 

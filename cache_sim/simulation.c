@@ -11,9 +11,13 @@
 #include "workers.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define PART_ACCESSES 1024u /* small enough to stay in the first-level cache from one simulator to the next */
-#define MOST_LEFT (UINT64_C(1) << 30)
+#define MOST_LEFT (UINT64_C(1) << 62)
+
+#define MIN_REPEATING 16u /* iterations from which on a run may be one that mostly repeats itself */
+#define ITERATIONS_TO_SEE 4u
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
@@ -23,9 +27,10 @@ struct ft_simulation {
     struct ft_repeats *repeats; /* feeds the cache and `reuse` */
     struct ft_reuse *reuse;
     struct ft_workers *workers; /* one, for caches and reuse distances */
-    struct ft_running *operations; /* of `statistics`, with room for `capacity` */
+    struct ft_pending *pending; /* of `statistics`, with room for `capacity` */
     size_t capacity;
     struct ft_recent_lines recent;
+    bool has_usual_sets;
     unsigned cache_line_shift;
     size_t repeatable_lines; /* so many stay in every cache, whatever their sets */
     struct ft_job *job; /* being filled */
@@ -84,6 +89,20 @@ static int simulate(void *simulator, const struct ft_job *job)
     return simulate_accesses(simulation, job->accesses + done, job->length - done);
 }
 
+/* ---- sets that the producer tells apart --------------------------------------------------------------------------- */
+
+struct sets {
+    unsigned line_shift, set_shift;
+    uint64_t set_mask;
+};
+
+static const struct sets usual_sets = {FT_LINE_SHIFT, FT_BLOCK_SHIFT, 15};
+
+static struct sets sets_of(const struct ft_recent_lines *recent)
+{
+    return (struct sets){recent->line_shift, recent->set_shift, recent->set_mask};
+}
+
 /* ---- the producer ------------------------------------------------------------------------------------------------- */
 
 static void end_job(struct ft_simulation *simulation)
@@ -134,58 +153,58 @@ static int reserve(struct ft_simulation *simulation, size_t capacity, uint64_t a
 {
     if (FT_JOB_ACCESSES - simulation->job->length < accesses)
         end_job(simulation);
-    uint64_t to_prepare = 0;
     if (simulation->left < accesses) {
         end_job(simulation);
-        const uint64_t left = plan(simulation, accesses);
-        simulation->given = simulation->left = to_prepare = left < MOST_LEFT ? left : MOST_LEFT;
+        simulation->given = simulation->left = plan(simulation, accesses);
     }
-    if (capacity > simulation->capacity || to_prepare) {
-        simulation->operations = ft_statistics_prepare(simulation->statistics, capacity, to_prepare);
-        simulation->capacity = capacity > simulation->capacity ? capacity : simulation->capacity;
+    if (capacity > simulation->capacity) {
+        simulation->pending = ft_statistics_prepare(simulation->statistics, capacity);
+        simulation->capacity = simulation->pending ? capacity : 0;
     }
-    return simulation->operations || !capacity ? 0 : -1;
+    return simulation->pending || !capacity ? 0 : -1;
 }
 
-/* Counts accesses and writes those to the job that must be there. There is room for all. `line_shift` and those behind are
- * of the recent lines. */
+/* Writes an access to a list if it changes anything, or if all are wanted. Returns the list's new end. `line_shift` and those
+ * behind are of the recent lines. */
+static inline __attribute__((always_inline)) struct ft_access *filter(struct ft_recent_lines *recent, struct ft_access *list,
+                                                                      uint64_t address, uint64_t size, unsigned takes_all,
+                                                                      const struct sets sets)
+{
+    const uint64_t line = address >> sets.line_shift;
+    if (UNLIKELY((address ^ (address + size - 1)) >> sets.line_shift))
+        return list + (ft_recent_use_several(recent, address, address + size - 1) | takes_all);
+    uint64_t *used = &recent->lines[address >> sets.set_shift & sets.set_mask];
+    list += (*used != line) | takes_all; /* no branch: it could not be foreseen */
+    *used = line;
+    return list;
+}
+
+/* Counts accesses and writes those to the job that must be there. There is room for all. */
 static inline __attribute__((always_inline)) void feed_part_of(struct ft_simulation *simulation,
                                                                const struct ft_access *batch, size_t length,
-                                                               unsigned line_shift, unsigned set_shift,
-                                                               uint64_t set_mask)
+                                                               const struct sets sets)
 {
-    struct ft_running *const operations = simulation->operations;
-    struct ft_recent_lines *const recent = &simulation->recent;
+    struct ft_pending *const pending = simulation->pending;
     struct ft_access *list = simulation->job->accesses + simulation->job->length;
     const unsigned takes_all = simulation->takes_all;
     for (size_t i = 0; i < length; i++) {
-        const uint64_t address = batch[i].address, size = batch[i].size_bytes, line = address >> line_shift;
-        struct ft_running *op = &operations[batch[i].op];
-        if (UNLIKELY(op->last_bytes != size))
-            ft_statistics_count_other(simulation->statistics, &batch[i]);
-        else
-            ft_statistics_move(op, address, size, size);
+        const uint64_t address = batch[i].address, size = batch[i].size_bytes;
+        ft_statistics_count(simulation->statistics, &pending[batch[i].op], batch[i].op, address, batch[i].size_bytes);
         *list = batch[i];
-        if (UNLIKELY((address ^ (address + size - 1)) >> line_shift)) {
-            list += ft_recent_use_several(recent, address, address + size - 1) | takes_all;
-            continue;
-        }
-        uint64_t *used = &recent->lines[address >> set_shift & set_mask];
-        list += (*used != line) | takes_all; /* no branch: it could not be foreseen */
-        *used = line;
+        list = filter(&simulation->recent, list, address, size, takes_all, sets);
     }
     simulation->job->length = (size_t)(list - simulation->job->accesses);
     simulation->left -= length;
 }
 
 /* The usual sets are known to the compiler. */
+#define WITH_SETS(simulation, call, ...)                                                                               \
+    ((simulation)->has_usual_sets ? call(simulation, __VA_ARGS__, usual_sets)                                          \
+                                  : call(simulation, __VA_ARGS__, sets_of(&(simulation)->recent)))
+
 static void feed_part(struct ft_simulation *simulation, const struct ft_access *batch, size_t length)
 {
-    const struct ft_recent_lines *recent = &simulation->recent;
-    if (recent->line_shift == FT_LINE_SHIFT && recent->set_shift == FT_BLOCK_SHIFT && recent->set_mask == 15)
-        feed_part_of(simulation, batch, length, FT_LINE_SHIFT, FT_BLOCK_SHIFT, 15);
-    else
-        feed_part_of(simulation, batch, length, recent->line_shift, recent->set_shift, recent->set_mask);
+    WITH_SETS(simulation, feed_part_of, batch, length);
 }
 
 /* A failure of the worker is told at the next drain. */
@@ -209,80 +228,160 @@ int ft_simulation_feed(struct ft_simulation *simulation, const struct ft_access 
 }
 
 /* In which bits the accesses of an iteration, their first bytes and their last, differ from those of the one before. */
-static uint64_t bits_changed(const struct ft_run *run, const uint64_t *words)
+static uint64_t bits_changed(const struct ft_iteration *iteration, const uint64_t *words)
 {
+    const uint64_t *before = words - iteration->num_words;
+    const struct ft_run_access *access = iteration->accesses;
     uint64_t changed = 0;
-    for (size_t j = 0; j < run->num_accesses; j++) {
-        const struct ft_run_access *access = &run->accesses[j];
-        const uint64_t first = words[access->word] & run->address_mask, size = access->size_bytes;
-        const uint64_t before = (words - run->period)[access->word] & run->address_mask;
-        changed |= (first ^ before) | ((first + size - 1) ^ (before + size - 1));
+    for (uint32_t j = iteration->num_accesses; j > 0; j--, access++) {
+        const uint64_t now = words[access->word], then = before[access->word], last = access->size_bytes - UINT64_C(1);
+        changed |= (now ^ then) | ((now + last) ^ (then + last));
     }
-    return changed;
+    return changed & iteration->address_mask;
+}
+
+/* Whether an iteration mostly touches the lines of the one before, by the looks of a run's first ones. */
+static bool mostly_repeats(const struct ft_simulation *simulation, const struct ft_run *run)
+{
+    const struct ft_iteration *iteration = run->iteration;
+    unsigned repeats = 0;
+    for (size_t i = 1; i <= ITERATIONS_TO_SEE; i++)
+        repeats += bits_changed(iteration, run->words + i * iteration->num_words) >> simulation->recent.line_shift == 0;
+    return 2 * repeats >= ITERATIONS_TO_SEE;
 }
 
 /* Writes those accesses of an iteration to the job that must be there, with `flags` added. Returns whether all hit if they
  * were made again, and would leave everything as it was. */
-static bool filter_iteration(struct ft_simulation *simulation, const struct ft_run *run, const uint64_t *words,
+static bool filter_iteration(struct ft_simulation *simulation, const struct ft_iteration *iteration, const uint64_t *words,
                              uint16_t flags)
 {
     struct ft_access *const first = simulation->job->accesses + simulation->job->length, *list = first;
     uint64_t straddles = 0;
-    for (size_t j = 0; j < run->num_accesses; j++) {
-        *list = ft_run_access_at(run, words, j);
+    for (size_t j = 0; j < iteration->num_accesses; j++) {
+        *list = ft_run_access_at(iteration, words, j);
         list->flags |= flags;
         straddles |= list->address ^ (list->address + list->size_bytes - 1);
         list += ft_recent_use(&simulation->recent, list->address, list->size_bytes) | simulation->takes_all;
     }
     simulation->job->length += (size_t)(list - first);
-    return run->num_accesses <= simulation->repeatable_lines && straddles >> simulation->recent.line_shift == 0;
+    simulation->left -= iteration->num_accesses;
+    return !simulation->takes_all && iteration->num_accesses <= simulation->repeatable_lines &&
+           straddles >> simulation->recent.line_shift == 0;
 }
 
-/* Makes room for an iteration. Returns 0, or -1 when memory ran out. */
-static int reserve_iteration(struct ft_simulation *simulation, const struct ft_run *run)
+/* Makes room for an iteration, of operations that are known, and for a repeat. Returns 0, or -1 when memory ran out. */
+static int reserve_iteration(struct ft_simulation *simulation, const struct ft_iteration *iteration)
 {
     if (simulation->job->num_repeats == FT_JOB_REPEATS)
         end_job(simulation);
-    return reserve(simulation, 0, run->num_accesses);
+    return reserve(simulation, 0, iteration->num_accesses);
 }
 
-/* No cache need see an iteration that touches the lines of the one before. The second one of several that touch the same
- * lines of the smallest size does exactly what those do that follow: `repeat` is where they are counted. */
-int ft_simulation_feed_run(struct ft_simulation *simulation, const struct ft_run *run)
+/* How many iterations, of `most` at most, touch the lines of the one before, of the smallest size. */
+static size_t count_repeating(const struct ft_simulation *simulation, const struct ft_iteration *iteration,
+                              const uint64_t *words, size_t most)
 {
-    if (run->iterations == 0 || run->num_accesses == 0)
-        return 0;
+    size_t number = 0;
+    while (number < most && bits_changed(iteration, words) >> simulation->recent.line_shift == 0) {
+        words += iteration->num_words;
+        number++;
+    }
+    return number;
+}
+
+/* No cache need see an iteration that touches the lines of the one before. The first of several that do, and of the smallest
+ * size of line, does exactly what those do that follow. */
+static int feed_repeating_run(struct ft_simulation *simulation, const struct ft_run *run)
+{
+    const struct ft_iteration *iteration = run->iteration;
+    const uint64_t *words = run->words, *const end = words + run->iterations * iteration->num_words;
+    bool is_repeatable = false;
     if (ft_statistics_feed_run(simulation->statistics, run))
         return -1;
-    simulation->operations = ft_statistics_prepare(simulation->statistics, 0, 0); /* they may have moved */
-    const uint64_t *words = run->words;
-    struct ft_repeat *repeat = NULL;
-    bool is_repeatable = false;
-    for (size_t i = 0; i < run->iterations; i++, words += run->period) {
-        const struct ft_job *job = simulation->job;
-        if (UNLIKELY(simulation->left < run->num_accesses || FT_JOB_ACCESSES - job->length < run->num_accesses ||
-                     job->num_repeats == FT_JOB_REPEATS)) {
-            if (reserve_iteration(simulation, run))
-                return -1;
-            repeat = NULL;
+    simulation->pending = ft_statistics_prepare(simulation->statistics, 0); /* it may have moved */
+    while (words < end) {
+        if (reserve_iteration(simulation, iteration))
+            return -1;
+        const uint64_t changed = is_repeatable && !simulation->takes_all ? bits_changed(iteration, words) : UINT64_MAX;
+        const uint32_t begin = (uint32_t)simulation->job->length;
+        is_repeatable = filter_iteration(simulation, iteration, words,
+                                         changed >> simulation->cache_line_shift ? 0 : FT_CACHE_KNOWN);
+        words += iteration->num_words;
+        if (changed >> simulation->recent.line_shift)
+            continue;
+        const size_t most = (size_t)(end - words) / iteration->num_words, left = simulation->left / iteration->num_accesses;
+        const size_t times = count_repeating(simulation, iteration, words, most < left ? most : left);
+        const uint32_t now = (uint32_t)simulation->job->length;
+        simulation->job->repeats[simulation->job->num_repeats++] = (struct ft_repeat){begin, now, (uint32_t)times};
+        simulation->left -= times * iteration->num_accesses;
+        words += times * iteration->num_words;
+    }
+    return 0;
+}
+
+/* How many of some iterations there is room for in the job at hand, one at least. 0 when memory ran out. */
+static __attribute__((noinline)) size_t make_room(struct ft_simulation *simulation, const struct ft_iteration *iteration,
+                                                  size_t iterations)
+{
+    if (reserve(simulation, (size_t)iteration->max_op + 1, iteration->num_accesses))
+        return 0;
+    const uint64_t room = FT_JOB_ACCESSES - simulation->job->length, left = simulation->left;
+    const uint64_t most = (room < left ? room : left) / iteration->num_accesses;
+    return most < iterations ? (size_t)most : iterations;
+}
+
+/* Counts accesses and writes those that change anything to the job that must be there, with room for all. */
+static inline __attribute__((always_inline)) void feed_iterations(struct ft_simulation *simulation,
+                                                                  const struct ft_iteration *iteration,
+                                                                  const uint64_t *words, size_t iterations,
+                                                                  const struct sets sets)
+{
+    struct ft_statistics *const statistics = simulation->statistics;
+    struct ft_pending *const pending = simulation->pending;
+    struct ft_access *const first = simulation->job->accesses, *list = first + simulation->job->length;
+    const uint64_t mask = iteration->address_mask;
+    const unsigned takes_all = simulation->takes_all;
+    simulation->left -= iterations * iteration->num_accesses;
+    for (size_t i = iterations; i > 0; i--, words += iteration->num_words) {
+        const struct ft_run_access *access = iteration->accesses;
+        for (uint32_t j = iteration->num_accesses; j > 0; j--, access++) {
+            const uint64_t address = words[access->word] & mask;
+            list->address = address;
+            memcpy(&list->op, &access->op, sizeof *list - offsetof(struct ft_access, op));
+            ft_statistics_count(statistics, &pending[access->op], access->op, address, access->size_bytes);
+            list = filter(&simulation->recent, list, address, access->size_bytes, takes_all, sets);
         }
-        simulation->left -= run->num_accesses;
-        const uint64_t changed = is_repeatable && !simulation->takes_all ? bits_changed(run, words) : UINT64_MAX;
-        const bool is_known = changed >> simulation->cache_line_shift == 0;
-        const bool repeats = changed >> simulation->recent.line_shift == 0;
-        if (repeats && repeat) {
-            repeat->times++;
+    }
+    simulation->job->length = (size_t)(list - first);
+}
+
+static inline __attribute__((always_inline)) int feed_runs_of(struct ft_simulation *simulation, const struct ft_run *runs,
+                                                              size_t number, const struct sets sets)
+{
+    for (const struct ft_run *next = runs; next < runs + number; next++) {
+        const struct ft_iteration *const iteration = next->iteration;
+        if (UNLIKELY(next->iterations >= MIN_REPEATING) && mostly_repeats(simulation, next)) {
+            if (feed_repeating_run(simulation, next))
+                return -1;
             continue;
         }
-        const uint32_t begin = (uint32_t)simulation->job->length;
-        is_repeatable = filter_iteration(simulation, run, words, is_known ? FT_CACHE_KNOWN : 0);
-        repeat = NULL;
-        if (repeats) {
-            repeat = &simulation->job->repeats[simulation->job->num_repeats++];
-            *repeat = (struct ft_repeat){begin, (uint32_t)simulation->job->length, 0};
+        const uint64_t *words = next->words;
+        for (size_t left = next->iterations, part; left > 0; left -= part, words += part * iteration->num_words) {
+            const uint64_t accesses = left * iteration->num_accesses;
+            part = left;
+            if (UNLIKELY(simulation->left < accesses || FT_JOB_ACCESSES - simulation->job->length < accesses ||
+                         iteration->max_op >= simulation->capacity) &&
+                (part = make_room(simulation, iteration, left)) == 0)
+                return -1;
+            feed_iterations(simulation, iteration, words, part, sets);
         }
     }
     return 0;
+}
+
+int ft_simulation_feed_runs(struct ft_simulation *simulation, const struct ft_run *runs, size_t number)
+{
+    return WITH_SETS(simulation, feed_runs_of, runs, number);
 }
 
 /* Array operations are looked at as a whole, and make others' accesses in their job be looked at, too. */
@@ -291,7 +390,7 @@ int ft_simulation_feed_array(struct ft_simulation *simulation, const struct ft_a
     const uint64_t points = ft_array_run_points(run), accesses = points * run->num_accesses;
     if (ft_statistics_feed_array(simulation->statistics, run))
         return -1;
-    simulation->operations = ft_statistics_prepare(simulation->statistics, 0, 0); /* they may have moved */
+    simulation->pending = ft_statistics_prepare(simulation->statistics, 0); /* they may have moved */
     if ((!simulation->takes_all && simulation->given > simulation->left) ||
         !ft_workers_take_array(simulation->job, run))
         end_job(simulation);
@@ -330,6 +429,9 @@ static void set_up(struct ft_simulation *simulation)
         simulation->period = ft_reuse_next_period(simulation->reuse);
     }
     ft_recent_init(&simulation->recent, line_shift, set_shift, end);
+    const struct sets sets = sets_of(&simulation->recent);
+    simulation->has_usual_sets = sets.line_shift == usual_sets.line_shift && sets.set_shift == usual_sets.set_shift &&
+                                 sets.set_mask == usual_sets.set_mask;
 }
 
 struct ft_simulation *ft_simulation_new(struct ft_statistics *statistics, struct ft_cache *cache,

@@ -19,7 +19,7 @@ void ft_simulation_free(struct ft_simulation *simulation);
 
 /* They return 0, or -1 when memory ran out (counts are then unusable). One thread at a time. */
 int ft_simulation_feed(struct ft_simulation *simulation, const struct ft_access *batch, size_t length);
-int ft_simulation_feed_run(struct ft_simulation *simulation, const struct ft_run *run);
+int ft_simulation_feed_runs(struct ft_simulation *simulation, const struct ft_run *runs, size_t number);
 int ft_simulation_feed_array(struct ft_simulation *simulation, const struct ft_array_run *run);
 
 /* Waits until all that was fed is simulated. Returns 0, or -1 when memory ran out. Not while another thread feeds. */

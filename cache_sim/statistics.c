@@ -1,9 +1,10 @@
-/* Per operation, one record in `running` of 64 bytes (a cache line) that every access updates, and one in `spilled`.
+/* Per operation, its last addresses in `pending`, and what is known of those before them in `totals`.
  *
- * Pattern counters in `running` are 32 bits wide, to fit. They are added to `spilled` before they can overflow: at the
- * latest when SPILL_AFTER accesses have been fed since the last time.
+ * Accesses are looked at FT_LANES at once: what one is depends only on its address and on the two before it.
  */
 #include "statistics.h"
+
+#include "lanes.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -11,34 +12,37 @@
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-#define SPILL_AFTER ((UINT64_C(3) << 30) - 1) /* and as many as one call may prepare for do not overflow */
 #define MIN_CAPACITY 1024u
 
-struct spilled {
-    uint64_t patterns[FT_NUM_PATTERNS];
+#define SIGN (UINT64_C(1) << 63) /* a number without it is smaller than one with it, where numbers are compared as signed */
+
+struct totals {
+    uint64_t lowest[FT_LANES], highest[FT_LANES]; /* addresses ^ SIGN */
+    uint64_t repeated[FT_LANES], unit[FT_LANES], strided[FT_LANES];
+    uint64_t settled; /* accesses that these are of: all but the first, those of other sizes than the last, and the pending */
+    uint64_t other_patterns[FT_NUM_PATTERNS]; /* of those whose size was not that of the one before */
+    uint64_t first, last_exclusive; /* of accesses of former sizes */
+    uint64_t other_bytes; /* what all bytes are beyond executions * last size, modulo 2^64 */
+    uint64_t largest_bytes;
 };
 
 struct ft_statistics {
-    struct ft_running *running;
-    struct spilled *spilled;
+    struct ft_pending *pending;
+    struct totals *totals;
     size_t num_operations, capacity;
-    uint64_t until_spill;
 };
 
 struct ft_statistics *ft_statistics_new(void)
 {
-    struct ft_statistics *statistics = calloc(1, sizeof *statistics);
-    if (statistics)
-        statistics->until_spill = SPILL_AFTER;
-    return statistics;
+    return calloc(1, sizeof(struct ft_statistics));
 }
 
 void ft_statistics_free(struct ft_statistics *statistics)
 {
     if (!statistics)
         return;
-    free(statistics->running);
-    free(statistics->spilled);
+    free(statistics->pending);
+    free(statistics->totals);
     free(statistics);
 }
 
@@ -61,67 +65,20 @@ static int make_room(struct ft_statistics *statistics, size_t num_operations)
     size_t old = statistics->capacity, capacity = old * 2 > MIN_CAPACITY ? old * 2 : MIN_CAPACITY;
     if (capacity < num_operations)
         capacity = num_operations;
-    void *running = statistics->running, *spilled = statistics->spilled;
-    int failed = grow(&running, old, capacity, sizeof(struct ft_running));
-    statistics->running = running;
-    failed = failed || grow(&spilled, old, capacity, sizeof(struct spilled));
-    statistics->spilled = spilled;
+    void *pending = statistics->pending, *totals = statistics->totals;
+    int failed = grow(&pending, old, capacity, sizeof(struct ft_pending));
+    statistics->pending = pending;
+    failed = failed || grow(&totals, old, capacity, sizeof(struct totals));
+    statistics->totals = totals;
     if (failed)
         return -1;
     statistics->capacity = capacity;
     return 0;
 }
 
-static void spill(struct ft_statistics *statistics)
+struct ft_pending *ft_statistics_prepare(struct ft_statistics *statistics, size_t capacity)
 {
-    for (size_t op = 0; op < statistics->num_operations; op++)
-        for (unsigned pattern = 0; pattern < FT_NUM_PATTERNS; pattern++) {
-            statistics->spilled[op].patterns[pattern] += statistics->running[op].patterns[pattern];
-            statistics->running[op].patterns[pattern] = 0;
-        }
-    statistics->until_spill = SPILL_AFTER;
-}
-
-static uint64_t executions_of(const struct ft_statistics *statistics, size_t op)
-{
-    uint64_t executions = statistics->running[op].largest_bytes > 0;
-    for (unsigned pattern = 0; pattern < FT_NUM_PATTERNS; pattern++)
-        executions += statistics->running[op].patterns[pattern] + statistics->spilled[op].patterns[pattern];
-    return executions;
-}
-
-static void change_size(struct ft_statistics *statistics, struct ft_running *op, const struct ft_access *access)
-{
-    op->other_bytes += executions_of(statistics, access->op) * ((uint64_t)op->last_bytes - access->size_bytes);
-    op->last_bytes = access->size_bytes;
-    if (access->size_bytes > op->largest_bytes)
-        op->largest_bytes = access->size_bytes;
-}
-
-void ft_statistics_count_other(struct ft_statistics *statistics, const struct ft_access *access)
-{
-    struct ft_running *op = &statistics->running[access->op];
-    if (access->op >= statistics->num_operations)
-        statistics->num_operations = access->op + 1;
-    if (op->largest_bytes) {
-        const uint32_t last_bytes = op->last_bytes;
-        change_size(statistics, op, access);
-        ft_statistics_move(op, access->address, access->size_bytes, last_bytes);
-        return;
-    }
-    op->first = op->last_address = access->address;
-    op->last_exclusive = access->address + access->size_bytes;
-    op->largest_bytes = op->last_bytes = access->size_bytes;
-}
-
-struct ft_running *ft_statistics_prepare(struct ft_statistics *statistics, size_t capacity, uint64_t accesses)
-{
-    if (capacity > statistics->capacity && make_room(statistics, capacity))
-        return NULL;
-    if (accesses > statistics->until_spill)
-        spill(statistics);
-    statistics->until_spill -= accesses;
-    return statistics->running;
+    return capacity > statistics->capacity && make_room(statistics, capacity) ? NULL : statistics->pending;
 }
 
 int ft_statistics_reserve(struct ft_statistics *statistics, size_t num_operations)
@@ -133,147 +90,231 @@ int ft_statistics_reserve(struct ft_statistics *statistics, size_t num_operation
     return 0;
 }
 
-static inline void count(struct ft_statistics *statistics, struct ft_running *op, const struct ft_access *access)
-{
-    if (op->last_bytes == access->size_bytes)
-        ft_statistics_move(op, access->address, access->size_bytes, access->size_bytes);
-    else
-        ft_statistics_count_other(statistics, access);
-}
+/* ---- accesses ----------------------------------------------------------------------------------------------------- */
 
-/* Whether words[0], words[period], ... go on by the operation's last step. */
-static bool keeps_step(const struct ft_running *op, const uint64_t *words, const struct ft_run *run, size_t length)
+/* Looks at `number` addresses from `addresses[2]` on. Where a comparison holds, all bits are set, which is -1. */
+FT_INLINE void look_at(struct totals *totals, const uint64_t *addresses, uint32_t number, uint64_t size)
 {
-    const uint64_t mask = run->address_mask, step = op->last_delta;
-    uint64_t differs = (words[0] & mask) ^ (op->last_address + step);
-    for (size_t i = 1; i < length; i++)
-        differs |= ((words[i * run->period] & mask) - (words[(i - 1) * run->period] & mask)) ^ step;
-    return differs == 0;
-}
-
-/* `length` accesses of the size of the one before, each one step further on. */
-static void count_steps(struct ft_running *op, size_t length)
-{
-    const uint64_t size = op->last_bytes, delta = op->last_delta;
-    const unsigned pattern = delta == 0                          ? FT_REPEATED
-                             : delta == size || delta == -size ? FT_UNIT_STRIDE
-                                                                 : FT_STRIDED;
-    op->patterns[pattern] += (uint32_t)length;
-    op->last_address += delta * length;
-    if (op->last_address < op->first)
-        op->first = op->last_address;
-    if (op->last_address + size > op->last_exclusive)
-        op->last_exclusive = op->last_address + size;
-}
-
-/* What accesses of one size by one operation, seen one by one, change: kept out of memory meanwhile. */
-struct column {
-    uint64_t size, last, last_delta, lowest, highest;
-    uint32_t repeated, unit, strided;
-};
-
-static inline struct column begin_column(const struct ft_running *op)
-{
-    return (struct column){.size = op->last_bytes, .last = op->last_address, .last_delta = op->last_delta,
-                           .lowest = op->first, .highest = op->last_exclusive};
-}
-
-static inline void count_in(struct column *column, uint64_t address)
-{
-    const uint64_t delta = address - column->last, end = address + column->size;
-    const bool is_next = (delta == column->size) | (delta == -column->size), moves = delta != 0;
-    column->repeated += !moves;
-    column->unit += is_next;
-    column->strided += moves & !is_next & (delta == column->last_delta);
-    column->last = address;
-    column->last_delta = delta;
-    column->lowest = address < column->lowest ? address : column->lowest;
-    column->highest = end > column->highest ? end : column->highest;
-}
-
-static inline void end_column(struct ft_running *op, const struct column *column, size_t length)
-{
-    op->last_address = column->last;
-    op->last_delta = column->last_delta;
-    op->first = column->lowest;
-    op->last_exclusive = column->highest;
-    op->patterns[FT_REPEATED] += column->repeated;
-    op->patterns[FT_UNIT_STRIDE] += column->unit;
-    op->patterns[FT_STRIDED] += column->strided;
-    op->patterns[FT_IRREGULAR] += (uint32_t)length - column->repeated - column->unit - column->strided;
-}
-
-/* `count` for `length` accesses of the size of the one before, at words[0], words[period], ... */
-static void count_words(struct ft_running *op, const uint64_t *words, const struct ft_run *run, size_t length)
-{
-    if (length && keeps_step(op, words, run, length)) {
-        count_steps(op, length);
-        return;
+    const ft_lanes zero = {0}, order = {0, 1, 2, 3}, up = zero + size, down = zero - size;
+    ft_lanes lowest = FT_LANES_AT(totals->lowest), highest = FT_LANES_AT(totals->highest);
+    ft_lanes repeated = zero, unit = zero, strided = zero;
+    for (uint32_t i = 0; i < number; i += FT_LANES) {
+        const ft_lanes here = FT_LANES_AT(addresses + 2 + i), before = FT_LANES_AT(addresses + 1 + i);
+        const ft_lanes step = here - before, last_step = before - FT_LANES_AT(addresses + i), compared = here ^ SIGN;
+        const ft_lanes counts = number % FT_LANES ? (ft_lanes)(order < zero + (number - i)) : ~zero;
+        const ft_lanes repeats = (ft_lanes)(step == zero) & counts, next = (ft_lanes)((step == up) | (step == down)) & counts;
+        const ft_lanes lower = (ft_lanes)((ft_signed_lanes)compared < (ft_signed_lanes)lowest) & counts;
+        const ft_lanes higher = (ft_lanes)((ft_signed_lanes)compared > (ft_signed_lanes)highest) & counts;
+        repeated -= repeats;
+        unit -= next;
+        strided -= (ft_lanes)(step == last_step) & counts & ~(repeats | next);
+        lowest = (compared & lower) | (lowest & ~lower);
+        highest = (compared & higher) | (highest & ~higher);
     }
-    struct column column = begin_column(op);
-    for (size_t i = 0; i < length; i++)
-        count_in(&column, words[i * run->period] & run->address_mask);
-    end_column(op, &column, length);
+    *(ft_lanes *)totals->lowest = lowest;
+    *(ft_lanes *)totals->highest = highest;
+    *(ft_lanes *)totals->repeated += repeated;
+    *(ft_lanes *)totals->unit += unit;
+    *(ft_lanes *)totals->strided += strided;
+    totals->settled += number;
+}
+
+FT_FOR_WIDE_PROCESSORS static void look_at_some(struct totals *totals, const uint64_t *addresses, uint32_t number, uint64_t size)
+{
+    look_at(totals, addresses, number, size);
+}
+
+FT_FOR_WIDE_PROCESSORS static void look_at_all(struct totals *totals, uint64_t *addresses, uint64_t size)
+{
+    look_at(totals, addresses, FT_PENDING, size);
+    addresses[0] = addresses[FT_PENDING];
+    addresses[1] = addresses[FT_PENDING + 1];
+}
+
+void ft_statistics_settle_full(struct ft_statistics *statistics, uint32_t op)
+{
+    struct ft_pending *pending = &statistics->pending[op];
+    look_at_all(&statistics->totals[op], pending->addresses, pending->size_bytes);
+    pending->number = 0;
+}
+
+/* Looks at an operation's pending accesses. */
+static void settle(struct ft_statistics *statistics, uint32_t op)
+{
+    struct ft_pending *pending = &statistics->pending[op];
+    if (pending->number == 0)
+        return;
+    look_at_some(&statistics->totals[op], pending->addresses, pending->number, pending->size_bytes);
+    memmove(pending->addresses, pending->addresses + pending->number, 2 * sizeof *pending->addresses);
+    pending->number = 0;
+}
+
+static uint64_t executions_of(const struct ft_statistics *statistics, size_t op)
+{
+    const struct ft_pending *pending = &statistics->pending[op];
+    const struct totals *totals = &statistics->totals[op];
+    uint64_t executions = (pending->size_bytes > 0) + pending->number + totals->settled;
+    for (unsigned pattern = 0; pattern < FT_NUM_PATTERNS; pattern++)
+        executions += totals->other_patterns[pattern];
+    return executions;
+}
+
+static void set_range(struct totals *totals, uint64_t address)
+{
+    for (unsigned lane = 0; lane < FT_LANES; lane++)
+        totals->lowest[lane] = totals->highest[lane] = address ^ SIGN;
+}
+
+static void add_to_range(struct totals *totals, uint64_t address)
+{
+    if (address < (totals->lowest[0] ^ SIGN))
+        totals->lowest[0] = address ^ SIGN;
+    if (address > (totals->highest[0] ^ SIGN))
+        totals->highest[0] = address ^ SIGN;
+}
+
+/* Adds the range of the accesses of the last size to that of former ones. */
+static void add_range(struct totals *totals, uint64_t size_bytes)
+{
+    for (unsigned lane = 0; lane < FT_LANES; lane++) {
+        const uint64_t begin = totals->lowest[lane] ^ SIGN, end = (totals->highest[lane] ^ SIGN) + size_bytes;
+        totals->first = begin < totals->first ? begin : totals->first;
+        totals->last_exclusive = end > totals->last_exclusive ? end : totals->last_exclusive;
+    }
+}
+
+static enum ft_pattern pattern_of(uint64_t step, uint64_t last_step, uint64_t up_bytes, uint64_t down_bytes)
+{
+    if (step == 0)
+        return FT_REPEATED;
+    if (step == up_bytes || step == -down_bytes)
+        return FT_UNIT_STRIDE;
+    return step == last_step ? FT_STRIDED : FT_IRREGULAR;
+}
+
+void ft_statistics_count_other(struct ft_statistics *statistics, uint32_t op, uint64_t address, uint32_t size_bytes)
+{
+    struct ft_pending *pending = &statistics->pending[op];
+    struct totals *totals = &statistics->totals[op];
+    const uint32_t last_bytes = pending->size_bytes;
+    uint64_t *last = pending->addresses;
+    if (op >= statistics->num_operations)
+        statistics->num_operations = (size_t)op + 1;
+    if (last_bytes == 0) {
+        totals->first = last[0] = last[1] = address;
+    } else {
+        settle(statistics, op);
+        totals->other_bytes += executions_of(statistics, op) * ((uint64_t)last_bytes - size_bytes);
+        totals->other_patterns[pattern_of(address - last[1], last[1] - last[0], last_bytes, size_bytes)]++;
+        add_range(totals, last_bytes);
+        last[0] = last[1];
+        last[1] = address;
+    }
+    set_range(totals, address);
+    pending->size_bytes = size_bytes;
+    totals->largest_bytes = size_bytes > totals->largest_bytes ? size_bytes : totals->largest_bytes;
+}
+
+/* ---- many accesses ------------------------------------------------------------------------------------------------ */
+
+static inline void count(struct ft_statistics *statistics, uint32_t op, uint64_t address, uint32_t size_bytes)
+{
+    ft_statistics_count(statistics, &statistics->pending[op], op, address, size_bytes);
+}
+
+/* `number` accesses of the size of the one before, each as much further on as that was. */
+static void count_steps(struct ft_statistics *statistics, uint32_t op, uint64_t number)
+{
+    struct ft_pending *pending = &statistics->pending[op];
+    struct totals *totals = &statistics->totals[op];
+    settle(statistics, op);
+    uint64_t *last = pending->addresses;
+    const uint64_t step = last[1] - last[0], end = last[1] + step * number;
+    const enum ft_pattern pattern = pattern_of(step, step, pending->size_bytes, pending->size_bytes);
+    *(pattern == FT_REPEATED ? totals->repeated : pattern == FT_UNIT_STRIDE ? totals->unit : totals->strided) += number;
+    totals->settled += number;
+    add_to_range(totals, end);
+    last[0] = end - step;
+    last[1] = end;
+}
+
+/* Whether addresses in words[0], words[num_words], ... each are as much further on as the last one was. */
+static bool keeps_step(const struct ft_pending *pending, const uint64_t *words, const struct ft_iteration *iteration,
+                       size_t number)
+{
+    const uint64_t mask = iteration->address_mask, *last = pending->addresses + pending->number;
+    const uint64_t step = last[1] - last[0];
+    uint64_t differs = (words[0] & mask) ^ (last[1] + step);
+    for (size_t i = 1; i < number; i++)
+        differs |= ((words[i * iteration->num_words] & mask) - (words[(i - 1) * iteration->num_words] & mask)) ^ step;
+    return differs == 0;
 }
 
 int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run *run)
 {
-    uint32_t capacity = 0;
-    for (size_t j = 0; j < run->num_accesses; j++)
-        capacity = run->accesses[j].op >= capacity ? run->accesses[j].op + 1 : capacity;
-    struct ft_running *running =
-        ft_statistics_prepare(statistics, capacity, (uint64_t)run->iterations * run->num_accesses);
-    for (size_t j = 0; running && j < run->num_accesses; j++) {
-        const struct ft_run_access *column = &run->accesses[j];
-        for (size_t i = 0; i < 2 && i < run->iterations; i++) {
-            const struct ft_access one = ft_run_access_at(run, run->words + i * run->period, j);
-            count(statistics, &running[one.op], &one);
+    const struct ft_iteration *iteration = run->iteration;
+    if (!ft_statistics_prepare(statistics, (size_t)iteration->max_op + 1))
+        return -1;
+    for (size_t j = 0; j < iteration->num_accesses; j++) {
+        const struct ft_run_access *access = &iteration->accesses[j];
+        const uint64_t *words = run->words + access->word;
+        size_t i = 0;
+        for (; i < 2 && i < run->iterations; i++)
+            count(statistics, access->op, words[i * iteration->num_words] & iteration->address_mask, access->size_bytes);
+        const uint64_t *rest = words + i * iteration->num_words;
+        if (i < run->iterations && keeps_step(&statistics->pending[access->op], rest, iteration, run->iterations - i)) {
+            count_steps(statistics, access->op, run->iterations - i);
+            continue;
         }
-        if (run->iterations > 2)
-            count_words(&running[column->op], run->words + column->word + 2 * run->period, run, run->iterations - 2);
+        for (; i < run->iterations; i++)
+            count(statistics, access->op, words[i * iteration->num_words] & iteration->address_mask, access->size_bytes);
     }
-    return running ? 0 : -1;
+    return 0;
 }
 
 /* `length` accesses, each `stride` bytes further on than the one before. */
-static void count_row(struct ft_statistics *statistics, struct ft_running *op, struct ft_access access, int64_t stride,
-                      uint64_t length)
+static void count_row(struct ft_statistics *statistics, const struct ft_array_access *access, uint64_t address,
+                      int64_t stride, uint64_t length)
 {
-    count(statistics, op, &access);
-    if (length == 1)
-        return;
-    access.address += (uint64_t)stride;
-    count(statistics, op, &access);
+    for (uint64_t i = 0; i < 2 && i < length; i++, address += (uint64_t)stride)
+        count(statistics, access->op, address, access->size_bytes);
     if (length > 2)
-        count_steps(op, length - 2);
+        count_steps(statistics, access->op, length - 2);
 }
 
 #define EXPLICIT_BLOCKS 3u /* from the third on, each begins where and as the one before has ended */
 
-/* The accesses of dimensions `dim` and up. Of many blocks along a dimension, those behind the third change the patterns as
- * the third does. The range is left to the caller. */
-static void count_block(struct ft_statistics *statistics, struct ft_running *op, const struct ft_array_run *run,
-                        const struct ft_array_access *access, uint32_t dim, struct ft_access first)
+/* The accesses of dimensions `dim` and up, from `address` on. Of many blocks along a dimension, those behind the third change
+ * the patterns as the third does. The range is left to the caller. */
+static void count_block(struct ft_statistics *statistics, const struct ft_array_run *run,
+                        const struct ft_array_access *access, uint32_t dim, uint64_t address)
 {
-    const uint64_t extent = run->extent[dim];
-    uint32_t before[FT_NUM_PATTERNS];
+    const uint64_t extent = run->extent[dim], stride = (uint64_t)access->stride[dim];
+    struct totals *totals = &statistics->totals[access->op], before = {0};
     if (dim == run->num_dims - 1) {
-        count_row(statistics, op, first, access->stride[dim], extent);
+        count_row(statistics, access, address, access->stride[dim], extent);
         return;
     }
-    for (uint64_t i = 0; i < extent && i < EXPLICIT_BLOCKS; i++) {
-        memcpy(before, op->patterns, sizeof before);
-        count_block(statistics, op, run, access, dim + 1, first);
-        first.address += (uint64_t)access->stride[dim];
+    for (uint64_t i = 0; i < extent && i < EXPLICIT_BLOCKS; i++, address += stride) {
+        settle(statistics, access->op);
+        before = *totals;
+        count_block(statistics, run, access, dim + 1, address);
     }
     if (extent <= EXPLICIT_BLOCKS)
         return;
-    for (unsigned pattern = 0; pattern < FT_NUM_PATTERNS; pattern++)
-        op->patterns[pattern] += (op->patterns[pattern] - before[pattern]) * (uint32_t)(extent - EXPLICIT_BLOCKS);
-    op->last_address += (extent - EXPLICIT_BLOCKS) * (uint64_t)access->stride[dim];
+    settle(statistics, access->op);
+    const uint64_t more = extent - EXPLICIT_BLOCKS;
+    for (unsigned lane = 0; lane < FT_LANES; lane++) {
+        totals->repeated[lane] += (totals->repeated[lane] - before.repeated[lane]) * more;
+        totals->unit[lane] += (totals->unit[lane] - before.unit[lane]) * more;
+        totals->strided[lane] += (totals->strided[lane] - before.strided[lane]) * more;
+    }
+    totals->settled += (totals->settled - before.settled) * more;
+    for (unsigned i = 0; i < 2; i++)
+        statistics->pending[access->op].addresses[i] += more * stride;
 }
 
-static void count_rows(struct ft_statistics *statistics, struct ft_running *op, const struct ft_array_run *run,
+static void count_rows(struct ft_statistics *statistics, const struct ft_array_run *run,
                        const struct ft_array_access *access)
 {
     uint64_t lowest = access->address, highest = access->address;
@@ -281,20 +322,9 @@ static void count_rows(struct ft_statistics *statistics, struct ft_running *op, 
         const uint64_t way = (run->extent[d] - 1) * (uint64_t)access->stride[d];
         *(access->stride[d] < 0 ? &lowest : &highest) += way;
     }
-    count_block(statistics, op, run, access, 0,
-                (struct ft_access){access->address, access->op, access->size_bytes, access->flags});
-    op->first = lowest < op->first ? lowest : op->first;
-    op->last_exclusive = highest + access->size_bytes > op->last_exclusive ? highest + access->size_bytes
-                                                                           : op->last_exclusive;
-}
-
-/* `count` for the accesses of an indexed operand but the first two. */
-static void count_indexed(struct ft_running *op, const struct ft_array_access *access, const uint64_t *index, size_t length)
-{
-    struct column column = begin_column(op);
-    for (size_t i = 0; i < length; i++)
-        count_in(&column, access->address + index[i] * (uint64_t)access->stride[0]);
-    end_column(op, &column, length);
+    count_block(statistics, run, access, 0, access->address);
+    add_to_range(&statistics->totals[access->op], lowest);
+    add_to_range(&statistics->totals[access->op], highest);
 }
 
 int ft_statistics_feed_array(struct ft_statistics *statistics, const struct ft_array_run *run)
@@ -303,39 +333,45 @@ int ft_statistics_feed_array(struct ft_statistics *statistics, const struct ft_a
     uint32_t capacity = 0;
     for (uint32_t j = 0; j < run->num_accesses; j++)
         capacity = run->access[j].op >= capacity ? run->access[j].op + 1 : capacity;
-    struct ft_running *running = ft_statistics_prepare(statistics, capacity, points * run->num_accesses);
-    for (uint32_t j = 0; running && j < run->num_accesses; j++) {
+    if (!ft_statistics_prepare(statistics, capacity) && capacity)
+        return -1;
+    for (uint32_t j = 0; j < run->num_accesses; j++) {
         const struct ft_array_access *access = &run->access[j];
-        struct ft_running *op = &running[access->op];
-        if (!access->is_indexed) {
-            count_rows(statistics, op, run, access);
-            continue;
-        }
-        for (uint64_t i = 0; i < 2 && i < points; i++) {
-            struct ft_access one = {access->address + run->index[i] * (uint64_t)access->stride[0], access->op,
-                                    access->size_bytes, access->flags};
-            count(statistics, op, &one);
-        }
-        if (points > 2)
-            count_indexed(op, access, run->index + 2, points - 2);
+        if (!access->is_indexed)
+            count_rows(statistics, run, access);
+        for (uint64_t i = 0; access->is_indexed && i < points; i++)
+            count(statistics, access->op, access->address + run->index[i] * (uint64_t)access->stride[0],
+                  access->size_bytes);
     }
-    return running ? 0 : -1;
+    return 0;
 }
+
+/* ---- results ------------------------------------------------------------------------------------------------------ */
 
 size_t ft_statistics_operations(const struct ft_statistics *statistics)
 {
     return statistics->num_operations;
 }
 
-struct ft_operation ft_statistics_of(const struct ft_statistics *statistics, size_t op)
+struct ft_operation ft_statistics_of(struct ft_statistics *statistics, size_t op)
 {
-    const struct ft_running *running = &statistics->running[op];
-    struct ft_operation total = {.executions = executions_of(statistics, op),
-                                 .size_bytes = running->largest_bytes,
-                                 .first = running->first,
-                                 .last_exclusive = running->last_exclusive};
-    total.total_bytes = total.executions * running->last_bytes + running->other_bytes;
-    for (unsigned pattern = 0; pattern < FT_NUM_PATTERNS; pattern++)
-        total.patterns[pattern] = running->patterns[pattern] + statistics->spilled[op].patterns[pattern];
+    const uint32_t size_bytes = statistics->pending[op].size_bytes;
+    if (size_bytes == 0)
+        return (struct ft_operation){0};
+    settle(statistics, (uint32_t)op);
+    struct totals totals = statistics->totals[op];
+    add_range(&totals, size_bytes);
+    struct ft_operation total = {.executions = executions_of(statistics, op), .size_bytes = totals.largest_bytes,
+                                 .first = totals.first, .last_exclusive = totals.last_exclusive};
+    total.total_bytes = total.executions * size_bytes + totals.other_bytes;
+    memcpy(total.patterns, totals.other_patterns, sizeof total.patterns);
+    total.patterns[FT_IRREGULAR] += totals.settled;
+    for (unsigned lane = 0; lane < FT_LANES; lane++) {
+        const uint64_t regular[] = {totals.repeated[lane], totals.unit[lane], totals.strided[lane]};
+        for (unsigned pattern = 0; pattern < FT_IRREGULAR; pattern++) {
+            total.patterns[pattern] += regular[pattern];
+            total.patterns[FT_IRREGULAR] -= regular[pattern];
+        }
+    }
     return total;
 }

@@ -170,6 +170,33 @@ def test_every_count_is_that_of_a_plain_walk(executions: list[Execution]) -> Non
     check(executions, chunk_words=8192)
 
 
+@st.composite
+def branches(draw: st.DrawFn) -> list[Execution]:
+    """A loop whose body goes one way or another, more or less often; a block sometimes does something else."""
+    random = draw(st.randoms(use_true_random=False))
+    parts = st.lists(st.tuples(st.integers(0, 15), st.integers(0, 3)), max_size=5, unique_by=lambda part: part[0])
+    usual = {block: draw(parts) for block in (1, 2, 3)}
+    executions: list[Execution] = []
+    for _ in range(draw(st.integers(1, 3))):
+        second, third, other = (draw(st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0])) for _ in range(3))
+        for i in range(draw(st.sampled_from([20, 100, 400]))):
+            body = [1, *([2] * (random.random() < second)), *([3] * (random.random() < third))]
+            for block in body:
+                accesses = [(slot, size, 0x2000 + 8 * i * (slot % 3)) for slot, size in usual[block]]
+                if random.random() < other / 10:
+                    accesses = accesses[1:]
+                executions.append((block, accesses))
+    return executions
+
+
+@settings(deadline=None, max_examples=40)
+@given(branches(), st.sampled_from([211, 8192]))
+def test_every_count_of_a_loop_that_branches_is_that_of_a_plain_walk(
+    executions: list[Execution], chunk_words: int
+) -> None:
+    check(executions, chunk_words)
+
+
 def test_chunk_ends_change_nothing_but_wide_accesses_across_them() -> None:
     executions: list[Execution] = [(1, [(0, 3, 0x1000 + 8 * i), (3, 2, 0x9000 - 4 * i)]) for i in range(500)]
     check(executions, chunk_words=97)

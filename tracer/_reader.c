@@ -119,6 +119,8 @@ static PyObject *stream_reader_set_width(StreamReader *self, PyObject *width)
 static PyObject *stream_reader_block_executions(StreamReader *self, PyObject *Py_UNUSED(ignored))
 {
     const struct ft_reader *reader = self->reader;
+    if (!ft_reader_count_paths(self->reader))
+        return PyErr_NoMemory();
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)reader->n_blocks * 8);
     if (bytes)
         ft_reader_executions(reader, (uint64_t *)PyBytes_AS_STRING(bytes));
@@ -169,6 +171,8 @@ static PyObject *stream_reader_arrays(StreamReader *self, PyObject *Py_UNUSED(ig
 /* uint64 [edges, 3] */
 static PyObject *stream_reader_edges(StreamReader *self, PyObject *Py_UNUSED(ignored))
 {
+    if (!ft_reader_count_paths(self->reader))
+        return PyErr_NoMemory();
     uint64_t n = ft_reader_edges(self->reader, NULL);
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)n * 24);
     if (bytes)

@@ -61,7 +61,7 @@ void ft_reader_free(struct ft_reader *reader)
         return;
     for (uint32_t i = 0; i <= reader->n_blocks && reader->blocks; i++) {
         free(reader->blocks[i].operation);
-        free(reader->blocks[i].shape);
+        free(reader->blocks[i].path);
     }
     free(reader->blocks);
     free(reader->operations);
@@ -259,6 +259,28 @@ static inline bool count_edge(struct ft_reader *reader, uint32_t from, uint32_t 
         }
     }
     return count_rare_edge(reader, from, to, times);
+}
+
+/* Counts the edges along a path as often as it was taken, and begins anew with that. False when memory ran out. */
+static bool count_path(struct ft_reader *reader, struct ft_path *path, uint32_t num_steps)
+{
+    uint64_t reached = 0;
+    for (uint32_t i = num_steps; i-- > 0;) {
+        if (reached && !count_edge(reader, path->steps[i].block_id, path->steps[i + 1].block_id, reached))
+            return false;
+        reached += path->steps[i].taken;
+        path->steps[i].taken = 0;
+    }
+    return true;
+}
+
+bool ft_reader_count_paths(struct ft_reader *reader)
+{
+    bool done = true;
+    for (uint32_t id = 1; id <= reader->n_blocks && done; id++)
+        if (reader->blocks[id].path)
+            done = count_path(reader, reader->blocks[id].path, reader->blocks[id].path->num_steps);
+    return done;
 }
 
 void ft_reader_executions(const struct ft_reader *reader, uint64_t *out)
@@ -685,24 +707,15 @@ static inline enum ft_read_status read_access(struct ft_reader *reader, const st
     return emit(reader, address, operation, size, slot & 1) ? FT_READ_IDLE : FT_READ_MEMORY;
 }
 
-/* ---- shapes ----------------------------------------------------------------------------------------------------- */
+/* ---- paths ------------------------------------------------------------------------------------------------------ */
 
-#define MAX_SHAPE_LENGTH 2048u
-#define MIN_RUN_WORDS 32u /* that must repeat for a run to be worth it */
+#define MAX_LEARNT_WORDS 96u /* of a path of several executions */
+#define MAX_PATH_BYTES (UINT64_C(128) << 20) /* of all: beyond, a path is one execution */
+#define FIRST_PATIENCE 16u /* see struct ft_path */
+#define MAX_PATIENCE (1u << 20)
+#define MAX_RUNS 256u
 
-/* With room for `length` words. NULL when memory ran out. */
-static struct ft_shape *new_shape(uint32_t length)
-{
-    const size_t word_bytes = sizeof(struct ft_access) + sizeof(struct ft_run_access) + sizeof(uint16_t);
-    struct ft_shape *shape = calloc(1, sizeof *shape + length * word_bytes);
-    if (!shape)
-        return NULL;
-    shape->length = length;
-    shape->min_run = (MIN_RUN_WORDS + length - 1) / length;
-    shape->run_accesses = (struct ft_run_access *)(shape->accesses + length);
-    shape->kinds = (uint16_t *)(shape->run_accesses + length);
-    return shape;
-}
+static_assert(FT_PATH_WORDS <= FT_RUN_ACCESSES, "an execution is not too long");
 
 /* The access word that an entry word stands for, too. */
 static inline uint64_t first_access_word(const struct ft_block *block, uint64_t entry)
@@ -710,220 +723,195 @@ static inline uint64_t first_access_word(const struct ft_block *block, uint64_t 
     return (uint64_t)block->first_access << FT_SIZE_SHIFT | (entry & FT_ADDRESS_MASK);
 }
 
-/* Adds the access of word number `i` to a shape, or joins it to the one before. */
-static bool add_to_shape(struct ft_reader *reader, const struct ft_block *block, struct ft_shape *shape,
-                         const uint64_t *words, uint32_t i, uint64_t word)
+/* Adds the access of word number `i` of an execution, which `word` tells, to a path; or joins it to the one of the word
+ * before. */
+static bool add_to_path(struct ft_reader *reader, const struct ft_block *block, struct ft_path *path, uint32_t i,
+                        uint64_t word, uint64_t word_before)
 {
     const uint32_t tag = (uint32_t)(word >> FT_TAG_SHIFT), size = 1u << (word >> FT_SIZE_SHIFT & 7);
     if (tag == 0 || tag > block->n_slots || !block->operation || block->operation[tag - 1] == FT_NO_OPERATION)
         return false;
     const uint32_t operation = block->operation[tag - 1];
     const uint32_t width = reader->operations[operation].width_bytes;
-    struct ft_run_access *last = shape->n_accesses ? &shape->run_accesses[shape->n_accesses - 1] : NULL;
-    if (last && last->op == operation && width == 0)
-        return false; /* to be asked for, should these be parts of one access */
-    if (last && last->op == operation && last->size_bytes + size <= width) {
-        if ((words[last->word] & FT_ADDRESS_MASK) + last->size_bytes != (word & FT_ADDRESS_MASK))
-            return false;
-        last->size_bytes = (uint16_t)(last->size_bytes + size);
-        shape->accesses[shape->n_accesses - 1].size_bytes = last->size_bytes;
-        shape->joins = true;
-        return true;
+    if (tag == word_before >> FT_TAG_SHIFT) {
+        struct ft_run_access *last = &path->accesses[path->num_accesses - 1];
+        const uint32_t before_bytes = 1u << (word_before >> FT_SIZE_SHIFT & 7);
+        if (width == 0)
+            return false; /* to be asked for, should these be parts of one access */
+        if (last->size_bytes + size <= width) {
+            path->joins[path->num_joins++] = (struct ft_path_join){i, before_bytes};
+            last->size_bytes = (uint16_t)(last->size_bytes + size);
+            return ((word ^ (word_before + before_bytes)) & FT_ADDRESS_MASK) == 0;
+        }
     }
-    const uint16_t flags = (tag - 1) & 1 ? FT_ACCESS_STORE : 0;
-    shape->run_accesses[shape->n_accesses] = (struct ft_run_access){operation, i, (uint16_t)size, flags};
-    shape->accesses[shape->n_accesses++] = (struct ft_access){0, operation, (uint16_t)size, flags};
+    path->accesses[path->num_accesses++] =
+        (struct ft_run_access){operation, (uint16_t)size, (tag - 1) & 1 ? FT_ACCESS_STORE : 0, i};
     return true;
 }
 
-/* Takes the execution in `words`, which has been read, for the shape of the next ones. One that keeps changing is taken
- * ever more seldom. */
-static enum ft_read_status learn_shape(struct ft_reader *reader, const uint64_t *words, uint32_t length)
+/* Adds the execution in `words`, from number `begin` on, as the same words of a path. False if it cannot be on one. */
+static bool add_execution(struct ft_reader *reader, struct ft_path *path, const uint64_t *words, uint32_t begin,
+                          uint32_t end)
 {
-    struct ft_block *block = &reader->blocks[entered_block(words[0])];
-    if (block->shape) {
-        block->misfits += block->misfits < UINT16_MAX;
-        if (block->misfits & (block->misfits - 1)) /* no power of two */
-            return FT_READ_IDLE;
+    const uint32_t id = entered_block(words[begin]), first = path->num_accesses;
+    const struct ft_block *block = &reader->blocks[id];
+    if (id == 0 || id > reader->n_blocks)
+        return false;
+    uint64_t before = 0;
+    for (uint32_t i = begin; i < end; i++) {
+        const bool has_access = i > begin || brings_access(words[i]);
+        const uint64_t word = i > begin ? words[i] : first_access_word(block, words[i]);
+        path->words[i] = words[i];
+        path->compared[i] = has_access ? ~FT_ADDRESS_MASK : UINT64_MAX;
+        if (has_access && !add_to_path(reader, block, path, i, word, before))
+            return false;
+        before = has_access ? word : 0;
     }
-    struct ft_shape *shape = length <= MAX_SHAPE_LENGTH ? new_shape(length) : NULL;
-    if (!shape)
-        return length <= MAX_SHAPE_LENGTH ? FT_READ_MEMORY : FT_READ_IDLE;
-    bool good = !brings_access(words[0]) ||
-                add_to_shape(reader, block, shape, words, 0, first_access_word(block, words[0]));
-    shape->form = 2 * length + brings_access(words[0]);
-    for (uint32_t i = 0; i < length; i++) {
-        shape->kinds[i] = (uint16_t)(words[i] >> FT_SIZE_SHIFT);
-        good = good && (i == 0 || add_to_shape(reader, block, shape, words, i, words[i]));
+    uint32_t max_op = path->num_steps ? path->steps[path->num_steps - 1].iteration.max_op : 0;
+    for (uint32_t j = first; j < path->num_accesses; j++)
+        max_op = path->accesses[j].op > max_op ? path->accesses[j].op : max_op;
+    path->steps[path->num_steps] =
+        (struct ft_path_step){id, path->num_steps + 1, {NULL, FT_ADDRESS_MASK, path->num_accesses, end, max_op}, 0};
+    path->num_steps++;
+    return true;
+}
+
+static bool is_on_path(const struct ft_path *path, uint32_t block_id)
+{
+    for (uint32_t i = 0; i < path->num_steps; i++)
+        if (path->steps[i].block_id == block_id)
+            return true;
+    return false;
+}
+
+/* Makes what comes, from an entry word on and in `left` words, the path of its block: up to where a block comes again. Leaves
+ * the one there is if it is as long. */
+static enum ft_read_status learn_path(struct ft_reader *reader, const uint64_t *words, uint32_t left)
+{
+    uint64_t stored[FT_PATH_WORDS], compared[FT_PATH_WORDS];
+    struct ft_run_access accesses[FT_PATH_WORDS];
+    struct ft_path_join joins[FT_PATH_WORDS];
+    struct ft_path_step steps[FT_PATH_EXECUTIONS];
+    struct ft_path path = {.words = stored, .compared = compared, .accesses = accesses, .joins = joins, .steps = steps};
+    const uint32_t max_steps = reader->path_bytes < MAX_PATH_BYTES ? FT_PATH_EXECUTIONS : 1;
+    for (uint32_t begin = 0, end; path.num_steps < max_steps; begin = end) {
+        for (end = begin + 1; end < left && !(words[end] & FT_ENTRY); end++)
+            ;
+        const uint32_t most_words = begin ? MAX_LEARNT_WORDS : FT_PATH_WORDS;
+        const struct ft_path so_far = path;
+        if (end >= left || end > most_words || is_on_path(&path, entered_block(words[begin])) ||
+            !add_execution(reader, &path, words, begin, end)) {
+            path = so_far;
+            break;
+        }
+        path.num_words = end;
     }
-    free(good ? block->shape : shape);
-    if (good)
-        block->shape = shape;
+    if (path.num_steps == 0)
+        return FT_READ_IDLE;
+    struct ft_block *block = &reader->blocks[path.steps[0].block_id];
+    struct ft_path *old = block->path;
+    if (old && path.num_steps <= old->num_steps && ft_path_match_some(old, words, left))
+        return FT_READ_IDLE;
+    path.patience = old ? old->patience : FIRST_PATIENCE;
+    path.countdown = FIRST_PATIENCE;
+    struct ft_path *learnt = ft_path_new(&path);
+    if (!learnt || (old && !count_path(reader, old, old->num_steps))) {
+        free(learnt);
+        return FT_READ_MEMORY;
+    }
+    reader->path_bytes += learnt->bytes - (old ? old->bytes : 0);
+    free(old);
+    block->path = learnt;
     return FT_READ_IDLE;
 }
 
-/* Whether the words behind an entry word have a shape. */
-static inline bool fits(const struct ft_shape *shape, const uint64_t *words)
+/* Makes a path better that was taken once more, at `words`: shorter if it is mostly left before its end, or else longer. It
+ * may be another one then. */
+static enum ft_read_status improve_path(struct ft_reader *reader, struct ft_path *path, const uint64_t *words,
+                                        uint32_t left)
 {
-    uint32_t differs = 0;
-    for (uint32_t i = 1; i < shape->length; i++)
-        differs |= (uint32_t)(words[i] >> FT_SIZE_SHIFT) ^ shape->kinds[i];
-    return differs == 0;
+    const uint32_t num_steps = path->num_steps;
+    path->patience *= path->patience < MAX_PATIENCE ? 2 : 1;
+    path->countdown = path->patience;
+    if (!ft_path_cut(path))
+        return learn_path(reader, words, left);
+    return count_path(reader, path, num_steps) ? FT_READ_IDLE : FT_READ_MEMORY;
 }
 
-/* The words of each access go on where the one before ended. */
-static bool parts_join(const struct ft_shape *shape, const uint64_t *words)
+/* At an entry word that begins no path: it may from now on. An execution that keeps changing is looked at ever more seldom. */
+static enum ft_read_status learn_here(struct ft_reader *reader, const uint64_t *words, uint32_t left)
 {
-    for (uint32_t i = 0; i < shape->n_accesses; i++) {
-        const uint32_t first = shape->run_accesses[i].word;
-        const uint32_t end = i + 1 < shape->n_accesses ? shape->run_accesses[i + 1].word : shape->length;
-        const uint64_t address = words[first] & FT_ADDRESS_MASK;
-        uint64_t offset = 0;
-        for (uint32_t word = first; word < end; word++) {
-            if (word > first && (words[word] & FT_ADDRESS_MASK) != address + offset)
-                return false;
-            offset += UINT64_C(1) << (words[word] >> FT_SIZE_SHIFT & 7);
-        }
-    }
-    return true;
+    const uint32_t id = entered_block(*words);
+    if (id == 0 || id > reader->n_blocks)
+        return FT_READ_IDLE;
+    struct ft_block *block = &reader->blocks[id];
+    block->misfits += block->misfits < UINT16_MAX;
+    return block->misfits & (block->misfits - 1) ? FT_READ_IDLE : learn_path(reader, words, left);
 }
 
-/* How many executions of a shape, and nothing else, begin at `begin` and end before `end`. */
-static uint32_t count_fitting(const struct ft_shape *shape, const uint64_t *begin, const uint64_t *end)
+static bool feed_runs(struct ft_reader *reader, const struct ft_run *runs, size_t number)
 {
-    uint32_t number = 0;
-    const uint64_t *words = begin;
-    for (; end - words > (ptrdiff_t)shape->length && words[shape->length] & FT_ENTRY; words += shape->length, number++)
-        if (words[0] >> FT_SIZE_SHIFT != shape->kinds[0] || (!brings_access(words[0]) && words[0] != begin[0]) ||
-            !fits(shape, words) || (shape->joins && !parts_join(shape, words)))
-            break;
-    return number;
-}
-
-/* Executions of a block in a row, and after one of itself. False when memory ran out. */
-static bool read_run(struct ft_reader *reader, uint32_t id, const uint64_t *words, uint32_t iterations)
-{
-    const struct ft_shape *shape = reader->blocks[id].shape;
-    if (!feed_batch(reader) || !count_edge(reader, id, id, iterations))
+    if (reader->batch_length && !feed_batch(reader))
         return false;
-    const struct ft_run run = {words,      FT_ADDRESS_MASK,   shape->length,
-                               iterations, shape->n_accesses, shape->run_accesses};
-    reader->accesses += (uint64_t)iterations * shape->n_accesses;
-    return run.num_accesses == 0 || reader->sink.feed_run(reader->sink.simulator, &run) == 0;
+    for (size_t i = 0; i < number; i++)
+        reader->accesses += runs[i].iterations * runs[i].iteration->num_accesses;
+    return number == 0 || reader->sink.feed_runs(reader->sink.simulator, runs, number) == 0;
 }
 
-/* Appends an execution's accesses to a batch. The first is written even if there are none: most blocks have few, and so
- * the processor has less to predict. */
-static inline void emit_shape(const struct ft_shape *shape, const uint64_t *addresses, struct ft_access *out)
+/* The common case of what follows in read_words: from an entry word at `position` on, executions that are on paths. Goes to
+ * the first that is not, or may not be over with this chunk. */
+FT_FOR_WIDE_PROCESSORS static enum ft_read_status read_paths(struct ft_reader *reader, struct ft_reader_cursor *cursor,
+                                                             const uint64_t *words, uint32_t *position)
 {
-    out[0] = shape->accesses[0];
-    out[0].address = addresses[0] & FT_ADDRESS_MASK;
-    for (uint32_t i = 1; i < shape->n_accesses; i++) {
-        out[i] = shape->accesses[i];
-        out[i].address = addresses[i] & FT_ADDRESS_MASK;
-    }
-}
-
-static void emit_joined(const struct ft_shape *shape, const uint64_t *words, struct ft_access *out)
-{
-    for (uint32_t i = 0; i < shape->n_accesses; i++) {
-        out[i] = shape->accesses[i];
-        out[i].address = words[shape->run_accesses[i].word] & FT_ADDRESS_MASK;
-    }
-}
-
-static void find_entries(struct ft_reader *reader, const uint64_t *words)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < reader->chunk.words; i++) {
-        reader->entries[n] = (uint16_t)i;
-        n += (uint32_t)(words[i] >> 63);
-    }
-    reader->n_entries = n;
-    reader->next_entry = 0;
-}
-
-/* An execution right behind one of the same block: hands over the run that may begin here. Returns its executions, 0 if
- * there is none worth it, or -1 when memory ran out. */
-static __attribute__((noinline)) ptrdiff_t read_repeats(struct ft_reader *reader, uint32_t id, const uint64_t *words,
-                                                        const uint16_t *entry)
-{
-    const struct ft_shape *shape = reader->blocks[id].shape;
-    const ptrdiff_t left = reader->entries + reader->n_entries - entry;
-    if (left <= (ptrdiff_t)shape->min_run || entry[0] + shape->min_run * shape->length != entry[shape->min_run])
-        return 0;
-    const uint32_t iterations = count_fitting(shape, words + *entry, words + reader->chunk.words);
-    if (iterations < shape->min_run)
-        return 0;
-    return read_run(reader, id, words + *entry, iterations) ? (ptrdiff_t)iterations : -1;
-}
-
-/* The common case of what follows in read_words: from an entry word at `position` on, executions that have the shape of
- * their block. Goes to the first that has not, or may not be over with this chunk. This loop is most of reading: what is
- * rare is kept out of it, so that its state stays in registers. */
-static enum ft_read_status read_shapes(struct ft_reader *reader, struct ft_reader_cursor *cursor, const uint64_t *words,
-                                       uint32_t *position)
-{
-    static_assert(FT_BATCH >= 2 * MAX_SHAPE_LENGTH, "half a batch has room for any execution");
-    const uint16_t *const end = reader->entries + reader->n_entries, *entry = reader->entries + reader->next_entry;
-    const struct ft_access *const half = reader->batch + FT_BATCH / 2;
+    struct ft_run runs[MAX_RUNS], *run = runs; /* the next one */
+    const struct ft_path_step *last = NULL; /* whose iterations the one before is of */
     struct ft_block *const blocks = reader->blocks, *before = blocks + cursor->block_id;
-    const uint32_t n_blocks = reader->n_blocks;
-    while (entry < end && *entry < *position) /* what looked like one was in an array's record */
-        entry++;
+    const uint32_t end = reader->chunk.words, n_blocks = reader->n_blocks;
+    uint32_t at = *position;
+    enum ft_read_status status = FT_READ_IDLE;
     if (cursor->block_id == 0)
         return FT_READ_IDLE;
-    if (reader->batch_length > FT_BATCH / 2 && !feed_batch(reader))
-        return FT_READ_MEMORY;
-    struct ft_access *out = reader->batch + reader->batch_length;
-    const uint16_t *const first = entry;
-    for (; end - entry > 1; entry++) {
-        const uint64_t *execution = words + *entry;
-        const uint32_t id = entered_block(*execution), brings = brings_access(*execution);
-        if (UNLIKELY(id > n_blocks))
+    while (at < end && status == FT_READ_IDLE) {
+        const uint32_t id = entered_block(words[at]);
+        struct ft_path *path = id <= n_blocks ? blocks[id].path : NULL;
+        struct ft_path_step *step = path ? ft_path_match(path, words + at, end - at) : NULL;
+        if (UNLIKELY(!step))
             break;
-        struct ft_block *block = blocks + id;
-        const struct ft_shape *shape = block->shape;
-        if (UNLIKELY(!shape || 2u * (entry[1] - entry[0]) + brings != shape->form || !fits(shape, execution)))
-            break;
-        if (UNLIKELY(block == before || shape->joins)) {
-            if (shape->joins && !parts_join(shape, execution))
-                break;
-            reader->batch_length = (uint32_t)(out - reader->batch);
-            const ptrdiff_t repeats = block == before ? read_repeats(reader, id, words, entry) : 0;
-            if (repeats < 0)
-                return FT_READ_MEMORY;
-            if (repeats > 0) {
-                out = reader->batch;
-                entry += repeats - 1;
-                continue;
-            }
-        }
         const uint32_t side = before->successor[1] == id;
         if (LIKELY(before->successor[side] == id))
             before->successor_count[side]++;
         else if (!count_edge(reader, (uint32_t)(before - blocks), id, 1))
             return FT_READ_MEMORY;
-        before = block;
-        if (UNLIKELY(shape->joins))
-            emit_joined(shape, execution, out);
-        else
-            emit_shape(shape, execution + 1 - brings, out);
-        out += shape->n_accesses;
-        if (UNLIKELY(out > half)) {
-            reader->batch_length = (uint32_t)(out - reader->batch);
-            if (!feed_batch(reader))
+        before = blocks + step->block_id;
+        const uint32_t here = at, num_words = step->iteration.num_words;
+        uint32_t times = 1;
+        at += num_words;
+        if (step->number == path->num_steps)
+            for (; ft_path_begins(path, words[at]) && ft_path_is_on(path, words + at, end - at); at += num_words)
+                times++;
+        if (times > 1 && !count_edge(reader, step->block_id, id, times - 1))
+            return FT_READ_MEMORY;
+        step->taken += times;
+        reader->executions += (uint64_t)times * step->number;
+        path->countdown -= times < path->countdown ? times : path->countdown;
+        if (step == last)
+            run[-1].iterations += times;
+        else if (step->iteration.num_accesses)
+            *run++ = (struct ft_run){&step->iteration, words + here, times};
+        last = step->iteration.num_accesses ? step : NULL;
+        if (UNLIKELY(run == runs + MAX_RUNS || path->countdown == 0)) {
+            if (!feed_runs(reader, runs, (size_t)(run - runs)))
                 return FT_READ_MEMORY;
-            out = reader->batch;
+            run = runs;
+            last = NULL;
+            if (path->countdown == 0)
+                status = improve_path(reader, path, words + here, end - here);
         }
     }
-    reader->executions += (uint64_t)(entry - first);
-    reader->batch_length = (uint32_t)(out - reader->batch);
-    reader->next_entry = (uint32_t)(entry - reader->entries);
     cursor->block_id = (uint32_t)(before - blocks);
     cursor->last_tag = 0;
-    *position = entry < end ? *entry : reader->chunk.words;
-    return FT_READ_IDLE;
+    *position = at;
+    return feed_runs(reader, runs, (size_t)(run - runs)) ? status : FT_READ_MEMORY;
 }
 
 /* The same between bursts, where most executions have no accesses. */
@@ -964,19 +952,18 @@ static enum ft_read_status read_tagged(struct ft_reader *reader, struct ft_reade
     return status;
 }
 
-/* At an entry word: reads executions of known shapes, then enters the block of the first other one. `*position` moves
+/* At an entry word: reads executions on known paths, then enters the block of the first other one. `*position` moves
  * behind what was read. */
 static enum ft_read_status read_executions(struct ft_reader *reader, struct ft_reader_cursor *cursor,
                                            const uint64_t *words, uint32_t *position)
 {
     enum ft_read_status status = FT_READ_IDLE;
-    if (reader->entry_position < *position)
-        status = learn_shape(reader, words + reader->entry_position, *position - reader->entry_position);
-    reader->entry_position = FT_CHUNK_WORDS;
     if (status == FT_READ_IDLE && reader->mark == FT_MARK_COUNT && !reader->sink.wants_fetches)
         status = read_counted(reader, cursor, words, position);
     if (status == FT_READ_IDLE && !reader->sink.wants_fetches)
-        status = read_shapes(reader, cursor, words, position);
+        status = read_paths(reader, cursor, words, position);
+    if (status == FT_READ_IDLE && *position < reader->chunk.words && !reader->sink.wants_fetches)
+        status = learn_here(reader, words + *position, reader->chunk.words - *position);
     if (status != FT_READ_IDLE || *position == reader->chunk.words)
         return status;
     const uint64_t entry = words[*position];
@@ -984,7 +971,7 @@ static enum ft_read_status read_executions(struct ft_reader *reader, struct ft_r
     status = read_entry(reader, cursor, entry);
     if (status != FT_READ_IDLE)
         return status;
-    reader->entry_position = (*position)++;
+    (*position)++;
     if (!brings_access(entry))
         return FT_READ_IDLE;
     const struct ft_block *block = &reader->blocks[cursor->block_id];
@@ -1018,7 +1005,6 @@ static enum ft_read_status read_words(struct ft_reader *reader)
             length = 2;
             status = word >> FT_TAG_SHIFT == FT_TAG_BULK ? read_bulk(reader, words + reader->position, left, &length)
                                                          : read_element(reader, words + reader->position, left);
-            reader->entry_position = FT_CHUNK_WORDS; /* no shape has array records */
             cursor->last_tag = 0;
         } else {
             status = read_tagged(reader, cursor, word);
@@ -1043,8 +1029,6 @@ static enum ft_read_status take_chunk(struct ft_reader *reader, struct ft_ready 
     reader->chunk = chunk;
     reader->position = 0;
     reader->in_chunk = true;
-    reader->entry_position = FT_CHUNK_WORDS;
-    find_entries(reader, chunk_words(reader, chunk.chunk));
     if (reader->mark != FT_MARK_COUNT && /* samples have accesses */
         !ft_samples_offer(&reader->samples, chunk_words(reader, chunk.chunk), chunk.words, chunk.cursor))
         return FT_READ_MEMORY;

@@ -6,6 +6,7 @@
 #ifndef FORETRACE_READER_H
 #define FORETRACE_READER_H
 
+#include "block_path.h"
 #include "cache_sim/access.h"
 #include "samples.h"
 #include "stream.h"
@@ -24,28 +25,15 @@ enum ft_read_status {
     FT_READ_MEMORY   /* out of memory */
 };
 
-/* What one execution of a block mostly is in the stream: `length` words, of which the first is an entry word and the
- * others have `kinds` for their upper 16 bits. */
-struct ft_shape {
-    uint32_t length;
-    uint32_t form; /* twice the length, and 1 more if the entry word brings an access along */
-    uint32_t min_run; /* executions in a row from which on they are worth being handed over as a run */
-    uint32_t n_accesses;
-    bool joins; /* there are accesses of several words */
-    uint16_t *kinds;
-    struct ft_run_access *run_accesses;
-    struct ft_access accesses[]; /* without addresses; one at least, which is a dummy if there are none */
-};
-
 struct ft_block {
     uint64_t successor_count[2];
     uint32_t successor[2]; /* 0: free */
     uint64_t starts;       /* executions that no other block came before, in their thread */
-    struct ft_shape *shape; /* NULL until one is known */
+    struct ft_path *path;   /* that begins with it; NULL until one is known */
     uint32_t *operation;    /* by slot; FT_NO_OPERATION until first used; NULL until any is */
     uint16_t n_slots;
     uint16_t first_access; /* see struct ft_side_block */
-    uint16_t misfits;      /* executions of another shape since one is known; no more are counted at the largest */
+    uint16_t misfits;      /* executions that were on no path; no more are counted at the largest */
     uint16_t code_bytes;   /* 0 for a block that is no machine code */
     uint64_t address;
 };
@@ -100,9 +88,7 @@ struct ft_reader {
     struct ft_ready chunk;
     uint32_t position;
     bool in_chunk;
-    uint32_t entry_position; /* of the execution that is being read word by word; FT_CHUNK_WORDS if it began elsewhere */
-    uint16_t entries[FT_CHUNK_WORDS + 1]; /* positions in the chunk of words that look like entry words */
-    uint32_t n_entries, next_entry;
+    size_t path_bytes; /* of all paths */
 
     uint64_t index[2 * FT_CHUNK_WORDS]; /* of the array record at hand */
     struct ft_access batch[FT_BATCH + 1];
@@ -130,6 +116,9 @@ void ft_reader_set_width(struct ft_reader *reader, uint32_t width_bytes);
 
 /* Once the program is dead: reads what is ready, then what its threads had written but not published. */
 enum ft_read_status ft_reader_salvage(struct ft_reader *reader);
+
+/* Adds what was counted by path to what the two functions below tell. False when memory ran out. */
+bool ft_reader_count_paths(struct ft_reader *reader);
 
 /* Writes the executions of blocks 1 .. n_blocks. */
 void ft_reader_executions(const struct ft_reader *reader, uint64_t *out);

@@ -310,22 +310,25 @@ static int feed(void *context, const struct ft_access *batch, size_t length)
     return pass_on(writer, batch, length);
 }
 
-static int feed_run(void *context, const struct ft_run *run)
+static int feed_runs(void *context, const struct ft_run *runs, size_t number)
 {
     struct ft_writer *writer = context;
-    const uint64_t *words = run->words;
-    struct ft_access batch[FT_RUN_ACCESSES];
+    struct ft_access batch[2 * FT_RUN_ACCESSES];
     size_t length = 0;
-    for (size_t i = 0; i < run->iterations; i++, words += run->period) {
-        for (size_t j = 0; j < run->num_accesses; j++)
-            batch[length++] = ft_run_access_at(run, words, j);
-        if (length + run->num_accesses > FT_RUN_ACCESSES) {
-            write_batch(writer, batch, length);
-            length = 0;
+    for (const struct ft_run *run = runs; run < runs + number; run++) {
+        const struct ft_iteration *iteration = run->iteration;
+        const uint64_t *words = run->words;
+        for (size_t i = 0; i < run->iterations; i++, words += iteration->num_words) {
+            for (size_t j = 0; j < iteration->num_accesses; j++)
+                batch[length++] = ft_run_access_at(iteration, words, j);
+            if (length > FT_RUN_ACCESSES) {
+                write_batch(writer, batch, length);
+                length = 0;
+            }
         }
     }
     write_batch(writer, batch, length);
-    return writer->next.feed_run ? writer->next.feed_run(writer->next.simulator, run) : 0;
+    return writer->next.feed_runs ? writer->next.feed_runs(writer->next.simulator, runs, number) : 0;
 }
 
 static int set_thread(void *context, uint32_t thread)
@@ -379,7 +382,7 @@ void ft_writer_free(struct ft_writer *writer)
 
 struct ft_sink ft_writer_sink(struct ft_writer *writer)
 {
-    return (struct ft_sink){.simulator = writer, .feed = feed, .feed_run = feed_run, .set_thread = set_thread,
+    return (struct ft_sink){.simulator = writer, .feed = feed, .feed_runs = feed_runs, .set_thread = set_thread,
                             .wants_fetches = writer->fetches};
 }
 

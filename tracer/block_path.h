@@ -1,0 +1,75 @@
+/* Blocks that ran one after the other, and are likely to again: their executions are then told from others, and handed over,
+ * all at once.
+ *
+ * Words of a stream with their upper 16 bits, and all bits of the entry words without an access, are compared with those of
+ * the executions that the path was made of. Executions up to the first that differs are on the path.
+ */
+#ifndef FORETRACE_BLOCK_PATH_H
+#define FORETRACE_BLOCK_PATH_H
+
+#include "cache_sim/access.h"
+#include "cache_sim/lanes.h"
+#include "stream.h"
+
+#include <stdbool.h>
+
+#define FT_PATH_WORDS 1024u /* at most; so many only in one execution */
+#define FT_PATH_EXECUTIONS 32u
+
+/* An access that is in several words: `word` goes on where the one before it ends. */
+struct ft_path_join {
+    uint32_t word, before_bytes;
+};
+
+struct ft_path_step {
+    uint32_t block_id;
+    uint32_t number; /* of the execution, from 1 */
+    struct ft_iteration iteration; /* the path from its beginning to the end of this execution */
+    uint64_t taken; /* times that the path was left after this execution */
+};
+
+struct ft_path {
+    uint32_t num_steps, num_words, num_lanes, num_accesses, num_joins;
+    uint32_t patience, countdown; /* times between two looks at how good it is, and to the next one */
+    size_t bytes;
+    uint64_t *words, *compared; /* by lane; 0 is compared where there is no word */
+    struct ft_run_access *accesses;
+    struct ft_path_step *steps;
+    struct ft_path_join *joins;
+};
+
+/* NULL when memory ran out. Freed with free(). */
+struct ft_path *ft_path_new(const struct ft_path *like);
+
+/* The last execution on the path of those at `words`, of which there are `left`; NULL if there is none. */
+struct ft_path_step *ft_path_match_some(const struct ft_path *path, const uint64_t *words, uint32_t left);
+
+/* Cuts a path that is mostly left before its end there, so that no more is compared than what comes. Returns whether it was. */
+bool ft_path_cut(struct ft_path *path);
+
+/* Whether a word enters the first block. */
+FT_INLINE bool ft_path_begins(const struct ft_path *path, uint64_t word)
+{
+    return ((word ^ path->words[0]) & path->compared[0]) == 0;
+}
+
+/* Whether the words at hand, of which there are `left`, begin with the whole path. Words behind these are read, too: there must
+ * be memory. */
+FT_INLINE bool ft_path_is_on(const struct ft_path *path, const uint64_t *words, uint32_t left)
+{
+    ft_lanes differ = {0};
+    if (path->num_words >= left || path->num_joins || !(words[path->num_words] & FT_ENTRY))
+        return false;
+    for (uint32_t lane = 0; lane < path->num_lanes; lane += FT_LANES)
+        differ |= (FT_LANES_AT(words + lane) ^ FT_LANES_AT(path->words + lane)) & FT_LANES_AT(path->compared + lane);
+    return (differ[0] | differ[1] | differ[2] | differ[3]) == 0;
+}
+
+/* The same as ft_path_match_some. Words behind the `left` ones are read, too. */
+FT_INLINE struct ft_path_step *ft_path_match(const struct ft_path *path, const uint64_t *words, uint32_t left)
+{
+    return __builtin_expect(ft_path_is_on(path, words, left), 1) ? &path->steps[path->num_steps - 1]
+                                                                 : ft_path_match_some(path, words, left);
+}
+
+#endif
