@@ -182,16 +182,18 @@ def _without_translation(latency: Sequence[LatencyPoint]) -> list[LatencyPoint]:
 
 def _caches(levels: Sequence[CacheFacts], latency: Sequence[LatencyPoint]) -> tuple[CacheLevel, ...]:
     """The caches as the system reports them, or as the measurement shows them where it does not."""
-    points = [(p.working_set_bytes, p.latency_s) for p in latency]
     source = _SYSTEM
     effective: list[int | None]
+    effective_noise = 0.0
     if levels:
-        size_bytes = effective_size(points, [level.size_bytes for level in levels])
-        effective = [None] * (len(levels) - 1)
-        effective.append(None if size_bytes is None else _whole_ways(levels[-1], size_bytes))
+        size_bytes, effective_noise = _effective_size(levels, latency)
+        effective = [*[None] * (len(levels) - 1), size_bytes]
     else:
         source = _MEASURED
-        levels = [CacheFacts(f"L{i}", size, None, None, None) for i, size in enumerate(cache_ends(points), 1)]
+        levels = [
+            CacheFacts(f"L{i}", size, None, None, None)
+            for i, size in enumerate(cache_ends([(p.working_set_bytes, p.latency_s) for p in latency]), 1)
+        ]
         effective = [None] * len(levels)
     sizes = [float(size or level.size_bytes) for level, size in zip(levels, effective, strict=True)]
     found: list[CacheLevel] = []
@@ -205,10 +207,13 @@ def _caches(levels: Sequence[CacheFacts], latency: Sequence[LatencyPoint]) -> tu
         sources = {name: source for name, value in figures.items() if value is not None}
         if found and size is not None and size <= (found[-1].effective_size_bytes or found[-1].size_bytes):
             size = None
+        noise: dict[str, float] = {}
         if size is not None:
             sources["effective_size_bytes"] = _MEASURED
+            noise["effective_size_bytes"] = rounded(effective_noise)
         if timed is not None:
             sources["latency_s"] = _MEASURED
+            noise["latency_s"] = timed.noise or 0.0
         found.append(
             CacheLevel(
                 name=level.name,
@@ -219,16 +224,27 @@ def _caches(levels: Sequence[CacheFacts], latency: Sequence[LatencyPoint]) -> tu
                 shared_by_cores=level.shared_by_cores,
                 latency_s=None if timed is None else timed.latency_s,
                 effective_size_bytes=size,
-                noise=None if timed is None or timed.noise is None else {"latency_s": timed.noise},
+                noise=noise or None,
             )
         )
     return tuple(found)
 
 
-def _whole_ways(level: CacheFacts, size_bytes: int) -> int:
-    """A size in whole ways of a cache, at least one."""
-    way = level.size_bytes // (level.ways or 16)
-    return max(1, round(size_bytes / way)) * way
+def _effective_size(levels: Sequence[CacheFacts], latency: Sequence[LatencyPoint]) -> tuple[int | None, float]:
+    """What loads get of the last cache, in whole ways, at least one, and its noise: that of the loads' times.
+
+    None where that is all of it, or cannot be told.
+    """
+    way = levels[-1].size_bytes // (levels[-1].ways or 16)
+
+    def whole_ways(sign: int) -> int | None:
+        points = [(p.working_set_bytes, p.latency_s * (1 + (p.noise or 0.0)) ** sign) for p in latency]
+        size_bytes = effective_size(points, [level.size_bytes for level in levels])
+        return None if size_bytes is None else max(1, round(size_bytes / way)) * way
+
+    size_bytes = whole_ways(0)
+    sizes = [size or levels[-1].size_bytes for size in (size_bytes, whole_ways(-1), whole_ways(1))]
+    return size_bytes, max(sizes) / min(sizes) - 1
 
 
 def _latencies(sizes: Sequence[float], latency: Sequence[LatencyPoint]) -> list[LatencyPoint | None]:

@@ -84,6 +84,16 @@ static uint64_t issue(struct ft_work *work)
     return 512 * work->repeats;
 }
 
+/* Loads of the same line, without the work of a loop through memory between them. */
+static uint64_t loads(struct ft_work *work)
+{
+    const volatile uint64_t *p = work->data;
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES16((void)p[0]; (void)p[1]; (void)p[2]; (void)p[3]; (void)p[4]; (void)p[5]; (void)p[6]; (void)p[7];)
+    }
+    return 128 * work->repeats;
+}
+
 /* A value goes to memory and back, again and again. Through two pointers, so that a core that skips memory where a load
  * has the very operand of a store before does not: it must predict or find that the addresses are the same. */
 #define STORE_FORWARD(name, T)                                                                                         \
@@ -148,6 +158,7 @@ const struct ft_kernel ft_core_kernels[] = {
     {"int_div_64x1_chain", int_div_64x1_chain, 0, false, false, 0, NULL},
     {"int_div_64x1_free", int_div_64x1_free, 0, false, false, 0, NULL},
     {"issue", issue, 0, false, false, 0, NULL},
+    {"loads", loads, FT_LINE_BYTES, false, false, 0, NULL},
     {"store_forward", store_forward, FT_LINE_BYTES, false, false, 0, NULL},
     {"fp_store_forward", fp_store_forward, FT_LINE_BYTES, false, false, 0, NULL},
     {"branches_random", branches_random, 0, false, false, 0, NULL},

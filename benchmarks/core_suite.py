@@ -19,13 +19,13 @@ CYCLE = "int_add_64x1_chain"
 _L1_BYTES = 4096
 _ARITHMETIC = re.compile(r"(\w+)_(\d+)x(\d+)_(chain|free)")
 _WITHOUT_DATA = ("issue", "branches_random", "branches_regular", "taken_branches", "flops_scalar", "flops_vector")
-_WITH_DATA = ("load8", "store8", "store_forward", "fp_store_forward")
+_WITH_DATA = ("loads", "store8", "store_forward", "fp_store_forward")
 
 # Figures of profile.Core by the kernel that they are read off: operations a cycle, and cycles or seconds an operation.
 _PER_CYCLE = {
     "issue_width_instructions_per_cycle": "issue",
     "scalar_flops_per_cycle": "flops_scalar",
-    "loads_per_cycle": "load8",
+    "loads_per_cycle": "loads",
     "stores_per_cycle": "store8",
     "int_adds_per_cycle": "int_add_64x1_free",
     "taken_branches_per_cycle": "taken_branches",

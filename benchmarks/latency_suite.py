@@ -125,7 +125,12 @@ def tlbs(measured: Mapping[Chain, Timing], source: str) -> tuple[Tlb, ...]:
     found = []
     for page_bytes in sorted({chain.page_bytes for chain in measured if chain.kind == "sparse"}):
         counts, added, errors = _added_by_pages(measured, page_bytes)
+        extremes = [
+            dict(enumerate(tlb_steps(counts, [max(a + sign * e, 0.0) for a, e in zip(added, errors, strict=True)]), 1))
+            for sign in (-1, 1)
+        ]
         for number, (entries, miss_s) in enumerate(tlb_steps(counts, added), 1):
+            others = [steps.get(number, (counts[-1], 0.0))[0] for steps in extremes]
             beyond = [error for count, error in zip(counts, errors, strict=True) if count > entries]
             found.append(
                 Tlb(
@@ -134,7 +139,10 @@ def tlbs(measured: Mapping[Chain, Timing], source: str) -> tuple[Tlb, ...]:
                     {"entries": source, "miss_s": source},
                     entries=entries,
                     miss_s=rounded(miss_s),
-                    noise={"miss_s": rounded(float(np.median(beyond)) / miss_s)},
+                    noise={
+                        "entries": rounded(max(*others, entries) / min(*others, entries) - 1),
+                        "miss_s": rounded(float(np.median(beyond)) / miss_s),
+                    },
                 )
             )
     return tuple(found)

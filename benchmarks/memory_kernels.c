@@ -35,18 +35,6 @@ static uint64_t store8(struct ft_work *work)
     return n * work->repeats;
 }
 
-/* A load of each line: brings data into the caches. */
-static uint64_t touch(struct ft_work *work)
-{
-    const size_t n = work->bytes / FT_LINE_BYTES;
-    for (uint64_t r = 0; r < work->repeats; r++) {
-        const volatile char *p = work->data;
-        for (size_t i = 0; i < n; i++)
-            (void)p[i * FT_LINE_BYTES];
-    }
-    return n * work->repeats;
-}
-
 /* Sweeps with vectors of type T, four a step. A copy goes from the first half of data to the second. */
 #define VECTOR_SWEEPS(T, width, target)                                                                                \
     target static uint64_t load##width(struct ft_work *work)                                                           \
@@ -205,7 +193,6 @@ INDEXED(update8, double, data[index[i]] += dense[i])
 const struct ft_kernel ft_memory_kernels[] = {
     {"load8", load8, FT_LINE_BYTES, false, false, 0, NULL},
     {"store8", store8, FT_LINE_BYTES, false, false, 0, NULL},
-    {"touch", touch, FT_LINE_BYTES, false, false, 0, NULL},
 #ifdef FT_VECTORS
     {"load16", load16, FT_LINE_BYTES, false, false, 0, NULL},
     {"store16", store16, FT_LINE_BYTES, false, false, 0, NULL},

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from foretrace.benchmarks import _kernels, calibrate, machine_facts
+from foretrace.benchmarks import _kernels, calibrate, calibrated_profile, machine_facts
 from foretrace.benchmarks.agreement import unstable_figures
 from foretrace.benchmarks.calibrate import Plan
 from foretrace.benchmarks.calibrated_profile import Measured, measured_profile
@@ -27,7 +27,7 @@ from foretrace.benchmarks.thread_suite import Team
 from foretrace.errors import CalibrationError
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.points import IndexMode, Movement, Operation
-from foretrace.profiles.profile import MachineKind, Pattern, SourceKind
+from foretrace.profiles.profile import LatencyPoint, MachineKind, Pattern, SourceKind
 from foretrace.profiles.profile_file import format_profile, parse_profile, read_profile
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -245,7 +245,7 @@ def test_core_figures_are_in_cycles():
             fp_add_64x1_chain=2 * NS,
             fp_mul_64x1_chain=1.5 * NS,
             fp_sqrt_64x1_chain=11.5 * NS,
-            load8=0.25 * NS,
+            loads=0.25 * NS,
             flops_vector=0.125 * NS,
             fp_store_forward=4 * NS,
             branches_random=5 * NS,
@@ -339,6 +339,24 @@ def test_a_cache_of_which_loads_get_a_part_is_simulated_as_that_part():
     assert any("L3 is reported as 32 MiB" in note for note in profile.notes)
     sweep = next(p for p in profile.surface if p.working_set_bytes == 16 * MIB)
     assert sweep.hit_rates[2] == 0.5, "beyond the part, only the rest of a line hits"
+
+
+def test_the_part_of_a_cache_is_as_uncertain_as_the_loads_that_show_it():
+    def part(noise):
+        points = [
+            LatencyPoint(size, (14 if size <= 8 * MIB else 100) * NS, "s", noise if size > 8 * MIB else 0.0)
+            for size in (3 << shift for shift in range(10, 27))
+        ]
+        return calibrated_profile._effective_size(LEVELS, points)
+
+    assert part(0.0) == (8 * MIB, 0.0)
+    assert part(5.0)[1] > 0.2
+
+
+def test_one_core_is_said():
+    measured = Measured(core=core_timings())
+    profile = measured_profile("here", LEVELS, measured, FACTS, memory_bytes=None, num_cores=1)
+    assert "Only one core could be used: what several share was not measured." in profile.notes
 
 
 def test_caches_nobody_reports_are_those_that_are_seen():
@@ -436,12 +454,12 @@ def test_an_interrupted_pass_is_left_out_whole(monkeypatch):
 
 def test_unstable_figures_are_told_by_kind():
     measured = Measured(core=core_timings())
-    measured.core["load8"] = timing(1 * NS, noise=0.5)
+    measured.core["loads"] = timing(1 * NS, noise=0.5)
     measured.core["issue"] = timing(1 * NS, noise=0.3)
     measured.core["store8"] = timing(1 * NS, noise=0.05)
     (warning,) = calibrate._warnings_of_noise(measured)
     assert warning.startswith("unstable: the core, 2 of")
-    assert "most load8 (passes disagree by 50%)" in warning
+    assert "most loads (passes disagree by 50%)" in warning
 
 
 # ---- the whole
