@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,3 +104,8 @@ def test_the_overlay_is_what_painting_page_by_page_gives(copies: list[list[tuple
     for page in range(60):
         for address in (page * 4096, page * 4096 + 4095):
             assert modules.find(address) == painted.get(page)
+    addresses = [page * 4096 + 17 for page in range(59, -1, -1)]
+    found = list(modules.find_all(np.array(addresses, np.uint64)))
+    assert {addresses[at] // 4096: mapping for mapping, positions in found for at in positions} == {
+        page: painted.get(page) for page in range(60)
+    }

@@ -6,7 +6,7 @@ the rest of the accesses is in `estimate`; docs/sampling.md says how, and how we
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -76,7 +76,7 @@ def schedule_of(accuracy: Accuracy, seed: int | None = None) -> Schedule | None:
     """When bursts come, at random places that `seed` (0 to 2^63 - 1) decides; None where all is recorded."""
     if accuracy is Accuracy.HIGH:
         return None
-    return Schedule(*_LENGTHS[accuracy], seed=secrets.randbits(31) if seed is None else seed)
+    return Schedule(*_LENGTHS[accuracy], seed=int.from_bytes(os.urandom(4)) >> 1 if seed is None else seed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

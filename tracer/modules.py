@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 # proc(5), /proc/pid/maps: address range, permissions, offset, device, inode, path.
 _LINE = re.compile(
@@ -67,6 +69,14 @@ class ModuleMap:
         """The mapping that holds a guest address, or None."""
         position = bisect_right(self._starts, address) - 1
         return self._owners[position] if position >= 0 else None
+
+    def find_all(self, addresses: npt.NDArray[np.uint64]) -> Iterator[tuple[Mapping | None, list[int]]]:
+        """The mappings that hold guest addresses, each with the positions of those that it holds."""
+        number = np.searchsorted(np.array(self._starts, np.uint64), addresses, side="right")
+        order = np.argsort(number, kind="stable")
+        for positions in np.split(order, np.flatnonzero(np.diff(number[order])) + 1):
+            if len(positions):
+                yield self.find(int(addresses[positions[0]])), positions.tolist()
 
     def locate(self, address: int) -> tuple[str, int]:
         """Path and file offset behind a guest address; for memory without a file its name and the offset in it."""

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from foretrace.cache_sim.results import OperationStatistics
 from foretrace.tracer.analysis import Analysis
 from foretrace.tracer.bursts import BurstCounts
 from foretrace.tracer.estimate import scaled_to_run, varying
 from foretrace.tracer.loops import LoopForest, find_loops
-from foretrace.tracer.modules import ModuleMap
+from foretrace.tracer.modules import UNMAPPED, ModuleMap
 from foretrace.tracer.raw_trace import RawTrace
 from foretrace.tracer.signature import Block, Loop, MemoryOperation, OperationCount, OperationKind
 
@@ -84,12 +85,7 @@ class _Places:
         self._blocks = blocks
         self._map = ModuleMap(raw.maps, raw.guest_base)
         self._symbols: dict[str, Symbols] = {}
-        self.modules: list[str] = []
-        self.offsets: list[int] = []
-        for address in blocks.addresses.tolist():
-            module, offset = self._locate(address)
-            self.modules.append(module)
-            self.offsets.append(offset)
+        self.modules, self.offsets = self._locate(blocks.addresses)
         starts = blocks.first[:-1].tolist()
         self.functions = [self._function(self.modules[start], self.offsets[start]) for start in starts]
         self.paths: list[str] = []
@@ -99,16 +95,20 @@ class _Places:
         self._tables: dict[str, tuple[int, LineTable]] = {}
         self._find_lines()
 
-    def _locate(self, address: int) -> tuple[str, int]:
-        mapping = self._map.find(address)
-        path, offset = self._map.locate(address)
-        if mapping is None or not path.startswith("/"):
-            return path, offset
-        symbols = self._symbols.get(path)
-        if symbols is None:
-            symbols = self._symbols[path] = Symbols(path)
-        linked = symbols.link_address(offset)
-        return path, offset if linked is None else linked
+    def _locate(self, addresses: npt.NDArray[np.uint64]) -> tuple[list[str], list[int]]:
+        """Module and link-time address of each address."""
+        modules, offsets = [""] * len(addresses), [0] * len(addresses)
+        known = addresses.tolist()
+        for mapping, indices in self._map.find_all(addresses):
+            path, base = (UNMAPPED, 0) if mapping is None else (mapping.path, mapping.file_offset - mapping.start)
+            if path.startswith("/") and path not in self._symbols:
+                self._symbols[path] = Symbols(path)
+            symbols = self._symbols.get(path)
+            for index in indices:
+                offset = known[index] + base
+                linked = symbols.link_address(offset) if symbols else None
+                modules[index], offsets[index] = path, offset if linked is None else linked
+        return modules, offsets
 
     def _function(self, module: str, offset: int) -> Function | None:
         symbols = self._symbols.get(module)

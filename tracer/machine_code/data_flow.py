@@ -185,6 +185,11 @@ class LoopDataFlow:
 
     def _sum(self, terms: AddressSum) -> Value:
         """The value of a sum."""
+        if len(terms.registers) == 1 and terms.registers[0][1] == 1:  # as most have
+            value = self._get(terms.registers[0][0])
+            if isinstance(value, tuple):
+                return value[0], value[1] + terms.displacement
+            return _added([value], (), terms.displacement)
         values = [(self._get(name), scale) for name, scale in terms.registers]
         offset = terms.displacement
         scales: dict[int, int] = {}

@@ -94,8 +94,11 @@ def _path(
 
 
 def _distances(places: npt.NDArray[np.uint64], counts: npt.NDArray[np.bool_], times: Ints) -> npt.NDArray[np.uint16]:
-    """For each access the time since the last access to its place among those that count; 0 if there is none."""
-    order = np.lexsort((times, places))
+    """For each access the time since the last access to its place among those that count; 0 if there is none.
+
+    `times` ascend.
+    """
+    order = np.argsort(places, kind="stable")
     sorted_places, position = places[order], np.arange(len(order))
     is_new = np.ones(len(order), bool)
     is_new[1:] = sorted_places[1:] != sorted_places[:-1]
