@@ -316,7 +316,8 @@ def _default_page_bytes() -> int:
 
 def _notes(caches: Sequence[CacheLevel], num_cores: int | None, *, partial: bool) -> tuple[str, ...]:
     notes = [
-        "Measured with other programs as they were: the figures are those of the least disturbed moments.",
+        "Measured with other programs as they were: at the least disturbed moments, and what others have a part in "
+        "(caches that cores share, memory, new pages) at the lower quartile.",
         "Latencies of caches and of main memory are those in the largest pages, where translation adds least.",
         "Gather/scatter bandwidth counts all references of the loop: element, dense array and index (4 bytes).",
     ]

@@ -291,8 +291,8 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     """A machine. `sources` maps the short names used throughout to citations; `notes` says what a reader must know.
 
     `instruction_set` is what its cores run, named as by QEMU: "x86_64", "aarch64", "riscv64", "ppc64". `partial` is
-    true where a measurement was interrupted: what had not settled by then is missing or uncertain. `unstable` names the
-    measured figures that another run need not agree on.
+    true where a measurement was interrupted: what was not measured by then is missing or uncertain. `unstable` names
+    the measured figures that another run need not agree on.
     """
 
     schema: str
