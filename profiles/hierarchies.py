@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from foretrace.cache_sim.hierarchy import Hierarchy, Level
 from foretrace.cache_sim.level import Inclusion, Replacement
-from foretrace.units import format_bytes
 
 from .profile import CacheLevel, Profile
 
@@ -24,7 +23,7 @@ class MachineHierarchy:
 
 
 def hierarchy_of(profile: Profile) -> MachineHierarchy:
-    """The hierarchy one core of a machine sees.
+    """The hierarchy one core of a machine sees, its last cache whole, whatever others leave of it.
 
     Raises:
         HierarchyError: the profile was not checked, and no cache can have its figures.
@@ -47,18 +46,9 @@ def hierarchy_of(profile: Profile) -> MachineHierarchy:
             assumptions.append(
                 f"{profile.name}: {cache.name} is shared by {cache.shared_by_cores} cores, here one has all of it"
             )
-        size_bytes = cache.size_bytes
-        if cache.effective_size_bytes is not None:
-            way_bytes = size_bytes // ways
-            ways = max(1, round(cache.effective_size_bytes / way_bytes))
-            size_bytes = ways * way_bytes
-            assumptions.append(
-                f"{profile.name}: of {cache.name}'s {format_bytes(cache.size_bytes)} loads of one core get "
-                f"{format_bytes(cache.effective_size_bytes)}, taken as {ways} ways"
-            )
         levels.append(
             Level(
-                cache.name, size_bytes, ways, line_bytes,
+                cache.name, cache.size_bytes, ways, line_bytes,
                 replacement=cache.replacement or Replacement.LRU,
                 inclusion=cache.inclusion or Inclusion.NON_INCLUSIVE,
             )

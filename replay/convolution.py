@@ -59,7 +59,7 @@ def convolve(workload: Workload, misses: Misses, figures: MachineFigures) -> Reg
     compute_parts = _compute_parts(workload, figures)
     limits, branch = compute_parts[:, :, :-1], compute_parts[:, :, -1]
     compute = limits.max(axis=2) + branch
-    python = _per_corner(figures.python_block_s, totals.python_blocks) + _per_corner(
+    python = _per_corner(figures.python_bytecode_s, totals.python_bytecodes) + _per_corner(
         figures.python_call_s, totals.python_calls
     )
     degree = 1 - 1 / np.maximum(totals.arithmetic_per_iteration, 1)
@@ -127,7 +127,7 @@ def irregular_share(operations: OperationArrays, misses: Misses, line_bytes: flo
     """Share of each operation's misses that come at random.
 
     Regular accesses need a new line each line (unit stride) or each time (other strides), if nothing of it is cached.
-    Misses beyond that come at random.
+    Misses beyond that come at random, but for those whose neighbours are wanted as well (`operations.sparse`).
     """
     classed = operations.repeated + operations.unit_stride + operations.strided + operations.irregular
     scale = operations.executions / np.maximum(classed, 1)  # the first access has no class; it is as the others
@@ -135,14 +135,13 @@ def irregular_share(operations: OperationArrays, misses: Misses, line_bytes: flo
     regular = scale * (unit_stride + operations.strided)
     missed = misses.misses[:, 0]
     beyond = np.maximum(missed - regular, 0)
-    return np.divide(beyond, missed, out=np.zeros_like(beyond), where=missed > 0)
+    share = np.divide(beyond, missed, out=np.zeros_like(beyond), where=missed > 0)
+    return np.minimum(share, operations.sparse)
 
 
 def access_hits(misses: Misses, corner: int) -> Floats:
-    """Accesses by the level that held the data [operations, levels + 1], misses moved by twice their error."""
-    factor = max(1 + 2 * misses.relative_error * (corner - TYPICAL), 0.0)
-    missed = np.minimum(misses.misses * factor, misses.executions[:, None])
-    arriving = np.column_stack([misses.executions, missed])
+    """Accesses by the level that held the data [operations, levels + 1]."""
+    arriving = np.column_stack([misses.executions, misses.at(corner)])
     return np.column_stack([arriving[:, :-1] - arriving[:, 1:], arriving[:, -1]])
 
 
@@ -153,7 +152,7 @@ def _random_costs(operations: OperationArrays, figures: MemoryFigures, corner: i
     dependent = np.broadcast_to(figures.dependent_s[corner], shape).copy()
     ranges = np.log(np.maximum(operations.range_bytes, 1))
     random[:, -1] = np.interp(ranges, np.log(figures.random_range_bytes), figures.random_memory_s[corner])
-    dependent[:, -1] = np.interp(ranges, np.log(figures.dependent_range_bytes), figures.dependent_memory_s[corner])
+    dependent[:, -1] = figures.dependent_in_memory(operations.range_bytes, corner)
     return random, dependent
 
 

@@ -7,6 +7,7 @@ convolution.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,17 +41,20 @@ class CoreRegions:
     by_cause_s: Floats
 
 
-def core_regions(workload: Workload, misses: Misses, figures: MachineFigures) -> CoreRegions | None:
-    """Run the paths of a workload on a machine; None if it has no paths."""
+def core_regions(
+    workload: Workload, misses: Misses, figures: MachineFigures, corners: Sequence[int] = (FAST, TYPICAL, SLOW)
+) -> CoreRegions | None:
+    """Run the paths of a workload on a machine; None if it has no paths. Corners left out are as the typical one."""
     if workload.core is None:
         return None
     share = _Share(workload)
-    runs = [
-        run_core(
+    made = {
+        corner: run_core(
             workload.core, figures.core, figures.cycle_s, operation_costs(workload, misses, figures, corner), corner
         )
-        for corner in (FAST, TYPICAL, SLOW)
-    ]
+        for corner in corners
+    }
+    runs = [made.get(corner, made[TYPICAL]) for corner in (FAST, TYPICAL, SLOW)]
     typical = operation_costs(workload, misses, figures, TYPICAL)
     ideal = run_core(workload.core, figures.core, figures.cycle_s, typical.ideal(), TYPICAL)
     by_cause = share.regions(runs[TYPICAL])

@@ -25,9 +25,16 @@ from .spread import TYPICAL, Notes, between, cycles, exactly
 
 Floats = npt.NDArray[np.float64]
 
-# Cycles of one line's bytecode and of one array operation (an addition of four elements): CPython 3.11.7 and NumPy 2 on
-# an AMD EPYC at 3.2 GHz, 49 to 78 and 1330 to 2500 over repeated runs.
-PYTHON_BLOCK_CYCLES = (25.0, 55.0, 160.0)
+# Of one array operation (an addition of four elements): NumPy 2 on an AMD EPYC at 3.2 GHz, 1330 to 2500 over repeated
+# runs.
+BYTECODES_OF_LINE = 3.8
+"""The calibration's loop takes 19 bytecodes for five lines."""
+DEARER_BYTECODES = (0.63, 1.65, 4.6)
+"""What a bytecode takes over what one of the calibration's does, which are of the cheapest kinds: least, median and most
+of twelve loops (numbers, comparisons, elements of lists, calls of either kind, strings, dictionaries, large integers) in
+CPython 3.11.7."""
+PYTHON_BYTECODE_CYCLES = (6.0, 15.0, 43.0)
+"""The same loops on an AMD EPYC at 3.2 GHz."""
 PYTHON_CALL_CYCLES = (600.0, 1400.0, 5000.0)
 
 
@@ -47,7 +54,7 @@ class MachineFigures:
     int_divide_s: Floats
     fp_add_latency_s: Floats
     branch_miss_s: Floats
-    python_block_s: Floats
+    python_bytecode_s: Floats
     python_call_s: Floats
     core: CoreFigures
     page_bytes: int
@@ -92,8 +99,8 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
         branch_miss_s=_cycles_or(
             core.branch_miss_cycles, (5, 12, 20), "branch_miss", "a branch gone the unusual way", clock, notes
         ),
-        python_block_s=_python(core.python_block_s, PYTHON_BLOCK_CYCLES, "python_block", "a line", clock, notes),
-        python_call_s=_python(core.python_call_s, PYTHON_CALL_CYCLES, "python_call", "an array call", clock, notes),
+        python_bytecode_s=_bytecode(core, clock, notes),
+        python_call_s=_array_call(core, clock, notes),
         core=core_figures(core, float(memory.dependent_s[TYPICAL, 0]) * clock, core_notes),
         page_bytes=page_bytes,
         page_s=page_s,
@@ -170,11 +177,20 @@ def _cycles_or(
     return cycles(*usual, clock)
 
 
-def _python(
-    given: float | None, usual: tuple[float, float, float], name: str, what: str, clock: float, notes: Notes
-) -> Floats:
+def _bytecode(core: Core, clock: float, notes: Notes) -> Floats:
+    if core.python_block_s is not None:
+        return core.python_block_s / BYTECODES_OF_LINE * np.array(DEARER_BYTECODES)
+    return _assumed_python(PYTHON_BYTECODE_CYCLES, "python_bytecode", "a bytecode", clock, notes)
+
+
+def _array_call(core: Core, clock: float, notes: Notes) -> Floats:
+    given = core.python_call_s
     if given is not None:
-        return between(given / 1.5, given, given * 1.5)  # lines differ in length; the figure is that of a common one
+        return between(given / 1.5, given, given * 1.5)  # operations differ; the figure is that of a common one
+    return _assumed_python(PYTHON_CALL_CYCLES, "python_call", "an array call", clock, notes)
+
+
+def _assumed_python(usual: tuple[float, float, float], name: str, what: str, clock: float, notes: Notes) -> Floats:
     notes.add(
         name,
         f"not measured here, {usual[1]:g} cycles assumed for {what} of Python ({usual[0]:g} to {usual[2]:g}), "

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.hierarchy import Hierarchy, Level
+from foretrace.cache_sim.level import Inclusion
 from foretrace.cache_sim.reuse_model import miss_count_error, misses_from_reuse
 from foretrace.errors import PredictionError
 from foretrace.profiles.hierarchies import hierarchy_of
@@ -16,11 +18,16 @@ from foretrace.profiles.profile import Profile
 from foretrace.tracer.signature import ReuseHistograms, Signature, SimulatedHierarchy
 
 from .records import Assumption, HitRates, HitSource, LevelHits
+from .spread import FAST, SLOW, TYPICAL
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Misses:
-    """`misses`: float64 [operations, levels], never growing outwards. `relative_error`: standard error of their sum."""
+    """`misses`: float64 [operations, levels], never growing outwards. `relative_error`: standard error of their sum.
+
+    `fewest` and `most`: as `misses`, where others leave more or less of the last cache than they are taken to; None
+    where it is the program's own.
+    """
 
     hierarchy: Hierarchy
     source: HitSource
@@ -28,6 +35,14 @@ class Misses:
     misses: npt.NDArray[np.float64]
     relative_error: float
     assumptions: tuple[Assumption, ...]
+    fewest: npt.NDArray[np.float64] | None = None
+    most: npt.NDArray[np.float64] | None = None
+
+    def at(self, corner: int) -> npt.NDArray[np.float64]:
+        """Misses [operations, levels]: typical, or moved by twice their error and by what others leave of a cache."""
+        between = {FAST: self.fewest, SLOW: self.most}.get(corner)
+        factor = max(1 + 2 * self.relative_error * (corner - TYPICAL), 0.0)
+        return np.minimum((self.misses if between is None else between) * factor, self.executions[:, None])
 
     @property
     def hit_rates(self) -> HitRates:
@@ -40,11 +55,16 @@ class Misses:
         return HitRates(self.source, self.hierarchy.spec, levels, self.relative_error)
 
 
-def misses_on(signature: Signature, profile: Profile) -> Misses:
+def misses_on(signature: Signature, profile: Profile, last_level_bytes: float | None = None) -> Misses:
     """The misses of each operation of `signature` in the caches of `profile`.
 
     Exact if a hierarchy of the same geometry was simulated when the program was traced, otherwise estimated from the
     reuse distances.
+
+    Args:
+        signature: of the program.
+        profile: of the machine.
+        last_level_bytes: what the program holds of the outermost cache; None: all of it.
 
     Raises:
         PredictionError: the profile has no caches, or the signature has neither that hierarchy nor reuse distances.
@@ -52,51 +72,65 @@ def misses_on(signature: Signature, profile: Profile) -> Misses:
     described = hierarchy_of(profile)
     if described.hierarchy is None:
         raise PredictionError(f"profile {profile.name}: has no data caches, so hits cannot be told from misses")
-    hierarchy, shrunk = _as_measured(described.hierarchy, profile)
-    assumptions = tuple(Assumption("cache_geometry", text) for text in (*described.assumptions, *shrunk))
+    hierarchy = described.hierarchy if last_level_bytes is None else shrunk(described.hierarchy, last_level_bytes)
+    assumptions = tuple(Assumption("cache_geometry", text) for text in described.assumptions)
     executions = np.array([op.executions for op in signature.operations], dtype=np.float64)
-    for simulated in signature.hierarchies:
-        if simulated.hierarchy.geometry == hierarchy.geometry:
-            misses, source, error = simulated.misses.astype(np.float64), HitSource.SIMULATED, 0.0
-            break
-    else:
+    known = _simulated(signature, hierarchy)
+    num_known = 0 if known is None else known.misses.shape[1]
+    misses = np.zeros((len(executions), 0)) if known is None else known.misses.astype(np.float64)
+    source, error = HitSource.SIMULATED, 0.0
+    if num_known < len(hierarchy.levels):
         if signature.reuse is None:
             raise PredictionError(
                 f"machine {profile.name}: its caches ({hierarchy.spec}) were not simulated when the program was "
                 f"traced, and the signature holds no reuse distances; trace again with --machine {profile.name}"
             )
         unit = np.array([op.unit_stride for op in signature.operations]) / np.maximum(executions, 1)
-        misses, source = misses_from_reuse(signature.reuse, hierarchy, executions, unit), HitSource.ESTIMATED
-        error = _sampling_error(signature.reuse, hierarchy, misses)
+        estimated, source = misses_from_reuse(signature.reuse, hierarchy, executions, unit), HitSource.ESTIMATED
+        misses = np.column_stack([misses, estimated[:, num_known:]])
+        error = _sampling_error(signature.reuse, hierarchy.levels[num_known:], estimated[:, num_known:])
         assumptions += tuple(
             Assumption(
                 "cache_geometry", f"{profile.name}: {level.name} was not simulated, and is estimated as plain LRU"
             )
-            for level in hierarchy.levels
+            for level in hierarchy.levels[num_known:]
             if not level.is_plain
         )
     shape = (len(executions), len(hierarchy.levels))
     if misses.shape != shape:
         raise PredictionError(f"signature: misses are {misses.shape}, must be {shape} (operations, levels)")
-    error = math.hypot(error, _error_of_bursts(signature, simulated if source is HitSource.SIMULATED else None))
+    error = math.hypot(error, _error_of_bursts(signature, known if source is HitSource.SIMULATED else None))
     misses = np.minimum.accumulate(np.column_stack([executions, np.maximum(misses, 0)]), axis=1)[:, 1:]
     return Misses(hierarchy, source, executions, misses, error, assumptions)
 
 
-def _as_measured(hierarchy: Hierarchy, profile: Profile) -> tuple[Hierarchy, list[str]]:
-    """The outermost level as large as one core was measured to find it, if that is less; and so said.
+def _simulated(signature: Signature, hierarchy: Hierarchy) -> SimulatedHierarchy | None:
+    """The simulated hierarchy of the same geometry; None where there is none.
 
-    Of a level that others use as well, or another virtual machine, a program has what they leave. The inner ones are
-    its own: what measures smaller there is what their replacement loses, which a program with other habits does not.
+    One that differs in its last cache alone stands for the caches inside, with as many columns.
     """
-    cache, level = profile.caches[-1], hierarchy.levels[-1]
-    way_bytes = level.ways * level.line_bytes
-    size_bytes = (cache.effective_size_bytes or level.size_bytes) // way_bytes * way_bytes
-    inner = max((one.size_bytes for one in hierarchy.levels[:-1]), default=0)
-    if not inner < size_bytes < level.size_bytes:
-        return hierarchy, []
-    text = f"{profile.name}: {level.name} counts with the {size_bytes:,} bytes that one core was measured to have of it"
-    return replace(hierarchy, levels=(*hierarchy.levels[:-1], replace(level, size_bytes=size_bytes))), [text]
+    inner: SimulatedHierarchy | None = None
+    for one in signature.hierarchies:
+        if one.hierarchy.geometry == hierarchy.geometry:
+            return one
+        if inner is None and _inside(one.hierarchy) == _inside(hierarchy) is not None:
+            inner = replace(one, misses=one.misses[:, :-1])
+    return inner
+
+
+def _inside(hierarchy: Hierarchy) -> str | None:
+    """The geometry inside of the outermost cache; None if that decides what they hold."""
+    if hierarchy.levels[-1].inclusion is not Inclusion.NON_INCLUSIVE or len(hierarchy.levels) < 2:
+        return None
+    return replace(hierarchy, levels=hierarchy.levels[:-1]).geometry
+
+
+def shrunk(hierarchy: Hierarchy, last_level_bytes: float) -> Hierarchy:
+    """The hierarchy with so many bytes for its outermost cache: as many sets, fewer ways, and no less than one."""
+    last = hierarchy.levels[-1]
+    way_bytes = last.size_bytes // last.ways
+    ways = min(max(round(last_level_bytes / way_bytes), 1), last.ways)
+    return replace(hierarchy, levels=(*hierarchy.levels[:-1], replace(last, size_bytes=ways * way_bytes, ways=ways)))
 
 
 def _error_of_bursts(signature: Signature, simulated: SimulatedHierarchy | None) -> float:
@@ -112,7 +146,7 @@ def _error_of_bursts(signature: Signature, simulated: SimulatedHierarchy | None)
     )  # fmt: skip
 
 
-def _sampling_error(reuse: ReuseHistograms, hierarchy: Hierarchy, misses: npt.NDArray[np.float64]) -> float:
+def _sampling_error(reuse: ReuseHistograms, levels: Sequence[Level], misses: npt.NDArray[np.float64]) -> float:
     """The largest relative standard error of the misses of a level, among those where one access in a thousand misses.
 
     Fewer misses than that matter little, however badly they are known.
@@ -120,6 +154,6 @@ def _sampling_error(reuse: ReuseHistograms, hierarchy: Hierarchy, misses: npt.ND
     least = 1e-3 * reuse.accesses
     return max(
         (miss_count_error(reuse, level) / max(total, least, 1.0)
-         for level, total in zip(hierarchy.levels, misses.sum(axis=0).tolist(), strict=True)),
+         for level, total in zip(levels, misses.sum(axis=0).tolist(), strict=True)),
         default=0.0,
     )  # fmt: skip

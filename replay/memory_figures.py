@@ -16,10 +16,13 @@ from foretrace.errors import PredictionError
 from foretrace.profiles.profile import BandwidthPoint, Core, LatencyPoint, Memory, Pattern, Profile
 
 from .spread import FAST, SLOW, TYPICAL, Floats, Notes, between, cycles, exactly
+from .translation import Translation, translation_of
 
 _Point = TypeVar("_Point", BandwidthPoint, LatencyPoint)
 
 WORD_BYTES = 8
+_WELL_INSIDE = 0.75
+"""Of a cache's size, the largest working set that is taken to lie in it."""
 PARALLEL_MISSES = (10.0, 4.0, 1.0)
 """Independent misses a core has in flight: from one (in order, blocking) to the ten line fill buffers of Intel's
 cores up to Skylake (Intel 64 and IA-32 Architectures Optimization Reference Manual, section 2)."""
@@ -45,6 +48,8 @@ class MemoryFigures:
     random_s: Floats  # [3, levels + 1]
     random_range_bytes: Floats  # [points], ascending
     random_memory_s: Floats  # [3, points]
+    random_cached_bytes: Floats  # [points], ascending: working sets that lie in the last cache
+    random_cached_s: Floats  # [3, points]
     dependent_s: Floats  # [3, levels + 1]
     dependent_range_bytes: Floats
     dependent_memory_s: Floats
@@ -52,25 +57,27 @@ class MemoryFigures:
     line_bytes: Floats  # [levels] of the caches
     measured_range_bytes: float | None  # the largest working set that was measured; None where none was
     sizes_bytes: Floats  # [levels] of the caches
-    latency_range_bytes: Floats  # [points], ascending: working sets of any size that dependent loads were measured in
-    latency_range_s: Floats  # [3, points]
+    translation: Translation | None
 
     def latency_by_range(self, range_bytes: Floats, corner: int) -> Floats:
         """[operations, levels + 1]: latency of an access somewhere in an address range of so many bytes.
 
-        Over a larger range a level answers later, for translations that miss, and for what it does not really hold.
+        Over a larger range every level but the nearest answers later, for translations that miss.
         """
         result = np.broadcast_to(self.dependent_s[corner], (len(range_bytes), len(self.sizes_bytes) + 1)).copy()
-        ranges = np.log(np.maximum(range_bytes, 1))
-        result[:, -1] = np.interp(ranges, np.log(self.dependent_range_bytes), self.dependent_memory_s[corner])
-        if len(self.latency_range_bytes):
-            measured = np.log(self.latency_range_bytes)
-            for level, size_bytes in list(enumerate(self.sizes_bytes))[1:]:
-                inside = np.minimum(ranges, np.log(0.75 * size_bytes))
-                of_range = np.interp(inside, measured, self.latency_range_s[corner])
-                result[:, level] = np.maximum(result[:, level], of_range)
-            result[:, -1] = np.maximum(result[:, -1], result[:, -2])
+        if self.translation is not None:
+            result[:, 1:] += self.translation.at(range_bytes, corner)[:, None]
+            return result
+        result[:, -1] = self.dependent_in_memory(range_bytes, corner)
         return result
+
+    def dependent_in_memory(self, range_bytes: Floats, corner: int) -> Floats:
+        """Latency of a load from main memory, anywhere in a range."""
+        if self.translation is not None:
+            return np.asarray(self.dependent_s[corner, -1] + self.translation.at(range_bytes, corner))
+        points = np.log(self.dependent_range_bytes)
+        ranges = np.log(np.maximum(range_bytes, 1))
+        return np.asarray(np.interp(ranges, points, self.dependent_memory_s[corner]), np.float64)
 
     def random_by_range(self, range_bytes: Floats, corner: int) -> Floats:
         """[operations, levels + 1]: time between independent accesses at random in an address range."""
@@ -78,6 +85,10 @@ class MemoryFigures:
         result = np.broadcast_to(self.random_s[corner], (len(range_bytes), len(self.sizes_bytes) + 1)).copy()
         ranges = np.log(np.maximum(range_bytes, 1))
         result[:, -1] = np.interp(ranges, np.log(self.random_range_bytes), self.random_memory_s[corner])
+        if len(self.random_cached_bytes):
+            inside = np.minimum(ranges, np.log(_WELL_INSIDE * self.sizes_bytes[-1]))
+            cached = np.interp(inside, np.log(self.random_cached_bytes), self.random_cached_s[corner]) - slot
+            result[:, -2] = np.maximum(result[:, -2], cached)
         return result + slot
 
 
@@ -98,11 +109,11 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
     slot = byte_times[:, :, 0] * access
     added = np.maximum(random - slot.min(axis=1)[:, None], 0)
     random_range, random_memory = source.random_memory(random)
+    random_cached = source.random_cached()
     dependent_range, dependent_memory = source.dependent_memory(latency)
     memory_byte = byte_times[:, :, -1].min(axis=1)
     sets = [point.working_set_bytes for point in profile.bandwidth]
     sets += [point.working_set_bytes for point in profile.latencies()]
-    latency_ranges = source.latency_ranges()
     return MemoryFigures(
         access_bytes=access,
         slot_s=slot,
@@ -111,6 +122,8 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
         random_s=added,
         random_range_bytes=random_range,
         random_memory_s=np.maximum(random_memory - slot.min(axis=1)[:, None], added[:, -2:-1]),
+        random_cached_bytes=random_cached[0],
+        random_cached_s=random_cached[1],
         dependent_s=latency,
         dependent_range_bytes=dependent_range,
         dependent_memory_s=np.maximum(dependent_memory, latency[:, -2:-1]),
@@ -118,8 +131,7 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
         line_bytes=lines,
         measured_range_bytes=float(max(sets)) if sets else None,
         sizes_bytes=np.array([float(level.size_bytes) for level in hierarchy.levels]),
-        latency_range_bytes=latency_ranges[0],
-        latency_range_s=latency_ranges[1],
+        translation=translation_of(profile),
     )
 
 
@@ -170,7 +182,7 @@ class _Source:
     def inside(self, points: Sequence[_Point], level: int) -> list[_Point]:
         """Points whose working set lies in a level: well inside it where there are such."""
         below, above = self.size_bytes(level - 1), self.size_bytes(level)
-        well = [p for p in points if 1.5 * below <= p.working_set_bytes <= 0.75 * above]
+        well = [p for p in points if 1.5 * below <= p.working_set_bytes <= _WELL_INSIDE * above]
         return well or [p for p in points if below < p.working_set_bytes <= above]
 
     # ---- dependent loads
@@ -181,14 +193,14 @@ class _Source:
         return np.maximum.accumulate(np.stack(figures, axis=1), axis=1)
 
     def latency(self, level: int) -> Floats:
+        part = self.memory if level == self.num_caches else self.profile.caches[level]
+        if part is not None and part.latency_s is not None:
+            return _measured([(part.latency_s, (part.noise or {}).get("latency_s"))])
         points = self.inside(self.profile.latencies(), level)
         if points:
             return _measured([(p.latency_s, p.noise) for p in points])
         if level == self.num_caches:
             return self.memory_latency()
-        given = self.profile.caches[level].latency_s
-        if given is not None:
-            return exactly(given)
         kind = 0 if level == 0 else 2 if level > 1 and level == self.num_caches - 1 else 1
         usual = CACHE_LATENCY_CYCLES[kind]
         self.notes.add(
@@ -198,9 +210,6 @@ class _Source:
         return cycles(*usual, self.clock_hz)
 
     def memory_latency(self) -> Floats:
-        memory = self.memory
-        if memory is not None and memory.latency_s is not None:
-            return exactly(memory.latency_s)
         if not self.knows_memory_bandwidth():
             raise PredictionError(
                 f"profile {self.profile.name}: tells neither bandwidth nor latency of main memory; give one of "
@@ -344,13 +353,14 @@ class _Source:
         values = [_measured([(self.unmixed(p, self.num_caches, times), p.noise)]) for p in points]
         return np.array([float(p.working_set_bytes) for p in points]), np.stack(values, axis=1)
 
-    def latency_ranges(self) -> tuple[Floats, Floats]:
-        """All working sets that dependent loads were measured in, and their times [3, points], never falling."""
-        points = sorted(self.profile.latencies(), key=lambda p: p.working_set_bytes)
+    def random_cached(self) -> tuple[Floats, Floats]:
+        """Times of random loads by working set, as far as these lie in the last cache, never falling."""
+        sets = self.inside(self.random_points(), self.num_caches - 1)
+        points = sorted(sets, key=lambda p: p.working_set_bytes)
         if not points:
             return np.zeros(0), np.zeros((3, 0))
-        values = np.stack([_measured([(p.latency_s, p.noise)]) for p in points], axis=1)
-        return np.array([float(p.working_set_bytes) for p in points]), np.maximum.accumulate(values, axis=1)
+        values = [_measured([(p.access_bytes / p.bandwidth_bytes_per_s, p.noise)]) for p in points]
+        return np.array([float(p.working_set_bytes) for p in points]), np.maximum.accumulate(np.stack(values, axis=1), 1)
 
     def dependent_memory(self, latency: Floats) -> tuple[Floats, Floats]:
         points = sorted(self.inside(self.profile.latencies(), self.num_caches), key=lambda p: p.working_set_bytes)

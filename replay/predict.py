@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from .hit_rates import Misses, misses_on
 from .interval import figure_error, model_error, path_error, together
 from .page_faults import first_touches, with_page_faults
 from .records import Assumption, Bound, ErrorPart, Prediction, RegionTime
+from .shared_cache import as_measured, effective_bytes, held_bytes, others_bytes_per_s
 from .spread import FAST, SLOW, TYPICAL
 from .workload import Workload
 
@@ -32,7 +33,7 @@ _NEEDED_FOR = {  # assumptions that only matter to programs which do such a thin
     "fp_add_latency": ("serial_adds",),
     "branch_miss": ("branch_misses",),
     "issue_width": ("instructions",),
-    "python_block": ("python_blocks",),
+    "python_bytecode": ("python_bytecodes",),
     "python_call": ("python_calls",),
 }
 
@@ -62,10 +63,11 @@ class HostRun:
                 "with `foretrace triage --accelerator`"
             )
         misses = misses_on(workload.signature, profile)
-        figures = figures_of(profile, misses.hierarchy)
+        figures = figures_of(profile, as_measured(misses.hierarchy, profile))
         guest, runs = workload.signature.provenance.guest, profile.instruction_set
         if guest != "python" and runs is not None and runs != guest:
             figures = on_another_instruction_set(figures, guest, runs)
+        misses = _sharing(workload, profile, figures, misses)
         times = convolve(workload, misses, figures)
         core = core_regions(workload, misses, figures)
         if core is not None:
@@ -102,6 +104,35 @@ class HostRun:
             Activity(index, float(time), self.workload.regions[index].entries)
             for index, time in enumerate(self.times.time_s[TYPICAL])
         )
+
+
+def _sharing(workload: Workload, profile: Profile, figures: MachineFigures, whole: Misses) -> Misses:
+    """The misses in what the program holds of a last cache that it shares; `whole` are those if it held all of it."""
+    effective, signature = effective_bytes(profile), workload.signature
+    others = others_bytes_per_s(profile, float(figures.memory.dependent_s[TYPICAL, -2]))
+    if not others or effective is None or signature.reuse is None:
+        return whole
+
+    def misses_if(held: float) -> Misses:
+        return misses_on(signature, profile, held)
+
+    def time_s(misses: Misses) -> float:
+        times = convolve(workload, misses, figures)
+        core = core_regions(workload, misses, figures, corners=(TYPICAL,))
+        return float((times if core is None else with_core_model(times, core)).time_s[TYPICAL].sum())
+
+    held = held_bytes(whole.hierarchy, others, misses_if, time_s)
+    typical = misses_if(held)
+    text = (
+        f"{profile.name}: others bring lines into {whole.hierarchy.levels[-1].name} at {others:.2g} bytes/s, so that "
+        f"this program holds {held:,.0f} bytes of it (between {min(effective, held):,.0f} and all)"
+    )
+    return replace(
+        typical,
+        fewest=np.minimum(whole.misses, typical.misses),
+        most=np.maximum(misses_if(min(effective, held)).misses, typical.misses),
+        assumptions=(*typical.assumptions, Assumption("cache_geometry", text)),
+    )
 
 
 def predict(signature: Signature | Workload, profile: Profile) -> Prediction:

@@ -206,7 +206,7 @@ def test_published_figures_suffice_but_each_gap_is_named_and_widens_the_interval
     narrow = predict(signature, measured_host())
     names = {assumption.name for assumption in wide.assumptions}
     assert {"issue_width", "loads_per_cycle", "bandwidth_L2", "parallel_misses", "latency_L1", "flops"} <= names
-    assert not {"int_divide", "python_block"} & names  # of no matter to this program
+    assert not {"int_divide", "python_bytecode"} & names  # of no matter to this program
     assert wide.high_s / wide.low_s > narrow.high_s / narrow.low_s
     assert narrow.assumptions == ()
 
