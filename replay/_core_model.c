@@ -42,34 +42,34 @@ static const char *check(const struct ft_core_program *program, const struct ft_
     return accesses == n_accesses ? NULL : "a path has another number of accesses than its blocks";
 }
 
-enum { INSTRUCTIONS, REGISTERS, BLOCKS, OPERATIONS, EXECUTED, BRANCHES, STORES, LINES, CYCLES, N_BUFFERS };
+enum { INSTRUCTIONS, REGISTERS, BLOCKS, OPERATIONS, EXECUTED, BRANCHES, DEPENDS, STORES, LINES, CYCLES, N_BUFFERS };
 
 static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
 {
     static const char *const names[N_BUFFERS] = {"instructions", "registers",       "blocks",         "operations", "path",
-                                                 "branches",     "store distances", "line distances", "cycles"};
+                                                 "branches",     "depends", "store distances", "line distances", "cycles"};
     static const size_t sizes[N_BUFFERS] = {sizeof(struct ft_instruction), 2, sizeof(struct ft_core_block),
-                                            sizeof(struct ft_core_operation), 4, 1, 2, 2, 8};
+                                            sizeof(struct ft_core_operation), 4, 1, 2, 2, 2, 8};
     Py_buffer b[N_BUFFERS];
     struct ft_core core;
     PyObject *result = NULL;
-    if (!PyArg_ParseTuple(args, "(ddddddddddI)y*y*y*y*y*y*y*y*w*", &core.width, &core.window, &core.waiting,
+    if (!PyArg_ParseTuple(args, "(ddddddddddI)y*y*y*y*y*y*y*y*y*w*", &core.width, &core.window, &core.waiting,
                           &core.stores, &core.refill, &core.vector_load, &core.taken_branch,
                           &core.load_cycles, &core.store_cycles, &core.lead, &core.n_levels, &b[0], &b[1], &b[2], &b[3],
-                          &b[4], &b[5], &b[6], &b[7], &b[8]))
+                          &b[4], &b[5], &b[6], &b[7], &b[8], &b[9]))
         return NULL;
     const size_t n_blocks = (size_t)b[BLOCKS].len / sizes[BLOCKS];
     const struct ft_core_program program = {b[INSTRUCTIONS].buf, b[REGISTERS].buf, b[BLOCKS].buf, b[OPERATIONS].buf,
                                             (uint32_t)n_blocks,
                                             (uint32_t)((size_t)b[OPERATIONS].len / sizes[OPERATIONS])};
-    const struct ft_core_path path = {b[EXECUTED].buf, b[BRANCHES].buf, (size_t)b[EXECUTED].len / 4, b[STORES].buf,
+    const struct ft_core_path path = {b[EXECUTED].buf, b[BRANCHES].buf, b[DEPENDS].buf, (size_t)b[EXECUTED].len / 4, b[STORES].buf,
                                       b[LINES].buf};
     bool good = true, finished = false;
     for (int i = 0; i < N_BUFFERS && good; i++)
         good = whole(&b[i], sizes[i], names[i]);
     const char *wrong = NULL;
     if (good && (core.n_levels == 0 || core.n_levels > FT_MAX_LEVELS || b[STORES].len != b[LINES].len ||
-                 (size_t)b[BRANCHES].len != path.n_executions ||
+                 (size_t)b[BRANCHES].len != path.n_executions || (size_t)b[DEPENDS].len / 2 != path.n_executions ||
                  (size_t)b[CYCLES].len != 2 * n_blocks * FT_NUM_CAUSES * sizeof(double)))
         wrong = "the arrays do not fit together";
     if (good && !wrong)

@@ -21,7 +21,19 @@ struct recent {
     double data;    /* when the value stored or loaded is there */
     double written; /* of a store: when it is in the cache */
     double line;    /* when the line is there */
+    double bytes;
     uint8_t cause;  /* of waiting for the line */
+};
+
+/* What a core does behind a branch that it takes to go the other way. */
+struct astray {
+    bool going_on;
+    double clock;       /* of the dispatch */
+    double until;       /* the branch is known */
+    uint64_t depending; /* executions that are not run astray */
+    uint32_t number;    /* of the branch */
+    double ready[FT_NUM_REGISTERS]; /* valid where `of` is `number`; else as in the true run */
+    uint32_t of[FT_NUM_REGISTERS];
 };
 
 /* A store that left the core: when, and what its line was waited for (FT_NUM_CAUSES: not at all). */
@@ -47,6 +59,7 @@ struct state {
     double taken;        /* the last taken branch was dispatched */
     double last_retired, last_written;
     double *due;         /* by operation and level: misses that are due */
+    struct astray astray;
 };
 
 /* ---- rates ------------------------------------------------------------------------------------------------------ */
@@ -217,26 +230,79 @@ static struct arrival access_line(struct state *s, uint32_t operation, uint64_t 
         if (before->line > arrival.at)
             arrival = (struct arrival){before->line, before->cause};
     }
-    *own = (struct recent){NEVER, NEVER, arrival.at, arrival.cause};
+    *own = (struct recent){NEVER, NEVER, arrival.at, s->program->operations[operation].bytes, arrival.cause};
     return arrival;
 }
 
-/* The data of a load: from its line, or from a store that is still on its way to the cache. */
+/* The data of a load: from its line, asked for at `asked` or `astray` before, or from a store on its way to the cache. */
 static struct arrival load(struct state *s, const struct ft_instruction *one, uint32_t operation, uint64_t slot,
-                           double from)
+                           double asked, double astray)
 {
-    struct arrival arrival = access_line(s, operation, slot, from);
+    const struct ft_core_operation *facts = &s->program->operations[operation];
+    struct arrival arrival = access_line(s, operation, slot, fmin(asked, astray));
+    const double hit = asked + facts->latency[0] + (one->is_vector ? s->core->vector_load : 0);
     const uint32_t distance = s->path->store_distances[slot];
     if (one->is_vector)
         arrival.at += s->core->vector_load;
+    arrival.at = fmax(arrival.at, hit);
     if (distance && distance < RECENT && distance <= slot) {
         const struct recent *store = &s->recent[(slot - distance) % RECENT];
-        if (store->written > from) {
-            const double hit = from + s->program->operations[operation].latency[0];
-            arrival = (struct arrival){fmax(hit, store->data + s->program->operations[operation].forward), FT_CAUSE_FORWARD};
+        if (store->written > asked) {
+            const double there = facts->bytes > store->bytes ? store->written + hit - asked : store->data + facts->forward;
+            arrival = (struct arrival){fmax(hit, there), FT_CAUSE_FORWARD};
         }
     }
     return arrival;
+}
+
+/* ---- behind a branch that was not foreseen ---------------------------------------------------------------------- */
+
+/* When an instruction is dispatched astray; never (HUGE_VAL) if it is not. */
+static double dispatch_astray(struct state *s, const struct ft_instruction *one)
+{
+    struct astray *a = &s->astray;
+    if (!a->going_on)
+        return HUGE_VAL;
+    a->clock = fmax(a->clock, s->retired[s->n % s->window]);
+    a->going_on = a->clock < a->until;
+    const double at = a->clock;
+    a->clock += one->slot;
+    return a->going_on && (!a->depending || one->runs_anyway) ? at : HUGE_VAL;
+}
+
+static double latest_astray(const struct state *s, const uint16_t *registers, uint32_t n, double at)
+{
+    const struct astray *a = &s->astray;
+    for (uint32_t i = 0; i < n; i++)
+        at = fmax(at, a->of[registers[i]] == a->number ? a->ready[registers[i]] : s->ready[registers[i]]);
+    return at;
+}
+
+static void write_astray(struct state *s, const uint16_t *registers, uint32_t n, double at)
+{
+    for (uint32_t i = 0; i < n && s->astray.going_on; i++) {
+        s->astray.ready[registers[i]] = at;
+        s->astray.of[registers[i]] = s->astray.number;
+    }
+}
+
+/* A branch that was not foreseen is known at `done`. */
+static void go_astray(struct state *s, double done, uint16_t depends)
+{
+    struct astray *a = &s->astray;
+    s->redirect = done + s->core->refill;
+    if (depends == FT_ALL_DEPEND) {
+        a->going_on = false;
+        return;
+    }
+    if (!a->going_on) {
+        a->going_on = true;
+        a->clock = s->clock;
+        a->until = done;
+        a->depending = 0;
+        a->number++;
+    }
+    a->depending = depends > a->depending ? depends : a->depending; /* from the next execution on */
 }
 
 /* ---- instructions ----------------------------------------------------------------------------------------------- */
@@ -307,20 +373,29 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
     double end;
     struct stages t = {.dispatched = dispatch(s, one), .load_cause = FT_NUM_CAUSES};
     t.operands = t.dispatched.at;
+    double astray = dispatch_astray(s, one);
     if (one->load >= 0) {
         const uint32_t position = (uint32_t)one->load;
         t.known = latest(s, addresses, one->n_addresses, t.dispatched.at);
         t.asked = take(&s->loads, t.known, s->core->load_cycles, &end);
-        const struct arrival data = load(s, one, block->first_operation + position, first_slot + position, t.asked);
+        const double early = latest_astray(s, addresses, one->n_addresses, astray);
+        const bool is_early = early < s->astray.until && early < t.asked;
+        const struct arrival data = load(s, one, block->first_operation + position, first_slot + position, t.asked,
+                                         is_early ? early : HUGE_VAL);
         t.operands = t.loaded = data.at;
         t.load_cause = data.cause;
+        const double line = s->recent[(first_slot + position) % RECENT].line;
+        astray = is_early ? fmax(line, early + s->program->operations[block->first_operation + position].latency[0])
+                          : fmax(early, data.at);
     }
+    astray = latest_astray(s, reads, one->n_reads, astray) + one->latency;
     t.operands = latest(s, reads, one->n_reads, t.operands);
     t.started = one->unit_cycles > 0 ? take(&s->units[one->unit], t.operands, one->unit_cycles, &end) : t.operands;
     t.done = t.started + one->latency;
     heap_push(s, one->unit_cycles > 0 ? t.started : one->load >= 0 ? t.asked : t.operands);
     for (uint32_t i = 0; i < one->n_writes; i++)
         s->ready[writes[i]] = t.done;
+    write_astray(s, writes, one->n_writes, fmin(astray, t.done));
     if (one->store >= 0) {
         const uint32_t position = (uint32_t)one->store;
         write_back(s, one, block->first_operation + position, first_slot + position, addresses, &t);
@@ -342,8 +417,9 @@ static void run_block(struct state *s, size_t execution, uint64_t first_slot, do
     double done = 0;
     for (uint32_t i = 0; i < block->n_instructions; i++)
         done = run_one(s, &instructions[i], block, first_slot, cycles);
+    s->astray.depending -= s->astray.depending > 0;
     if (branch & FT_BRANCH_MISSED)
-        s->redirect = done + s->core->refill;
+        go_astray(s, done, s->path->depends[execution]);
     if (branch & FT_BRANCH_TAKEN) {
         s->clock = fmax(s->clock, s->taken + s->core->taken_branch);
         s->taken = s->clock;
@@ -372,7 +448,7 @@ static bool state_new(struct state *s, const struct ft_core *core, const struct 
     good = rate_new(&s->loads, 1) && good;
     good = rate_new(&s->stores, 1) && good;
     for (uint32_t i = 0; good && i < RECENT; i++)
-        s->recent[i] = (struct recent){NEVER, NEVER, NEVER, FT_NUM_CAUSES};
+        s->recent[i] = (struct recent){NEVER, NEVER, NEVER, 0, FT_NUM_CAUSES};
     for (size_t i = 0; good && i < (size_t)program->n_operations * FT_MAX_LEVELS; i++)
         s->due[i] = (double)(i * 2654435761u % 65536) / 65536; /* spread, so that few misses of many count */
     return good;

@@ -5,6 +5,12 @@
  * unit is free, and retires in order. Times are cycles. What the machine's memory does is told by memory operation: how
  * often it finds its data in which level, and what that takes.
  *
+ * After a branch that was not foreseen, what follows is dispatched once it is known. But where both ways soon meet again, a
+ * core has run on meanwhile, and has asked for the lines that the instructions behind that place need, as far as their
+ * addresses do not depend on the branch: of those it is known when that was.
+ *
+ * A load that reads more than the last store to its bytes wrote cannot be served by that: it waits for the cache.
+ *
  * Units and the lines that a level hands out are rates: each use takes some part of a cycle of its unit, in the first
  * cycles from when it is ready that have room. So an instruction may overtake others that wait for operands.
  */
@@ -44,6 +50,7 @@ struct ft_instruction {
     uint8_t unit, cause; /* of waiting for the unit */
     uint8_t n_reads, n_addresses, n_writes;
     uint8_t is_vector;   /* what it loads goes to a vector register */
+    uint8_t runs_anyway; /* stands on both ways from a branch */
 };
 
 struct ft_core_block {
@@ -57,6 +64,7 @@ struct ft_core_operation {
     double candidates;               /* share of its accesses whose line was not touched a short while before */
     double irregular;                /* share of its misses that no prefetcher sees coming */
     double forward;                  /* from a store's data to that of a load that reads it back */
+    double bytes;                    /* of one access */
     double latency[FT_MAX_LEVELS];   /* of an access that nothing has prefetched */
     double random[FT_MAX_LEVELS];    /* time between two such, if nothing else limits them */
     double stream[FT_MAX_LEVELS];    /* time between two lines that were prefetched */
@@ -83,10 +91,12 @@ struct ft_core_program {
 #define FT_BRANCH_MISSED 1u /* what runs next was not foreseen */
 #define FT_BRANCH_TAKEN 2u  /* what runs next does not stand next */
 #define FT_SECOND_HALF 4u   /* counted apart */
+#define FT_ALL_DEPEND UINT16_MAX /* what follows is not what runs while the branch is thought to go the other way */
 
 struct ft_core_path {
     const uint32_t *blocks;
     const uint8_t *branches; /* by execution: a sum of the above */
+    const uint16_t *depends; /* executions after a missed branch that run only for its outcome; FT_ALL_DEPEND */
     size_t n_executions;
     const uint16_t *store_distances, *line_distances;
 };

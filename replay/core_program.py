@@ -15,6 +15,7 @@ import numpy.typing as npt
 from foretrace.tracer.signature import Instruction, OperationKind, Signature
 
 from . import _core_model
+from .wrong_ways import WrongWays
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -23,9 +24,9 @@ INSTRUCTION = np.dtype(
     {
         "names": [
             *("latency", "slot", "unit_cycles", "registers", "load", "store"),
-            *("unit", "cause", "n_reads", "n_addresses", "n_writes", "is_vector"),
+            *("unit", "cause", "n_reads", "n_addresses", "n_writes", "is_vector", "runs_anyway"),
         ],
-        "formats": ["f8", "f8", "f8", "u4", "i4", "i4", "u1", "u1", "u1", "u1", "u1", "u1"],
+        "formats": ["f8", "f8", "f8", "u4", "i4", "i4", *["u1"] * 7],
     },
     align=True,
 )
@@ -46,7 +47,7 @@ class CoreProgram:
     `instructions` INSTRUCTION [instructions], without the figures of a core; `kinds` are their kinds, element bits and
     lanes, `fused` bool whether one goes with the one before, `loads_only` bool whether all it does is load.
     `candidates` float64 [operations]: share of the accesses whose line was not touched a short while before.
-    `branches` uint8 [executions] as in core_model.h; `missed` float64 [blocks]: share of a block's ends not foreseen.
+    `branches` uint8 and `depends` uint16 [executions] as in core_model.h; `missed` float64 [blocks]: share of a block's ends not foreseen.
     """
 
     block_ids: Ints
@@ -59,6 +60,7 @@ class CoreProgram:
     blocks: npt.NDArray[np.void]
     path: npt.NDArray[np.uint32]
     branches: npt.NDArray[np.uint8]
+    depends: npt.NDArray[np.uint16]
     store_distances: npt.NDArray[np.uint16]
     line_distances: npt.NDArray[np.uint16]
     candidates: Floats
@@ -84,18 +86,25 @@ class CoreProgram:
             blocks[number] = first, len(table.rows) - first, first_operation[number], len(operations[number])
         second = np.repeat(np.arange(len(paths.starts) - 1) % 2 == 1, np.diff(paths.starts))
         flags, missed = _branches(signature, block_ids, path, paths.starts)
+        of_block = [paths.instructions[block_id] for block_id in block_ids.tolist()]
+        ways = WrongWays.of(path, flags & _MISSED != 0, paths.starts, dict(enumerate(of_block)))
+        instructions = np.array(table.rows, INSTRUCTION)
+        instructions["runs_anyway"] = [
+            ways.runs_anyway(number, one) for number, block in enumerate(of_block) for one in block
+        ]
         executions = np.stack([np.bincount(path[second == half], minlength=len(block_ids)) for half in (False, True)])
         operation_ids = np.array([operation for of_block in operations for operation in of_block], np.int64)
         return cls(
             block_ids=block_ids,
             operation_ids=operation_ids,
-            instructions=np.array(table.rows, INSTRUCTION),
+            instructions=instructions,
             kinds=table.kinds,
             fused=np.array(table.fused, bool),
             loads_only=np.array(table.loads_only, bool),
             registers=np.array(table.registers, np.uint16),
             blocks=blocks,
             path=path.astype(np.uint32),
+            depends=ways.depends,
             branches=flags | np.where(second, _SECOND_HALF, 0).astype(np.uint8),
             store_distances=paths.store_distances,
             line_distances=paths.line_distances,
@@ -135,7 +144,7 @@ class _InstructionTable:
         groups = [names[:255] for names in (one.reads, one.addresses, one.writes)]
         self.registers += [self._number(name) for names in groups for name in names]
         counts = [len(names) for names in groups]
-        self.rows.append((0, 0, 0, first, load, store, 0, 0, *counts, _is_vector(one)))
+        self.rows.append((0, 0, 0, first, load, store, 0, 0, *counts, _is_vector(one), False))
         self.kinds.append((one.kind, one.element_bits, one.lanes))
         before = None if is_first else self._before
         self.fused.append(

@@ -118,6 +118,7 @@ def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures,
         stream_s=stream,
         irregular=irregular_share(operations, misses, float(memory.line_bytes[0])),
         is_variable=operations.range_bytes <= operations.access_bytes,
+        access_bytes=operations.access_bytes,
     )
 
 

@@ -18,8 +18,8 @@ from .spread import Floats
 _MAX_LEVELS = _core_model.MAX_LEVELS
 OPERATION = np.dtype(
     {
-        "names": ["share", "candidates", "irregular", "forward", "latency", "random", "stream"],
-        "formats": [(np.float64, _MAX_LEVELS), "f8", "f8", "f8", *[(np.float64, _MAX_LEVELS)] * 3],
+        "names": ["share", "candidates", "irregular", "forward", "bytes", "latency", "random", "stream"],
+        "formats": [(np.float64, _MAX_LEVELS), "f8", "f8", "f8", "f8", *[(np.float64, _MAX_LEVELS)] * 3],
     },
     align=True,
 )
@@ -58,6 +58,7 @@ class OperationCosts:
     stream_s: Floats
     irregular: Floats
     is_variable: npt.NDArray[np.bool_]
+    access_bytes: Floats
 
     def ideal(self) -> OperationCosts:
         """All data in the nearest cache."""
@@ -99,6 +100,7 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
         operations.tobytes(),
         program.path,
         program.branches,
+        program.depends,
         program.store_distances,
         program.line_distances,
         cycles,
@@ -113,6 +115,7 @@ def _operations(
     levels, ids = costs.hits.shape[1], program.operation_ids
     table["share"][:, :levels] = costs.hits[ids] / np.maximum(costs.hits[ids].sum(axis=1, keepdims=True), 1e-30)
     table["candidates"] = program.candidates
+    table["bytes"] = costs.access_bytes[ids]
     table["irregular"] = costs.irregular[ids]
     table["forward"] = np.where(costs.is_variable[ids], core.forward_variable[corner], core.forward[corner])
     for name, seconds in (("latency", costs.latency_s), ("random", costs.random_s), ("stream", costs.stream_s)):
