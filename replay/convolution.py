@@ -127,7 +127,8 @@ def irregular_share(operations: OperationArrays, misses: Misses, line_bytes: flo
     """Share of each operation's misses that come at random.
 
     Regular accesses need a new line each line (unit stride) or each time (other strides), if nothing of it is cached.
-    Misses beyond that come at random, but for those whose neighbours are wanted as well (`operations.sparse`).
+    Misses beyond that come at random. Where it is known how many lines are wanted alone (`operations.sparse`), that
+    tells it, but for strides.
     """
     classed = operations.repeated + operations.unit_stride + operations.strided + operations.irregular
     scale = operations.executions / np.maximum(classed, 1)  # the first access has no class; it is as the others
@@ -136,7 +137,8 @@ def irregular_share(operations: OperationArrays, misses: Misses, line_bytes: flo
     missed = misses.misses[:, 0]
     beyond = np.maximum(missed - regular, 0)
     share = np.divide(beyond, missed, out=np.zeros_like(beyond), where=missed > 0)
-    return np.minimum(share, operations.sparse)
+    strided = np.divide(missed - scale * operations.strided, missed, out=np.zeros_like(missed), where=missed > 0)
+    return np.where(np.isnan(operations.sparse), share, np.minimum(operations.sparse, np.maximum(strided, 0)))
 
 
 def access_hits(misses: Misses, corner: int) -> Floats:

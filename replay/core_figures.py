@@ -46,8 +46,9 @@ _FORWARD_CYCLES = 3.0
 Cove forward a variable of the stack in no time, others in 6 to 8 cycles (Agner Fog, "The microarchitecture of Intel,
 AMD and VIA CPUs", sections on store forwarding)."""
 _MOST_NOISE = 0.25
-_RESOLVE_CYCLES = 3.0
-"""From the dispatch of the calibration's branch to its end, beside the load that it waits for."""
+_RESOLVE_CYCLES = 1.0
+"""From when what the calibration's branch waits for is there to its end: each iteration goes on from the value that the one
+before made, missed or not, so that the rest of what a miss costs is getting new instructions."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +98,7 @@ def core_figures(core: Core, first_latency_cycles: float, notes: Notes) -> CoreF
         window=spread,
         waiting=0.4 * spread,
         stores=0.25 * spread,
-        refill=np.maximum(miss - first_latency_cycles - _RESOLVE_CYCLES, 0),
+        refill=np.maximum(miss - _RESOLVE_CYCLES, 0),
         forward=np.maximum(forward, first_latency_cycles + _FORWARD_CYCLES),
         forward_variable=forward,
         vector_load=source.assumed("vector_load", (0, 2, 3), "a load into a vector register takes longer by"),

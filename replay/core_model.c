@@ -248,7 +248,9 @@ static struct arrival load(struct state *s, const struct ft_instruction *one, ui
     if (distance && distance < RECENT && distance <= slot) {
         const struct recent *store = &s->recent[(slot - distance) % RECENT];
         if (store->written > asked) {
-            const double there = facts->bytes > store->bytes ? store->written + hit - asked : store->data + facts->forward;
+            double there = store->data + facts->forward;
+            if (facts->bytes > store->bytes)
+                there = fmax(there, store->written) + hit - asked;
             arrival = (struct arrival){fmax(hit, there), FT_CAUSE_FORWARD};
         }
     }

@@ -360,7 +360,9 @@ class _Source:
         if not points:
             return np.zeros(0), np.zeros((3, 0))
         values = [_measured([(p.access_bytes / p.bandwidth_bytes_per_s, p.noise)]) for p in points]
-        return np.array([float(p.working_set_bytes) for p in points]), np.maximum.accumulate(np.stack(values, axis=1), 1)
+        return np.array([float(p.working_set_bytes) for p in points]), np.maximum.accumulate(
+            np.stack(values, axis=1), 1
+        )
 
     def dependent_memory(self, latency: Floats) -> tuple[Floats, Floats]:
         points = sorted(self.inside(self.profile.latencies(), self.num_caches), key=lambda p: p.working_set_bytes)

@@ -42,7 +42,9 @@ def translation_of(profile: Profile) -> Translation | None:
     beyond = _page_differences(profile)
     if page_bytes is None or not (tlbs or beyond):
         return None
-    ranges = np.unique([*np.geomspace(_SMALLEST_BYTES, _LARGEST_BYTES, _STEPS), *(size for size, _ in beyond)])
+    reach = [float((tlb.entries or 0) * page_bytes) for tlb in tlbs]
+    sizes_bytes = [*np.geomspace(_SMALLEST_BYTES, _LARGEST_BYTES, _STEPS), *reach, *(size for size, _ in beyond)]
+    ranges = np.unique(sizes_bytes)
     time_s = np.zeros((3, len(ranges)))
     for tlb in tlbs:
         noise = 1 + (tlb.noise or {}).get("miss_s", 0.0)

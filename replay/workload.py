@@ -46,7 +46,7 @@ class OperationArrays:
     """One element for each memory operation, in the order of their ids.
 
     `access_bytes` is the mean size. `repeated`, `unit_stride`, `strided` and `irregular` count accesses. `sparse` is the
-    share of the lines missed that stand alone: 1 where nothing is known.
+    share of the lines missed that stand alone: nan where nothing is known.
     """
 
     region: npt.NDArray[np.int64]
@@ -202,7 +202,7 @@ def _sparse(signature: Signature, executions: Floats) -> Floats:
     in turn, which no stride tells, are seen so: what a prefetcher does that watches each page by itself.
     """
     if signature.reuse is None:
-        return np.ones(len(executions))
+        return np.full(len(executions), np.nan)
     short, long = (misses_from_reuse(signature.reuse, Hierarchy("", (level,)), executions)[:, 0] for level in _LINES)
     ratio = np.divide(long, short, out=np.ones_like(long), where=short > 0)
     return np.clip((ratio - 0.25) / 0.75, 0, 1)

@@ -36,7 +36,11 @@ class WrongWays:
 
     @classmethod
     def of(
-        cls, path: Ints, missed: npt.NDArray[np.bool_], starts: Ints, instructions: Mapping[int, tuple[Instruction, ...]]
+        cls,
+        path: Ints,
+        missed: npt.NDArray[np.bool_],
+        starts: Ints,
+        instructions: Mapping[int, tuple[Instruction, ...]],
     ) -> WrongWays:
         """From the blocks that ran, which of their ends were missed, and where stretches of the run begin.
 

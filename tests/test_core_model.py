@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay_samples import Program, with_changes
 
-from foretrace.profiles.profile import Memory
+from foretrace.profiles.profile import LatencyPoint, Memory
 from foretrace.replay import _core_model
 from foretrace.replay.core_figures import _REACHED
 from foretrace.replay.core_program import BRANCH, INSTRUCTION
@@ -20,6 +20,7 @@ from foretrace.replay.core_times import OPERATION
 from foretrace.replay.interval import path_error, together
 from foretrace.replay.predict import predict
 from foretrace.replay.records import Bound
+from foretrace.replay.workload import Workload
 
 CYCLE = 1e-9
 REACHED = float(_REACHED[1])
@@ -155,6 +156,19 @@ def test_a_value_stored_and_read_back_is_a_chain():
     assert cycles(apart) < 2
 
 
+def test_what_reads_more_than_was_stored_waits_for_the_cache():
+    """A store of 4 bytes read back by a load of 16 is in the cache first, though forwarding would take no time."""
+    load = instruction("vector_int", "x2", "x1", "r2", load_operation=0)
+    store = instruction("move", "x1", "", "r2", store_operation=1)
+
+    def taken(load_bytes: int) -> float:
+        accesses = [{"pattern": "repeated", "size": load_bytes}, {"pattern": "repeated", "is_store": True, "size": 4}]
+        chain = loop_of(load, store, accesses=accesses, store_distances=[1, 2], seen_lines=True)
+        return cycles(chain, machine(store_forward_latency_cycles=1.0))
+
+    assert taken(16) > taken(4) + 3
+
+
 def test_an_access_waits_for_a_line_that_is_on_its_way():
     """Two fields of what a pointer leads to: the second is there with the first."""
     second = instruction("move", "", "r1", "r1", load_operation=1)
@@ -240,11 +254,61 @@ def branching(outcomes):
 def test_patterns_are_foreseen_and_chance_is_not(pattern, least, most):
     random.seed(1)
     outcomes = [pattern(i) for i in range(6000)]
-    profile, free = machine(branch_miss_cycles=107.0), machine(branch_miss_cycles=0.0)
+    profile, free = machine(branch_miss_cycles=101.0), machine(branch_miss_cycles=0.0)
     signature = branching(outcomes)
     missed = (region(signature, profile).time_s - region(signature, free).time_s) / (100 * CYCLE) / len(outcomes)
     assert least - 0.001 <= missed <= most
     assert (region(signature, profile).bound_by is Bound.BRANCH) == (least > 0)
+
+
+def test_a_miss_costs_what_the_calibration_measured():
+    """Its loop: a value that each iteration makes from the last, and a branch on it that is missed every other time."""
+    random.seed(2)
+    outcomes = [random.random() < 0.5 for _ in range(6000)]
+    program = Program()
+    head, skipped = program.loop(len(outcomes), instructions=3), program.block(sum(outcomes), loop_id=0, instructions=1)
+    code = {
+        head: (
+            instruction("int_mul", "r1", "r1"),
+            instruction("int_alu", "r1", "flags"),
+            instruction("branch", "flags", flow="branch", length_bytes=12),
+        ),
+        skipped: (instruction("move"),),
+    }
+    path = [block for outcome in outcomes for block in ((head, skipped) if outcome else (head,))]
+    signature = with_path(program.signature(), path, code, [], [])
+    missed = Workload.of(signature).core.missed[0]
+    times = [region(signature, machine(branch_miss_cycles=miss)).time_s / CYCLE / 6000 for miss in (1.0, 18.0)]
+    assert 0.4 < missed < 0.6
+    assert times[1] - 3 == pytest.approx(18 * missed, rel=0.1)  # without misses the chain takes 3 cycles
+
+
+@pytest.mark.parametrize("reconverges", [True, False])
+def test_behind_a_missed_branch_lines_are_asked_for_where_the_ways_meet(reconverges):
+    """Branches at random on values from main memory: they do not wait for each other, if the addresses do not."""
+    random.seed(3)
+    program = Program()
+    count = 3000
+    head = program.loop(count, instructions=3)
+    program.access(head, count, misses=(count, count), pattern="irregular", length=512)
+    arms = [program.block(count // 2, loop_id=0, instructions=1) for _ in range(2)]
+    value = instruction("move", "", "r1", "r9", load_operation=0)
+    step = instruction("int_alu", "r9", "r9")
+    other = instruction("int_mul", "r9", "r9")
+    code = {
+        head: (
+            value,
+            instruction("int_alu", "r1", "flags"),
+            instruction("branch", "flags", flow="branch", length_bytes=12),
+        ),
+        arms[0]: (step,),
+        arms[1]: (step if reconverges else other,),
+    }
+    path = [block for _ in range(count) for block in (head, random.choice(arms))]
+    signature = with_path(program.signature(), path, code, [0] * count, [0] * count)
+    slow_memory = (*machine().latency[:-1], LatencyPoint(1 << 20, 400e-9, "here"))
+    taken_s = region(signature, with_changes(machine(), latency=slow_memory)).time_s / count
+    assert taken_s < 55e-9 if reconverges else taken_s > 150e-9  # one load after the other 400 ns, at once 50
 
 
 def predicted(places, targets, kind):
@@ -352,11 +416,13 @@ def test_what_refers_to_nothing_is_refused():
     row["load"], row["store"] = 5, -1
     block = np.array([0, 1, 0, 0], np.uint32)
     cycles_out = np.zeros((2, 1, _core_model.NUM_CAUSES))
-    one, none = np.zeros(1, np.uint32), np.zeros(0, np.uint16)
+    one, none, ways = np.zeros(1, np.uint32), np.zeros(0, np.uint16), np.zeros(1, np.uint16)
     with pytest.raises(ValueError, match="refers to what does not exist"):
-        _core_model.run(core, row.tobytes(), none, block, b"", one, np.zeros(1, np.uint8), none, none, cycles_out)
+        _core_model.run(core, row.tobytes(), none, block, b"", one, np.zeros(1, np.uint8), ways, none, none, cycles_out)
     row["load"] = -1
     with pytest.raises(ValueError, match="a block runs that does not exist"):
-        _core_model.run(core, row.tobytes(), none, block, b"", one + 1, np.zeros(1, np.uint8), none, none, cycles_out)
+        _core_model.run(
+            core, row.tobytes(), none, block, b"", one + 1, np.zeros(1, np.uint8), ways, none, none, cycles_out
+        )
     with pytest.raises(ValueError, match="do not fit together"):
-        _core_model.run(core, row.tobytes(), none, block, b"", one, np.zeros(2, np.uint8), none, none, cycles_out)
+        _core_model.run(core, row.tobytes(), none, block, b"", one, np.zeros(2, np.uint8), ways, none, none, cycles_out)

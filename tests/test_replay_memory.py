@@ -1,0 +1,107 @@
+"""What the model makes of memory: caches that others share, translation, and lines that come with their neighbours."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from replay_samples import CACHES, Program, measured_host, with_changes
+
+from foretrace.profiles.points import Tlb
+from foretrace.profiles.profile import LatencyPoint, Memory
+from foretrace.replay.convolution import irregular_share
+from foretrace.replay.hit_rates import Misses, misses_on
+from foretrace.replay.records import HitSource
+from foretrace.replay.shared_cache import effective_bytes, held_bytes, others_bytes_per_s
+from foretrace.replay.translation import translation_of
+from foretrace.replay.workload import Workload
+
+SIZE = CACHES.levels[-1].size_bytes
+
+
+def misses_of(lines: float) -> Misses:
+    """A program that brings so many lines into the last cache."""
+    column = np.array([lines])
+    return Misses(CACHES, HitSource.SIMULATED, column, np.column_stack([column, column]), 0.0, ())
+
+
+def test_a_fast_stream_holds_more_of_a_shared_cache_than_a_slow_one():
+    others = 64 * 1e6
+
+    def held(time_s: float) -> float:
+        return held_bytes(CACHES, others, lambda _: misses_of(1e6), lambda _: time_s)
+
+    assert held(1.0) == pytest.approx(SIZE / 2)  # as fast as the others
+    assert held(1 / 9) == pytest.approx(0.9 * SIZE)
+    assert held(9.0) == pytest.approx(0.1 * SIZE)
+    assert held_bytes(CACHES, 0.0, lambda _: misses_of(1e6), lambda _: 1.0) == SIZE
+
+
+def test_what_is_lost_slows_a_program_which_then_loses_more():
+    """It takes three times as long once it holds less than half, and then holds a quarter."""
+    seen = []
+
+    def misses_if(held: float) -> Misses:
+        seen.append(held)
+        return misses_of(1e6)
+
+    def time_s(_: Misses) -> float:
+        return 3.0 if seen[-1] < 0.6 * SIZE else 1.0
+
+    assert held_bytes(CACHES, 64e6, misses_if, time_s) == pytest.approx(SIZE / 4)
+
+
+def test_others_fill_a_cache_as_dependent_loads_tell():
+    host = measured_host()
+    assert effective_bytes(host) is None
+    assert others_bytes_per_s(host, 10e-9) == 0
+    last = with_changes(host.caches[-1], effective_size_bytes=SIZE // 4, source={"effective_size_bytes": "here"})
+    shared = with_changes(host, caches=(*host.caches[:-1], last))
+    assert effective_bytes(shared) == SIZE // 4
+    assert others_bytes_per_s(shared, 10e-9) == pytest.approx(3 * 64 / 10e-9)
+
+
+def test_no_more_of_a_cache_is_simulated_than_a_program_holds():
+    program = Program()
+    block = program.loop(1000)
+    program.access(block, 1000, misses=(500, 100))
+    whole = misses_on(program.signature(), measured_host())
+    assert whole.source is HitSource.SIMULATED
+    assert whole.misses.tolist() == [[500, 100]]
+
+
+def translated(**changes) -> Memory:
+    host = measured_host()
+    facts = {"page_bytes": 4096, "huge_page_bytes": 1 << 21, "default_page_bytes": 4096} | changes
+    return with_changes(host.memory, **facts)
+
+
+def test_translation_is_the_share_of_pages_that_no_tlb_holds():
+    tlb = Tlb("L1 TLB", 4096, {"entries": "here", "miss_s": "here"}, entries=64, miss_s=8e-9)
+    found = translation_of(with_changes(measured_host(), tlbs=(tlb,), memory=translated()))
+    assert found is not None
+    ranges = np.array([4096.0, 64 * 4096.0, 4 * 64 * 4096.0, 2.0**40])
+    assert found.at(ranges, 1) == pytest.approx([0, 0, 6e-9, 8e-9], rel=0.05, abs=1e-10)
+
+
+def test_far_beyond_the_caches_the_two_pages_tell_what_translation_adds():
+    points = tuple(
+        LatencyPoint(size, 100e-9 + extra, "here", page_bytes=page)
+        for size in (1 << 20, 1 << 22)
+        for page, extra in ((4096, size * 1e-14), (1 << 21, 0.0))
+    )
+    found = translation_of(with_changes(measured_host(), latency=points, memory=translated()))
+    assert found is not None
+    assert found.at(np.array([2.0**20, 2.0**22, 2.0**30]), 1) == pytest.approx([2**20 * 1e-14, *[2**22 * 1e-14] * 2])
+    assert translation_of(measured_host()) is None
+
+
+def test_lines_wanted_with_their_neighbours_are_no_random_ones():
+    program = Program()
+    block = program.loop(1000)
+    program.access(block, 1000, misses=(800, 0), pattern="irregular", length=1 << 20)
+    workload = Workload.of(program.signature())
+    operations, misses = workload.operations, misses_on(workload.signature, measured_host())
+    assert np.isnan(operations.sparse).all()  # no reuse in this signature
+    assert irregular_share(operations, misses, 64.0).tolist() == [1.0]
+    operations.sparse[:] = 0.25
+    assert irregular_share(operations, misses, 64.0).tolist() == [0.25]
