@@ -47,8 +47,8 @@ Cove forward a variable of the stack in no time, others in 6 to 8 cycles (Agner 
 AMD and VIA CPUs", sections on store forwarding)."""
 _MOST_NOISE = 0.25
 _RESOLVE_CYCLES = 1.0
-"""From when what the calibration's branch waits for is there to its end: each iteration goes on from the value that the one
-before made, missed or not, so that the rest of what a miss costs is getting new instructions."""
+"""From when what the calibration's branch waits for is there to its end: each iteration goes on from the value that the
+one before made, missed or not, so that the rest of what a miss costs is getting new instructions."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -47,7 +47,8 @@ class CoreProgram:
     `instructions` INSTRUCTION [instructions], without the figures of a core; `kinds` are their kinds, element bits and
     lanes, `fused` bool whether one goes with the one before, `loads_only` bool whether all it does is load.
     `candidates` float64 [operations]: share of the accesses whose line was not touched a short while before.
-    `branches` uint8 and `depends` uint16 [executions] as in core_model.h; `missed` float64 [blocks]: share of a block's ends not foreseen.
+    `branches` uint8 and `depends` uint16 [executions] as in core_model.h;
+    `missed` float64 [blocks]: share of a block's ends not foreseen.
     """
 
     block_ids: Ints

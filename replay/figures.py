@@ -30,9 +30,9 @@ Floats = npt.NDArray[np.float64]
 BYTECODES_OF_LINE = 3.8
 """The calibration's loop takes 19 bytecodes for five lines."""
 DEARER_BYTECODES = (0.63, 1.65, 4.6)
-"""What a bytecode takes over what one of the calibration's does, which are of the cheapest kinds: least, median and most
-of twelve loops (numbers, comparisons, elements of lists, calls of either kind, strings, dictionaries, large integers) in
-CPython 3.11.7."""
+"""What a bytecode takes over what one of the calibration's does, which are of the cheapest kinds: least, median and
+most of twelve loops (numbers, comparisons, elements of lists, calls of either kind, strings, dictionaries, large
+integers) in CPython 3.11.7."""
 PYTHON_BYTECODE_CYCLES = (6.0, 15.0, 43.0)
 """The same loops on an AMD EPYC at 3.2 GHz."""
 PYTHON_CALL_CYCLES = (600.0, 1400.0, 5000.0)

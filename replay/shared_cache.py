@@ -38,7 +38,7 @@ def as_measured(hierarchy: Hierarchy, profile: Profile) -> Hierarchy:
 
 
 def others_bytes_per_s(profile: Profile, latency_s: float) -> float:
-    """The rate at which others bring lines into the last cache, where a hit takes `latency_s`; 0 if it is not shared."""
+    """The rate at which others bring lines into the last cache, where a hit takes `latency_s`; 0 if there are none."""
     effective, last = effective_bytes(profile), profile.caches[-1]
     if effective is None or latency_s <= 0:
         return 0.0

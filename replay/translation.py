@@ -1,8 +1,8 @@
 """What translating an address adds to an access, by the range that addresses lie in.
 
 A TLB of `entries` pages serves `entries x page / range` of the accesses somewhere in a range; each of the others takes
-its `miss_s`. In large ranges the page tables themselves fall out of the caches: there the difference of dependent loads in
-usual and in huge pages tells, where both were measured far beyond the last cache.
+its `miss_s`. In large ranges the page tables themselves fall out of the caches: there the difference of dependent loads
+in usual and in huge pages tells, where both were measured far beyond the last cache.
 """
 
 from __future__ import annotations

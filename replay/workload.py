@@ -45,8 +45,8 @@ class Region:
 class OperationArrays:
     """One element for each memory operation, in the order of their ids.
 
-    `access_bytes` is the mean size. `repeated`, `unit_stride`, `strided` and `irregular` count accesses. `sparse` is the
-    share of the lines missed that stand alone: nan where nothing is known.
+    `access_bytes` is the mean size. `repeated`, `unit_stride`, `strided` and `irregular` count accesses. `sparse` is
+    the share of the lines missed that stand alone: nan where nothing is known.
     """
 
     region: npt.NDArray[np.int64]

@@ -1,7 +1,7 @@
 """What a core runs while a branch is thought to go the other way, from how the program went there at other times.
 
-A missed branch costs less where both its ways soon meet again: what comes then has been run ahead. A branch's ways meet,
-for one execution of it, at the first block that also ran soon after it when it went the other way.
+A missed branch costs less where both its ways soon meet again: what comes then has been run ahead. A branch's ways
+meet, for one execution of it, at the first block that also ran soon after it when it went the other way.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class _Ways:
 
     def meeting_blocks(self, sources: Ints, depends: npt.NDArray[np.uint16]) -> list[int]:
         met = depends != ALL_DEPEND
-        return np.unique(self._path[sources[met] + 1 + depends[met]]).tolist()
+        return [int(block) for block in np.unique(self._path[sources[met] + 1 + depends[met]])]
 
     def arm(self, taken: int, meeting: int) -> set[int]:
         return _before(self._samples[taken], meeting)
