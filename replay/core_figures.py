@@ -67,6 +67,7 @@ class CoreFigures:
     forward: Floats
     forward_variable: Floats
     vector_load: Floats
+    crossing: Floats
     taken_branch: Floats
     load: Floats
     store: Floats
@@ -102,6 +103,9 @@ def core_figures(core: Core, first_latency_cycles: float, notes: Notes) -> CoreF
         forward=np.maximum(forward, first_latency_cycles + _FORWARD_CYCLES),
         forward_variable=forward,
         vector_load=source.assumed("vector_load", (0, 2, 3), "a load into a vector register takes longer by"),
+        crossing=source.assumed(
+            "register_crossing", (1, 3, 5), "a value's way between integer and vector registers, or to flags, takes"
+        ),
         taken_branch=1 / source.rate("taken_branches_per_cycle", "taken_branch", (2, 1, 0.5), "taken branch"),
         load=1 / source.rate("loads_per_cycle", "loads_per_cycle", (2, 1, 1), "load"),
         store=1 / source.rate("stores_per_cycle", "stores_per_cycle", (2, 1, 1), "store"),

@@ -37,6 +37,7 @@ _MISSED, _TAKEN, _SECOND_HALF = 1, 2, 4
 _LEARNING = 32
 """Executions of a branch in the paths after which it counts: a real predictor knew it long before."""
 _IN_REACH = 64
+_VECTOR_NAMES = ("xmm", "ymm", "zmm", "v", "ft", "fs", "fa")
 _FUSES = (OperationKind.INT_ALU,)
 
 
@@ -45,7 +46,8 @@ class CoreProgram:
     """What the core model runs. Block numbers are positions in `block_ids`, operation numbers in `operation_ids`.
 
     `instructions` INSTRUCTION [instructions], without the figures of a core; `kinds` are their kinds, element bits and
-    lanes, `fused` bool whether one goes with the one before, `loads_only` bool whether all it does is load.
+    lanes, `fused` bool whether one goes with the one before, `crosses` bool whether a value changes the kind of register,
+    `loads_only` bool whether all it does is load.
     `candidates` float64 [operations]: share of the accesses whose line was not touched a short while before.
     `branches` uint8 and `depends` uint16 [executions] as in core_model.h;
     `missed` float64 [blocks]: share of a block's ends not foreseen.
@@ -56,6 +58,7 @@ class CoreProgram:
     instructions: npt.NDArray[np.void]
     kinds: Sequence[tuple[OperationKind, int, int]]
     fused: npt.NDArray[np.bool_]
+    crosses: npt.NDArray[np.bool_]
     loads_only: npt.NDArray[np.bool_]
     registers: npt.NDArray[np.uint16]
     blocks: npt.NDArray[np.void]
@@ -101,6 +104,7 @@ class CoreProgram:
             instructions=instructions,
             kinds=table.kinds,
             fused=np.array(table.fused, bool),
+            crosses=np.array(table.crosses, bool),
             loads_only=np.array(table.loads_only, bool),
             registers=np.array(table.registers, np.uint16),
             blocks=blocks,
@@ -131,6 +135,7 @@ class _InstructionTable:
         self.rows: list[tuple[float | int, ...]] = []
         self.kinds: list[tuple[OperationKind, int, int]] = []
         self.fused: list[bool] = []
+        self.crosses: list[bool] = []
         self.loads_only: list[bool] = []
         self.registers: list[int] = []
         self._numbers: dict[str, int] = {}
@@ -147,6 +152,7 @@ class _InstructionTable:
         counts = [len(names) for names in groups]
         self.rows.append((0, 0, 0, first, load, store, 0, 0, *counts, _is_vector(one), False))
         self.kinds.append((one.kind, one.element_bits, one.lanes))
+        self.crosses.append(_crosses(one))
         before = None if is_first else self._before
         self.fused.append(
             one.flow == "branch" and before is not None and before.kind in _FUSES and "flags" in before.writes
@@ -160,8 +166,14 @@ class _InstructionTable:
 
 def _is_vector(one: Instruction) -> bool:
     """Whether what an instruction loads goes to a vector or floating-point register."""
-    name = one.writes[0] if one.writes else ""
-    return name.startswith(("xmm", "ymm", "zmm", "v", "ft", "fs", "fa"))
+    return bool(one.writes) and one.writes[0].startswith(_VECTOR_NAMES)
+
+
+def _crosses(one: Instruction) -> bool:
+    """Whether a value goes from vector or floating-point registers to the others or to flags, or the other way."""
+    sources = {name.startswith(_VECTOR_NAMES) for name in one.reads}
+    results = {name.startswith(_VECTOR_NAMES) for name in one.writes}
+    return bool(sources and results) and sources.isdisjoint(results)
 
 
 def _candidates(

@@ -129,7 +129,8 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
     for kind in set(program.kinds):
         known[kind] = _figures_of(kind, core, corner)
     rows = np.array([known[kind] for kind in program.kinds])
-    table["latency"], table["unit_cycles"] = rows[:, 0], rows[:, 1]
+    table["latency"] = rows[:, 0] + np.where(program.crosses, core.crossing[corner], 0)
+    table["unit_cycles"] = rows[:, 1]
     table["unit"], table["cause"] = rows[:, 2], rows[:, 3]
     table["slot"] = np.where(program.fused, 0, 1 / core.width[corner])
     table["unit_cycles"][program.fused] = 0

@@ -27,6 +27,8 @@ PAGE_BYTES = 4096
 FIRST_TOUCH_S = (0.1e-6, 0.5e-6, 2.5e-6)
 """Of a page of 4 KiB: a fault takes 0.1 to 0.25 us on bare metal and clearing the page as long again; in virtual
 machines whose host has to find the memory as well, 2 to 3 us were measured (an AMD EPYC under KVM)."""
+_LEAST_CLEARING_S = 1e-9
+_LARGEST_CACHED_BYTES = 1 << 16
 DENSE = 4
 """An operation that finds at least one in so many lines of its range in no cache has touched all pages of that range;
 one that finds fewer may have touched a few objects far apart, such as heap and stack."""
@@ -50,8 +52,8 @@ def page_times(memory: Memory | None, notes: Notes) -> tuple[int, Floats]:
     return page_bytes, between(fast, typical, slow)
 
 
-def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> Floats:
-    """[regions]: pages that each region is the first to touch.
+def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> tuple[Floats, Floats]:
+    """[regions] and [operations]: pages that each is the first to touch.
 
     Those of its operations' ranges that no region before touched, and of one that leaves most of its range alone no
     more than what the lines fill that it finds in no cache.
@@ -60,9 +62,8 @@ def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> Floats
     line_bytes = misses.hierarchy.levels[-1].line_bytes
     missing = misses.misses[:, -1] if misses.misses.size else np.zeros(len(operations))
     touched: tuple[AddressRange, ...] = ()
-    pages = np.zeros(len(workload.regions))
-    for number, region in enumerate(workload.regions):
-        dense: list[AddressRange] = []
+    pages = np.zeros(len(operations))
+    for region in workload.regions:
         for operation_id in region.operations:
             operation, lines = operations[operation_id], float(missing[operation_id])
             first = operation.first // page_bytes
@@ -70,15 +71,36 @@ def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> Floats
             whole = AddressRange(first, last_exclusive)
             if not operation.executions or lines <= 0:
                 continue
+            with_it = merge_ranges([*touched, whole])
+            uncovered = float(_length(with_it) - _length(touched))
             if DENSE * lines * line_bytes >= operation.range_bytes:
-                dense.append(whole)
+                touched = with_it
             else:
-                uncovered = _length(merge_ranges([*touched, whole])) - _length(touched)
-                pages[number] += min(lines * line_bytes / page_bytes, uncovered)
-        before = _length(touched)
-        touched = merge_ranges([*touched, *dense])
-        pages[number] += _length(touched) - before
-    return pages
+                uncovered = min(lines * line_bytes / page_bytes, uncovered)
+            pages[operation_id] = uncovered
+    return np.bincount(workload.operations.region, weights=pages, minlength=len(workload.regions)), pages
+
+
+def with_cleared_pages(misses: Misses, pages: Floats, page_bytes: int, page_s: float) -> Misses:
+    """The misses without those of lines in new pages: the system has just cleared them, and they are in a near cache.
+
+    They still miss the nearest one, which holds less than some pages. `pages` [operations] as above; a system that gives
+    them in no time (`page_s`) has not cleared them, and a page larger than a near cache leaves it again.
+    """
+    if page_s < _LEAST_CLEARING_S or page_bytes > _LARGEST_CACHED_BYTES:
+        return misses
+    lines = pages[:, None] * (page_bytes / misses.hierarchy.levels[-1].line_bytes)
+
+    def without(counts: Floats) -> Floats:
+        near, far = counts[:, :1], counts[:, 1:]
+        return np.column_stack([near, np.maximum(far - lines, 0)])
+
+    return replace(
+        misses,
+        misses=without(misses.misses),
+        fewest=None if misses.fewest is None else without(misses.fewest),
+        most=None if misses.most is None else without(misses.most),
+    )
 
 
 def _length(ranges: Sequence[AddressRange]) -> int:

@@ -18,7 +18,7 @@ from .engine import Activity, replay
 from .figures import MachineFigures, figures_of, on_another_instruction_set
 from .hit_rates import Misses, misses_on
 from .interval import figure_error, model_error, path_error, together
-from .page_faults import first_touches, with_page_faults
+from .page_faults import first_touches, with_cleared_pages, with_page_faults
 from .records import Assumption, Bound, ErrorPart, Prediction, RegionTime
 from .shared_cache import as_measured, effective_bytes, held_bytes, others_bytes_per_s
 from .spread import FAST, SLOW, TYPICAL
@@ -67,15 +67,17 @@ class HostRun:
         guest, runs = workload.signature.provenance.guest, profile.instruction_set
         if guest != "python" and runs is not None and runs != guest:
             figures = on_another_instruction_set(figures, guest, runs)
+        pages, of_operations = first_touches(workload, misses, figures.page_bytes)
         misses = _sharing(workload, profile, figures, misses)
+        page_s = float(figures.page_s[TYPICAL])
+        found, misses = misses, with_cleared_pages(misses, of_operations, figures.page_bytes, page_s)
         times = convolve(workload, misses, figures)
         core = core_regions(workload, misses, figures)
         if core is not None:
             times = with_core_model(times, core)
-        pages = first_touches(workload, misses, figures.page_bytes)
         times = with_page_faults(times, pages, figures.page_s)
         assumptions = _assumptions(workload, figures, misses, times)
-        return cls(workload, profile, figures, misses, times, core, assumptions)
+        return cls(workload, profile, figures, found, times, core, assumptions)
 
     def errors(self) -> tuple[ErrorPart, ...]:
         """What the time of the whole program may be off by, source by source."""

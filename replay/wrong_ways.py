@@ -1,7 +1,8 @@
 """What a core runs while a branch is thought to go the other way, from how the program went there at other times.
 
 A missed branch costs less where both its ways soon meet again: what comes then has been run ahead. A branch's ways
-meet, for one execution of it, at the first block that also ran soon after it when it went the other way.
+meet, for one execution of it, at the first block that also ran after it, and before it ran again, when it went the
+other way.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ ALL_DEPEND = 0xFFFF
 _SOON = 24
 """Blocks after a branch that a core can have run before it knows better."""
 _SAMPLES = 64
+_NOTHING = -1
 _LIKELY = 0.5
 """Share of the samples of the other way that a block must have run in."""
 
@@ -51,7 +53,7 @@ class WrongWays:
         last = np.append(starts[1:], len(path))[np.searchsorted(starts[1:], np.arange(len(path)), side="right")]
         for block in np.unique(path[missed]).tolist():
             places = np.flatnonzero((path == block) & (np.arange(len(path)) + _SOON < last))
-            ways = _Ways(path, places)
+            ways = _Ways(path, places, block)
             sources = places[missed[places]]
             for taken in np.unique(path[sources + 1]).tolist():
                 chosen = sources[path[sources + 1] == taken]
@@ -69,16 +71,18 @@ class WrongWays:
 
 
 class _Ways:
-    """What followed the executions of one block, by the block that came next."""
+    """What followed the executions of one block until it ran again, by the block that came next."""
 
-    def __init__(self, path: Ints, places: Ints) -> None:
+    def __init__(self, path: Ints, places: Ints, block: int) -> None:
         self._path = path
         self._samples: dict[int, Ints] = {}
         following = path[places + 1]
         for taken in np.unique(following).tolist():
             chosen = places[following == taken]
             chosen = chosen[:: max(len(chosen) // _SAMPLES, 1)][:_SAMPLES]
-            self._samples[taken] = path[chosen[:, None] + 1 + np.arange(_SOON)]
+            samples = path[chosen[:, None] + 1 + np.arange(_SOON)]
+            again = np.cumsum(samples == block, axis=1) - (samples == block) > 0
+            self._samples[taken] = np.where(again, _NOTHING, samples)
 
     def _other(self, taken: int) -> Ints:
         """Samples of the other ways, the most usual of them."""
@@ -91,7 +95,7 @@ class _Ways:
         if not len(other):
             return np.full(len(sources), ALL_DEPEND, np.uint16)
         blocks, counts = np.unique(np.concatenate([np.unique(row) for row in other]), return_counts=True)
-        soon = blocks[counts >= _LIKELY * len(other)]
+        soon = blocks[(blocks != _NOTHING) & (counts >= _LIKELY * len(other))]
         follows = np.isin(self._path[sources[:, None] + 1 + np.arange(_SOON)], soon)
         return np.where(follows.any(axis=1), follows.argmax(axis=1), ALL_DEPEND).astype(np.uint16)
 

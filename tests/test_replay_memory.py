@@ -10,6 +10,7 @@ from foretrace.profiles.points import Tlb
 from foretrace.profiles.profile import LatencyPoint, Memory
 from foretrace.replay.convolution import irregular_share
 from foretrace.replay.hit_rates import Misses, misses_on
+from foretrace.replay.page_faults import first_touches, with_cleared_pages
 from foretrace.replay.records import HitSource
 from foretrace.replay.shared_cache import effective_bytes, held_bytes, others_bytes_per_s
 from foretrace.replay.translation import translation_of
@@ -93,6 +94,19 @@ def test_far_beyond_the_caches_the_two_pages_tell_what_translation_adds():
     assert found is not None
     assert found.at(np.array([2.0**20, 2.0**22, 2.0**30]), 1) == pytest.approx([2**20 * 1e-14, *[2**22 * 1e-14] * 2])
     assert translation_of(measured_host()) is None
+
+
+def test_lines_of_pages_that_the_system_has_just_cleared_are_near():
+    program = Program()
+    block = program.loop(1000)
+    program.access(block, 1000, misses=(900, 900), length=8 * 4096, pattern="strided")
+    signature = program.signature()
+    workload, misses = Workload.of(signature), misses_on(signature, measured_host())
+    regions, operations = first_touches(workload, misses, 4096)
+    assert regions.tolist() == operations.tolist() == [8]
+    assert with_cleared_pages(misses, operations, 4096, 1e-6).misses.tolist() == [[900, 900 - 8 * 64]]
+    for page_bytes, page_s in ((4096, 0.0), (1 << 21, 1e-6)):  # not cleared, or too large to stay in a cache
+        assert with_cleared_pages(misses, operations, page_bytes, page_s).misses.tolist() == [[900, 900]]
 
 
 def test_lines_wanted_with_their_neighbours_are_no_random_ones():
