@@ -46,8 +46,8 @@ class CoreProgram:
     """What the core model runs. Block numbers are positions in `block_ids`, operation numbers in `operation_ids`.
 
     `instructions` INSTRUCTION [instructions], without the figures of a core; `kinds` are their kinds, element bits and
-    lanes, `fused` bool whether one goes with the one before, `crosses` bool whether a value changes the kind of register,
-    `loads_only` bool whether all it does is load.
+    lanes, `fused` bool whether one goes with the one before, `crosses` bool whether a value changes the kind of
+    register, `loads_only` bool whether all it does is load.
     `candidates` float64 [operations]: share of the accesses whose line was not touched a short while before.
     `branches` uint8 and `depends` uint16 [executions] as in core_model.h;
     `missed` float64 [blocks]: share of a block's ends not foreseen.

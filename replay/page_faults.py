@@ -84,8 +84,8 @@ def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> tuple[
 def with_cleared_pages(misses: Misses, pages: Floats, page_bytes: int, page_s: float) -> Misses:
     """The misses without those of lines in new pages: the system has just cleared them, and they are in a near cache.
 
-    They still miss the nearest one, which holds less than some pages. `pages` [operations] as above; a system that gives
-    them in no time (`page_s`) has not cleared them, and a page larger than a near cache leaves it again.
+    They still miss the nearest one, which holds less than some pages. `pages` [operations] as above; a system that
+    gives them in no time (`page_s`) has not cleared them, and a page larger than a near cache leaves it again.
     """
     if page_s < _LEAST_CLEARING_S or page_bytes > _LARGEST_CACHED_BYTES:
         return misses
