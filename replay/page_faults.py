@@ -78,7 +78,8 @@ def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> tuple[
             else:
                 uncovered = min(lines * line_bytes / page_bytes, uncovered)
             pages[operation_id] = uncovered
-    return np.bincount(workload.operations.region, weights=pages, minlength=len(workload.regions)), pages
+    of_regions = np.bincount(workload.operations.region, weights=pages, minlength=len(workload.regions))
+    return of_regions.astype(np.float64), pages
 
 
 def with_cleared_pages(misses: Misses, pages: Floats, page_bytes: int, page_s: float) -> Misses:
