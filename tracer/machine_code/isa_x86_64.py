@@ -229,6 +229,7 @@ class X8664:
         self._decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
         self._texts: dict[bytes, tuple[str, str] | None] = {}
         self._operands = OperandReader()
+        self._flows: dict[tuple[bytes, bool, bool], DataFlow] = {}
 
     def _text(self, code: bytes) -> tuple[str, str] | None:
         """Mnemonic and operands; those that depend on where the instruction is are of one at address 0."""
@@ -277,16 +278,18 @@ class X8664:
 
     def data_flow(self, code: bytes, address: int, loads: bool, stores: bool) -> DataFlow:
         """Data flow of one instruction that was seen to load and to store, or not to."""
+        key = (code, loads, stores)
+        known = self._flows.get(key)
+        if known is not None:
+            return known
         text = self._text(code)
         if text is None:
             return DataFlow()
         one = _Instruction(_strip(text[0]), *self._operands.read(code, *text), address + len(code))
-        if one.mnemonic in ("push", "pop", "call", "pushfq", "popfq"):
-            return _stack(one)
-        sizes = zip(one.operands, one.form.sizes_bytes, strict=True)
-        if _STRING.match(one.mnemonic) and all(op.kind != OperandKind.REGISTER or size <= 8 for op, size in sizes):
-            return _string(one)
-        return _ordinary(one, loads, stores)
+        found = _data_flow(one, loads, stores)
+        if not any(operand.is_relative for operand in one.operands):  # the same wherever it is
+            self._flows[key] = found
+        return found
 
     def likeness(self, code: bytes) -> Hashable:
         """Its text without numbers."""
@@ -318,6 +321,15 @@ class _Instruction(msgspec.Struct, frozen=True):
         if not operand.is_relative:
             return operand.address
         return AddressSum(operand.address.registers, operand.address.displacement + self.end)
+
+
+def _data_flow(one: _Instruction, loads: bool, stores: bool) -> DataFlow:
+    if one.mnemonic in ("push", "pop", "call", "pushfq", "popfq"):
+        return _stack(one)
+    sizes = zip(one.operands, one.form.sizes_bytes, strict=True)
+    if _STRING.match(one.mnemonic) and all(op.kind != OperandKind.REGISTER or size <= 8 for op, size in sizes):
+        return _string(one)
+    return _ordinary(one, loads, stores)
 
 
 def _ordinary(one: _Instruction, loads: bool, stores: bool) -> DataFlow:
