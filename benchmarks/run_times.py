@@ -20,7 +20,7 @@ from typing import Any
 from foretrace.errors import EngineError
 
 from . import tools
-from .suite import SuiteProgram
+from .suite import HELD_OUT, SuiteProgram
 
 Progress = Callable[[str], None]
 
@@ -129,6 +129,12 @@ class RunTimes:
     machine: Machine
     rows: tuple[Row, ...]
     skipped: tuple[tuple[str, str], ...]
+
+    @property
+    def held_out(self) -> RunTimes | None:
+        """Those of the programs that the model was not made with; None if there are none among them."""
+        rows = tuple(row for row in self.rows if row.program in HELD_OUT)
+        return RunTimes(self.machine, rows, ()) if rows else None
 
     @property
     def mean_absolute_error(self) -> float:

@@ -77,7 +77,7 @@ class Validation:
 
     def as_json(self) -> dict[str, Any]:
         """For `foretrace validate --json`."""
-        times = self.run_times
+        times, held_out = self.run_times, self.run_times.held_out
         rows = [
             asdict(row) | {"error": row.error, "inside": row.inside, "worst_loop_difference": row.worst_loop_difference}
             for row in times.rows
@@ -86,16 +86,23 @@ class Validation:
             "schema": "foretrace.validate/2",
             "anchored": False,
             "machine": asdict(times.machine),
-            "programs": len(rows),
-            "mean_absolute_error": times.mean_absolute_error,
-            "worst_error": {"program": times.worst.program, "error": times.worst.error},
-            "share_inside": times.share_inside,
+            **_summary(times),
+            "held_out": None if held_out is None else _summary(held_out),
             "share_of_loops_within_5_points": times.share_of_loops_within_5_points,
             "run_times": rows,
             "skipped": [{"program": name, "reason": reason} for name, reason in times.skipped],
             "ranges": [asdict(row) for row in self.ranges],
             "bandwidths": [asdict(row) for row in self.bandwidths],
         }
+
+
+def _summary(times: RunTimes) -> dict[str, Any]:
+    return {
+        "programs": len(times.rows),
+        "mean_absolute_error": times.mean_absolute_error,
+        "worst_error": {"program": times.worst.program, "error": times.worst.error},
+        "share_inside": times.share_inside,
+    }
 
 
 def equation(range_bytes: int) -> tuple[str, float | None]:

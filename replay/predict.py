@@ -168,7 +168,7 @@ def predict(signature: Signature | Workload, profile: Profile) -> Prediction:
         time_by_bound_s=dict(sorted(by_bound.items(), key=lambda item: -item[1])),
         errors=errors,
         assumptions=run.assumptions,
-        warnings=warnings_of(provenance),
+        warnings=(*warnings_of(provenance), *_warnings_of_profile(profile)),
     )
 
 
@@ -249,6 +249,15 @@ def _assumptions(
             )
         )
     return (*misses.assumptions, *needed)
+
+
+def _warnings_of_profile(profile: Profile) -> tuple[str, ...]:
+    if not profile.partial:
+        return ()
+    return (
+        f"the profile of {profile.name} is partial: its measurement was interrupted, so that figures are missing, which "
+        "are assumed, or had not settled; measure it again with foretrace calibrate",
+    )
 
 
 def _unseen_warning(provenance: Provenance) -> str:

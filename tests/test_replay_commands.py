@@ -13,6 +13,7 @@ from foretrace.errors import PredictionError, ProfileError
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind
+from foretrace.profiles.profile_file import write_profile
 from foretrace.tracer.signature import SimulatedHierarchy
 from foretrace.tracer.signature_file import write_signature
 
@@ -113,6 +114,20 @@ def test_program_without_gathers_is_told_so(tmp_path):
     result = run("triage", path, "--host", "jaguar-xt4", "--accelerator", "convey-hc1-fpga")
     assert "No gather/scatter loop was found" in result.output
     assert result.exit_code == 0
+
+
+def test_a_partial_profile_is_told_of(gather_sig, tmp_path):
+    interrupted = tmp_path / "interrupted.toml"
+    partial = msgspec.structs.replace(find("jaguar-xt4"), name="interrupted", partial=True)
+    write_profile(partial, interrupted)
+    assert (
+        "warning: the profile of interrupted is partial"
+        in run("predict", gather_sig, "--all", "--machine", interrupted).output
+    )
+    (alone,) = json.loads(run("predict", gather_sig, "--machine", interrupted, "--json").output)["predictions"]
+    assert any("partial" in warning for warning in alone["warnings"])
+    (whole,) = json.loads(run("predict", gather_sig, "--machine", "jaguar-xt4", "--json").output)["predictions"]
+    assert not any("partial" in warning for warning in whole["warnings"])
 
 
 def test_incomplete_run_is_marked_in_both_faces(tmp_path):

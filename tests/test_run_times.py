@@ -35,6 +35,16 @@ def test_figures_of_a_suite():
     assert times.rows[1].worst_loop_difference is None
 
 
+def test_the_error_of_programs_held_out_is_told_apart():
+    names = suite.HELD_OUT
+    assert len(names) == len(suite.SUITE) // 3
+    other = next(program.name for program in suite.SUITE if program.name not in names)
+    held_out = RunTimes(MACHINE, (row(1.1, program=other), row(0.6, program=names[0])), ()).held_out
+    assert held_out is not None
+    assert [one.program for one in held_out.rows] == [names[0]]
+    assert RunTimes(MACHINE, (row(1.1, program=other),), ()).held_out is None
+
+
 def test_the_least_processor_time_counts_and_the_start_is_taken_off():
     costs = [tools.Cost(9.0, 3.0, 0.5), tools.Cost(5.0, 4.0, 0.1), tools.Cost(6.0, 3.5, 0.2)]
     alone = run_times.summarise(costs, [])

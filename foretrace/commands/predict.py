@@ -233,7 +233,7 @@ def _show(
         _show_measured(measured, predictions)
     for name, error in refused.items():
         out.print(f"not predicted: {plain(name)}: {plain(str(error))}")
-    for warning in predictions[0].warnings:
+    for warning in dict.fromkeys(warning for prediction in predictions for warning in prediction.warnings):
         out.print(f"warning: {plain(warning)}")
     for prediction in predictions:
         _show_regions(prediction, top, measured)

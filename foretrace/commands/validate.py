@@ -200,10 +200,20 @@ def _show_summary(times: RunTimes) -> None:
     disturbed = [row.program for row in times.rows if row.disturbed]
     if disturbed:
         out.print(f"the machine was busy with something else beside: {', '.join(disturbed)}", soft_wrap=True)
-    worst, loops = times.worst, times.share_of_loops_within_5_points
+    loops, held_out = times.share_of_loops_within_5_points, times.held_out
+    if held_out is not None:
+        out.print(
+            f"held out, no loop of which was looked at when the model was made: {_summary(held_out)}", soft_wrap=True
+        )
     out.print(
+        _summary(times) + ("" if loops is None else f", {loops:.0%} of the top loops' shares within 5 points"),
+        soft_wrap=True,
+    )
+
+
+def _summary(times: RunTimes) -> str:
+    worst = times.worst
+    return (
         f"{len(times.rows)} programs: mean absolute error {times.mean_absolute_error:.1%}, worst {worst.error:+.0%} "
         f"({worst.program}), {times.share_inside:.0%} inside their interval"
-        + ("" if loops is None else f", {loops:.0%} of the top loops' shares within 5 points"),
-        soft_wrap=True,
     )
