@@ -110,8 +110,8 @@ SUITE = (
 
 
 HELD_OUT = tuple(program.name for program in SUITE[2::3])
-"""Every third program. Whoever changes the model looks at the others' loops only, so that the error of these tells what to
-expect of programs that nobody has looked at."""
+"""Every third program. Whoever changes the model looks at the others' loops only, so that the error of these tells what
+to expect of programs that nobody has looked at."""
 
 QUICK = ("cg", "mergesort", "stencil2d", "nbody", "shortest_paths", "shallow_water")
 """A few that are bound by different things, in three languages."""

@@ -255,8 +255,8 @@ def _warnings_of_profile(profile: Profile) -> tuple[str, ...]:
     if not profile.partial:
         return ()
     return (
-        f"the profile of {profile.name} is partial: its measurement was interrupted, so that figures are missing, which "
-        "are assumed, or had not settled; measure it again with foretrace calibrate",
+        f"the profile of {profile.name} is partial: its measurement was interrupted, so that figures are missing, "
+        "which are assumed, or had not settled; measure it again with foretrace calibrate",
     )
 
 
