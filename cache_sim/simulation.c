@@ -10,6 +10,7 @@
 #include "repeats.h"
 #include "workers.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -250,31 +251,32 @@ static bool mostly_repeats(const struct ft_simulation *simulation, const struct 
     return 2 * repeats >= ITERATIONS_TO_SEE;
 }
 
-/* Writes those accesses of an iteration to the job that must be there, with `flags` added. Returns whether all hit if they
- * were made again, and would leave everything as it was. */
-static bool filter_iteration(struct ft_simulation *simulation, const struct ft_iteration *iteration, const uint64_t *words,
-                             uint16_t flags)
+/* Writes those accesses of an iteration to the job that must be there, with `flags` added. Returns whether some share a set of
+ * the recent lines: then these would change again if all happened once more. */
+static inline __attribute__((always_inline)) bool filter_iteration(struct ft_simulation *simulation,
+                                                                   const struct ft_iteration *iteration,
+                                                                   const uint64_t *words, uint16_t flags,
+                                                                   bool *is_single_line, const struct sets sets)
 {
-    struct ft_access *const first = simulation->job->accesses + simulation->job->length, *list = first;
-    uint64_t straddles = 0;
-    for (size_t j = 0; j < iteration->num_accesses; j++) {
-        *list = ft_run_access_at(iteration, words, j);
+    struct ft_access *const first = simulation->job->accesses, *list = first + simulation->job->length;
+    const unsigned takes_all = simulation->takes_all;
+    uint64_t used = 0, shared = 0, straddles = 0;
+    static_assert(FT_RECENT_SETS <= 64, "a bit for each set");
+    for (uint32_t j = 0; j < iteration->num_accesses; j++) {
+        const struct ft_access access = ft_run_access_at(iteration, words, j);
+        const uint64_t set = UINT64_C(1) << (access.address >> sets.set_shift & sets.set_mask);
+        struct ft_access *const before = list;
+        *list = access;
         list->flags |= flags;
-        straddles |= list->address ^ (list->address + list->size_bytes - 1);
-        list += ft_recent_use(&simulation->recent, list->address, list->size_bytes) | simulation->takes_all;
+        straddles |= access.address ^ (access.address + access.size_bytes - 1);
+        list = filter(&simulation->recent, list, access.address, access.size_bytes, takes_all, sets);
+        shared |= list > before ? used & set : 0;
+        used |= set;
     }
-    simulation->job->length += (size_t)(list - first);
+    simulation->job->length = (size_t)(list - first);
     simulation->left -= iteration->num_accesses;
-    return !simulation->takes_all && iteration->num_accesses <= simulation->repeatable_lines &&
-           straddles >> simulation->recent.line_shift == 0;
-}
-
-/* Makes room for an iteration, of operations that are known, and for a repeat. Returns 0, or -1 when memory ran out. */
-static int reserve_iteration(struct ft_simulation *simulation, const struct ft_iteration *iteration)
-{
-    if (simulation->job->num_repeats == FT_JOB_REPEATS)
-        end_job(simulation);
-    return reserve(simulation, 0, iteration->num_accesses);
+    *is_single_line = straddles >> sets.line_shift == 0 && iteration->num_accesses <= simulation->repeatable_lines;
+    return shared;
 }
 
 /* How many iterations, of `most` at most, touch the lines of the one before, of the smallest size. */
@@ -289,34 +291,72 @@ static size_t count_repeating(const struct ft_simulation *simulation, const stru
     return number;
 }
 
+/* The same where each access goes on by one step from iteration to iteration, and has one line at `words`, which comes before
+ * these. */
+static size_t steps_in_line(const struct ft_simulation *simulation, const struct ft_iteration *iteration,
+                            const uint64_t *words, size_t most)
+{
+    const uint64_t in_line = (UINT64_C(1) << simulation->recent.line_shift) - 1;
+    const struct ft_run_access *access = iteration->accesses;
+    for (uint32_t j = iteration->num_accesses; j > 0 && most > 0; j--, access++) {
+        const uint64_t address = words[access->word], step = words[access->word + iteration->num_words] - address;
+        const uint64_t left = step >> 63 ? address & in_line : in_line - ((address + access->size_bytes - 1) & in_line);
+        const uint64_t size = step >> 63 ? -step : step;
+        if (size > left)
+            return 0;
+        if (size && left / (uint32_t)size < most)
+            most = left / (uint32_t)size;
+    }
+    return most;
+}
+
 /* No cache need see an iteration that touches the lines of the one before. The first of several that do, and of the smallest
- * size of line, does exactly what those do that follow. */
-static int feed_repeating_run(struct ft_simulation *simulation, const struct ft_run *run)
+ * size of line, does exactly what those do that follow: nothing, mostly. */
+static inline __attribute__((always_inline)) int feed_repeating_run(struct ft_simulation *simulation,
+                                                                    const struct ft_run *run, const struct sets sets)
 {
     const struct ft_iteration *iteration = run->iteration;
     const uint64_t *words = run->words, *const end = words + run->iterations * iteration->num_words;
-    bool is_repeatable = false;
-    if (ft_statistics_feed_run(simulation->statistics, run))
+    const int is_steady = ft_statistics_feed_run(simulation->statistics, run);
+    bool is_single_line = false; /* each access of the iteration before has one line, and they stay in the caches together */
+    if (is_steady < 0)
         return -1;
     simulation->pending = ft_statistics_prepare(simulation->statistics, 0); /* it may have moved */
     while (words < end) {
-        if (reserve_iteration(simulation, iteration))
-            return -1;
-        const uint64_t changed = is_repeatable && !simulation->takes_all ? bits_changed(iteration, words) : UINT64_MAX;
-        const uint32_t begin = (uint32_t)simulation->job->length;
-        is_repeatable = filter_iteration(simulation, iteration, words,
-                                         changed >> simulation->cache_line_shift ? 0 : FT_CACHE_KNOWN);
+        if (UNLIKELY(simulation->left < iteration->num_accesses || simulation->job->num_repeats == FT_JOB_REPEATS ||
+                     FT_JOB_ACCESSES - simulation->job->length < 2 * iteration->num_accesses)) {
+            end_job(simulation);
+            if (reserve(simulation, 0, iteration->num_accesses))
+                return -1;
+        }
+        const uint64_t changed = is_single_line && !simulation->takes_all ? bits_changed(iteration, words) : UINT64_MAX;
+        const uint16_t flags = changed >> simulation->cache_line_shift ? 0 : FT_CACHE_KNOWN;
+        const bool is_shared = filter_iteration(simulation, iteration, words, flags, &is_single_line, sets);
+        const uint64_t *const before = words;
         words += iteration->num_words;
-        if (changed >> simulation->recent.line_shift)
+        if (simulation->takes_all || !is_single_line)
             continue;
-        const size_t most = (size_t)(end - words) / iteration->num_words, left = simulation->left / iteration->num_accesses;
-        const size_t times = count_repeating(simulation, iteration, words, most < left ? most : left);
-        const uint32_t now = (uint32_t)simulation->job->length;
-        simulation->job->repeats[simulation->job->num_repeats++] = (struct ft_repeat){begin, now, (uint32_t)times};
+        size_t most = (size_t)(end - words) / iteration->num_words;
+        if (simulation->left < most * iteration->num_accesses)
+            most = simulation->left / iteration->num_accesses;
+        const size_t times = is_steady ? steps_in_line(simulation, iteration, before, most)
+                                       : count_repeating(simulation, iteration, words, most);
+        if (is_shared && times > 0) {
+            const uint32_t begin = (uint32_t)simulation->job->length;
+            filter_iteration(simulation, iteration, words, FT_CACHE_KNOWN, &is_single_line, sets);
+            simulation->left += iteration->num_accesses;
+            simulation->job->repeats[simulation->job->num_repeats++] =
+                (struct ft_repeat){begin, (uint32_t)simulation->job->length, (uint32_t)times - 1};
+        }
         simulation->left -= times * iteration->num_accesses;
         words += times * iteration->num_words;
     }
     return 0;
+}
+
+static __attribute__((noinline)) int feed_repeating(struct ft_simulation *simulation, const struct ft_run *run)
+{
+    return WITH_SETS(simulation, feed_repeating_run, run);
 }
 
 /* How many of some iterations there is room for in the job at hand, one at least. 0 when memory ran out. */
@@ -361,7 +401,7 @@ static inline __attribute__((always_inline)) int feed_runs_of(struct ft_simulati
     for (const struct ft_run *next = runs; next < runs + number; next++) {
         const struct ft_iteration *const iteration = next->iteration;
         if (UNLIKELY(next->iterations >= MIN_REPEATING) && mostly_repeats(simulation, next)) {
-            if (feed_repeating_run(simulation, next))
+            if (feed_repeating(simulation, next))
                 return -1;
             continue;
         }

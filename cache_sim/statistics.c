@@ -255,6 +255,7 @@ int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run
     const struct ft_iteration *iteration = run->iteration;
     if (!ft_statistics_prepare(statistics, (size_t)iteration->max_op + 1))
         return -1;
+    bool is_steady = true;
     for (size_t j = 0; j < iteration->num_accesses; j++) {
         const struct ft_run_access *access = &iteration->accesses[j];
         const uint64_t *words = run->words + access->word;
@@ -266,10 +267,11 @@ int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run
             count_steps(statistics, access->op, run->iterations - i);
             continue;
         }
+        is_steady &= i == run->iterations;
         for (; i < run->iterations; i++)
             count(statistics, access->op, words[i * iteration->num_words] & iteration->address_mask, access->size_bytes);
     }
-    return 0;
+    return is_steady;
 }
 
 /* `length` accesses, each `stride` bytes further on than the one before. */

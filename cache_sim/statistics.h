@@ -31,7 +31,8 @@ struct ft_operation {
 struct ft_statistics *ft_statistics_new(void); /* NULL when memory ran out */
 void ft_statistics_free(struct ft_statistics *statistics);
 
-/* Looks at a run operation by operation. Returns 0, or -1 when memory ran out. */
+/* Looks at a run operation by operation. Returns 1 if all of it goes on by the same steps from iteration to iteration, else 0;
+ * or -1 when memory ran out. */
 int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run *run);
 
 /* The same for an array operation, row by row. */
