@@ -27,7 +27,7 @@ SIMULATORS = [
     "workers",
 ]
 WRITER_SOURCES = ["tracer/writer.c", "tracer/children.c"]
-WRITER_HEADERS = ["tracer/stream.h", "tracer/writer.h", "tracer/children.h"]
+WRITER_HEADERS = ["tracer/stream.h", "tracer/futex.h", "tracer/writer.h", "tracer/children.h"]
 AGENT_PARTS = [
     *(
         "blocks",
@@ -92,7 +92,7 @@ setup(
             "foretrace.tracer._reader",
             sources=[f"tracer/{part}.c" for part in ("_reader", *READER_PARTS)],
             depends=[
-                *(f"tracer/{part}.h" for part in ("stream", *READER_PARTS)),
+                *(f"tracer/{part}.h" for part in ("stream", "futex", *READER_PARTS)),
                 *(f"cache_sim/{part}.h" for part in ("access", "lanes")),
             ],
             include_dirs=["."],

@@ -2,12 +2,10 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "futex.h"
 #include "reader.h"
 #include "signals.h"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 typedef struct {
     PyObject_HEAD
@@ -305,7 +303,7 @@ static PyObject *stream_reader_answer(StreamReader *self, PyObject *number)
         return NULL;
     request->fd = (uint32_t)fd;
     atomic_store(&request->state, fd < 0 ? FT_REQUEST_REFUSED : FT_REQUEST_GRANTED);
-    syscall(SYS_futex, &request->state, FUTEX_WAKE, 1, NULL, NULL, 0);
+    ft_futex_wake(&request->state);
     Py_RETURN_NONE;
 }
 

@@ -4,17 +4,17 @@
 #define _GNU_SOURCE
 #include "children.h"
 
+#include "futex.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
@@ -54,11 +54,6 @@ bool ft_reader_lives(const struct ft_header *header)
     if (pid == 0 || getppid() == (pid_t)pid)
         return pid != 0;
     return atomic_load(&header->request.follow) && lives(pid);
-}
-
-static void futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
-{
-    syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
 }
 
 /* Waits for its turn: several children of one process may ask at the same time, and one may die while it does. */
@@ -112,9 +107,9 @@ static int ask(struct ft_header *header, enum ft_request_kind kind, const char *
     request->kind = kind;
     tell_command(request, program, arguments);
     atomic_store(&request->state, FT_REQUEST_ASKED);
-    futex(&header->ready_head, FUTEX_WAKE, 1, NULL);
+    ft_futex_wake(&header->ready_head);
     while (atomic_load(&request->state) == FT_REQUEST_ASKED && ft_reader_lives(header))
-        futex(&request->state, FUTEX_WAIT, FT_REQUEST_ASKED, &timeout);
+        ft_futex_wait(&request->state, FT_REQUEST_ASKED, &timeout);
     int fd = -1;
     if (atomic_load(&request->state) == FT_REQUEST_GRANTED) {
         char path[48];

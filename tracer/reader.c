@@ -2,13 +2,11 @@
 #define _GNU_SOURCE
 #include "reader.h"
 
+#include "futex.h"
+
 #include <assert.h>
-#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #define FIRST_CHUNK_ALIGN UINT64_C(4096)
 #define MAX_BLOCKS (1u << 26)
@@ -1017,11 +1015,6 @@ static enum ft_read_status read_words(struct ft_reader *reader)
 
 /* ---- chunks ----------------------------------------------------------------------------------------------------- */
 
-static void futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
-{
-    syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
-}
-
 static enum ft_read_status take_chunk(struct ft_reader *reader, struct ft_ready chunk)
 {
     if (chunk.chunk >= FT_MAX_CHUNKS || chunk.words > FT_CHUNK_WORDS || chunk.cursor >= FT_MAX_CURSORS)
@@ -1054,7 +1047,7 @@ static void release_chunk(struct ft_reader *reader)
     h->free[head % FT_QUEUE_SLOTS] = reader->chunk.chunk;
     atomic_store(&h->free_head, head + 1);
     if (atomic_load(&h->writer_waits) && enough_to_wake(h))
-        futex(&h->free_head, FUTEX_WAKE, 1, NULL);
+        ft_futex_wake(&h->free_head);
     reader->in_chunk = false;
 }
 
@@ -1067,7 +1060,7 @@ static enum ft_read_status next_chunk(struct ft_reader *reader, uint32_t timeout
     uint32_t head = atomic_load(&h->ready_head);
     if (head == tail && timeout_ms) {
         atomic_store(&h->reader_waits, 1);
-        futex(&h->ready_head, FUTEX_WAIT, head, &timeout);
+        ft_futex_wait(&h->ready_head, head, &timeout);
         atomic_store(&h->reader_waits, 0);
         head = atomic_load(&h->ready_head);
     }

@@ -11,15 +11,13 @@
 #include "writer.h"
 
 #include "children.h"
+#include "futex.h"
 
-#include <linux/futex.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #define WAIT_NS 50000000L
@@ -157,11 +155,6 @@ struct ft_header *ft_writer_header(void)
     return header;
 }
 
-static void futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
-{
-    syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
-}
-
 /* This and the next two with the lock held. */
 static void enqueue(struct ft_ready entry)
 {
@@ -169,7 +162,7 @@ static void enqueue(struct ft_ready entry)
     header->ready[head % FT_QUEUE_SLOTS] = entry;
     atomic_store(&header->ready_head, head + 1);
     if (atomic_load(&header->reader_waits))
-        futex(&header->ready_head, FUTEX_WAKE, 1, NULL);
+        ft_futex_wake(&header->ready_head);
 }
 
 static void publish(struct ft_cursor *cursor)
@@ -213,7 +206,7 @@ static uint32_t take_free_chunk(void)
         if ((borrowed = borrow_chunk()) != NO_CHUNK)
             return borrowed;
         atomic_store(&header->writer_waits, 1);
-        futex(&header->free_head, FUTEX_WAIT, head, &timeout);
+        ft_futex_wait(&header->free_head, head, &timeout);
         atomic_store(&header->writer_waits, 0);
     }
 }
