@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretrace.benchmarks.cache_sizes import cache_ends, effective_size, without_bumps
-from foretrace.benchmarks.latency_suite import MOST_PAGES, tlb_steps, working_sets
+from foretrace.benchmarks.latency_suite import MOST_PAGES, Chain, tlb_steps, tlbs, working_sets
 from foretrace.benchmarks.multimaps import Sweep, hit_rates
+from foretrace.benchmarks.sampling import Timing
 from foretrace.benchmarks.sgbench import Loop, index_array, ranges
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.reference import Access, simulate
@@ -202,3 +203,17 @@ def test_hit_rates_with_longer_lines_further_out():
     sweep = Sweep(Movement.LOAD, 64 * KIB, 8, 8)
     assert hit_rates(sweep, hierarchy) == pytest.approx(reference_hit_rates(sweep, hierarchy), abs=1e-4)
     assert hit_rates(sweep, hierarchy) == pytest.approx((7 / 8, 15 / 16))
+
+
+@pytest.mark.parametrize(("noise", "fewest"), [(0.0, 64), (2.0, 32)])
+def test_a_tlb_is_as_uncertain_as_the_chains_that_show_it(noise, fewest):
+    """64 pages do not slow loads down, 128 add 7 ns, and more of them add little more."""
+    chains = {}
+    for shift in range(4, 11):
+        size, slow = 4096 << shift, 1 << shift > 64
+        chains[Chain(size, 4096, "dense")] = Timing(1e-9, 0.0, 8)
+        chains[Chain(size, 4096, "sparse")] = Timing((8 if slow else 1.4) * 1e-9, noise if shift == 6 else 0.0, 8)
+    (tlb,) = tlbs(chains, "s")
+    assert (tlb.entries, tlb.miss_s) == (64, pytest.approx(6.6e-9))
+    assert tlb.noise["miss_s"] == 0
+    assert tlb.noise["entries"] == pytest.approx(64 / fewest - 1)
