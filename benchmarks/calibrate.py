@@ -49,6 +49,7 @@ BUSY_PART = 0.05
 _LARGEST_BYTES = 1 << 30
 _LEAST_BYTES = 1 << 20
 _UNKNOWN_CACHE_BYTES = 32 << 20
+_USUAL_NEAREST_BYTES = 32 << 10
 _PARTS_OF_MEMORY = 8  # no suite takes more than five times the largest working set
 _SMALL_SET_BYTES = 128 << 10
 _BUDGET_S, _QUICK_BUDGET_S = 240.0, 28.0
@@ -120,7 +121,16 @@ SUITES = (
         lambda p: tlb_measurements(2 * p.largest_bytes, Pages.HUGE, fine=p.fine, room=p.room),
     ),
     Suite("new pages", "first_touch", lambda p: first_touch_measurements(p.available_bytes)),
-    Suite("loads", "memory", lambda p: memory_measurements(p.largest_bytes, fine=p.fine, room=p.room)),
+    Suite(
+        "loads",
+        "memory",
+        lambda p: memory_measurements(
+            p.largest_bytes,
+            fine=p.fine,
+            room=p.room,
+            nearest_bytes=p.levels[0].size_bytes if p.levels else _USUAL_NEAREST_BYTES,
+        ),
+    ),
     Suite("MultiMAPS", "sweeps", lambda p: surface_measurements(p.largest_bytes, fine=p.fine, room=p.room)),
     Suite("SGBench", "loops", lambda p: loop_measurements(_loops(p), room=p.room)),
     Suite("SGBench, threads", "loops", lambda p: _loops_of_threads(p)),

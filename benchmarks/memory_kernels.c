@@ -137,19 +137,23 @@ static uint64_t copy_strided(struct ft_work *work)
 
 /* ---- anywhere ----------------------------------------------------------------------------------------------------- */
 
-/* Four independent generators (Knuth's MMIX constants), so that no access waits for another. */
+/* Independent generators (Knuth's MMIX constants), so that no access waits for another; the highest bits of each are the
+ * index. A multiplication for each limits what can be measured: one access a cycle, on most cores. */
 static uint64_t random8(struct ft_work *work)
 {
-    const volatile uint64_t *data = work->data;
-    const uint64_t mask = work->bytes / 8 - 1;
+    const uint64_t *data = work->data;
     const uint64_t a = UINT64_C(6364136223846793005), c = UINT64_C(1442695040888963407);
-    uint64_t s0 = work->state, s1 = s0 * a + 1, s2 = s1 * a + 3, s3 = s2 * a + 5;
+    unsigned shift = 64;
+    for (size_t n = work->bytes / 8; n > 1; n /= 2)
+        shift--;
+    uint64_t s0 = work->state, s1 = s0 * a + 1, s2 = s1 * a + 3, s3 = s2 * a + 5, s4 = s3 * a + 7, s5 = s4 * a + 9;
+    uint64_t value;
     for (uint64_t r = 0; r < work->repeats; r++) {
-        TIMES4(s0 = s0 * a + c; (void)data[(s0 >> 33) & mask]; s1 = s1 * a + c; (void)data[(s1 >> 33) & mask];
-               s2 = s2 * a + c; (void)data[(s2 >> 33) & mask]; s3 = s3 * a + c; (void)data[(s3 >> 33) & mask];)
+#define NEXT(s) s = s * a + c; value = data[s >> shift]; KEEP(value);
+        TIMES4(NEXT(s0) NEXT(s1) NEXT(s2) NEXT(s3) NEXT(s4) NEXT(s5))
     }
     work->state = s0;
-    return 16 * work->repeats;
+    return 24 * work->repeats;
 }
 
 static uint64_t chase(struct ft_work *work)

@@ -28,14 +28,18 @@ class Point:
     size_bytes: int
 
 
-def memory_measurements(largest_bytes: int, *, fine: bool, room: Room) -> dict[Point, Measurement]:
-    """The measurements, all over one buffer."""
+def memory_measurements(largest_bytes: int, *, fine: bool, room: Room, nearest_bytes: int) -> dict[Point, Measurement]:
+    """The measurements, all over one buffer.
+
+    Loads at random from the nearest cache, of `nearest_bytes`, take as long as any: what would be timed is how their
+    addresses are made.
+    """
     data = allocate(largest_bytes)
     found: dict[Point, Measurement] = {}
     loads = [name for name in LOAD_BYTES if name in _kernels.available()]
     for size in working_sets(largest_bytes, fine=fine):
-        power_of_two = size & (size - 1) == 0
-        for kernel in (*loads, *((RANDOM,) if power_of_two else ())):
+        at_random = size & (size - 1) == 0 and size > nearest_bytes
+        for kernel in (*loads, *((RANDOM,) if at_random else ())):
             found[Point(kernel, size)] = room.measurement(kernel, over(kernel, data[:size]), size)
     return found
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from foretrace.benchmarks import _kernels
+from foretrace.benchmarks.buffers import allocate
 
 KERNELS = _kernels.available()
 ARITHMETIC = [name for name in KERNELS if re.fullmatch(r"\w+_\d+x\d+_(chain|free)", name)]
@@ -174,6 +175,17 @@ def test_threads_refuse_what_they_cannot_run_on(works):
 
 
 # ---- chains
+
+
+@pytest.mark.parametrize("size_bytes", [64, 1 << 16])
+def test_loads_at_random_go_on_where_they_stopped(size_bytes):
+    data = allocate(size_bytes)
+    _, operations, state = _kernels.run("random8", repeats=3, data=data)
+    assert operations == 3 * 24
+    assert (
+        _kernels.run("random8", repeats=2, data=data, state=_kernels.run("random8", repeats=1, data=data)[2])[2]
+        == state
+    )
 
 
 def test_a_chase_visits_every_line_once_and_comes_back():
