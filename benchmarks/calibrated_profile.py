@@ -7,12 +7,13 @@ import itertools
 import mmap
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from msgspec import structs
 
 from foretrace import __version__
+from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.points import Movement
 from foretrace.profiles.profile import (
@@ -145,7 +146,7 @@ def measured_profile(
         notes=_notes(caches, num_cores, partial=partial),
         metadata=facts,
     )
-    hierarchy = hierarchy_of(profile).hierarchy
+    hierarchy = _with_part(hierarchy_of(profile).hierarchy, caches)
     return structs.replace(profile, surface=surface_points(measured.sweeps, hierarchy, _MEASURED))
 
 
@@ -245,6 +246,17 @@ def _effective_size(levels: Sequence[CacheFacts], latency: Sequence[LatencyPoint
     size_bytes = whole_ways(0)
     sizes = [size or levels[-1].size_bytes for size in (size_bytes, whole_ways(-1), whole_ways(1))]
     return size_bytes, max(sizes) / min(sizes) - 1
+
+
+def _with_part(hierarchy: Hierarchy | None, caches: Sequence[CacheLevel]) -> Hierarchy | None:
+    """The hierarchy with as much of the last cache as loads get: fewer ways, not fewer sets."""
+    part_bytes = caches[-1].effective_size_bytes if caches else None
+    if hierarchy is None or part_bytes is None:
+        return hierarchy
+    last = hierarchy.levels[-1]
+    way_bytes = last.size_bytes // last.ways
+    ways = max(1, part_bytes // way_bytes)
+    return replace(hierarchy, levels=(*hierarchy.levels[:-1], replace(last, size_bytes=ways * way_bytes, ways=ways)))
 
 
 def _latencies(sizes: Sequence[float], latency: Sequence[LatencyPoint]) -> list[LatencyPoint | None]:

@@ -327,15 +327,15 @@ def test_a_machine_s_figures_are_where_they_belong():
     assert profile.partial is None
 
 
-def test_a_cache_of_which_loads_get_a_part_is_simulated_as_that_part():
+def test_hit_rates_are_those_of_the_part_of_a_cache_that_loads_get():
     profile = machine((32 * KIB, 512 * KIB, 8 * MIB))
     assert [cache.effective_size_bytes for cache in profile.caches] == [None, None, 8 * MIB]
     assert profile.caches[2].size_bytes == 32 * MIB
     assert profile.caches[2].latency_s == pytest.approx(14 * NS)
-    made = hierarchy_of(profile)
-    assert [level.size_bytes for level in made.hierarchy.levels] == [32 * KIB, 512 * KIB, 8 * MIB]
-    assert made.hierarchy.levels[2].num_sets == 32768, "fewer ways, not fewer sets"
-    assert any("loads of one core get 8 MiB" in assumption for assumption in made.assumptions)
+    whole = hierarchy_of(profile).hierarchy
+    part = calibrated_profile._with_part(whole, profile.caches)
+    assert [level.size_bytes for level in part.levels] == [32 * KIB, 512 * KIB, 8 * MIB]
+    assert part.levels[2].num_sets == whole.levels[2].num_sets, "fewer ways, not fewer sets"
     assert any("L3 is reported as 32 MiB" in note for note in profile.notes)
     sweep = next(p for p in profile.surface if p.working_set_bytes == 16 * MIB)
     assert sweep.hit_rates[2] == 0.5, "beyond the part, only the rest of a line hits"
