@@ -44,15 +44,22 @@ struct hooked_type {
 static struct hooked_type hooked[MAX_TYPES];
 static unsigned n_hooked;
 
-static inline const struct hooked_type *hook_of(PyObject *self)
+static const struct hooked_type *recent = hooked; /* what was asked for last: mostly what will be next */
+
+static __attribute__((noinline)) const struct hooked_type *find_hook(PyTypeObject *type)
 {
     for (unsigned k = 0; k < n_hooked; k++)
-        if (Py_IS_TYPE(self, hooked[k].type))
-            return &hooked[k];
+        if (type == hooked[k].type)
+            return recent = &hooked[k];
     for (unsigned k = 0; k < n_hooked; k++)
-        if (PyType_IsSubtype(Py_TYPE(self), hooked[k].type))
+        if (PyType_IsSubtype(type, hooked[k].type))
             return &hooked[k];
     return NULL;
+}
+
+static inline const struct hooked_type *hook_of(PyObject *self)
+{
+    return Py_IS_TYPE(self, recent->type) ? recent : find_hook(Py_TYPE(self));
 }
 
 /* ---- what lies behind an object --------------------------------------------------------------------------------- */
@@ -176,26 +183,40 @@ static bool is_number(char code)
     return numbers[code & 127];
 }
 
-static bool is_numbers(PyObject *object, const struct hooked_type *hook)
+static inline bool element_of_memoryview(const PyMemoryViewObject *object, int64_t i, struct buffer_element *element)
 {
-    if (hook->look == look_at_bytearray)
-        return true;
-    if (hook->look == look_at_array)
-        return is_number(((const struct array_object *)object)->description->typecode);
-    const PyMemoryViewObject *view = (const PyMemoryViewObject *)object;
-    const char *format = view->view.format;
-    return !(view->flags & _Py_MEMORYVIEW_RELEASED) && !(view->mbuf->flags & _Py_MANAGED_BUFFER_RELEASED) &&
-           (!format || (is_number(format[0]) && !format[1]));
+    const Py_buffer *buffer = &object->view;
+    const char *format = buffer->format;
+    if (buffer->ndim != 1 || !buffer->shape || !buffer->strides || buffer->suboffsets ||
+        object->flags & _Py_MEMORYVIEW_RELEASED || object->mbuf->flags & _Py_MANAGED_BUFFER_RELEASED ||
+        (format && (!is_number(format[0]) || format[1])))
+        return false;
+    i += i < 0 ? buffer->shape[0] : 0;
+    *element = (struct buffer_element){(char *)buffer->buf + i * buffer->strides[0], buffer->itemsize, NULL};
+    return (uint64_t)i < (uint64_t)buffer->shape[0];
 }
 
 bool buffer_element(PyObject *object, PyObject *key, struct buffer_element *element)
 {
     const struct hooked_type *hook = hook_of(object);
-    struct view view;
-    if (!hook || !is_numbers(object, hook) || !hook->look(object, &view))
+    int64_t i;
+    if (!hook || !PyLong_CheckExact(key) || !agent_small_integer(key, &i))
         return false;
-    *element = (struct buffer_element){plain_element(&view, key), view.item_bytes, hook->load};
-    return element->address;
+    if (hook->look == look_at_memoryview) {
+        if (!element_of_memoryview((PyMemoryViewObject *)object, i, element))
+            return false;
+    } else {
+        const struct array_object *array = (const struct array_object *)object;
+        const bool is_bytes = hook->look == look_at_bytearray;
+        const int64_t item_bytes = is_bytes ? 1 : array->description->item_bytes;
+        const char *items = is_bytes ? PyByteArray_AS_STRING(object) : array->items;
+        i += i < 0 ? Py_SIZE(object) : 0;
+        if ((uint64_t)i >= (uint64_t)Py_SIZE(object) || (!is_bytes && !is_number(array->description->typecode)))
+            return false;
+        *element = (struct buffer_element){items + i * item_bytes, item_bytes, NULL};
+    }
+    element->load = hook->load;
+    return true;
 }
 
 /* ---- slots ------------------------------------------------------------------------------------------------------ */
@@ -331,7 +352,7 @@ static void hook_type(PyTypeObject *type, bool (*look)(PyObject *, struct view *
 
 bool buffer_is_hooked(PyTypeObject *type)
 {
-    if (type == np.array)
+    if (type == recent->type || type == np.array)
         return true;
     for (unsigned k = 0; k < n_hooked; k++)
         if (type == hooked[k].type)

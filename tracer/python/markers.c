@@ -242,8 +242,8 @@ static int observe(PyObject *self, PyObject *key, PyObject *container)
     Marker *marker = (Marker *)self;
     if (!container) /* the marker's item is deleted: by nobody */
         return 0;
-    const bool is_array = Py_IS_TYPE(container, np.array);
-    const bool is_list = !is_array && (PyList_CheckExact(container) || list_is_like(container));
+    const bool is_plain_list = PyList_CheckExact(container), is_array = !is_plain_list && Py_IS_TYPE(container, np.array);
+    const bool is_list = is_plain_list || (!is_array && PyList_Check(container) && list_is_like(container));
     if (!is_array && !is_list && !buffer_is_hooked(Py_TYPE(container)))
         return 0;
     struct marked_frame *top = running_frame(agent_interpreter_frame(), marker->table);
