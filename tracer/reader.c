@@ -725,7 +725,7 @@ static inline enum ft_read_status read_access(struct ft_reader *reader, const st
 /* ---- paths ------------------------------------------------------------------------------------------------------ */
 
 #define MAX_LEARNT_WORDS 96u /* of a path of several executions */
-#define MAX_PATH_BYTES (UINT64_C(128) << 20) /* of all: beyond, a path is one execution */
+#define MAX_PATH_BYTES (UINT64_C(64) << 20) /* of all: beyond, a path is one execution */
 #define FIRST_PATIENCE 16u /* see struct ft_path */
 #define MAX_PATIENCE (1u << 20)
 #define MAX_RUNS 256u
