@@ -53,8 +53,8 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
     Py_buffer b[N_BUFFERS];
     struct ft_core core;
     PyObject *result = NULL;
-    if (!PyArg_ParseTuple(args, "(ddddddddddI)y*y*y*y*y*y*y*y*y*w*", &core.width, &core.window, &core.waiting,
-                          &core.stores, &core.refill, &core.vector_load, &core.taken_branch,
+    if (!PyArg_ParseTuple(args, "(dddddddddddI)y*y*y*y*y*y*y*y*y*w*", &core.width, &core.window, &core.waiting,
+                          &core.stores, &core.refill, &core.vector_load, &core.blocked, &core.taken_branch,
                           &core.load_cycles, &core.store_cycles, &core.lead, &core.n_levels, &b[0], &b[1], &b[2], &b[3],
                           &b[4], &b[5], &b[6], &b[7], &b[8], &b[9]))
         return NULL;

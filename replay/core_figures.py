@@ -68,6 +68,7 @@ class CoreFigures:
     forward_variable: Floats
     vector_load: Floats
     crossing: Floats
+    blocked: Floats
     taken_branch: Floats
     load: Floats
     store: Floats
@@ -105,6 +106,9 @@ def core_figures(core: Core, first_latency_cycles: float, notes: Notes) -> CoreF
         vector_load=source.assumed("vector_load", (0, 2, 3), "a load into a vector register takes longer by"),
         crossing=source.assumed(
             "register_crossing", (1, 3, 5), "a value's way between integer and vector registers, or to flags, takes"
+        ),
+        blocked=source.assumed(
+            "blocked_forward", (10, 14, 18), "a load wider than the store that it reads back waits from its data on for"
         ),
         taken_branch=1 / source.rate("taken_branches_per_cycle", "taken_branch", (2, 1, 0.5), "taken branch"),
         load=1 / source.rate("loads_per_cycle", "loads_per_cycle", (2, 1, 1), "load"),

@@ -247,10 +247,10 @@ static struct arrival load(struct state *s, const struct ft_instruction *one, ui
     arrival.at = fmax(arrival.at, hit);
     if (distance && distance < RECENT && distance <= slot) {
         const struct recent *store = &s->recent[(slot - distance) % RECENT];
-        if (store->written > asked) {
-            double there = store->data + facts->forward;
-            if (facts->bytes > store->bytes)
-                there = fmax(there, store->written) + hit - asked;
+        const bool is_wider = facts->bytes > store->bytes;
+        const double leaves = is_wider ? fmax(store->written, store->data + s->core->blocked) : store->written;
+        if (leaves > asked) {
+            const double there = is_wider ? leaves + hit - asked : store->data + facts->forward;
             arrival = (struct arrival){fmax(hit, there), FT_CAUSE_FORWARD};
         }
     }

@@ -74,6 +74,7 @@ struct ft_core {
     double width, window, waiting, stores;
     double refill;            /* from a mispredicted branch's end to the dispatch of what follows */
     double vector_load;       /* what a load to a vector register takes longer */
+    double blocked;           /* from a store's data to the cache, for a load that it cannot serve alone */
     double taken_branch;      /* least time between two */
     double load_cycles, store_cycles; /* of the load and store units */
     double lead;              /* how far ahead a prefetcher fetches */

@@ -89,7 +89,7 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
     operations = _operations(program, costs, cycle_s, core, corner)
     memory_cycles = float(costs.latency_s[:, -1].max(initial=0.0) / cycle_s)
     figures = (
-        core.width, core.window, core.waiting, core.stores, core.refill, core.vector_load,
+        core.width, core.window, core.waiting, core.stores, core.refill, core.vector_load, core.blocked,
         core.taken_branch, core.load, core.store,
     )  # fmt: skip
     _core_model.run(

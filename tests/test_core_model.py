@@ -415,7 +415,7 @@ def test_layouts_agree():
 
 
 def test_what_refers_to_nothing_is_refused():
-    core = (*[1.0] * 10, 2)
+    core = (*[1.0] * 11, 2)
     row = np.zeros(1, INSTRUCTION)
     row["load"], row["store"] = 5, -1
     block = np.array([0, 1, 0, 0], np.uint32)

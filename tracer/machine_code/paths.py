@@ -20,7 +20,7 @@ from .isa import DataFlow, Flow, Isa
 Ints = npt.NDArray[np.int64]
 Names = tuple[str, ...]
 
-STORE_BYTES_SHIFT, LINE_BYTES_SHIFT = 3, 6  # a store is found again by its first eight bytes, a line has 64
+STORE_BYTES_SHIFT, LINE_BYTES_SHIFT = 3, 6  # a store is found again by words of eight bytes, a line has 64
 _FARTHEST = (1 << 16) - 1
 _FLOWS = ["" if flow is Flow.FALLTHROUGH else flow.name.lower() for flow in Flow]
 
@@ -83,14 +83,45 @@ def _path(
     good = (operations.keys[operation] == keys) & (number_of[at] >= 0) if len(keys) else np.zeros(0, bool)
     execution = number_of[at][good]
     slots = first_slot[execution] + operation[good] - operations.first[executions[execution]]
-    slots, first = np.unique(slots, return_index=True)  # of an access in several parts, the first
-    addresses = raw.address[fits][good][first]
-    is_store = blocks.operation_is_store[operation[good][first]]
+    addresses, is_store = raw.address[fits][good], blocks.operation_is_store[operation[good]]
     store_distances, line_distances = np.zeros(total, np.uint16), np.ones(total, np.uint16)
-    store_distances[slots] = _distances(addresses >> np.uint64(STORE_BYTES_SHIFT), is_store, slots)
+    _note_stores(store_distances, addresses, _part_bytes(blocks, executed[at][good]), is_store, slots)
+    slots, first = np.unique(slots, return_index=True)  # of an access in several parts, the first
+    addresses = addresses[first]
     every = np.ones(len(slots), bool)
     line_distances[slots] = _distances(addresses >> np.uint64(LINE_BYTES_SHIFT), every, slots)
     return executions, store_distances, line_distances
+
+
+def _part_bytes(blocks: BasicBlocks, instructions: Ints) -> npt.NDArray[np.uint64]:
+    """What one access of an instruction reads or writes at once; wider ones come in parts of a word."""
+    used, numbers = np.unique(instructions, return_inverse=True)
+    kinds = [blocks.classes[number] for number in used.tolist()]
+    widths = [min(max(kind.element_bits * kind.lanes // 8, 1), 1 << STORE_BYTES_SHIFT) for kind in kinds]
+    return np.array(widths, np.uint64)[numbers] if widths else np.zeros(0, np.uint64)
+
+
+def _note_stores(
+    result: npt.NDArray[np.uint16],
+    addresses: npt.NDArray[np.uint64],
+    part_bytes: npt.NDArray[np.uint64],
+    is_store: npt.NDArray[np.bool_],
+    slots: Ints,
+) -> None:
+    """Put into `result`, at each slot, how long ago the last store was to any of the words that its parts touch."""
+    shift = np.uint64(STORE_BYTES_SHIFT)
+    first, last = addresses >> shift, (addresses + part_bytes - np.uint64(1)) >> shift
+    reaches_on = last != first
+    words = np.concatenate([first, last[reaches_on]])
+    times, stores = (np.concatenate([column, column[reaches_on]]) for column in (slots, is_store))
+    order = np.lexsort((times, words))
+    once = np.ones(len(order), bool)
+    once[1:] = np.diff(words[order]).astype(bool) | np.diff(times[order]).astype(bool)
+    kept = order[once]
+    distances = _distances(words[kept], stores[kept], times[kept]).astype(np.int64)
+    nearest = np.full(len(result), _FARTHEST + 1)
+    np.minimum.at(nearest, times[kept], np.where(distances > 0, distances, _FARTHEST + 1))
+    result[:] = np.where(nearest <= _FARTHEST, nearest, 0)
 
 
 def _distances(places: npt.NDArray[np.uint64], counts: npt.NDArray[np.bool_], times: Ints) -> npt.NDArray[np.uint16]:
