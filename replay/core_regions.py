@@ -143,7 +143,7 @@ def with_core_model(times: RegionTimes, core: CoreRegions) -> RegionTimes:
         time_s=time,
         compute_s=compute,
         memory_s=memory,
-        overlap_s=np.where(covered, compute + memory - core.time_s[TYPICAL], times.overlap_s),
+        overlap_s=np.where(covered, np.maximum(compute + memory - core.time_s[TYPICAL], 0), times.overlap_s),
         arithmetic_s=np.where(covered, np.minimum(arithmetic, times.arithmetic_s), times.arithmetic_s),
         bound_by=tuple(bounds),
     )

@@ -1,0 +1,266 @@
+"""A slow, plain twin of replay/core_model.c: the same core, instruction by instruction, with nothing forgotten.
+
+What the C core keeps in rings (times of retirement, uses of a unit, recent accesses) is kept whole here.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+NUM_CAUSES = 11
+(ISSUE, COMPUTE, DIVIDE, CHAIN, FORWARD, PORTS, BRANCH, CACHE_BANDWIDTH, MEMORY_BANDWIDTH, CACHE_LATENCY,
+ MEMORY_LATENCY) = range(NUM_CAUSES)  # fmt: skip
+MISSED, TAKEN, SECOND_HALF = 1, 2, 4
+ALL_DEPEND = 0xFFFF
+IN_REACH = 64
+MAX_LEVELS = 8
+NEVER = -1e30
+
+
+class Rate:
+    """A unit: how much of each stretch of cycles is taken."""
+
+    def __init__(self, stretch: float) -> None:
+        self.stretch = stretch
+        self.used: defaultdict[int, float] = defaultdict(float)
+
+    def take(self, start: float, cycles: float) -> tuple[float, float]:
+        """When a use of so many cycles begins, and when it is over."""
+        begin = end = start
+        begun = False
+        number = int(start / self.stretch)
+        while cycles > 1e-12:
+            room = self.stretch - self.used[number]
+            if room > 1e-9:
+                part = min(room, cycles)
+                if not begun:
+                    begin = max(start, number * self.stretch + (self.used[number] if self.stretch > 1 else 0))
+                begun = True
+                self.used[number] += part
+                cycles -= part
+                end = number * self.stretch + self.used[number]
+            number += 1
+        return begin, end
+
+
+@dataclass
+class Access:
+    """What is remembered of an access. `written`: of a store, when it is in the cache."""
+
+    line: float
+    cause: int | None
+    bytes: float
+    data: float = NEVER
+    written: float = NEVER
+
+
+class Core:
+    """Runs one path; `cycles` float64 [2, blocks, causes] is added to."""
+
+    def __init__(self, figures, instructions, registers, blocks, operations, path, cycles) -> None:
+        (self.width, self.window, self.waiting, self.stores, self.refill, self.vector_load, self.blocked,
+         self.taken_branch, self.load_cycles, self.store_cycles, self.lead, self.levels) = figures  # fmt: skip
+        self.instructions, self.registers, self.blocks, self.operations = instructions, registers, blocks, operations
+        self.path, self.branches, self.depends, self.store_distances, self.line_distances = path
+        self.cycles = cycles
+        self.ready: defaultdict[int, float] = defaultdict(float)
+        self.units = [Rate(1) for _ in range(8)]
+        self.lines = [Rate(16) for _ in range(MAX_LEVELS)]
+        self.load_unit, self.store_unit = Rate(1), Rate(1)
+        self.accesses: list[Access | None] = []
+        self.retired: list[float] = []
+        self.left: list[tuple[float, int | None]] = []  # stores: when written, and what their line was waited for
+        self.not_started: list[float] = []
+        self.clock = self.redirect = self.last_taken = self.last_written = 0.0
+        numbers = np.arange(len(operations) * MAX_LEVELS, dtype=np.uint64)
+        self.due = (numbers * np.uint64(2654435761) % np.uint64(65536) / 65536).reshape(-1, MAX_LEVELS).tolist()
+        self.astray = False
+        self.astray_clock = self.astray_until = 0.0
+        self.depending = 0
+        self.astray_ready: dict[int, float] = {}
+
+    def run(self) -> None:
+        for execution, number in enumerate(self.path.tolist()):
+            block = self.blocks[number]
+            row = self.cycles[int(bool(self.branches[execution] & SECOND_HALF)), number]
+            first_access = len(self.accesses)
+            self.accesses += [None] * int(block["n_operations"])
+            done = 0.0
+            for one in self.instructions[block["first"] : block["first"] + block["n_instructions"]]:
+                done = self.run_one(one, int(block["first_operation"]), first_access, row)
+            self.depending = max(self.depending - 1, 0)
+            if self.branches[execution] & MISSED:
+                self.miss(done, int(self.depends[execution]))
+            if self.branches[execution] & TAKEN:
+                self.clock = max(self.clock, self.last_taken + self.taken_branch)
+                self.last_taken = self.clock
+
+    def miss(self, done: float, depends: int) -> None:
+        self.redirect = done + self.refill
+        if depends == ALL_DEPEND:
+            self.astray = False
+            return
+        if not self.astray:
+            self.astray, self.astray_clock, self.astray_until = True, self.clock, done
+            self.depending, self.astray_ready = 0, {}
+        self.depending = max(self.depending, depends)
+
+    def ring(self, items, size: float) -> float:
+        """What is left behind by an item so many before."""
+        size = max(int(size), 1)
+        return items[-size] if len(items) >= size else 0.0
+
+    def dispatch(self, one) -> tuple[float, int]:
+        at, cause = max(self.clock, self.ring(self.retired, self.window)), ISSUE
+        if self.redirect > at:
+            at, cause = self.redirect, BRANCH
+        written, waited_for = self.ring(self.left, self.stores) or (0.0, None)
+        if one["store"] >= 0 and written > at:
+            at, cause = written, PORTS if waited_for is None else waited_for
+        while self.not_started and self.not_started[0] <= at:
+            heapq.heappop(self.not_started)
+        if len(self.not_started) >= max(int(self.waiting), 1):
+            at = max(at, heapq.heappop(self.not_started))
+        self.clock = at + one["slot"]
+        return at, cause
+
+    def dispatch_astray(self, one) -> float:
+        if not self.astray:
+            return math.inf
+        at = self.astray_clock = max(self.astray_clock, self.ring(self.retired, self.window))
+        self.astray = at < self.astray_until
+        self.astray_clock += one["slot"]
+        return at if self.astray and (not self.depending or one["runs_anyway"]) else math.inf
+
+    def level_of(self, operation: int, distance: int) -> int:
+        facts, due = self.operations[operation], self.due[operation]
+        far = distance == 0 or distance > IN_REACH
+        share = facts["candidates"] if far else 1 - facts["candidates"]
+        missing = sum(facts["share"][1 : self.levels])
+        if missing <= 0 or share <= 0:
+            return 0
+        of_far = min(missing, facts["candidates"])
+        chance = (of_far if far else missing - of_far) / share
+        level = 0
+        for i in range(1, self.levels):
+            due[i] += chance * facts["share"][i] / missing
+            if due[i] >= due[level] and due[i] >= 1:
+                level = i
+        if level:
+            due[level] -= 1
+        return level
+
+    def fetch(self, operation: int, level: int, start: float) -> tuple[float, int | None]:
+        facts, due = self.operations[operation], self.due[operation]
+        if level == 0:
+            return start + facts["latency"][0], None
+        in_memory = level + 1 == self.levels
+        due[0] += facts["irregular"]
+        if due[0] >= 1:
+            due[0] -= 1
+            begin, _ = self.lines[level].take(start, facts["random"][level])
+            return begin + facts["latency"][level], MEMORY_LATENCY if in_memory else CACHE_LATENCY
+        _, end = self.lines[level].take(max(start - self.lead, 0), facts["stream"][level])
+        return max(start, end) + facts["latency"][0], MEMORY_BANDWIDTH if in_memory else CACHE_BANDWIDTH
+
+    def access(self, operation: int, slot: int, start: float) -> tuple[float, int | None]:
+        distance = int(self.line_distances[slot])
+        at, cause = self.fetch(operation, self.level_of(operation, distance), start)
+        before = self.accesses[slot - distance] if 0 < distance <= slot else None
+        if before is not None and before.line > at:
+            at, cause = before.line, before.cause
+        self.accesses[slot] = Access(at, cause, self.operations[operation]["bytes"])
+        return at, cause
+
+    def load(self, one, operation: int, slot: int, asked: float, early: float) -> tuple[float, int | None]:
+        facts = self.operations[operation]
+        extra = self.vector_load if one["is_vector"] else 0
+        at, cause = self.access(operation, slot, min(asked, early))
+        hit = asked + facts["latency"][0] + extra
+        at = max(at + extra, hit)
+        distance = int(self.store_distances[slot])
+        store = self.accesses[slot - distance] if 0 < distance <= slot else None
+        if store is None:
+            return at, cause
+        if facts["bytes"] > store.bytes:
+            leaves = max(store.written, store.data + self.blocked)
+            return (max(hit, leaves + hit - asked), FORWARD) if leaves > asked else (at, cause)
+        return (max(hit, store.data + facts["forward"]), FORWARD) if store.written > asked else (at, cause)
+
+    def run_one(self, one, first_operation: int, first_slot: int, row) -> float:
+        begin = int(one["registers"])
+        ends = np.cumsum([begin, one["n_reads"], one["n_addresses"], one["n_writes"]]).tolist()
+        reads, addresses, writes = (self.registers[left:right].tolist() for left, right in itertools.pairwise(ends))
+
+        def latest(names, at):
+            return max([at, *(self.ready[name] for name in names)])
+
+        def latest_astray(names, at):
+            return max([at, *(self.astray_ready.get(name, self.ready[name]) for name in names)])
+
+        dispatched, dispatch_cause = self.dispatch(one)
+        astray = self.dispatch_astray(one)
+        known = asked = loaded = operands = dispatched
+        load_cause = None
+        loads = one["load"] >= 0
+        if loads:
+            operation, slot = first_operation + int(one["load"]), first_slot + int(one["load"])
+            known = latest(addresses, dispatched)
+            asked, _ = self.load_unit.take(known, self.load_cycles)
+            early = latest_astray(addresses, astray)
+            is_early = early < self.astray_until and early < asked
+            loaded, load_cause = self.load(one, operation, slot, asked, early if is_early else math.inf)
+            operands = loaded
+            line, near = self.accesses[slot].line, self.operations[operation]["latency"][0]
+            astray = max(line, early + near) if is_early else max(early, loaded)
+        astray = latest_astray(reads, astray) + one["latency"]
+        operands = latest(reads, operands)
+        busy = one["unit_cycles"] > 0
+        started = self.units[one["unit"]].take(operands, one["unit_cycles"])[0] if busy else operands
+        done = started + one["latency"]
+        heapq.heappush(self.not_started, started if busy else asked if loads else operands)
+        for name in writes:
+            self.ready[name] = done
+            if self.astray:
+                self.astray_ready[name] = min(astray, done)
+        in_turn = (self.retired[-1] if self.retired else 0.0) + one["slot"]
+        before = done
+        if one["store"] >= 0:
+            done = self.write_back(one, first_operation, first_slot, latest(addresses, dispatched), done)
+        self.retired.append(max(in_turn, done))
+        row[ISSUE] += one["slot"]
+        late = max(done - in_turn, 0)
+        stages = (
+            (done - started, DIVIDE if one["cause"] == DIVIDE else CHAIN),
+            (started - operands, one["cause"]),
+            (operands - (loaded if loads else dispatched), CHAIN),
+            (loaded - asked if loads else 0, CHAIN if load_cause is None else load_cause),
+            (asked - known if loads else 0, PORTS),
+            (known - dispatched if loads else 0, CHAIN),
+        )
+        for length, cause in stages:
+            part = min(late, max(length, 0))
+            row[cause] += part
+            late -= part
+        row[dispatch_cause] += late
+        assert before <= done
+        return done
+
+    def write_back(self, one, first_operation: int, first_slot: int, known: float, data: float) -> float:
+        operation, slot = first_operation + int(one["store"]), first_slot + int(one["store"])
+        asked, _ = self.store_unit.take(known, self.store_cycles)
+        line, cause = self.access(operation, slot, asked)
+        done = max(data, asked + 1)
+        retired = max(self.retired[-1] if self.retired else 0.0, done)
+        free = max(self.last_written + self.store_cycles, retired + 1)
+        self.last_written = max(free, line)
+        self.left.append((self.last_written, cause if line > free else None))
+        own = self.accesses[slot]
+        own.data, own.written = data, self.last_written
+        return done

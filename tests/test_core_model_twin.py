@@ -1,0 +1,74 @@
+"""The core model in C and its plain twin: the same cycles, put down to the same causes, for any small program."""
+
+from __future__ import annotations
+
+import core_model_reference as reference
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foretrace.replay import _core_model
+from foretrace.replay.core_program import BLOCK, INSTRUCTION
+from foretrace.replay.core_times import OPERATION
+
+NUM_REGISTERS = 12
+
+
+def made(seed: int, num_blocks: int, executions: int):
+    """A core, a program of some blocks, and a path through it, by chance."""
+    rng = np.random.default_rng(seed)
+    levels = int(rng.integers(2, 5))
+    sizes = rng.integers(1, 7, num_blocks)
+    instructions = np.zeros(int(sizes.sum()), INSTRUCTION)
+    blocks = np.zeros(num_blocks, BLOCK)
+    registers: list[int] = []
+    row = num_operations = 0
+    for number, size in enumerate(sizes.tolist()):
+        own = 0
+        for one in instructions[row : row + size]:
+            counts = rng.integers(0, 3, 3)
+            one["registers"] = len(registers)
+            one["n_reads"], one["n_addresses"], one["n_writes"] = counts
+            registers += rng.integers(0, NUM_REGISTERS, int(counts.sum())).tolist()
+            one["latency"], one["slot"] = rng.integers(0, 6), rng.choice([0.25, 0.5, 0.0])
+            one["unit"], one["unit_cycles"] = rng.integers(0, 8), rng.choice([0.0, 0.3, 1.0, 4.0])
+            one["cause"], one["is_vector"] = rng.choice([0, 1, 2]), rng.integers(0, 2)
+            one["runs_anyway"] = rng.integers(0, 2)
+            one["load"], one["store"] = -1, -1
+            if rng.random() < 0.4:
+                one["load"], own = own, own + 1
+            if rng.random() < 0.3:
+                one["store"], own = own, own + 1
+        blocks[number] = row, size, num_operations, own
+        row, num_operations = row + size, num_operations + own
+    operations = np.zeros(num_operations, OPERATION)
+    for facts in operations:
+        facts["share"][:levels] = rng.dirichlet(np.ones(levels))
+        facts["candidates"], facts["irregular"] = rng.random(), rng.choice([0.0, 1.0, rng.random()])
+        facts["forward"], facts["bytes"] = rng.integers(1, 9), rng.choice([4, 8, 16])
+        for name, least in (("latency", 4.0), ("random", 0.0), ("stream", 0.0)):
+            facts[name][:levels] = least + np.sort(rng.random(levels)) * 60
+    path = rng.integers(0, num_blocks, executions).astype(np.uint32)
+    accesses = int(blocks["n_operations"][path].sum())
+    distances = [
+        np.where(rng.random(accesses) < 0.4, 0, rng.integers(1, 80, accesses)).astype(np.uint16) for _ in range(2)
+    ]
+    branches = rng.choice([0, 1, 2, 3, 4, 7], executions, p=[0.3, 0.15, 0.3, 0.1, 0.1, 0.05]).astype(np.uint8)
+    depends = rng.choice([0, 1, 2, 5, reference.ALL_DEPEND], executions).astype(np.uint16)
+    core = (
+        float(rng.integers(1, 7)), float(rng.integers(1, 60)), float(rng.integers(1, 30)), float(rng.integers(1, 12)),
+        float(rng.integers(0, 20)), float(rng.integers(0, 3)), float(rng.integers(0, 20)), rng.choice([0.5, 1.0, 2.0]),
+        rng.choice([0.3, 0.5, 1.0]), rng.choice([0.5, 1.0]), float(rng.integers(0, 200)), levels,
+    )  # fmt: skip
+    return core, instructions, np.array(registers, np.uint16), blocks, operations, (path, branches, depends, *distances)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 1 << 32), st.integers(1, 5), st.integers(1, 120))
+def test_both_take_the_same_cycles_for_the_same_causes(seed, num_blocks, executions):
+    core, instructions, registers, blocks, operations, path = made(seed, num_blocks, executions)
+    found, expected = (np.zeros((2, num_blocks, reference.NUM_CAUSES)) for _ in range(2))
+    _core_model.run(core, instructions.tobytes(), registers, blocks.tobytes(), operations.tobytes(), *path, found)
+    reference.Core(core, instructions, registers, blocks, operations, path, expected).run()
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-6)
+    assert reference.NUM_CAUSES == _core_model.NUM_CAUSES
