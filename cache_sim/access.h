@@ -20,6 +20,11 @@ struct ft_access {
     uint16_t flags; /* FT_ACCESS_STORE, FT_ACCESS_FETCH, or 0 for a load */
 };
 
+/* Accesses begin .. end-1 of a list happened `times` more often, each time as the first. */
+struct ft_repeat {
+    uint32_t begin, end, times;
+};
+
 /* Accesses that are not written out one by one: those of code that runs again and again. Access j of iteration i goes to
  * words[i * num_words + accesses[j].word] & address_mask. They happen in order, iteration by iteration. */
 #define FT_RUN_ACCESSES 1024u

@@ -193,7 +193,7 @@ static void reuse_items(const struct ft_repeats *repeats, size_t begin, size_t e
             if (is_fed)
                 ft_reuse_feed(repeats->reuse, &access, 1);
             else
-                ft_reuse_sample(repeats->reuse, &access, 1, 1);
+                ft_reuse_sample(repeats->reuse, &access, 1, NULL, 0);
         } else {
             decode(item, &run);
             if (is_fed)

@@ -746,10 +746,9 @@ static void advance(struct ft_reuse *reuse, uint64_t accesses)
 
 /* ---- accesses ----------------------------------------------------------------------------------------------------- */
 
-/* Between bursts only those in sampled classes are looked at. */
-static void sample_part(struct ft_reuse *reuse, const struct ft_access *batch, size_t length, uint32_t times)
+/* Writes which accesses may be in sampled classes. Returns how many they are. */
+static size_t choose(const struct ft_reuse *reuse, const struct ft_access *batch, size_t length, uint16_t *chosen)
 {
-    uint16_t chosen[PART];
     size_t num_chosen = 0;
     for (size_t i = 0; i < length; i++) {
         uint64_t address = batch[i].address;
@@ -757,9 +756,17 @@ static void sample_part(struct ft_reuse *reuse, const struct ft_access *batch, s
         chosen[num_chosen] = (uint16_t)i;
         num_chosen += reuse->sampled[address >> FT_BLOCK_SHIFT & (FT_NUM_CLASSES - 1)] | spans;
     }
+    return num_chosen;
+}
+
+/* Between bursts only those are looked at. */
+static void sample_part(struct ft_reuse *reuse, const struct ft_access *batch, size_t length)
+{
+    uint16_t chosen[PART];
     struct distances found[FT_LINE_SIZES];
+    const size_t num_chosen = choose(reuse, batch, length, chosen);
     for (size_t i = 0; i < num_chosen; i++)
-        sample_access(reuse, &batch[chosen[i]], times, found);
+        sample_access(reuse, &batch[chosen[i]], 1, found);
 }
 
 int ft_reuse_feed(struct ft_reuse *reuse, const struct ft_access *batch, size_t length)
@@ -776,7 +783,7 @@ int ft_reuse_feed(struct ft_reuse *reuse, const struct ft_access *batch, size_t 
                 reuse->phase_end = reuse->num_accesses + done;
             part = done;
         } else {
-            sample_part(reuse, batch, part, 1);
+            sample_part(reuse, batch, part);
         }
         advance(reuse, part);
         if (reuse->phase == IN_BURST && reuse->num_accesses % FIT_INTERVAL == 0)
@@ -855,7 +862,7 @@ static uint64_t sample_point(struct ft_reuse *reuse, struct ft_array_walk *walk,
         const struct ft_array_access *access = &walk->run->access[j];
         batch[j] = (struct ft_access){ft_array_walk_address(walk, j), access->op, access->size_bytes, access->flags};
     }
-    sample_part(reuse, batch, walk->run->num_accesses, 1);
+    sample_part(reuse, batch, walk->run->num_accesses);
     ft_array_walk_skip(walk, points);
     return points;
 }
@@ -897,11 +904,22 @@ int ft_reuse_feed_array(struct ft_reuse *reuse, const struct ft_array_run *run)
     return reuse->failed ? -1 : 0;
 }
 
-void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size_t length, uint32_t times)
+void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size_t length,
+                     const struct ft_repeat *repeats, size_t num_repeats)
 {
-    for (size_t part; length; batch += part, length -= part) {
-        part = length < PART ? length : PART;
-        sample_part(reuse, batch, part, times);
+    const struct ft_repeat *repeat = repeats, *end = repeats + num_repeats;
+    struct distances found[FT_LINE_SIZES];
+    uint16_t chosen[PART];
+    for (size_t begin = 0; begin < length; begin += PART) {
+        const size_t part = length - begin < PART ? length - begin : PART;
+        const size_t num_chosen = choose(reuse, batch + begin, part, chosen);
+        for (size_t i = 0; i < num_chosen; i++) {
+            const size_t place = begin + chosen[i];
+            while (repeat < end && repeat->end <= place)
+                repeat++;
+            const uint32_t more = repeat < end && repeat->begin <= place ? repeat->times : 0;
+            sample_access(reuse, &batch[place], 1 + more, found);
+        }
     }
 }
 

@@ -75,9 +75,10 @@ void ft_reuse_set_repeating(struct ft_reuse *reuse, bool is_repeating);
 
 /* Outside bursts, accesses to the line used last in its set may be left out (see recent_lines.h; sets by the four lowest
  * bits of a block's number): distances in ways of 1 MB and more are the same, those among all lines count up to 16 lines of
- * a size too few. Takes what is left of some accesses, each of which stands for `times`; how many there were is told behind,
- * which returns 0, or -1 when memory ran out. */
-void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size_t length, uint32_t times);
+ * a size too few. Takes what is left of some accesses, those of `repeats` (in order) as often as these say; how many
+ * there were is told behind, which returns 0, or -1 when memory ran out. */
+void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size_t length,
+                     const struct ft_repeat *repeats, size_t num_repeats);
 int ft_reuse_end_sample(struct ft_reuse *reuse, uint64_t num_accesses);
 
 /* The accesses of an array operation, without saying how many there were. */

@@ -12,8 +12,13 @@
 #include "set_order.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #define STACK_DEPTH 255u
 #define STACK_KEPT 192u
@@ -109,18 +114,35 @@ static inline unsigned push(struct list *list, uint16_t number)
     return length;
 }
 
+/* Where a number is in a list, or FT_NEAR_DEPTH. */
+static inline unsigned position_of(const struct list *list, uint16_t number)
+{
+    uint32_t places = 0;
+#ifdef __SSE2__
+    static_assert(offsetof(struct list, epoch) == 62, "a list is four vectors");
+    const __m128i wanted = _mm_set1_epi16((short)number);
+    __m128i equal[4];
+    for (unsigned i = 0; i < 4; i++)
+        equal[i] = _mm_cmpeq_epi16(_mm_loadu_si128((const __m128i *)list + i), wanted);
+    places = (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(equal[0], equal[1])) |
+             (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(equal[2], equal[3])) << 16;
+#else
+    for (unsigned i = 0; i < FT_NEAR_DEPTH; i++)
+        places |= (uint32_t)(list->numbers[i] == number) << i;
+#endif
+    places &= (1u << list->length) - 1;
+    return (unsigned)__builtin_ctz(places | 1u << FT_NEAR_DEPTH);
+}
+
 /* A block that is known but not in the list has been pushed out of it. */
 static inline unsigned move_to_front(struct list *list, uint16_t number)
 {
-    unsigned position = 1;
-    while (position < list->length && list->numbers[position] != number)
-        position++;
-    if (position >= list->length) {
+    const unsigned position = position_of(list, number);
+    if (position == FT_NEAR_DEPTH) {
         push(list, number);
         return FT_BEYOND;
     }
-    for (unsigned i = position; i > 0; i--)
-        list->numbers[i] = list->numbers[i - 1];
+    memmove(list->numbers + 1, list->numbers, position * sizeof *list->numbers);
     list->numbers[0] = number;
     return position;
 }

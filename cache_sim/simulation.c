@@ -47,16 +47,7 @@ struct ft_simulation {
 /* Returns 0, or -1 when memory ran out. */
 static int sample(struct ft_reuse *reuse, const struct ft_job *job)
 {
-    size_t begin = 0;
-    for (size_t i = 0; i < job->num_repeats; i++) {
-        const struct ft_repeat *repeat = &job->repeats[i];
-        if (repeat->times == 0)
-            continue;
-        ft_reuse_sample(reuse, job->accesses + begin, repeat->begin - begin, 1);
-        ft_reuse_sample(reuse, job->accesses + repeat->begin, repeat->end - repeat->begin, 1 + repeat->times);
-        begin = repeat->end;
-    }
-    ft_reuse_sample(reuse, job->accesses + begin, job->length - begin, 1);
+    ft_reuse_sample(reuse, job->accesses, job->length, job->repeats, job->num_repeats);
     return ft_reuse_end_sample(reuse, job->filtered_from);
 }
 

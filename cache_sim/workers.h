@@ -14,12 +14,7 @@ struct ft_job_array {
     struct ft_array_run run;
 };
 
-/* Accesses begin .. end-1 of a job happened `times` more often, each time as the first. */
 #define FT_JOB_REPEATS 512u
-
-struct ft_repeat {
-    uint32_t begin, end, times;
-};
 
 struct ft_job {
     uint32_t thread;       /* whose accesses these are, for simulators that care */
