@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from replay_samples import CACHES, Program, measured_host, with_changes
+from replay_samples import CACHES, Program, measured_host, published_host, with_changes
 
 from foretrace.profiles.points import Tlb
 from foretrace.profiles.profile import LatencyPoint, Memory
 from foretrace.replay.convolution import irregular_share
+from foretrace.replay.figures import figures_of
 from foretrace.replay.hit_rates import Misses, misses_on
 from foretrace.replay.page_faults import first_touches, with_cleared_pages
 from foretrace.replay.records import HitSource
@@ -119,3 +120,14 @@ def test_lines_wanted_with_their_neighbours_are_no_random_ones():
     assert irregular_share(operations, misses, 64.0).tolist() == [1.0]
     operations.sparse[:] = 0.25
     assert irregular_share(operations, misses, 64.0).tolist() == [0.25]
+
+
+def test_one_core_does_not_draw_the_peak_of_a_large_socket():
+    def byte_s(peak_bytes_per_s: float) -> np.ndarray:
+        source = {"peak_bandwidth_bytes_per_s": "here", "latency_s": "here"}
+        memory = Memory(source=source, peak_bandwidth_bytes_per_s=peak_bytes_per_s, latency_s=100e-9)
+        host = published_host(memory=memory, clock_hz=10e9)
+        return figures_of(host, CACHES).memory.line_s[:, 0, -1] / 64
+
+    assert byte_s(5e9) == pytest.approx([1 / 5e9, 2 / 5e9, 4 / 5e9])
+    assert byte_s(500e9) == pytest.approx([100e-9 / (64 * lines) for lines in (48, 24, 12)])
