@@ -137,6 +137,11 @@ static inline unsigned position_of(const struct list *list, uint16_t number)
 /* A block that is known but not in the list has been pushed out of it. */
 static inline unsigned move_to_front(struct list *list, uint16_t number)
 {
+    if (list->length > 1 && list->numbers[1] == number) { /* most often */
+        list->numbers[1] = list->numbers[0];
+        list->numbers[0] = number;
+        return 1;
+    }
     const unsigned position = position_of(list, number);
     if (position == FT_NEAR_DEPTH) {
         push(list, number);
