@@ -165,42 +165,50 @@ static void decode(const uint64_t *words, struct ft_array_run *run)
     run->index = has_index ? words : NULL;
 }
 
+struct item {
+    bool is_access;
+    struct ft_access access;
+    struct ft_array_run run;
+};
+
+/* Returns where the next item is. */
+static size_t read_item(const struct ft_repeats *repeats, size_t at, struct item *item)
+{
+    const uint64_t *words = repeats->log + at;
+    item->is_access = *words & IS_ACCESS;
+    if (item->is_access)
+        memcpy(&item->access, words + 1, sizeof item->access);
+    else
+        decode(words, &item->run);
+    return at + (*words & LENGTH);
+}
+
 static void simulate_items(const struct ft_repeats *repeats, size_t begin, size_t end)
 {
-    for (size_t at = begin; at < end; at += repeats->log[at] & LENGTH) {
-        const uint64_t *item = repeats->log + at;
-        struct ft_array_run run;
-        struct ft_access access;
-        if (*item & IS_ACCESS) {
-            memcpy(&access, item + 1, sizeof access);
-            ft_cache_feed(repeats->cache, &access, 1);
-        } else {
-            decode(item, &run);
-            simulate_array(repeats, &run);
-        }
+    struct item item;
+    for (size_t at = begin; at < end;) {
+        at = read_item(repeats, at, &item);
+        if (item.is_access)
+            ft_cache_feed(repeats->cache, &item.access, 1);
+        else
+            simulate_array(repeats, &item.run);
     }
 }
 
 /* The items once more for reuse alone: fed, or what is left of a repetition sampled. */
 static void reuse_items(const struct ft_repeats *repeats, size_t begin, size_t end, bool is_fed)
 {
-    for (size_t at = begin; at < end; at += repeats->log[at] & LENGTH) {
-        const uint64_t *item = repeats->log + at;
-        struct ft_array_run run;
-        struct ft_access access;
-        if (*item & IS_ACCESS) {
-            memcpy(&access, item + 1, sizeof access);
-            if (is_fed)
-                ft_reuse_feed(repeats->reuse, &access, 1);
-            else
-                ft_reuse_sample(repeats->reuse, &access, 1, NULL, 0);
-        } else {
-            decode(item, &run);
-            if (is_fed)
-                ft_reuse_feed_array(repeats->reuse, &run);
-            else
-                ft_reuse_sample_array(repeats->reuse, &run);
-        }
+    struct item item;
+    for (size_t at = begin; at < end;) {
+        at = read_item(repeats, at, &item);
+        if (item.is_access && is_fed)
+            ft_reuse_feed(repeats->reuse, &item.access, 1);
+        else if (item.is_access)
+            ft_reuse_sample(repeats->reuse, &item.access, 1, NULL, 0);
+        else if (is_fed)
+            ft_reuse_feed_array(repeats->reuse, &item.run);
+        else
+            ft_reuse_sample_array(repeats->reuse, &item.run);
     }
 }
 
