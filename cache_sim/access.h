@@ -98,7 +98,7 @@ static inline uint64_t ft_array_run_points(const struct ft_array_run *run)
 struct ft_sink {
     void *simulator;
     int (*feed)(void *simulator, const struct ft_access *batch, size_t length);
-    int (*feed_runs)(void *simulator, const struct ft_run *runs, size_t number); /* in order; most are of few iterations */
+    int (*feed_runs)(void *simulator, const struct ft_run *runs, size_t number); /* may be 0, as feed_array */
 
     /* For simulators of more than data caches; the others leave these 0, and a producer then does without. */
     int (*set_thread)(void *simulator, uint32_t thread); /* makes the accesses fed from now on; at first, thread 0 does */

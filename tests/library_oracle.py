@@ -54,25 +54,13 @@ def put(name, values):
 """
 
 _ACCESS = np.dtype([("address", "<u8"), ("op", "<u4"), ("size", "<u2"), ("flags", "<u2")])
-_RUN_ACCESS = np.dtype([("op", "<u4"), ("size", "<u2"), ("flags", "<u2"), ("word", "<u4")])
-
-
-class _Iteration(ctypes.Structure):
-    _fields_ = [("accesses", ctypes.c_void_p), ("mask", ctypes.c_uint64), ("num_accesses", ctypes.c_uint32)]
-    _fields_ += [("num_words", ctypes.c_uint32), ("max_op", ctypes.c_uint32)]
-
-
-class _Run(ctypes.Structure):
-    _fields_ = [("iteration", ctypes.POINTER(_Iteration)), ("words", ctypes.c_void_p), ("iterations", ctypes.c_size_t)]
 
 
 _FEED = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-_FEED_RUNS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Run), ctypes.c_size_t)
 
 
 class _Sink(ctypes.Structure):
-    _fields_ = [("simulator", ctypes.c_void_p), ("feed", _FEED), ("feed_runs", _FEED_RUNS)]
-    _fields_ += [("later_members", ctypes.c_uint64 * 8)]
+    _fields_ = [("simulator", ctypes.c_void_p), ("feed", _FEED), ("later_members", ctypes.c_uint64 * 9)]
 
 
 def _view(address: int, dtype: np.dtype[np.void] | type, count: int) -> np.ndarray:
@@ -85,7 +73,7 @@ class _Recorder:
 
     def __init__(self) -> None:
         self.kept: list[np.ndarray] = []
-        self._sink = _Sink(None, _FEED(self._feed), _FEED_RUNS(self._feed_runs))
+        self._sink = _Sink(None, _FEED(self._feed))
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
         self._name = b"foretrace.cache_sim.sink"
@@ -99,20 +87,6 @@ class _Recorder:
 
     def _feed(self, _simulator: int, batch: int, length: int) -> int:
         return self._keep(_view(batch, _ACCESS, length))
-
-    def _feed_runs(self, _simulator: int, runs: ctypes._Pointer[_Run], number: int) -> int:
-        return max(self._feed_run(runs[i]) for i in range(number))
-
-    def _feed_run(self, run: _Run) -> int:
-        facts = run.iteration.contents
-        each = _view(facts.accesses, _RUN_ACCESS, facts.num_accesses)
-        words = _view(run.words, np.uint64, facts.num_words * (run.iterations - 1) + int(each["word"].max()) + 1)
-        accesses = np.zeros((run.iterations, facts.num_accesses), _ACCESS)
-        at = np.arange(run.iterations)[:, None] * facts.num_words + each["word"][None, :]
-        accesses["address"] = words[at] & np.uint64(facts.mask)
-        for field in ("size", "flags"):
-            accesses[field] = each[field]
-        return self._keep(accesses.ravel())
 
 
 @dataclass(frozen=True)

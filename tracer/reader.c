@@ -864,8 +864,28 @@ static enum ft_read_status learn_here(struct ft_reader *reader, const uint64_t *
     return block->misfits & (block->misfits - 1) ? FT_READ_IDLE : learn_path(reader, words, left);
 }
 
+/* For a sink that takes accesses only. */
+static bool feed_one_by_one(struct ft_reader *reader, const struct ft_run *run)
+{
+    const struct ft_iteration *iteration = run->iteration;
+    const uint64_t *words = run->words;
+    for (size_t i = 0; i < run->iterations; i++, words += iteration->num_words) {
+        if (reader->batch_length + iteration->num_accesses > FT_BATCH && !feed_batch(reader))
+            return false;
+        for (uint32_t j = 0; j < iteration->num_accesses; j++)
+            reader->batch[reader->batch_length++] = ft_run_access_at(iteration, words, j);
+    }
+    return true;
+}
+
 static bool feed_runs(struct ft_reader *reader, const struct ft_run *runs, size_t number)
 {
+    if (!reader->sink.feed_runs) {
+        bool done = true;
+        for (size_t i = 0; i < number && done; i++)
+            done = feed_one_by_one(reader, &runs[i]);
+        return done;
+    }
     if (reader->batch_length && !feed_batch(reader))
         return false;
     for (size_t i = 0; i < number; i++)
