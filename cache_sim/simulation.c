@@ -156,8 +156,8 @@ static int reserve(struct ft_simulation *simulation, size_t capacity, uint64_t a
     return simulation->pending || !capacity ? 0 : -1;
 }
 
-/* Writes an access to a list if it changes anything, or if all are wanted. Returns the list's new end. `line_shift` and those
- * behind are of the recent lines. */
+/* Writes an access to a list if it changes anything, or if all are wanted. Returns the list's new end. `sets` are
+ * those of the recent lines. */
 static inline __attribute__((always_inline)) struct ft_access *filter(struct ft_recent_lines *recent, struct ft_access *list,
                                                                       uint64_t address, uint64_t size, unsigned takes_all,
                                                                       const struct sets sets)

@@ -259,6 +259,16 @@ static inline bool count_edge(struct ft_reader *reader, uint32_t from, uint32_t 
     return count_rare_edge(reader, from, to, times);
 }
 
+/* One more execution of a block behind one of `before`. Which of its two usual ones it is takes no branch. */
+static inline bool count_next(struct ft_reader *reader, struct ft_block *before, uint32_t id)
+{
+    const uint32_t side = before->successor[1] == id;
+    if (UNLIKELY(before->successor[side] != id))
+        return count_edge(reader, (uint32_t)(before - reader->blocks), id, 1);
+    before->successor_count[side]++;
+    return true;
+}
+
 /* Counts the edges along a path as often as it was taken, and begins anew with that. False when memory ran out. */
 static bool count_path(struct ft_reader *reader, struct ft_path *path, uint32_t num_steps)
 {
@@ -912,10 +922,7 @@ FT_FOR_WIDE_PROCESSORS static enum ft_read_status read_paths(struct ft_reader *r
         struct ft_path_step *step = path ? ft_path_match(path, words + at, end - at) : NULL;
         if (UNLIKELY(!step))
             break;
-        const uint32_t side = before->successor[1] == id;
-        if (LIKELY(before->successor[side] == id))
-            before->successor_count[side]++;
-        else if (!count_edge(reader, (uint32_t)(before - blocks), id, 1))
+        if (!count_next(reader, before, id))
             return FT_READ_MEMORY;
         before = blocks + step->block_id;
         const uint32_t here = at, num_words = step->iteration.num_words;
@@ -962,10 +969,7 @@ static enum ft_read_status read_counted(struct ft_reader *reader, struct ft_read
         const uint32_t id = (uint32_t)words[i];
         if (words[i] >> FT_SIZE_SHIFT != bare_entry || !(words[i + 1] & FT_ENTRY) || UNLIKELY(id - 1u >= n_blocks))
             break;
-        const uint32_t side = before->successor[1] == id;
-        if (LIKELY(before->successor[side] == id))
-            before->successor_count[side]++;
-        else if (!count_edge(reader, (uint32_t)(before - blocks), id, 1))
+        if (!count_next(reader, before, id))
             return FT_READ_MEMORY;
         before = blocks + id;
     }
