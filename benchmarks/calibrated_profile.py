@@ -169,7 +169,7 @@ def _core(measured: Measured, num_cores: int | None) -> Core:
         source["outstanding_misses"] = _DERIVED
     if num_cores is not None:
         source["cores"] = _SYSTEM
-    return Core(source=source, cores=num_cores, noise=noise, **figures)
+    return Core(source=source, cores=num_cores, noise=noise, **figures)  # type: ignore[arg-type]
 
 
 # ---- caches and memory -----------------------------------------------------------------------------------------------

@@ -83,6 +83,7 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     cores: int | None = None
     clock_hz: float | None = None
     issue_width_instructions_per_cycle: float | None = None
+    in_order: bool | None = None  # starts instructions in the program's order; None: as soon as each can
     peak_flops_per_cycle: float | None = None  # double precision, one core, all units busy
     scalar_flops_per_cycle: float | None = None
     loads_per_cycle: float | None = None

@@ -52,12 +52,14 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
                                             sizeof(struct ft_core_operation), 4, 1, 2, 2, 2, 8};
     Py_buffer b[N_BUFFERS];
     struct ft_core core;
+    int in_order;
     PyObject *result = NULL;
-    if (!PyArg_ParseTuple(args, "(dddddddddddI)y*y*y*y*y*y*y*y*y*w*", &core.width, &core.window, &core.waiting,
+    if (!PyArg_ParseTuple(args, "(dddddddddddIp)y*y*y*y*y*y*y*y*y*w*", &core.width, &core.window, &core.waiting,
                           &core.stores, &core.refill, &core.vector_load, &core.blocked, &core.taken_branch,
-                          &core.load_cycles, &core.store_cycles, &core.lead, &core.n_levels, &b[0], &b[1], &b[2], &b[3],
+                          &core.load_cycles, &core.store_cycles, &core.lead, &core.n_levels, &in_order, &b[0], &b[1], &b[2], &b[3],
                           &b[4], &b[5], &b[6], &b[7], &b[8], &b[9]))
         return NULL;
+    core.in_order = in_order;
     const size_t n_blocks = (size_t)b[BLOCKS].len / sizes[BLOCKS];
     const struct ft_core_program program = {b[INSTRUCTIONS].buf, b[REGISTERS].buf, b[BLOCKS].buf, b[OPERATIONS].buf,
                                             (uint32_t)n_blocks,

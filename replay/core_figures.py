@@ -36,7 +36,10 @@ CAUSES = (
 
 _WINDOW_OF_WIDTH = ((5.0, 224.0), (4.0, 168.0), (3.0, 72.0), (2.0, 32.0), (0.0, 8.0))
 """Instructions in flight by issue width, at least: Intel Skylake and AMD Zen 2 have 224, Nehalem 128 and Haswell 192,
-AMD K10 72; in-order cores have what their pipeline holds."""
+AMD K10 72."""
+_STORES_IN_ORDER = (16.0, 8.0, 4.0)
+_NO_LIMIT = 1024.0
+"""A core that keeps the order lets a load go on behind which it starts others: what limits it is the first use."""
 _REACHED = np.array([1.0, 0.8, 0.5])
 """Of the issue width and of the units' rates, what code reaches that uses several of them: instructions are given a
 unit before it is known which one will be free, and do not fill the groups that are fetched and dispatched together.
@@ -76,19 +79,14 @@ class CoreFigures:
     unit_cycles: tuple[Floats, ...]
     root_cycles: Floats
     native_lanes: float
+    in_order: bool
 
 
 def core_figures(core: Core, first_latency_cycles: float, notes: Notes) -> CoreFigures:
     """The figures of a core whose nearest cache answers in `first_latency_cycles`."""
     source = _Source(core, notes)
     width = source.width()
-    window = next(size for least, size in _WINDOW_OF_WIDTH if width >= least)
-    notes.add(
-        "window",
-        f"{window:g} instructions in flight assumed ({window / 2:g} to {2 * window:g}), "
-        "of which 2 in 5 may wait for operands and 1 in 4 may be stores",
-    )
-    spread = np.array([2.0, 1.0, 0.5]) * window
+    window, waiting, stores = source.window(width)
     miss = source.cycles("branch_miss_cycles", "branch_miss", (5, 12, 20), "a mispredicted branch")
     adds, multiplies, lanes = source.fp_units(width)
     div = source.cycles("fp_div_interval_cycles", "fp_divide", (4, 10, 30), "a floating-point divide")
@@ -97,9 +95,9 @@ def core_figures(core: Core, first_latency_cycles: float, notes: Notes) -> CoreF
     int_div = source.cycles("int_div_interval_cycles", "int_divide", (6, 20, 60), "an integer divide")
     return CoreFigures(
         width=width * _REACHED,
-        window=spread,
-        waiting=0.4 * spread,
-        stores=0.25 * spread,
+        window=window,
+        waiting=waiting,
+        stores=stores,
         refill=np.maximum(miss - _RESOLVE_CYCLES, 0),
         forward=np.maximum(forward, first_latency_cycles + _FORWARD_CYCLES),
         forward_variable=forward,
@@ -126,6 +124,7 @@ def core_figures(core: Core, first_latency_cycles: float, notes: Notes) -> CoreF
         ),
         root_cycles=exactly(root) if root else div * np.array([1.0, 1.5, 2.0]),
         native_lanes=lanes,
+        in_order=bool(core.in_order),
     )
 
 
@@ -150,6 +149,25 @@ class _Source:
         if width is None:
             self.notes.add("issue_width", "not in the profile, 2 instructions a cycle assumed")
         return width or 2.0
+
+    def window(self, width: float) -> tuple[Floats, Floats, Floats]:
+        """Instructions in flight; of these, most that wait for operands, and most that are stores."""
+        if self.core.in_order:
+            fast, typical, slow = _STORES_IN_ORDER
+            self.notes.add(
+                "store_queue",
+                f"in order: {typical:g} stores on their way to the cache assumed ({slow:g} to {fast:g}), "
+                "and as many loads as the caches take",
+            )
+            return exactly(_NO_LIMIT), exactly(1.0), np.array(_STORES_IN_ORDER)
+        window = next(size for least, size in _WINDOW_OF_WIDTH if width >= least)
+        self.notes.add(
+            "window",
+            f"{window:g} instructions in flight assumed ({window / 2:g} to {2 * window:g}), "
+            "of which 2 in 5 may wait for operands and 1 in 4 may be stores",
+        )
+        spread = np.array([2.0, 1.0, 0.5]) * window
+        return spread, 0.4 * spread, 0.25 * spread
 
     def cycles(self, field: str, name: str, usual: tuple[float, float, float], what: str) -> Floats:
         given = getattr(self.core, field)

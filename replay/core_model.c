@@ -55,6 +55,7 @@ struct state {
     uint32_t window, n_stores, waiting, n_heap;
     uint64_t n, n_written;
     double clock;        /* of the dispatch */
+    double started;      /* the last instruction, of a core that keeps the order */
     double redirect;     /* dispatch resumes, after a branch that was not foreseen */
     double taken;        /* the last taken branch was dispatched */
     double last_retired, last_written;
@@ -147,7 +148,7 @@ struct dispatched {
 
 static struct dispatched dispatch(struct state *s, const struct ft_instruction *one)
 {
-    struct dispatched d = {fmax(s->clock, s->retired[s->n % s->window]), FT_CAUSE_ISSUE};
+    struct dispatched d = {fmax(fmax(s->clock, s->started), s->retired[s->n % s->window]), FT_CAUSE_ISSUE};
     if (s->redirect > d.at)
         d = (struct dispatched){s->redirect, FT_CAUSE_BRANCH};
     const struct written *oldest = &s->written[s->n_written % s->n_stores];
@@ -293,7 +294,7 @@ static void go_astray(struct state *s, double done, uint16_t depends)
 {
     struct astray *a = &s->astray;
     s->redirect = done + s->core->refill;
-    if (depends == FT_ALL_DEPEND) {
+    if (depends == FT_ALL_DEPEND || s->core->in_order) {
         a->going_on = false;
         return;
     }
@@ -395,6 +396,10 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
     t.started = one->unit_cycles > 0 ? take(&s->units[one->unit], t.operands, one->unit_cycles, &end) : t.operands;
     t.done = t.started + one->latency;
     heap_push(s, one->unit_cycles > 0 ? t.started : one->load >= 0 ? t.asked : t.operands);
+    if (s->core->in_order) {
+        const bool only_loads = one->load >= 0 && one->latency <= 0 && one->unit_cycles <= 0;
+        s->started = latest(s, addresses, one->n_addresses, only_loads ? t.asked : t.started);
+    }
     for (uint32_t i = 0; i < one->n_writes; i++)
         s->ready[writes[i]] = t.done;
     write_astray(s, writes, one->n_writes, fmin(astray, t.done));

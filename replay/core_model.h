@@ -11,6 +11,9 @@
  *
  * A load that reads more than the last store to its bytes wrote cannot be served by that: it waits for the cache.
  *
+ * A core that keeps the order starts no instruction before the one in front of it: it waits where a value is used that is
+ * not there, not where it is loaded. It does not run on behind a branch that is not known.
+ *
  * Units and the lines that a level hands out are rates: each use takes some part of a cycle of its unit, in the first
  * cycles from when it is ready that have room. So an instruction may overtake others that wait for operands.
  */
@@ -79,6 +82,7 @@ struct ft_core {
     double load_cycles, store_cycles; /* of the load and store units */
     double lead;              /* how far ahead a prefetcher fetches */
     uint32_t n_levels;        /* caches and main memory */
+    bool in_order;
 };
 
 struct ft_core_program {

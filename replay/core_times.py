@@ -93,7 +93,7 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
         core.taken_branch, core.load, core.store,
     )  # fmt: skip
     _core_model.run(
-        (*(float(figure[corner]) for figure in figures), 2 * memory_cycles, costs.hits.shape[1]),
+        (*(float(figure[corner]) for figure in figures), 2 * memory_cycles, costs.hits.shape[1], core.in_order),
         _instructions(program, core, corner).tobytes(),
         program.registers,
         program.blocks.tobytes(),

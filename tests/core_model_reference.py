@@ -65,7 +65,8 @@ class Core:
 
     def __init__(self, figures, instructions, registers, blocks, operations, path, cycles) -> None:
         (self.width, self.window, self.waiting, self.stores, self.refill, self.vector_load, self.blocked,
-         self.taken_branch, self.load_cycles, self.store_cycles, self.lead, self.levels) = figures  # fmt: skip
+         self.taken_branch, self.load_cycles, self.store_cycles, self.lead, self.levels,
+         self.in_order) = figures  # fmt: skip
         self.instructions, self.registers, self.blocks, self.operations = instructions, registers, blocks, operations
         self.path, self.branches, self.depends, self.store_distances, self.line_distances = path
         self.cycles = cycles
@@ -78,6 +79,7 @@ class Core:
         self.left: list[tuple[float, int | None]] = []  # stores: when written, and what their line was waited for
         self.not_started: list[float] = []
         self.clock = self.redirect = self.last_taken = self.last_written = 0.0
+        self.last_started = 0.0
         numbers = np.arange(len(operations) * MAX_LEVELS, dtype=np.uint64)
         self.due = (numbers * np.uint64(2654435761) % np.uint64(65536) / 65536).reshape(-1, MAX_LEVELS).tolist()
         self.astray = False
@@ -103,7 +105,7 @@ class Core:
 
     def miss(self, done: float, depends: int) -> None:
         self.redirect = done + self.refill
-        if depends == ALL_DEPEND:
+        if depends == ALL_DEPEND or self.in_order:
             self.astray = False
             return
         if not self.astray:
@@ -118,6 +120,8 @@ class Core:
 
     def dispatch(self, one) -> tuple[float, int]:
         at, cause = max(self.clock, self.ring(self.retired, self.window)), ISSUE
+        if self.in_order:
+            at = max(at, self.last_started)
         if self.redirect > at:
             at, cause = self.redirect, BRANCH
         written, waited_for = self.ring(self.left, self.stores) or (0.0, None)
@@ -224,6 +228,8 @@ class Core:
         busy = one["unit_cycles"] > 0
         started = self.units[one["unit"]].take(operands, one["unit_cycles"])[0] if busy else operands
         done = started + one["latency"]
+        is_load = loads and not busy and one["latency"] == 0
+        self.last_started = latest(addresses, asked if is_load else started)
         heapq.heappush(self.not_started, started if busy else asked if loads else operands)
         for name in writes:
             self.ready[name] = done

@@ -74,7 +74,7 @@ def small(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def silent_overflow():
-    """The loops add into what they read, as often as the samples need: a device overflows without a word, and so must NumPy."""
+    """The loops add into what they read, as often as samples need: a device overflows silently, and so must NumPy."""
     with np.errstate(over="ignore"):
         yield
 

@@ -224,6 +224,32 @@ def test_paths_that_differ_widen_the_interval():
     assert together([wide, wide])[1] > wide.high > together([wide, narrow])[1] * 0.999
 
 
+# ---- in order -------------------------------------------------------------------------------------------------------
+
+
+def test_a_core_that_keeps_the_order_waits_at_the_first_use():
+    """Two additions, the second of the first's sum: the next pair begins with the second, three cycles later."""
+    pair = (instruction("fp_add", "x9", "x1"), instruction("fp_add", "x1", "x2"))
+    assert cycles(loop_of(*pair), machine(in_order=True)) == pytest.approx(3, rel=0.01)
+    assert cycles(loop_of(*pair), machine()) == pytest.approx(1 / REACHED, rel=0.02)
+
+
+def test_a_load_is_waited_for_where_it_is_used():
+    """Misses that nothing uses overlap as far as the caches let them; each that is used takes its latency."""
+    accesses = [{"misses": (ITERATIONS, ITERATIONS), "pattern": "irregular", "length": 1 << 20}]
+    use = instruction("int_alu", "r1", "r3")
+    for code, in_order, expected in (((LOAD,), True, 50), ((LOAD, use), True, 100), ((LOAD, use), False, 50)):
+        signature = loop_of(*code, accesses=accesses)
+        assert cycles(signature, machine(in_order=in_order)) == pytest.approx(expected, rel=0.03)
+
+
+def test_what_stands_behind_a_store_waits_for_its_value():
+    code = (instruction("fp_add", "x1", "x2"), instruction("move", "x2", "", "r2", store_operation=0))
+    signature = loop_of(*code, accesses=[{"is_store": True}])
+    assert cycles(signature, machine(in_order=True)) == pytest.approx(3, rel=0.01)
+    assert cycles(signature, machine()) == pytest.approx(1, rel=0.02)  # a store a cycle
+
+
 # ---- branches -------------------------------------------------------------------------------------------------------
 
 
@@ -390,6 +416,13 @@ def test_a_faster_core_is_never_slower(signature, figure):
 
 @settings(max_examples=25, deadline=None)
 @given(programs())
+def test_keeping_the_order_is_never_faster(signature):
+    """But for what a window of 168 instructions hides less than none."""
+    assert region(signature, machine(in_order=True)).time_s >= region(signature, machine()).time_s * 0.97
+
+
+@settings(max_examples=25, deadline=None)
+@given(programs())
 def test_faster_memory_is_never_slower_and_times_are_in_their_interval(signature):
     slow = machine()
     fast = with_changes(
@@ -415,7 +448,7 @@ def test_layouts_agree():
 
 
 def test_what_refers_to_nothing_is_refused():
-    core = (*[1.0] * 11, 2)
+    core = (*[1.0] * 11, 2, False)
     row = np.zeros(1, INSTRUCTION)
     row["load"], row["store"] = 5, -1
     block = np.array([0, 1, 0, 0], np.uint32)

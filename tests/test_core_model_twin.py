@@ -59,6 +59,7 @@ def made(seed: int, num_blocks: int, executions: int):
         float(rng.integers(1, 7)), float(rng.integers(1, 60)), float(rng.integers(1, 30)), float(rng.integers(1, 12)),
         float(rng.integers(0, 20)), float(rng.integers(0, 3)), float(rng.integers(0, 20)), rng.choice([0.5, 1.0, 2.0]),
         rng.choice([0.3, 0.5, 1.0]), rng.choice([0.5, 1.0]), float(rng.integers(0, 200)), levels,
+        bool(rng.integers(0, 2)),
     )  # fmt: skip
     return core, instructions, np.array(registers, np.uint16), blocks, operations, (path, branches, depends, *distances)
 

@@ -80,6 +80,14 @@ def test_each_host_has_a_hierarchy_of_its_published_sizes(name):
         assert cache.line_bytes in (None, level.line_bytes)
 
 
+def test_cores_that_keep_the_order_are_those_that_somebody_says_so_of():
+    in_order = {name for name in HOSTS if find(name).core.in_order}
+    assert in_order == {"bluegene-q", "power6"}
+    for name in in_order:
+        profile = find(name)
+        assert profile.sources[profile.core.source["in_order"]].is_opened
+
+
 def test_what_a_hierarchy_assumes_is_said():
     made = hierarchy_of(find("xeon-e5-2420"))
     assert any("L3" in text and "16 ways assumed" in text for text in made.assumptions)
