@@ -85,7 +85,7 @@ setup(
         Extension(
             "foretrace.cache_sim._core",
             sources=[f"cache_sim/{n}.c" for n in ("_core", *SIMULATORS)],
-            depends=[f"cache_sim/{n}.h" for n in ("access", "lanes", "recent_lines", "sets", *SIMULATORS)],
+            depends=[f"cache_sim/{n}.h" for n in ("access", "lanes", "recent_lines", "sets", "wide_sets", *SIMULATORS)],
             extra_compile_args=[*WARNINGS, "-pthread"],
         ),
         Extension(

@@ -3,24 +3,21 @@
  * A batch passes through a whole level before the next level sees anything of it: each level turns a list of touches
  * (accesses that are looked up, one line each) into the shorter list of those that missed, which its children read. This
  * is exact, as no level influences the one above it. Lists have at most LIST_CAPACITY touches; an access of many lines
- * may be spread over several, so what must be remembered of an unfinished access (`access_missed`) lives in the level.
+ * may be spread over several, so what must be remembered of an unfinished access (`missed`) lives in the level.
  *
  * Roots see every access, and most accesses touch the line that was touched last in its set. `newest` holds that line for
  * each set, and such accesses, which change nothing, are dropped before the look-up proper, without a branch that a
  * processor could predict wrongly: a list element is always written, and the length grows by 0 or 1.
  *
- * A set is kept in one of three forms, by its number of ways. All use keys (line + 1; 0 marks an empty way), so that
- * zeroed memory is an empty cache and a large cache costs only the sets that are used.
- *
- *   up to 16    `order` holds the way numbers, 4 bits each, most recently used lowest; 0 stands for IDENTITY_ORDER.
- *               `hints` holds 15 bits of a hash of each way's key, 0 if empty, so that one vector comparison finds the
- *               way; `keys` decides. Lines never move between ways.
- *   up to 64    `keys` in order of use, most recent first.
- *   more        a doubly linked list in order of use, and one hash table for the whole level to find a line.
+ * All use keys (line + 1; 0 marks an empty way), so that zeroed memory is an empty cache and a large cache costs only the
+ * sets that are used. A set of up to 64 ways is a row of keys in order of use, most recent first: where the processor can, a row of
+ * up to 16 is searched and moved at once (wide_sets.h). One of more ways is a doubly linked list in order of use, with one
+ * hash table for the whole level to find a line.
  */
 #include "cache.h"
 
 #include "sets.h"
+#include "wide_sets.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -28,10 +25,9 @@
 
 #define BATCH 1024u
 #define LIST_CAPACITY (2 * BATCH)
-#define FEW_WAYS 16u
 #define SCANNED_WAYS 64u
-#define IDENTITY_ORDER UINT64_C(0xfedcba9876543210)
-#define EVERY_NIBBLE UINT64_C(0x1111111111111111)
+#define LINE_OF_HOST 64u
+#define KEYS_OF_LINE (LINE_OF_HOST / sizeof(uint64_t))
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
@@ -39,12 +35,6 @@
 /* An access, or one line of an access that has several: then JOINED tells that the touch before is of the same access. */
 #define JOINED 0x8000u
 typedef struct ft_access touch;
-
-struct few {
-    uint64_t order;
-    uint64_t padding;
-    ft_hints hints[]; /* one vector up to 8 ways, else two */
-};
 
 struct node {
     uint64_t key;
@@ -61,16 +51,17 @@ struct level {
     uint64_t num_sets;
     uint64_t reciprocal; /* see ft_set_of */
     uint64_t *misses;    /* per operation */
-    uint64_t *keys;
-    char *few;
+    uint64_t *keys;  /* aligned, in `key_memory` */
+    void *key_memory;
     struct list_set *sets;
     struct node *nodes;
     uint32_t *buckets;
     uint64_t *newest; /* roots only */
     uint32_t ways;
+    uint32_t row_keys; /* in `keys`, of a set */
     uint32_t line_shift;
     uint32_t bucket_shift;
-    bool access_missed; /* a line of the access that the list ended with has missed */
+    uint16_t missed; /* JOINED if a line of the access that the list ended with has missed, else 0 */
     uint32_t depth;
     int64_t first_child, next_sibling;
     bool is_root;
@@ -88,104 +79,67 @@ static inline uint64_t set_of(const struct level *level, uint64_t line)
     return ft_set_of(line, level->num_sets, level->reciprocal);
 }
 
-/* `access_missed`, kept in a register during a list: a touch of the access at hand has missed. */
-static inline void hit(const touch *touched, bool *access_missed)
+/* `missed` is kept in a register during a list: JOINED if a touch of the access at hand has missed, else 0. */
+static inline void hit(const touch *touched, uint16_t *missed)
 {
-    *access_missed = *access_missed && touched->flags & JOINED;
+    *missed &= touched->flags;
 }
 
 /* Counts a miss, once for each access, and appends it to the list of misses. Returns the list's new length. */
-static inline size_t miss(const struct level *level, const touch *touched, bool *access_missed, touch *out,
+static inline size_t miss(const struct level *level, const touch *touched, uint16_t *missed, touch *out,
                           size_t length)
 {
-    bool joined = *access_missed && touched->flags & JOINED;
-    out[length] = (touch){touched->address, touched->op, touched->size_bytes, joined ? JOINED : 0};
-    level->misses[touched->op] += !joined;
-    *access_missed = true;
+    const uint16_t joined = touched->flags & *missed;
+    out[length] = *touched;
+    out[length].flags = joined;
+    level->misses[touched->op] += joined == 0;
+    *missed = JOINED;
     return length + 1;
 }
 
-/* ---- up to 16 ways ------------------------------------------------------------------------------------------------ */
+/* ---- up to 16 ways, on some processors ---------------------------------------------------------------------------- */
 
-/* A mask of the nibbles from the lowest to the one that holds `way`: the lowest that is 0 in `order ^ way everywhere`. */
-static inline uint64_t nibbles_up_to(uint64_t order, uint64_t way)
+#ifdef FT_HAS_WIDE_SETS
+FT_WIDE static inline __attribute__((always_inline)) size_t look_up_rows(struct level *shared, const touch *touches,
+                                                                         size_t length, touch *out, unsigned vectors)
 {
-    uint64_t zero_at_way = order ^ way * EVERY_NIBBLE;
-    uint64_t found = (zero_at_way - EVERY_NIBBLE) & ~zero_at_way & EVERY_NIBBLE << 3;
-    return found ^ (found - 1);
-}
-
-/* `way` comes lowest, and the others of `nibbles` move up. */
-static inline uint64_t rotated(uint64_t order, uint64_t way, uint64_t nibbles)
-{
-    return order ^ ((order ^ (order << 4 | way)) & nibbles);
-}
-
-static inline __attribute__((always_inline)) size_t look_up_few(struct level *shared, const touch *touches,
-                                                                size_t length, touch *out, unsigned vectors)
-{
-    const size_t stride = vectors == 1 ? 32 : 64;
-    const ft_hints lanes = {0, 1, 2, 3, 4, 5, 6, 7};
-    const struct level copy = *shared, *level = &copy; /* no store through `out` can change it */
-    const uint32_t ways = level->ways;
-    const uint64_t every_way = UINT64_MAX >> (64 - 4 * ways);
-    bool access_missed = level->access_missed;
+    const struct level copy = *shared, *level = &copy;
+    const uint32_t last_ways = level->ways - FT_ROW_KEYS * (vectors - 1);
+    const __m256i lanes = _mm256_load_si256((const __m256i *)ft_row_lanes[(1u << last_ways) - 1]);
+    uint16_t missed = level->missed;
     size_t num_out = 0;
     for (size_t i = 0; i < length; i++) {
-        uint64_t line = touches[i].address >> level->line_shift, key = line + 1;
-        uint64_t index = set_of(level, line);
-        struct few *set = (struct few *)(level->few + index * stride);
-        uint64_t *keys = level->keys + index * ways;
-        uint16_t hint = ft_hint_of(key);
-        ft_hints wanted = (ft_hints){0} + hint;
-
-        uint32_t candidates = ft_lanes_with(set->hints[0], hint);
-        if (vectors == 2)
-            candidates |= ft_lanes_with(set->hints[1], hint) << FT_HINTS;
-        while (UNLIKELY(candidates && keys[__builtin_ctz(candidates)] != key))
-            candidates &= candidates - 1;
-        uint64_t order = set->order;
-        if (UNLIKELY(!order))
-            order = IDENTITY_ORDER;
-        if (candidates) {
-            uint64_t way = (uint64_t)__builtin_ctz(candidates);
-            set->order = rotated(order, way, nibbles_up_to(order, way));
-            hit(&touches[i], &access_missed);
-            continue;
-        }
-        uint64_t oldest = order >> 4 * (ways - 1) & 15;
-        set->order = rotated(order, oldest, every_way);
-        keys[oldest] = key;
-        for (unsigned v = 0; v < vectors; v++) { /* whole vectors, so that the next look-up can forward from the store */
-            ft_hints here = (ft_hints)(lanes == (ft_hints){0} + (uint16_t)(oldest - FT_HINTS * v));
-            set->hints[v] = (set->hints[v] & ~here) | (wanted & here);
-        }
-        num_out = miss(level, &touches[i], &access_missed, out, num_out);
+        const uint64_t line = touches[i].address >> level->line_shift;
+        if (ft_row_use(level->keys + set_of(level, line) * FT_ROW_KEYS * vectors, line + 1, lanes, vectors))
+            hit(&touches[i], &missed);
+        else
+            num_out = miss(level, &touches[i], &missed, out, num_out);
     }
-    shared->access_missed = access_missed;
+    shared->missed = missed;
     return num_out;
 }
 
-static size_t look_up_8(struct level *level, const touch *touches, size_t length, touch *out)
-{
-    return look_up_few(level, touches, length, out, 1);
-}
-
-static size_t look_up_16(struct level *level, const touch *touches, size_t length, touch *out)
-{
-    return look_up_few(level, touches, length, out, 2);
-}
+#define LOOK_UP_ROWS(vectors)                                                                                          \
+    FT_WIDE static size_t look_up_rows_##vectors(struct level *level, const touch *touches, size_t length, touch *out) \
+    {                                                                                                                  \
+        return look_up_rows(level, touches, length, out, vectors);                                                     \
+    }
+LOOK_UP_ROWS(1)
+LOOK_UP_ROWS(2)
+LOOK_UP_ROWS(3)
+LOOK_UP_ROWS(4)
+#endif
 
 /* ---- up to 64 ways ------------------------------------------------------------------------------------------------ */
 
 static size_t look_up_scanning(struct level *level, const touch *touches, size_t length, touch *out)
 {
     const uint32_t ways = level->ways;
-    bool access_missed = level->access_missed;
+    uint16_t missed = level->missed;
     size_t num_out = 0;
     for (size_t i = 0; i < length; i++) {
         uint64_t line = touches[i].address >> level->line_shift, key = line + 1;
-        uint64_t *keys = level->keys + set_of(level, line) * ways;
+        uint64_t *keys = level->keys + set_of(level, line) * level->row_keys;
         uint64_t moved = key;
         uint32_t way = 0;
         for (; way < ways; way++) {
@@ -196,11 +150,11 @@ static size_t look_up_scanning(struct level *level, const touch *touches, size_t
             moved = here;
         }
         if (way < ways)
-            hit(&touches[i], &access_missed);
+            hit(&touches[i], &missed);
         else
-            num_out = miss(level, &touches[i], &access_missed, out, num_out);
+            num_out = miss(level, &touches[i], &missed, out, num_out);
     }
-    level->access_missed = access_missed;
+    level->missed = missed;
     return num_out;
 }
 
@@ -243,7 +197,7 @@ static uint32_t take_node(struct level *level, struct list_set *set, uint64_t se
 
 static size_t look_up_list(struct level *level, const touch *touches, size_t length, touch *out)
 {
-    bool access_missed = level->access_missed;
+    uint16_t missed = level->missed;
     size_t num_out = 0;
     for (size_t i = 0; i < length; i++) {
         uint64_t line = touches[i].address >> level->line_shift, key = line + 1;
@@ -254,17 +208,17 @@ static size_t look_up_list(struct level *level, const touch *touches, size_t len
             number = level->nodes[number].chain;
         if (number) {
             unlink_node(level, set, &level->nodes[number]);
-            hit(&touches[i], &access_missed);
+            hit(&touches[i], &missed);
         } else {
             number = take_node(level, set, set_index);
             level->nodes[number].key = key;
             level->nodes[number].chain = *bucket;
             *bucket = number;
-            num_out = miss(level, &touches[i], &access_missed, out, num_out);
+            num_out = miss(level, &touches[i], &missed, out, num_out);
         }
         push_newest(level, set, number);
     }
-    level->access_missed = access_missed;
+    level->missed = missed;
     return num_out;
 }
 
@@ -302,8 +256,9 @@ static __attribute__((noinline)) size_t append_lines(struct ft_cache *cache, str
     return length;
 }
 
-static void feed_root(struct ft_cache *cache, struct level *root, const struct ft_access *batch, size_t num_accesses)
+static void feed_root(struct ft_cache *cache, struct level *shared, const struct ft_access *batch, size_t num_accesses)
 {
+    const struct level copy = *shared, *root = &copy; /* no store can change it */
     const uint64_t line_bytes = UINT64_C(1) << root->line_shift;
     touch *list = cache->lists[0];
     size_t length = 0;
@@ -311,7 +266,7 @@ static void feed_root(struct ft_cache *cache, struct level *root, const struct f
         uint64_t address = batch[i].address;
         if (UNLIKELY((address & (line_bytes - 1)) + batch[i].size_bytes > line_bytes)) {
             if (!(batch[i].flags & FT_CACHE_KNOWN))
-                length = append_lines(cache, root, &batch[i], length);
+                length = append_lines(cache, shared, &batch[i], length);
             continue;
         }
         uint64_t line = address >> root->line_shift;
@@ -321,7 +276,7 @@ static void feed_root(struct ft_cache *cache, struct level *root, const struct f
         length += *newest != key;
         *newest = key;
     }
-    pass_down(cache, root, list, length);
+    pass_down(cache, shared, list, length);
 }
 
 void ft_cache_feed(struct ft_cache *cache, const struct ft_access *batch, size_t length)
@@ -389,6 +344,23 @@ static bool allocate_list_sets(struct level *level)
     return level->sets && level->nodes && level->buckets;
 }
 
+/* Chooses how a level of up to 64 ways is looked up. */
+static void choose_rows(struct level *level)
+{
+    level->look_up = look_up_scanning;
+    level->row_keys = level->ways;
+#ifdef FT_HAS_WIDE_SETS
+    static size_t (*const look_ups[])(struct level *, const touch *, size_t, touch *) = {
+        look_up_rows_1, look_up_rows_2, look_up_rows_3, look_up_rows_4,
+    };
+    const uint32_t vectors = (level->ways + FT_ROW_KEYS - 1) / FT_ROW_KEYS;
+    if (vectors <= FT_MOST_VECTORS && __builtin_cpu_supports("avx2")) {
+        level->look_up = look_ups[vectors - 1];
+        level->row_keys = FT_ROW_KEYS * vectors;
+    }
+#endif
+}
+
 static bool allocate_sets(struct level *level)
 {
     if (level->num_sets > UINT64_MAX / level->ways)
@@ -397,11 +369,12 @@ static bool allocate_sets(struct level *level)
         return false;
     if (level->ways > SCANNED_WAYS)
         return allocate_list_sets(level);
-    level->look_up = level->ways > FEW_WAYS ? look_up_scanning : level->ways > FT_HINTS ? look_up_16 : look_up_8;
-    level->keys = zeroed(level->num_sets * level->ways, sizeof *level->keys);
-    if (level->ways <= FEW_WAYS && !(level->few = zeroed(level->num_sets, level->ways > FT_HINTS ? 64 : 32)))
+    choose_rows(level);
+    if (level->num_sets > (UINT64_MAX - KEYS_OF_LINE) / level->row_keys)
         return false;
-    return level->keys;
+    level->key_memory = zeroed(level->num_sets * level->row_keys + KEYS_OF_LINE - 1, sizeof *level->keys);
+    level->keys = (uint64_t *)(((uintptr_t)level->key_memory + LINE_OF_HOST - 1) & ~(uintptr_t)(LINE_OF_HOST - 1));
+    return level->key_memory;
 }
 
 static bool set_up(struct ft_cache *cache, size_t index, const struct ft_geometry *geometry)
@@ -445,8 +418,7 @@ void ft_cache_free(struct ft_cache *cache)
     for (size_t i = 0; i < cache->num_levels; i++) {
         struct level *level = &cache->levels[i];
         free(level->misses);
-        free(level->keys);
-        free(level->few);
+        free(level->key_memory);
         free(level->sets);
         free(level->nodes);
         free(level->buckets);
