@@ -23,7 +23,7 @@ from .agreement import unstable_figures
 from .buffers import Pages
 from .calibrated_profile import Measured, measured_profile, with_network
 from .core_suite import CYCLE, core_measurements
-from .latency_suite import latency_measurements, tlb_measurements
+from .latency_suite import latency_measurements, tlb_measurements, window_measurements
 from .machine_facts import (
     CacheFacts,
     Limits,
@@ -120,6 +120,7 @@ SUITES = (
         "chains",
         lambda p: tlb_measurements(2 * p.largest_bytes, Pages.HUGE, fine=p.fine, room=p.room),
     ),
+    Suite("instructions in flight", "windows", lambda p: window_measurements(p.largest_bytes)),
     Suite("new pages", "first_touch", lambda p: first_touch_measurements(p.available_bytes)),
     Suite(
         "loads",

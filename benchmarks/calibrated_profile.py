@@ -32,7 +32,7 @@ from foretrace.units import format_bytes
 from .buffers import Pages, allocate, huge_page_bytes, page_bytes_of
 from .cache_sizes import cache_ends, effective_size
 from .core_suite import core_figures, operation_costs
-from .latency_suite import Chain, latency_points, tlbs
+from .latency_suite import Chain, latency_points, tlbs, window_instructions
 from .machine_facts import CacheFacts
 from .memory_suite import RANDOM, Point, bandwidth_points
 from .multimaps import Sweep, surface_points
@@ -51,6 +51,7 @@ class Measured:
 
     core: dict[str, Timing] = field(default_factory=dict)
     chains: dict[Chain, Timing] = field(default_factory=dict)
+    windows: dict[int, Timing] = field(default_factory=dict)
     first_touch: dict[int, Timing] = field(default_factory=dict)
     memory: dict[Point, Timing] = field(default_factory=dict)
     sweeps: dict[Sweep, Timing] = field(default_factory=dict)
@@ -62,6 +63,7 @@ class Measured:
         return {
             "the core": dict(self.core),
             "dependent loads": {f"{format_bytes(c.size_bytes)} ({c.kind})": t for c, t in self.chains.items()},
+            "instructions in flight": {f"{between} between two loads": t for between, t in self.windows.items()},
             "new pages": {format_bytes(size): t for size, t in self.first_touch.items()},
             "loads": {f"{p.kernel} at {format_bytes(p.size_bytes)}": t for p, t in self.memory.items()},
             "MultiMAPS": {
@@ -82,7 +84,7 @@ class Measured:
     def timings(self) -> Iterator[Timing]:
         """All of them."""
         parts: tuple[Mapping[Any, Timing], ...] = (
-            self.core, self.chains, self.first_touch, self.memory, self.sweeps, self.loops, self.teams,
+            self.core, self.chains, self.windows, self.first_touch, self.memory, self.sweeps, self.loops, self.teams,
         )  # fmt: skip
         return itertools.chain.from_iterable(part.values() for part in parts)
 
@@ -167,6 +169,10 @@ def _core(measured: Measured, num_cores: int | None) -> Core:
         figures["outstanding_misses"] = rounded(max(1.0, chase.time_s / random.time_s))
         noise["outstanding_misses"] = max(chase.noise, random.noise)
         source["outstanding_misses"] = _DERIVED
+    window = window_instructions(measured.windows)
+    if window is not None:
+        figures["window_instructions"], noise["window_instructions"] = window
+        source["window_instructions"] = _MEASURED
     if num_cores is not None:
         source["cores"] = _SYSTEM
     return Core(source=source, cores=num_cores, noise=noise, **figures)  # type: ignore[arg-type]

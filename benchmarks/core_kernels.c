@@ -112,6 +112,47 @@ static uint64_t loads(struct ft_work *work)
 STORE_FORWARD(store_forward, uint64_t)
 STORE_FORWARD(fp_store_forward, double)
 
+/* The same, but the load reads twice as much as was stored: the store alone cannot serve it. */
+static uint64_t blocked_forward(struct ft_work *work)
+{
+    typedef uint64_t __attribute__((may_alias)) whole_t;
+    typedef uint32_t __attribute__((may_alias)) half_t;
+    volatile half_t *p = work->data;
+    volatile whole_t *q = work->data;
+    uint64_t x = 1;
+    KEEP(q);
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES4(p[0] = (half_t)x; x = q[0]; p[2] = (half_t)x; x = q[1]; p[4] = (half_t)x; x = q[2]; p[6] = (half_t)x;
+               x = q[3];)
+    }
+    p[0] = (half_t)x;
+    return 16 * work->repeats;
+}
+
+#ifdef FT_TO_FP
+/* A value goes to a floating-point register and back: two crossings. */
+static uint64_t register_crossing(struct ft_work *work)
+{
+    uint64_t x = 1;
+    double fp;
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES16(FT_TO_FP(fp, x); FT_FROM_FP(x, fp);)
+    }
+    return 32 * work->repeats;
+}
+
+/* A chain of loads into floating-point registers: a load, and a crossing to where its value is the next address. */
+static uint64_t fp_chase(struct ft_work *work)
+{
+    uint64_t p = (uint64_t)(uintptr_t)work->data;
+    *(volatile uint64_t *)work->data = p;
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES16({ const double fp = *(const volatile double *)(uintptr_t)p; FT_FROM_FP(p, fp); })
+    }
+    return 16 * work->repeats;
+}
+#endif
+
 /* A predictor misses half of the branches on the sign of a random number: they never come again. Those on a counter's
  * lowest bit it knows. Both make the number, so that the difference is what the misses cost. */
 #define BRANCHES(name, CONDITION)                                                                                      \
@@ -161,6 +202,11 @@ const struct ft_kernel ft_core_kernels[] = {
     {"loads", loads, FT_LINE_BYTES, false, false, 0, NULL},
     {"store_forward", store_forward, FT_LINE_BYTES, false, false, 0, NULL},
     {"fp_store_forward", fp_store_forward, FT_LINE_BYTES, false, false, 0, NULL},
+    {"blocked_forward", blocked_forward, FT_LINE_BYTES, false, false, 0, NULL},
+#ifdef FT_TO_FP
+    {"register_crossing", register_crossing, 0, false, false, 0, NULL},
+    {"fp_chase", fp_chase, FT_LINE_BYTES, false, false, 0, NULL},
+#endif
     {"branches_random", branches_random, 0, false, false, 0, NULL},
     {"branches_regular", branches_regular, 0, false, false, 0, NULL},
 #ifdef JUMP

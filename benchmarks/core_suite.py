@@ -18,8 +18,11 @@ from .sampling import Measurement, Timing, rounded
 CYCLE = "int_add_64x1_chain"
 _L1_BYTES = 4096
 _ARITHMETIC = re.compile(r"(\w+)_(\d+)x(\d+)_(chain|free)")
-_WITHOUT_DATA = ("issue", "branches_random", "branches_regular", "taken_branches", "flops_scalar", "flops_vector")
-_WITH_DATA = ("loads", "store8", "store_forward", "fp_store_forward")
+_WITHOUT_DATA = (
+    *("issue", "branches_random", "branches_regular", "taken_branches", "flops_scalar", "flops_vector"),
+    "register_crossing",
+)
+_WITH_DATA = ("loads", "store8", "store_forward", "fp_store_forward", "blocked_forward", "fp_chase")
 
 # Figures of profile.Core by the kernel that they are read off: operations a cycle, and cycles or seconds an operation.
 _PER_CYCLE = {
@@ -30,7 +33,12 @@ _PER_CYCLE = {
     "int_adds_per_cycle": "int_add_64x1_free",
     "taken_branches_per_cycle": "taken_branches",
 }
-_CYCLES = {"store_forward_latency_cycles": "store_forward", "fp_store_forward_latency_cycles": "fp_store_forward"}
+_CYCLES = {
+    "store_forward_latency_cycles": "store_forward",
+    "fp_store_forward_latency_cycles": "fp_store_forward",
+    "blocked_forward_latency_cycles": "blocked_forward",
+    "register_crossing_cycles": "register_crossing",
+}
 _SECONDS = {"python_block_s": "python_block", "python_call_s": "python_call"}
 _OF_OPERATIONS = {
     "fp_add_latency_cycles": (Operation.FP_ADD, "latency_cycles"),
@@ -106,7 +114,14 @@ def core_figures(measured: Mapping[str, Timing]) -> tuple[dict[str, float], dict
     # A predictor misses half of the random branches.
     figures["branch_miss_cycles"] = 2 * (cycles("branches_random") - cycles("branches_regular"))
     noise["branch_miss_cycles"] = max(measured[name].noise for name in ("branches_random", "branches_regular"))
+    if "fp_chase" in measured:  # a load and a crossing
+        figures["fp_load_latency_cycles"] = cycles("fp_chase") - cycles("register_crossing")
+        noise["fp_load_latency_cycles"] = measured["fp_chase"].noise + measured["register_crossing"].noise
     costs = operation_costs(measured, "")
+    for cost in costs:
+        if cost.operation is Operation.INT_ADD and cost.elements > 1 and cost.latency_cycles is not None:
+            figures["vector_int_latency_cycles"] = cost.latency_cycles
+            noise["vector_int_latency_cycles"] = cost.noise or 0.0
     for field, (operation, part) in _OF_OPERATIONS.items():
         for cost in costs:
             if (cost.operation, cost.element_bits, cost.elements) == (operation, 64, 1):

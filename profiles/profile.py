@@ -89,6 +89,7 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     loads_per_cycle: float | None = None
     stores_per_cycle: float | None = None
     outstanding_misses: float | None = None
+    window_instructions: float | None = None  # most in flight, dispatched and not retired
     # Latency of a dependent operation, and time between independent ones.
     fp_add_latency_cycles: float | None = None
     fp_mul_latency_cycles: float | None = None
@@ -106,6 +107,10 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     # A store and the load that reads it back, both in a dependency chain: from the one's data to the other's.
     store_forward_latency_cycles: float | None = None  # in integer registers
     fp_store_forward_latency_cycles: float | None = None
+    blocked_forward_latency_cycles: float | None = None  # the same, of a load that reads more than the store wrote
+    fp_load_latency_cycles: float | None = None  # of a dependent load into a floating-point register, nearest cache
+    register_crossing_cycles: float | None = None  # a value's way between integer and floating-point registers
+    vector_int_latency_cycles: float | None = None  # of an addition of integer vectors
     python_block_s: float | None = None  # one line-block of the Python interpreter
     python_call_s: float | None = None  # one array operation's fixed cost
     noise: dict[str, float] | None = None

@@ -101,12 +101,20 @@ def core_figures(core: Core, first_latency_cycles: float, notes: Notes) -> CoreF
         refill=np.maximum(miss - _RESOLVE_CYCLES, 0),
         forward=np.maximum(forward, first_latency_cycles + _FORWARD_CYCLES),
         forward_variable=forward,
-        vector_load=source.assumed("vector_load", (0, 2, 3), "a load into a vector register takes longer by"),
-        crossing=source.assumed(
-            "register_crossing", (1, 3, 5), "a value's way between integer and vector registers, or to flags, takes"
+        vector_load=source.beyond(
+            "fp_load_latency_cycles",
+            first_latency_cycles,
+            *("vector_load", (0, 2, 3), "a load into a vector register takes longer by"),
         ),
-        blocked=source.assumed(
-            "blocked_forward", (10, 14, 18), "a load wider than the store that it reads back waits from its data on for"
+        crossing=source.cycles(
+            *("register_crossing_cycles", "register_crossing", (1, 3, 5)),
+            "a value's way between integer and vector registers, or to flags,",
+        ),
+        blocked=source.beyond(
+            "blocked_forward_latency_cycles",
+            first_latency_cycles,
+            *("blocked_forward", (10, 14, 18)),
+            "a load wider than the store that it reads back waits from its data on for",
         ),
         taken_branch=1 / source.rate("taken_branches_per_cycle", "taken_branch", (2, 1, 0.5), "taken branch"),
         load=1 / source.rate("loads_per_cycle", "loads_per_cycle", (2, 1, 1), "load"),
@@ -160,6 +168,15 @@ class _Source:
                 "and as many loads as the caches take",
             )
             return exactly(_NO_LIMIT), exactly(1.0), np.array(_STORES_IN_ORDER)
+        window = self.core.window_instructions
+        if window is not None:
+            spread = window * np.array([2.0, 1.0, 0.5])
+            self.notes.add(
+                "window_shares",
+                "of the instructions in flight 2 in 5 may wait for operands and 1 in 4 may be stores (half to twice)",
+            )
+            error = 1 + self.noise("window_instructions")
+            return np.array([window * error, window, window / error]), 0.4 * spread, 0.25 * spread
         window = next(size for least, size in _WINDOW_OF_WIDTH if width >= least)
         self.notes.add(
             "window",
@@ -174,6 +191,17 @@ class _Source:
         if given is not None:
             return between(given / (1 + self.noise(field)), given, given * (1 + self.noise(field)))
         return self.assumed(name, usual, f"{what} takes")
+
+    def beyond(
+        self, field: str, first_latency_cycles: float, name: str, usual: tuple[float, float, float], text: str
+    ) -> Floats:
+        """What a latency is more than that of the nearest cache."""
+        given = getattr(self.core, field)
+        if given is None:
+            return self.assumed(name, usual, text)
+        error = given * self.noise(field)
+        least, typical, most = (max(given + e - first_latency_cycles, 0.0) for e in (-error, 0.0, error))
+        return between(least, typical, most)
 
     def assumed(self, name: str, usual: tuple[float, float, float], text: str) -> Floats:
         self.notes.add(name, f"not in the profile, {text} {usual[1]:g} cycles ({usual[0]:g} to {usual[2]:g})")
@@ -224,7 +252,9 @@ class _Source:
             Kind.FP_DIV: divide,
             Kind.FP_SQRT: exactly(root) if root else divide * np.array([1.0, 1.4, 2.0]),
             Kind.FP_OTHER: self.assumed("fp_other", (1, 2, 4), "a comparison, conversion or shuffle takes"),
-            Kind.VECTOR_INT: self.assumed("vector_int", (1, 1, 3), "an integer vector operation takes"),
+            Kind.VECTOR_INT: self.cycles(
+                "vector_int_latency_cycles", "vector_int", (1, 1, 3), "an integer vector operation"
+            ),
             Kind.MOVE: exactly(0.0),
             Kind.BRANCH: exactly(1.0),
             Kind.CALL: exactly(1.0),

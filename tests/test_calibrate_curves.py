@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretrace.benchmarks.cache_sizes import cache_ends, effective_size, without_bumps
-from foretrace.benchmarks.latency_suite import MOST_PAGES, Chain, tlb_steps, tlbs, working_sets
+from foretrace.benchmarks.latency_suite import (
+    MOST_PAGES,
+    Chain,
+    tlb_steps,
+    tlbs,
+    window_instructions,
+    working_sets,
+)
 from foretrace.benchmarks.multimaps import Sweep, hit_rates
 from foretrace.benchmarks.sampling import Timing
 from foretrace.benchmarks.sgbench import Loop, index_array, ranges
@@ -125,6 +132,31 @@ def test_a_slow_rise_is_one_step():
 @pytest.mark.parametrize("added", [[], [0.0], [1e-10] * 5, [3e-9] * 5])
 def test_no_rise_is_no_step(added):
     assert tlb_steps(range(16, 16 + len(added)), added) == []
+
+
+# ---- instructions in flight
+
+
+def window_times(window, memory_s=80e-9, cycle_s=0.3e-9, width=4, bumps=(0.0,)):
+    """Time of one load of two that overlap while a core has room for those between them; filling takes its time too."""
+    sizes = (8, 16, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 384, 512, 640, 768)
+    return {
+        n: Timing(
+            max(memory_s / (2 if n + 2 <= window else 1), n / width * cycle_s) * (1 + bumps[i % len(bumps)]), 0.0, 9
+        )
+        for i, n in enumerate(sizes)
+    }
+
+
+@given(st.integers(20, 600), noise)
+def test_the_window_is_found(window, bumps):
+    instructions, uncertain = window_instructions(window_times(window, bumps=bumps))
+    assert instructions / (1 + uncertain) - 3 <= window <= instructions * (1 + uncertain) + 3
+
+
+def test_a_core_without_a_window_has_none():
+    assert window_instructions(window_times(1 << 20)) is None
+    assert window_instructions({}) is None
 
 
 # ---- index arrays

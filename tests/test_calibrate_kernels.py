@@ -1,5 +1,6 @@
 """The micro-benchmark kernels compute what they say, count what they did, and refuse what they cannot run on."""
 
+import itertools
 import mmap
 import re
 
@@ -13,7 +14,10 @@ KERNELS = _kernels.available()
 ARITHMETIC = [name for name in KERNELS if re.fullmatch(r"\w+_\d+x\d+_(chain|free)", name)]
 OTHERS = [
     k
-    for k in ("issue", "taken_branches", "branches_random", "branches_regular", "flops_scalar", "flops_vector")
+    for k in (
+        *("issue", "taken_branches", "branches_random", "branches_regular", "flops_scalar", "flops_vector"),
+        "register_crossing",
+    )
     if k in KERNELS
 ]
 SWEEPS = [(k, int(re.search(r"\d+", k)[0])) for k in KERNELS if re.fullmatch(r"(load|store|copy)\d+", k)]
@@ -55,6 +59,42 @@ def test_what_is_forwarded_comes_back(name):
     assert _kernels.run(name, repeats=5, data=data)[1] == 80
     stored = np.frombuffer(data, dtype=np.uint64) if name == "store_forward" else doubles(data)
     assert stored[:4].tolist() == [1, 1, 1, 1]
+
+
+def test_a_load_wider_than_the_store_before_gets_the_rest_from_memory():
+    """The lower half goes round from place to place, the upper one is what was there."""
+    words = np.arange(8, dtype=np.uint64) << np.uint64(32)
+    data = of_values(words)
+    assert _kernels.run("blocked_forward", repeats=5, data=data)[1] == 80
+    assert np.array_equal(np.frombuffer(data, dtype=np.uint64), words + np.array([1, 1, 1, 1, 0, 0, 0, 0], np.uint64))
+
+
+@pytest.mark.skipif("fp_chase" not in KERNELS, reason="no way between the registers is known for this architecture")
+def test_a_chain_through_floating_point_registers_stays_at_its_address():
+    data = of_values(np.zeros(8))
+    assert _kernels.run("fp_chase", repeats=5, data=data)[1] == 80
+    assert np.frombuffer(data, dtype=np.uint64)[0] == np.frombuffer(data, dtype=np.uint8).ctypes.data
+
+
+WINDOWS = [name for name in KERNELS if name.startswith("window_")]
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_loads_of_a_window_take_turns_in_two_chains_linked_alike(name):
+    data = allocate(2 * 64 * 64)
+    order = np.random.default_rng(1).permutation(64).astype(np.uint32)
+    for half in (data[: 64 * 64], data[64 * 64 :]):
+        _kernels.link_chain(half, order)
+    start = int(order[0]) * 64
+    assert _kernels.run(name, repeats=3, data=data, state=start)[1:] == (6, int(order[3]) * 64)
+    assert _kernels.run(name, repeats=64, data=data, state=start)[2] == start
+
+
+def test_windows_are_tried_finely_enough():
+    between = sorted(int(name.removeprefix("window_")) for name in WINDOWS)
+    assert between[0] <= 8
+    assert between[-1] >= 640  # the most that is known of: 630 or so of an Apple M1
+    assert all(b <= max(1.34 * a, a + 16) for a, b in itertools.pairwise(between))
 
 
 def test_random_branches_go_on_where_they_stopped():

@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay_samples import Program, with_changes
 
+from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.profile import LatencyPoint, Memory
 from foretrace.replay import _core_model
 from foretrace.replay.core_figures import _REACHED
 from foretrace.replay.core_program import BRANCH, INSTRUCTION
 from foretrace.replay.core_times import OPERATION
+from foretrace.replay.figures import figures_of
 from foretrace.replay.interval import path_error, together
 from foretrace.replay.predict import predict
 from foretrace.replay.records import Bound
@@ -222,6 +224,41 @@ def test_paths_that_differ_widen_the_interval():
     assert (narrow.low, narrow.high) == (1, 1)
     assert wide.high == pytest.approx(1.4)
     assert together([wide, wide])[1] > wide.high > together([wide, narrow])[1] * 0.999
+
+
+# ---- what calibration measures of the core --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("figure", "name"),
+    [
+        ({"window_instructions": 248.0}, "window"),
+        ({"register_crossing_cycles": 3.0}, "register_crossing"),
+        ({"blocked_forward_latency_cycles": 18.0}, "blocked_forward"),
+        ({"fp_load_latency_cycles": 6.0}, "vector_load"),
+        ({"vector_int_latency_cycles": 1.0}, "vector_int"),
+    ],
+)
+def test_what_is_measured_is_not_assumed(figure, name):
+    for profile, assumed in ((machine(), True), (machine(**figure), False)):
+        hierarchy = hierarchy_of(profile).hierarchy
+        assert (name in {a.name for a in figures_of(profile, hierarchy).core_assumptions}) is assumed
+
+
+def test_a_chain_through_both_kinds_of_registers_takes_its_crossings():
+    there_and_back = (instruction("move", "r1", "xmm1"), instruction("move", "xmm1", "r1"))
+    for crossing in (1.0, 4.0):
+        profile = machine(register_crossing_cycles=crossing)
+        assert cycles(loop_of(*there_and_back), profile) == pytest.approx(2 * crossing, rel=0.01)
+
+
+def test_a_measured_window_limits_what_is_in_flight():
+    """A load at random every 200 instructions, 20 in flight: each waits for its own latency."""
+    filler = [instruction("move", writes="r9")] * 200
+    accesses = [{"misses": (ITERATIONS, ITERATIONS), "pattern": "irregular", "length": 512}]
+    signature = loop_of(LOAD, *filler, accesses=accesses)
+    expected = (200 - 20) / WIDTH / REACHED + 100
+    assert cycles(signature, machine(window_instructions=20.0)) == pytest.approx(expected, rel=0.03)
 
 
 # ---- in order -------------------------------------------------------------------------------------------------------
