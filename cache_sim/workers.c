@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define JOBS 8u
-#define JOBS_TO_WAKE_FOR 4u /* a thread that waits for another one goes on with so many jobs to do, not with each */
+#define JOBS 32u /* more than the scheduler lets a thread wait for its turn, or the producer would stop for that */
+#define JOBS_TO_WAKE_FOR 4u   /* a worker that waits goes on with so many jobs to do, */
+#define PLACES_TO_WAKE_FOR 8u /* and a producer with room for so many: not with each */
 
 struct worker {
     struct ft_workers *workers;
@@ -94,7 +95,7 @@ static void *work(void *context)
         pthread_mutex_lock(&workers->lock);
         worker->failed |= !good;
         worker->done++;
-        if (workers->handed - worker->done <= JOBS - JOBS_TO_WAKE_FOR)
+        if (workers->handed - worker->done <= JOBS - PLACES_TO_WAKE_FOR)
             pthread_cond_broadcast(&workers->changed);
     }
     pthread_mutex_unlock(&workers->lock);
@@ -160,7 +161,7 @@ unsigned ft_workers_hand_over(struct ft_workers *workers)
     if (behind >= JOBS_TO_WAKE_FOR)
         pthread_cond_broadcast(&workers->changed);
     if (behind == JOBS)
-        while (most_behind(workers) > JOBS - JOBS_TO_WAKE_FOR)
+        while (most_behind(workers) > JOBS - PLACES_TO_WAKE_FOR)
             pthread_cond_wait(&workers->changed, &workers->lock);
     const unsigned handed = workers->handed;
     pthread_mutex_unlock(&workers->lock);
