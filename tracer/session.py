@@ -270,7 +270,9 @@ class Session:
         if not problem and ending.signal_number is not None:
             problem = f"the program was killed by {signal_name(ending.signal_number)}"
         elif not problem and not header["finished"] and not header["replaced"]:
-            problem = "the program ended without the engine's knowledge (it may have replaced itself by another)"
+            can_follow = self._family is None and self._engine.follows is not None
+            hint = ", which --follow-children traces, too" if can_follow else ""
+            problem = f"the program ended without the engine's knowledge (it may have replaced itself by another{hint})"
         return Recording(
             raw=self._raw_trace(),
             simulator=self._simulator,
