@@ -51,6 +51,20 @@ def effective_size(points: Sequence[Point], reported_bytes: Sequence[int]) -> in
     return int(end) if end is not None and end < _LESS * reported else None
 
 
+def streamed_size(points: Sequence[Point], reported_bytes: Sequence[int]) -> int | None:
+    """What streams get of the last cache; None where that is about what is reported, or cannot be told.
+
+    Where they begin to take a quarter of what main memory adds, a quarter of their lines come from there: lines are
+    evicted much as if at random, so that three quarters of the working set stay.
+
+    Args:
+        points: measured times of sequential loads.
+        reported_bytes: sizes of two or more caches as the system reports them, ascending.
+    """
+    end = effective_size(points, reported_bytes)
+    return None if end is None else int((1 - _PART_OF_STEP) * end)
+
+
 def cache_ends(points: Sequence[Point]) -> list[int]:
     """Where caches end, nearest first, without anybody saying how many there are: sizes among those measured."""
     curve = without_bumps(points)

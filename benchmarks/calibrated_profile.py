@@ -30,11 +30,11 @@ from foretrace.profiles.profile import (
 from foretrace.units import format_bytes
 
 from .buffers import Pages, allocate, huge_page_bytes, page_bytes_of
-from .cache_sizes import cache_ends, effective_size
+from .cache_sizes import cache_ends, effective_size, streamed_size
 from .core_suite import core_figures, operation_costs
 from .latency_suite import Chain, latency_points, tlbs, window_instructions
 from .machine_facts import CacheFacts
-from .memory_suite import RANDOM, Point, bandwidth_points
+from .memory_suite import LOAD_BYTES, RANDOM, Point, bandwidth_points
 from .multimaps import Sweep, surface_points
 from .ping_pong import network_of
 from .sampling import Timing, rounded
@@ -113,7 +113,7 @@ def measured_profile(
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     latency = latency_points(measured.chains, _MEASURED)
     pure = _without_translation(latency)
-    caches = _caches(levels, pure)
+    caches = _with_streams(_caches(levels, pure), measured.memory)
     profile = Profile(
         schema=SCHEMA,
         name=name,
@@ -252,6 +252,22 @@ def _effective_size(levels: Sequence[CacheFacts], latency: Sequence[LatencyPoint
     size_bytes = whole_ways(0)
     sizes = [size or levels[-1].size_bytes for size in (size_bytes, whole_ways(-1), whole_ways(1))]
     return size_bytes, max(sizes) / min(sizes) - 1
+
+
+def _with_streams(caches: tuple[CacheLevel, ...], measured: Mapping[Point, Timing]) -> tuple[CacheLevel, ...]:
+    """The caches with what streams, of the widest loads, get of the last one: no less than dependent loads."""
+    kernels = [name for name in LOAD_BYTES if any(point.kernel == name for point in measured)]
+    if not caches or not kernels:
+        return caches
+    points = [(p.size_bytes, t.time_s) for p, t in measured.items() if p.kernel == kernels[-1]]
+    size_bytes = streamed_size(points, [cache.size_bytes for cache in caches])
+    last = caches[-1]
+    if size_bytes is None or last.effective_size_bytes is None:
+        return caches
+    way_bytes = last.size_bytes // (last.ways or 16)
+    whole = max(round(size_bytes / way_bytes) * way_bytes, last.effective_size_bytes)
+    source = last.source | {"effective_stream_size_bytes": _MEASURED}
+    return (*caches[:-1], structs.replace(last, source=source, effective_stream_size_bytes=whole))
 
 
 def _with_part(hierarchy: Hierarchy | None, caches: Sequence[CacheLevel]) -> Hierarchy | None:

@@ -6,6 +6,7 @@ them. How well the passes agree is a figure's noise.
 
 from __future__ import annotations
 
+import math
 import resource
 import statistics
 import time
@@ -25,7 +26,7 @@ _USUAL_OWN_BYTES, _USUAL_LAST_BYTES = 512 << 10, 32 << 20
 
 STATISTIC = (
     "the shortest time of the samples, noise: how far above it half of the passes come; where others have a part in it "
-    "(caches that several cores use, memory, new pages) the lower quartile, noise: how far apart halves of them lie"
+    "(caches that several cores use, memory, new pages) the lower quartile, noise: twice its standard error over passes"
 )
 
 Run = Callable[[int], tuple[float, int]]
@@ -53,8 +54,8 @@ def timing_of(groups: Groups, *, shared: bool) -> Timing:
 
     What a core has for itself takes its shortest time whenever nothing interrupts it; the noise is how far above it the
     shortest times of half of the groups lie. What it shares with others, a cache or memory, has no such time: the
-    shortest would be that of a rare moment. So the lower quartile is taken, and the noise is how far those of two
-    halves of the groups lie apart: of the first and the last ones, or of every other one.
+    shortest would be that of a rare moment. So the lower quartile is taken, and the noise is twice the standard error
+    of those of the groups: of normally distributed ones, another run as long lies farther away in one of six times.
 
     Args:
         groups: seconds of one operation; one group or more, none empty.
@@ -68,10 +69,9 @@ def timing_of(groups: Groups, *, shared: bool) -> Timing:
     if not shared:
         shortest = sorted(map(min, groups))
         return Timing(shortest[0], shortest[len(shortest) // 2] / shortest[0] - 1, num_samples)
-    half = (len(groups) + 1) // 2
-    halves = ((groups[:half], groups[half:]), (groups[::2], groups[1::2]))
-    apart = [_figure(one, shared=True) / _figure(other, shared=True) for one, other in halves]
-    return Timing(_figure(groups, shared=True), max(max(x, 1 / x) for x in apart) - 1, num_samples)
+    figures = [_figure([group], shared=True) for group in groups]
+    error = 2 * statistics.stdev(figures) / math.sqrt(len(figures)) / statistics.fmean(figures)
+    return Timing(_figure(groups, shared=True), error, num_samples)
 
 
 def _figure(groups: Groups, *, shared: bool) -> float:

@@ -121,6 +121,7 @@ def loop_measurements(
             else _together(kernel, size, indices[index_of], arrays[: loop.threads], cpus)
         )
         found[loop] = room.measurement(loop.operation, run, _bytes_of(loop))
+        found[loop].samples.shared |= loop.threads > 1  # the other core has a part in it
     return found
 
 

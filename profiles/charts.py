@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from foretrace.errors import ProfileError
 from foretrace.units import format_bytes, format_bytes_per_s, format_seconds
 
+from .checks import shown, suggestion
 from .points import Movement, SurfacePoint, ThreadPoint
 from .profile import BandwidthPoint, GatherScatterCurve, Profile
 
@@ -71,6 +73,20 @@ def charts_of(profile: Profile) -> tuple[Chart, ...]:
         Chart("several threads", Quantity.THREADS, "threads", Quantity.BANDWIDTH, "bandwidth", _threads(profile)),
     )  # fmt: skip
     return tuple(chart for chart in charts if chart.series)
+
+
+def chosen(charts: Sequence[Chart], titles: Sequence[str], machine: str) -> tuple[Chart, ...]:
+    """The charts with only the curves of these titles; charts without any are left out.
+
+    Raises:
+        ProfileError: there is no curve of that title.
+    """
+    known = [series.title for chart in charts for series in chart.series]
+    for title in titles:
+        if title not in known:
+            raise ProfileError(f"{machine}: has no curve {shown(title)}{suggestion(title, known)}")
+    kept = (replace(chart, series=tuple(s for s in chart.series if s.title in titles)) for chart in charts)
+    return tuple(chart for chart in kept if chart.series)
 
 
 def gather_scatter_charts(curves: Sequence[GatherScatterCurve]) -> tuple[Chart, ...]:

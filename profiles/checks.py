@@ -222,6 +222,14 @@ def _check_caches(profile: Profile) -> None:
                 f"{where}: effective_size_bytes is {cache.effective_size_bytes}, must be at most size_bytes, "
                 f"{cache.size_bytes}"
             )
+        least = cache.effective_size_bytes or 0
+        if cache.effective_stream_size_bytes is not None and not (
+            least <= cache.effective_stream_size_bytes <= cache.size_bytes
+        ):
+            raise ProfileError(
+                f"{where}: effective_stream_size_bytes is {cache.effective_stream_size_bytes}, must be from "
+                f"effective_size_bytes, {least}, to size_bytes, {cache.size_bytes}"
+            )
         if inner is not None:
             _check_grows(where, "size_bytes", cache.size_bytes, inner.name, inner.size_bytes)
             _check_grows(where, "line_bytes", cache.line_bytes, inner.name, inner.line_bytes)

@@ -120,8 +120,9 @@ class CacheLevel(Struct, frozen=True, forbid_unknown_fields=True):
     """One data cache level. `ways` and `line_bytes` are None where nobody published them, `replacement` and `inclusion`
     (relation to the levels inside) where LRU and none are to be taken.
 
-    `effective_size_bytes` is what loads of one core get of it, as measured: in a virtual machine, or with busy
-    neighbours, less than `size_bytes`, which is the hardware's. None: not measured, or not less.
+    `effective_size_bytes` is what dependent loads of one core get of it, as measured: in a virtual machine, or with
+    busy neighbours, less than `size_bytes`, which is the hardware's. `effective_stream_size_bytes` is what streams get,
+    which bring lines in as fast as a core can: the most that any program holds. None: not measured, or not less.
     """
 
     name: str
@@ -134,6 +135,7 @@ class CacheLevel(Struct, frozen=True, forbid_unknown_fields=True):
     inclusion: Inclusion | None = None
     latency_s: float | None = None  # of a dependent load that hits here
     effective_size_bytes: int | None = None
+    effective_stream_size_bytes: int | None = None
     noise: dict[str, float] | None = None
 
 

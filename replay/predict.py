@@ -20,7 +20,7 @@ from .hit_rates import Misses, misses_on
 from .interval import figure_error, model_error, path_error, together
 from .page_faults import first_touches, with_cleared_pages, with_page_faults
 from .records import Assumption, Bound, ErrorPart, Prediction, RegionTime
-from .shared_cache import as_measured, effective_bytes, held_bytes, others_bytes_per_s
+from .shared_cache import as_measured, effective_bytes, evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
 from .spread import FAST, SLOW, TYPICAL
 from .workload import Workload
 
@@ -115,15 +115,18 @@ def _sharing(workload: Workload, profile: Profile, figures: MachineFigures, whol
     if not others or effective is None or signature.reuse is None:
         return whole
 
-    def misses_if(held: float) -> Misses:
+    def lru(held: float) -> Misses:
         return misses_on(signature, profile, held)
+
+    def misses_if(held: float) -> Misses:
+        return evicted_at_random(lru, held, float(whole.hierarchy.levels[-1].size_bytes))
 
     def time_s(misses: Misses) -> float:
         times = convolve(workload, misses, figures)
         core = core_regions(workload, misses, figures, corners=(TYPICAL,))
         return float((times if core is None else with_core_model(times, core)).time_s[TYPICAL].sum())
 
-    held = held_bytes(whole.hierarchy, others, misses_if, time_s)
+    held = held_bytes(whole.hierarchy, others, float(most_bytes(profile)), misses_if, time_s)
     typical = misses_if(held)
     text = (
         f"{profile.name}: others bring lines into {whole.hierarchy.levels[-1].name} at {others:.2g} bytes/s, so that "
@@ -132,7 +135,7 @@ def _sharing(workload: Workload, profile: Profile, figures: MachineFigures, whol
     return replace(
         typical,
         fewest=np.minimum(whole.misses, typical.misses),
-        most=np.maximum(misses_if(min(effective, held)).misses, typical.misses),
+        most=np.maximum(lru(min(effective, held)).misses, typical.misses),
         assumptions=(*typical.assumptions, Assumption("cache_geometry", text)),
     )
 

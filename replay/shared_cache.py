@@ -1,17 +1,21 @@
 """What a program holds of a last cache that others use as well: neighbours on other cores, or other virtual machines.
 
 Lines leave such a cache in the order of their last use, whoever brought them. So each user holds a share in proportion
-to the rate at which it brings lines: of `size` bytes, `size x own / (own + others)`. That is how a fast stream keeps 24
-MiB where dependent loads keep 8. A program's own rate follows from its time, and that from what it holds: the largest
-size for which both agree is found by going on from the whole cache.
+to the rate at which it brings lines: of `size` bytes, `size x own / (own + others)`. That is how a fast stream keeps
+more than dependent loads. A program's own rate follows from its time, and that from what it holds: the largest size for
+which both agree is found by going on from the most.
 
-How fast others bring lines follows from the size that dependent loads were measured to get of the cache: they bring a
-line each latency. Bounds: a cache all the program's own (fast), and what dependent loads get (slow).
+`size` is what streams were measured to get, the fastest users: not the whole cache, of which others hold a part by
+using it again and again. How fast others bring lines follows from the size that dependent loads were measured to get:
+they bring a line each latency. Bounds: a cache all the program's own (fast), and what dependent loads get (slow).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
 
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.profiles.profile import Profile
@@ -20,6 +24,8 @@ from .hit_rates import Misses, shrunk
 
 MOST_STEPS = 8
 SETTLED = 0.02
+_EVEN = (1 / 8, 3 / 8, 5 / 8, 7 / 8)
+_FEW = 0.05  # others' rate over that of dependent loads, where these hold as much as streams do
 """Steps in which the size held is looked for, and the relative change that ends it."""
 
 
@@ -29,6 +35,12 @@ def effective_bytes(profile: Profile) -> int | None:
     if cache is None or cache.effective_size_bytes is None or cache.effective_size_bytes >= cache.size_bytes:
         return None
     return cache.effective_size_bytes
+
+
+def most_bytes(profile: Profile) -> int:
+    """What streams get of the last cache; all of it where that was not measured."""
+    cache = profile.caches[-1]
+    return cache.effective_stream_size_bytes or cache.size_bytes
 
 
 def as_measured(hierarchy: Hierarchy, profile: Profile) -> Hierarchy:
@@ -42,21 +54,42 @@ def others_bytes_per_s(profile: Profile, latency_s: float) -> float:
     effective, last = effective_bytes(profile), profile.caches[-1]
     if effective is None or latency_s <= 0:
         return 0.0
-    return (last.line_bytes or 64) / latency_s * (last.size_bytes / effective - 1)
+    return (last.line_bytes or 64) / latency_s * max(most_bytes(profile) / effective - 1, _FEW)
+
+
+def evicted_at_random(misses_in: Callable[[float], Misses], held: float, most: float) -> Misses:
+    """The misses in `held` bytes from which others evict lines, as if at random: of twice as much half stays.
+
+    As the mean over LRU caches of `held / u` bytes, u even between 0 and 1, but of no more than the whole.
+
+    Args:
+        misses_in: those in an LRU cache of so many bytes.
+        held: what the program holds, bytes.
+        most: the whole cache, bytes.
+    """
+    sizes = [min(held / u, most) for u in _EVEN]
+    parts = {size: misses_in(size) for size in dict.fromkeys(sizes)}
+    mean = np.mean([parts[size].misses for size in sizes], axis=0)
+    return replace(parts[sizes[-1]], misses=np.asarray(mean, np.float64))
 
 
 def held_bytes(
-    hierarchy: Hierarchy, others: float, misses_if: Callable[[float], Misses], time_s: Callable[[Misses], float]
+    hierarchy: Hierarchy,
+    others: float,
+    most: float,
+    misses_if: Callable[[float], Misses],
+    time_s: Callable[[Misses], float],
 ) -> float:
     """What a program holds of the last cache.
 
     Args:
         hierarchy: the caches of one core, whole.
         others: rate at which others bring lines, bytes/s.
+        most: what the fastest streams get of the last of them, bytes.
         misses_if: the program's misses if it held so many bytes.
         time_s: the program's time with such misses.
     """
-    size = last = float(hierarchy.levels[-1].size_bytes)
+    size = last = most
     for _ in range(MOST_STEPS):
         misses = misses_if(last)
         arriving = misses.misses[:, -2] if misses.misses.shape[1] > 1 else misses.executions

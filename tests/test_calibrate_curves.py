@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretrace.benchmarks.cache_sizes import cache_ends, effective_size, without_bumps
+from foretrace.benchmarks.cache_sizes import cache_ends, effective_size, streamed_size, without_bumps
 from foretrace.benchmarks.latency_suite import (
     MOST_PAGES,
     Chain,
@@ -72,6 +72,17 @@ def test_a_part_of_the_last_cache_is_found(ends, times, part, eviction, bumps):
     if got <= 0.5 * ends[-1]:
         assert found is not None
         assert 0.7 * got <= found <= 1.5 * got
+
+
+@given(three_caches, four_times, st.sampled_from([0.125, 0.25, 0.4]), st.sampled_from(["lru", "random"]), noise)
+@settings(max_examples=200, deadline=None)
+def test_what_streams_get_is_found(ends, times, part, eviction, bumps):
+    got = max(part * ends[-1], 4 * ends[1])
+    points = latency_curve((*ends[:2], got), times, eviction=eviction, bumps=bumps)
+    found = streamed_size(points, ends)
+    if got <= 0.5 * ends[-1]:
+        assert found is not None
+        assert 0.5 * got <= found <= 1.15 * got
 
 
 @given(three_caches, four_times, st.sampled_from(["lru", "random"]), noise)

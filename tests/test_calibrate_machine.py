@@ -331,6 +331,7 @@ def test_hit_rates_are_those_of_the_part_of_a_cache_that_loads_get():
     profile = machine((32 * KIB, 512 * KIB, 8 * MIB))
     assert [cache.effective_size_bytes for cache in profile.caches] == [None, None, 8 * MIB]
     assert profile.caches[2].size_bytes == 32 * MIB
+    assert profile.caches[2].effective_stream_size_bytes is None, "its streams are as fast from anywhere"
     assert profile.caches[2].latency_s == pytest.approx(14 * NS)
     whole = hierarchy_of(profile).hierarchy
     part = calibrated_profile._with_part(whole, profile.caches)

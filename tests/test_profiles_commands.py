@@ -121,6 +121,24 @@ def test_curves_are_drawn_into_a_picture(tmp_path):
     assert path.read_text() == picture
 
 
+def test_only_the_curves_asked_for_are_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "two.svg"
+    command = ("machines", "show", "epyc-milan-vm", "-o", str(path))
+    two = ("--curve", "gather, random, 8 bytes", "--curve", "scatter, random, 8 bytes")
+    assert foretrace(*command, *two).returncode == 0
+    picture = path.read_text()
+    for title, is_there in (("gather, random, 8 bytes", True), ("gather, random, 4 bytes", False), ("latency", False)):
+        assert (title in picture) is is_there
+    unknown = foretrace(*command, "--force", "--curve", "gather, randm, 8 bytes")
+    assert unknown.returncode != 0
+    assert "has no curve 'gather, randm, 8 bytes'; did you mean 'gather, random, 8 bytes'?" in unknown.stderr
+    assert path.read_text() == picture
+    without_picture = foretrace("machines", "show", "epyc-milan-vm", *two)
+    assert without_picture.returncode == 2
+    assert "name a picture" in without_picture.stderr
+
+
 def test_a_check_names_what_is_missing_and_what_is_assumed(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(GOOD)

@@ -104,6 +104,12 @@ def test_every_point_survives_the_file():
                                    effective_size_bytes=2 * KIB),)},
             "effective_size_bytes is 2048, must be at most size_bytes, 1024",
         ),
+        (
+            {"caches": (CacheLevel("L1", MIB, dict.fromkeys(("size_bytes", "effective_size_bytes",
+                                                            "effective_stream_size_bytes"), "s"),
+                                   effective_size_bytes=2 * KIB, effective_stream_size_bytes=KIB),)},
+            "effective_stream_size_bytes is 1024, must be from effective_size_bytes, 2048, to size_bytes, 1048576",
+        ),
         ({"gather_scatter": (GatherScatterCurve(("gather",), "s"),)}, "pieces is empty, must have at least one, or"),
         (
             {"gather_scatter": (GatherScatterCurve(("gather",), "s", points=(CurvePoint(8, 1e9),)),)},

@@ -13,7 +13,7 @@ from foretrace.replay.figures import figures_of
 from foretrace.replay.hit_rates import Misses, misses_on
 from foretrace.replay.page_faults import first_touches, with_cleared_pages
 from foretrace.replay.records import HitSource
-from foretrace.replay.shared_cache import effective_bytes, held_bytes, others_bytes_per_s
+from foretrace.replay.shared_cache import effective_bytes, evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
 from foretrace.replay.translation import translation_of
 from foretrace.replay.workload import Workload
 
@@ -30,12 +30,29 @@ def test_a_fast_stream_holds_more_of_a_shared_cache_than_a_slow_one():
     others = 64 * 1e6
 
     def held(time_s: float) -> float:
-        return held_bytes(CACHES, others, lambda _: misses_of(1e6), lambda _: time_s)
+        return held_bytes(CACHES, others, SIZE, lambda _: misses_of(1e6), lambda _: time_s)
 
     assert held(1.0) == pytest.approx(SIZE / 2)  # as fast as the others
     assert held(1 / 9) == pytest.approx(0.9 * SIZE)
     assert held(9.0) == pytest.approx(0.1 * SIZE)
-    assert held_bytes(CACHES, 0.0, lambda _: misses_of(1e6), lambda _: 1.0) == SIZE
+    assert held_bytes(CACHES, 0.0, SIZE, lambda _: misses_of(1e6), lambda _: 1.0) == SIZE
+
+
+def test_no_program_holds_more_than_the_fastest_streams():
+    assert held_bytes(CACHES, 64e6, SIZE / 2, lambda _: misses_of(1e6), lambda _: 1e-9) == pytest.approx(SIZE / 2)
+    assert held_bytes(CACHES, 64e6, SIZE / 2, lambda _: misses_of(1e6), lambda _: 1.0) == pytest.approx(SIZE / 4)
+
+
+@pytest.mark.parametrize(("working_set", "misses"), [(0.5, 0.0), (1.0, 0.0), (2.0, 0.5), (4.0, 0.75), (64.0, 1.0)])
+def test_of_a_working_set_beyond_what_is_held_its_share_stays(working_set, misses):
+    """Gone through again and again: with LRU all of it would be missed. Beyond the whole cache it is."""
+    held = SIZE / 8
+
+    def misses_in(size: float) -> Misses:
+        return misses_of(0.0 if size >= working_set * held else 1e6)
+
+    found = evicted_at_random(misses_in, held, SIZE)
+    assert found.misses[0, -1] == pytest.approx(misses * 1e6, abs=0.126e6)
 
 
 def test_what_is_lost_slows_a_program_which_then_loses_more():
@@ -49,7 +66,7 @@ def test_what_is_lost_slows_a_program_which_then_loses_more():
     def time_s(_: Misses) -> float:
         return 3.0 if seen[-1] < 0.6 * SIZE else 1.0
 
-    assert held_bytes(CACHES, 64e6, misses_if, time_s) == pytest.approx(SIZE / 4)
+    assert held_bytes(CACHES, 64e6, SIZE, misses_if, time_s) == pytest.approx(SIZE / 4)
 
 
 def test_others_fill_a_cache_as_dependent_loads_tell():
@@ -60,6 +77,12 @@ def test_others_fill_a_cache_as_dependent_loads_tell():
     shared = with_changes(host, caches=(*host.caches[:-1], last))
     assert effective_bytes(shared) == SIZE // 4
     assert others_bytes_per_s(shared, 10e-9) == pytest.approx(3 * 64 / 10e-9)
+    source = last.source | {"effective_stream_size_bytes": "here"}
+    for most, ratio in ((SIZE // 2, 1), (SIZE // 4, 0.05)):  # as much as dependent loads: few others
+        streams = with_changes(last, effective_stream_size_bytes=most, source=source)
+        part = with_changes(host, caches=(*host.caches[:-1], streams))
+        assert most_bytes(part) == most
+        assert others_bytes_per_s(part, 10e-9) == pytest.approx(ratio * 64 / 10e-9)
 
 
 def test_no_more_of_a_cache_is_simulated_than_a_program_holds():

@@ -11,7 +11,7 @@ import msgspec
 from foretrace.errors import ForetraceError, ProfileError
 from foretrace.files import check_output, write_atomically
 from foretrace.plots import check_picture, draw_charts
-from foretrace.profiles.charts import charts_of
+from foretrace.profiles.charts import charts_of, chosen
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find, names
 from foretrace.profiles.plausibility import doubts
@@ -43,18 +43,25 @@ def command(context: click.Context, as_json: bool) -> None:
 @command.command(epilog="Example: foretrace machines show jaguar-xt4 --json")
 @click.argument("machine")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Draw its curves into a .svg, .png or .pdf.")
+@click.option(
+    "--curve", "wanted", multiple=True, metavar="TITLE",
+    help="Draw only this curve, named as in the picture's legend (repeatable).",
+)  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite the picture if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every figure.")
-def show(machine: str, output: Path | None, force: bool, as_json: bool) -> None:
+def show(machine: str, output: Path | None, wanted: tuple[str, ...], force: bool, as_json: bool) -> None:
     """Explain MACHINE, a known name or a profile's path: every figure and where it comes from, its curves drawn."""
     if output is not None:
         check_picture(output)
         check_output(output, force=force)
+    elif wanted:
+        raise click.UsageError("--curve chooses what -o draws: name a picture")
     profile = find(machine)
     if output is not None:
         charts = charts_of(profile)
         if not charts:
             raise ProfileError(f"{machine}: has no latency, bandwidth or gather/scatter curve to draw")
+        charts = chosen(charts, wanted, machine) if wanted else charts
         write_atomically(output, draw_charts(charts, plain(profile.title), output.suffix[1:]), force=force)
     if as_json:
         print_json(document(profile))
