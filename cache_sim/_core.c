@@ -457,7 +457,7 @@ static PyObject *reuse_counts(struct ft_reuse *reuse)
 
 PyDoc_STRVAR(reuse_doc, "reuse()\n--\n\n"
                         "None, or the fields of struct ft_reuse_summary and, as bytes: records of struct ft_reuse_count in no\n"
-                        "order; uint64 [operations, 2] of ft_reuse_executions; struct ft_reuse_variances; ft_reuse_groups.");
+                        "order; records of struct ft_reuse_operation; struct ft_reuse_variances; ft_reuse_groups.");
 
 static PyObject *simulator_reuse(PyObject *object, PyObject *Py_UNUSED(args))
 {
@@ -468,12 +468,13 @@ static PyObject *simulator_reuse(PyObject *object, PyObject *Py_UNUSED(args))
         return NULL;
     struct ft_reuse_summary all = ft_reuse_summary(self->reuse);
     PyObject *counts = reuse_counts(self->reuse), *result = NULL;
-    const void *executions = ft_reuse_executions(self->reuse);
+    const void *sampled = ft_reuse_sampled(self->reuse);
     if (counts)
-        result = Py_BuildValue("KKKIINy#y#y#", (unsigned long long)all.accesses, (unsigned long long)all.burst_accesses,
+        result = Py_BuildValue("KKKIIKKNy#y#y#", (unsigned long long)all.accesses, (unsigned long long)all.burst_accesses,
                                (unsigned long long)all.bursts, (unsigned)all.class_shift, (unsigned)all.known_blocks,
-                               counts, executions ? (const char *)executions : "",
-                               (Py_ssize_t)(ft_reuse_operations(self->reuse) * 2 * sizeof(uint64_t)),
+                               (unsigned long long)all.middle_accesses, (unsigned long long)all.large_accesses, counts,
+                               sampled ? (const char *)sampled : "",
+                               (Py_ssize_t)(ft_reuse_operations(self->reuse) * sizeof(struct ft_reuse_operation)),
                                (const char *)ft_reuse_variances(self->reuse),
                                (Py_ssize_t)sizeof(struct ft_reuse_variances),
                                (const char *)ft_reuse_groups(self->reuse),

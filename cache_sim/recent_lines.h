@@ -54,4 +54,16 @@ static __attribute__((noinline)) bool ft_recent_use_several(struct ft_recent_lin
     return changes;
 }
 
+/* Uses an access's lines. Returns whether that changes anything. */
+static inline bool ft_recent_use(struct ft_recent_lines *recent, uint64_t address, uint64_t size)
+{
+    const uint64_t last = address + size - 1, line = address >> recent->line_shift;
+    if (__builtin_expect((address ^ last) >> recent->line_shift != 0, 0))
+        return ft_recent_use_several(recent, address, last);
+    uint64_t *used = ft_recent_of(recent, address);
+    const bool changes = *used != line;
+    *used = line;
+    return changes;
+}
+
 #endif

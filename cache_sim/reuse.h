@@ -15,11 +15,14 @@
 #define FT_REUSE_ONE_SET_FAR 20u /* measured on sampled classes */
 
 /* What is known of all operations together; all in ratios to the accesses. */
-#define FT_REUSE_GROUPS 16u
+#define FT_REUSE_GROUPS 8u /* as many as classes are sampled, at least */
 typedef double ft_reuse_group[FT_LINE_SIZES][FT_REUSE_ONE_SET_FAR + 1 - FT_FAR_WAY][FT_REUSE_BINS];
 
-/* Bursts look at ways from this one on; at smaller ones, and at one set for all, now and then. */
-#define FT_REUSE_DENSE_WAY 5u /* 4 KB */
+/* Ways are followed together from 1 on (in bursts), from these on, and from FT_FAR_WAY on. */
+#define FT_REUSE_MIDDLE_WAY 5u /* 4 KB */
+#define FT_REUSE_LARGE_WAY 7u  /* 16 KB */
+#define FT_REUSE_SET_END 12u   /* address bits that tell the set of a middle way, */
+#define FT_REUSE_SETS 16u      /* by block */
 
 /* Bins of near ways: like others below, but the last of them is for FT_REUSE_BEYOND. */
 #define FT_REUSE_NEAR_BINS 17u
@@ -42,7 +45,9 @@ struct ft_reuse_options {
     uint64_t exact_accesses;    /* so many are in the first burst, and looked at in all classes */
 };
 
-#define FT_REUSE_RESOLVED 0x8000u /* in `bin`: for those first uses in bursts whose distance is known */
+/* In `bin`. First uses in bursts and tracks whose distance is known: */
+#define FT_REUSE_RESOLVED 0x8000u /* what they change, */
+#define FT_REUSE_FIRST 0x100u     /* and the distances that were seen of them; or of all first uses */
 
 /* Sizes are those of recency.h. `way` to `FT_NEAR_WAYS` (or FT_LAST_WAY) have `accesses` more (or fewer) in the bin. */
 struct ft_reuse_count {
@@ -58,13 +63,17 @@ struct ft_reuse_summary {
     uint64_t bursts;
     uint32_t class_shift;
     uint32_t known_blocks;
+    uint64_t middle_accesses, large_accesses; /* that those followed stand for in middle and large ways */
 };
 
 /* NULL when memory ran out. */
 struct ft_reuse *ft_reuse_new(const struct ft_reuse_options *options);
 void ft_reuse_free(struct ft_reuse *reuse);
 
-/* Returns 0, or -1 when memory ran out. */
+/* Makes room for operations 0 .. num_operations-1. Returns 0, or -1 when memory ran out. */
+int ft_reuse_reserve(struct ft_reuse *reuse, size_t num_operations);
+
+/* Every `op` must have room. Returns 0, or -1 when memory ran out. */
 int ft_reuse_feed(struct ft_reuse *reuse, const struct ft_access *batch, size_t length);
 
 /* The same for an array operation. */
@@ -73,10 +82,10 @@ int ft_reuse_feed_array(struct ft_reuse *reuse, const struct ft_array_run *run);
 /* Whether what is fed from now on repeats what was fed before, so that it need not be looked at often. */
 void ft_reuse_set_repeating(struct ft_reuse *reuse, bool is_repeating);
 
-/* Outside bursts, accesses to the line used last in its set may be left out (see recent_lines.h; sets by the four lowest
- * bits of a block's number): distances in ways of 1 MB and more are the same, those among all lines count up to 16 lines of
- * a size too few. Takes what is left of some accesses, those of `repeats` (in order) as often as these say; how many
- * there were is told behind, which returns 0, or -1 when memory ran out. */
+/* Outside bursts, accesses to the line used last in its set may be left out (see recent_lines.h; sets by bits of addresses
+ * from FT_BLOCK_SHIFT to FT_REUSE_SET_END - 1, or some of them): distances in ways of 4 KB and more are the same, those
+ * among all lines count up to 16 lines of a size too few. Takes what is left of some accesses, those of `repeats` as often
+ * as these say (in order); how many there were is told behind, which returns 0, or -1 when memory ran out. */
 void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size_t length,
                      const struct ft_repeat *repeats, size_t num_repeats);
 int ft_reuse_end_sample(struct ft_reuse *reuse, uint64_t num_accesses);
@@ -93,6 +102,10 @@ void ft_reuse_pass(struct ft_reuse *reuse, uint64_t accesses);
 bool ft_reuse_begin_replay(struct ft_reuse *reuse, uint64_t accesses, uint32_t times);
 void ft_reuse_count_replay(struct ft_reuse *reuse, uint32_t times);
 void ft_reuse_end_replay(struct ft_reuse *reuse);
+
+/* What is sampled changes at multiples of so many accesses, too, which is where what ft_reuse_end_sample is told ends at the
+ * latest. */
+#define FT_REUSE_INTERVAL 16384u
 
 /* Numbers of accesses: where the next period's burst begins and ends, its warming up included, and where the period ends.
  * Known when the burst before it has been fed. */
@@ -114,11 +127,17 @@ size_t ft_reuse_finish(struct ft_reuse *reuse);
 /* Non-zero counts, in no order; *position starts at 0. Returns 0 when there are no more. */
 int ft_reuse_next(const struct ft_reuse *reuse, size_t *position, struct ft_reuse_count *count);
 
-/* Operations that have executions in bursts are below this number. */
-size_t ft_reuse_operations(const struct ft_reuse *reuse);
+/* What was sampled of an operation. */
+struct ft_reuse_operation {
+    uint64_t in_bursts;   /* executions that those in bursts stand for */
+    uint64_t leaving;     /* executions that miss a small direct-mapped cache, */
+    uint64_t followed[2]; /* and that those stand for which were followed: in middle ways, in large ones */
+    uint64_t is_of_array; /* 1: not all of those were counted */
+};
 
-/* Executions that those in bursts stand for; [0] in ways from FT_REUSE_DENSE_WAY on, [1] in smaller ones and one set. */
-const uint64_t (*ft_reuse_executions(const struct ft_reuse *reuse))[2];
+/* Of operations below this number. */
+size_t ft_reuse_operations(const struct ft_reuse *reuse);
+const struct ft_reuse_operation *ft_reuse_sampled(const struct ft_reuse *reuse);
 
 const struct ft_reuse_variances *ft_reuse_variances(const struct ft_reuse *reuse);
 

@@ -5,6 +5,7 @@ The core (reuse.c) counts what it sampled. Here that is scaled to all accesses, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,15 +22,22 @@ ONE_SET_NEAR, ONE_SET_FAR = 0, 20
 CHAINS = (range(1), range(1, 5), range(5, 13), range(13, 20), range(20, 21))
 """Ways whose counts are changes from each way to the next larger one."""
 
-_NEAR, _DENSE, _FAR = 13, 5, 13  # FT_NEAR_WAYS + 1, FT_REUSE_DENSE_WAY, FT_FAR_WAY of reuse.h
-_NEAR_BINS, _NUM_GROUPS = 17, 16
-_RESOLVED = 0x8000
+_NEAR, _FAR = 13, 13  # FT_NEAR_WAYS + 1, FT_FAR_WAY of set_order.h
+_MIDDLE, _LARGE = 5, 7  # FT_REUSE_MIDDLE_WAY, FT_REUSE_LARGE_WAY of reuse.h
+_TRACKS = (1, _MIDDLE, _LARGE)
+_NEAR_BINS, _NUM_BINS, _NUM_GROUPS = 17, 173, 8
+_RESOLVED, _FIRST = 0x8000, 0x100  # FT_REUSE_RESOLVED, FT_REUSE_FIRST
 _COUNT = np.dtype(
     [("operation", np.uint32), ("size", np.uint8), ("way", np.uint8), ("bin", np.uint16), ("n", np.int64)]
+)
+_SAMPLED = np.dtype(
+    [("in_bursts", np.uint64), ("leaving", np.uint64), ("followed", np.uint64, 2), ("is_of_array", np.uint64)]
 )
 _LEAST_EXECUTIONS, _LEAST_RESOLVED = 64, 16384  # weighted: for an operation's own share to be better than that of all
 
 Floats = npt.NDArray[np.float64]
+Rows = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], Floats]
+"""Operations, line sizes, ways, bins and counts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,19 +118,16 @@ def _with_rows(
 
 
 def measured_reuse(
-    result: tuple[int, int, int, int, int, bytes, bytes, bytes, bytes], executions: npt.ArrayLike, bin_edges: Floats
+    result: tuple[int, int, int, int, int, int, int, bytes, bytes, bytes, bytes],
+    executions: npt.ArrayLike,
+    bin_edges: Floats,
 ) -> ReuseHistograms:
     """What the core's `reuse()` returned, scaled to the `executions` [operations] of the program."""
-    accesses, burst_accesses, bursts, class_shift, blocks, data, in_bursts, variances, groups = result
+    accesses, burst_accesses, bursts, class_shift, blocks, middle, large = result[:7]
+    data, sampled, variances, groups = result[7:]
     counts = np.frombuffer(data, dtype=_COUNT)
     executed = np.asarray(executions, dtype=np.float64)
-    scale = _scales(executed, np.frombuffer(in_bursts, dtype=np.uint64).reshape(-1, 2).astype(np.float64))
-    is_resolved, bins = (counts["bin"] & _RESOLVED) > 0, counts["bin"] & (_RESOLVED - 1)
-    is_dense, operation = (counts["way"] >= _DENSE).astype(np.intp), counts["operation"]
-    count = counts["n"].astype(np.float64)
-    count *= np.where(counts["way"] < _NEAR, scale[operation, is_dense], 1.0)
-    share = _first_uses_for_a_resolved_one(counts, bins, len(executed))
-    count *= np.where(is_resolved, share[operation, counts["size"], is_dense], 1.0)
+    scale = _scales(executed, np.frombuffer(sampled, dtype=_SAMPLED), [accesses / max(n, 1) for n in (middle, large)])
     empty = np.zeros(0)
     reuse = ReuseHistograms(
         accesses=accesses, bursts=bursts, burst_accesses=burst_accesses, sampling_rate=2.0**-class_shift,
@@ -130,37 +135,115 @@ def measured_reuse(
         line_bytes=empty.astype(np.uint16), way=empty.astype(np.uint8), bin=empty.astype(np.uint16),
         count=empty.astype(np.int64), errors=_errors(variances, groups, 2.0**-class_shift, len(bin_edges)),
     )  # fmt: skip
-    used = bins > 0
-    line = np.array(LINE_BYTES)[counts["size"]]
-    return _with_rows(reuse, operation[used], line[used], counts["way"][used], bins[used], count[used])
+    kind, bins = counts["bin"] & (_RESOLVED | _FIRST), counts["bin"] & (_FIRST - 1)
+    line, count = np.array(LINE_BYTES)[counts["size"]], counts["n"].astype(np.float64)
+    rows = (counts["operation"], line, counts["way"], bins, count)
+    known, resolved, seen, seen_of_resolved = (
+        _selected(rows, (kind == of) & (bins > 0)) for of in (0, _RESOLVED, _FIRST, _FIRST | _RESOLVED)
+    )
+    first_uses = _first_uses(counts[bins == 0], len(executed))
+    rows = _joined(known, _post_stratified(resolved, seen, seen_of_resolved, first_uses))
+    near = np.searchsorted((*_TRACKS[1:], _FAR), rows[2], side="right") < len(_TRACKS)
+    track = np.searchsorted(_TRACKS[1:], rows[2], side="right")
+    rows[4][near] *= scale[rows[0][near], track[near]]
+    return _with_rows(reuse, *_as_changes(rows))
 
 
-def _scales(executed: Floats, in_bursts: Floats) -> Floats:
-    """[operations, sparse or dense]: executions for each that bursts stand for, of an operation or of all.
+def _selected(rows: Rows, of: npt.NDArray[np.bool_]) -> Rows:
+    operation, line, way, bins, count = rows
+    return operation[of], line[of], way[of], bins[of], count[of]
 
-    An operation's own share makes up for a phase of the program that had more or fewer bursts than its due.
+
+def _as_changes(rows: Rows) -> Rows:
+    """What large ways have becomes changes of what middle ones have."""
+    operation, line, way, bins, count = _selected(rows, (rows[2] >= _MIDDLE) & (rows[2] < _LARGE))
+    return _joined(rows, (operation, line, np.full_like(way, _LARGE), bins, -count))
+
+
+def _scales(executed: Floats, sampled: npt.NDArray[Any], followed: Sequence[float]) -> Floats:
+    """[operations, tracks]: executions for each that was sampled or stood for by it, of an operation or of all.
+
+    An operation's own share makes up for a phase of the program that had more or fewer bursts than its due, or for
+    memory that was followed more often or less: then of the accesses that miss a small cache, known of all operations
+    but those of arrays. `followed`: accesses for each that middle and large ways stand for.
     """
-    found = np.zeros((len(executed), 2))
-    rows = min(len(found), len(in_bursts))
-    found[:rows] = in_bursts[:rows, ::-1]
-    overall = executed.sum() / np.maximum(found.sum(axis=0), 1)
-    own = executed[:, None] / np.maximum(found, 1)
-    return np.asarray(np.where(found >= _LEAST_EXECUTIONS, own, overall))
+    rows = np.zeros(len(executed), dtype=_SAMPLED)
+    known = min(len(rows), len(sampled))
+    rows[:known] = sampled[:known]
+    scales = np.empty((len(executed), len(_TRACKS)))
+    in_bursts, leaving = rows["in_bursts"].astype(np.float64), rows["leaving"].astype(np.float64)
+    overall = executed.sum() / max(in_bursts.sum(), 1)
+    scales[:, 0] = np.where(in_bursts >= _LEAST_EXECUTIONS, executed / np.maximum(in_bursts, 1), overall)
+    for track, ratio in enumerate(followed):
+        found = rows["followed"][:, track].astype(np.float64)
+        is_known = (found > 0) & (rows["is_of_array"] == 0)
+        unseen = leaving[(found == 0) & (rows["is_of_array"] == 0)].sum()
+        others = 1 + unseen / max(leaving[is_known].sum(), 1)
+        scales[:, 1 + track] = np.where(is_known, leaving / np.maximum(found, 1) * others, ratio)
+    return scales
 
 
-def _first_uses_for_a_resolved_one(counts: npt.NDArray[Any], bins: npt.NDArray[Any], num_operations: int) -> Floats:
-    """[operations, line sizes, sparse or dense], of the operation or of all where it has few.
+def _first_uses(counts: npt.NDArray[Any], num_operations: int) -> Floats:
+    """[operations, line sizes, tracks, 2]: how many there are, and how many those stand for whose distance is known.
 
-    Bin 0 of four ways holds the numbers that this needs (`count_first_use` of reuse.c).
+    Bin 0 of the first two ways of each track holds them (`count_first_use` of reuse.c).
     """
-    numbers = np.zeros((num_operations, len(LINE_BYTES), 2, 2))
-    for way, place in {1: (0, 0), 2: (0, 1), _DENSE: (1, 0), _DENSE + 1: (1, 1)}.items():
-        rows = counts[(bins == 0) & (counts["way"] == way)]
-        numbers[rows["operation"], rows["size"], *place] = rows["n"]
-    total = numbers.sum(axis=0)
-    ratio = total[..., 0] / np.maximum(total[..., 1], 1)
-    own = numbers[..., 0] / np.maximum(numbers[..., 1], 1)
-    return np.asarray(np.where(numbers[..., 1] >= _LEAST_RESOLVED, own, ratio))
+    numbers = np.zeros((num_operations, len(LINE_BYTES), len(_TRACKS), 2))
+    for track, first in enumerate(_TRACKS):
+        for resolved in (0, 1):
+            rows = counts[counts["way"] == first + resolved]
+            numbers[rows["operation"], rows["size"], track, resolved] = rows["n"]
+    return numbers
+
+
+def _post_stratified(resolved: Rows, seen: Rows, seen_of_resolved: Rows, first_uses: Floats) -> Rows:
+    """What first uses change whose distance is known, times what each of them stands for.
+
+    What is missed whatever its true distance is needs none of them: only first uses below a bin's edge by the distance
+    that was seen do, and they are stood for by those of them that are resolved. Post-stratification: Cochran, "Sampling
+    Techniques", 3rd edition, section 5A.9. They are of the operation, or of all where it has few.
+    """
+    found = []
+    for index, (first, end) in enumerate(zip((0, *_TRACKS), (*_TRACKS, _NEAR), strict=True)):
+        track, num_bins = max(index - 1, 0), _NEAR_BINS if first else _NUM_BINS
+        for size, line_bytes in enumerate(LINE_BYTES):
+            part = [_of_track(rows, line_bytes, first, end) for rows in (resolved, seen, seen_of_resolved)]
+            operations = np.unique(part[0][0])
+            shape = (end - first, num_bins)
+            changes, *of_own = (_at_least(rows, operations, first, shape) for rows in part)
+            of_all = (_at_least((np.zeros_like(r[0]), *r[1:]), np.zeros(1, r[0].dtype), first, shape) for r in part[1:])
+            uses = first_uses[:, size, track]
+            own = [uses[operations, i, None, None] - at_least for i, at_least in enumerate(of_own)]
+            everything = [uses[:, i].sum() - at_least for i, at_least in enumerate(of_all)]
+            share = everything[0] / np.maximum(everything[1], 1)
+            is_known = (uses[operations, 1, None, None] >= _LEAST_RESOLVED) & (own[1] > 0)
+            changes *= np.where(is_known, own[0] / np.maximum(own[1], 1), share)
+            in_bins = np.diff(-np.diff(changes, axis=2, append=0.0), axis=1, prepend=0.0)
+            in_bins[..., 0] = 0
+            at = np.nonzero(in_bins)
+            found.append((
+                operations[at[0]], np.full(len(at[0]), line_bytes), (at[1] + first).astype(np.uint8),
+                np.where(at[2] == num_bins - 1, _NUM_BINS - 1, at[2]).astype(np.uint16), in_bins[at],
+            ))  # fmt: skip
+    return _joined(*found)
+
+
+def _of_track(rows: Rows, line_bytes: int, first: int, end: int) -> Rows:
+    return _selected(rows, (rows[1] == line_bytes) & (rows[2] >= first) & (rows[2] < end))
+
+
+def _at_least(rows: Rows, operations: npt.NDArray[Any], first: int, shape: tuple[int, int]) -> Floats:
+    """[operations, ways, bins]: counts from each bin's edge on, of changes from way to way."""
+    rows = _selected(rows, np.isin(rows[0], operations))
+    table = np.zeros((len(operations), *shape))
+    place = np.searchsorted(operations, rows[0]), rows[2].astype(int) - first, np.minimum(rows[3], shape[1] - 1)
+    np.add.at(table, place, rows[4])
+    return np.asarray(np.cumsum(np.cumsum(table[..., ::-1], axis=2)[..., ::-1], axis=1))
+
+
+def _joined(*parts: Rows) -> Rows:
+    operation, line, way, bins, count = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return operation, line, way, bins, count
 
 
 def _errors(variances: bytes, groups: bytes, rate: float, num_bins: int) -> Floats:

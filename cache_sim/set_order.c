@@ -1,9 +1,13 @@
 /* Two structures: lists of each set for ways of up to 512 KB, and stacks of classes for larger ones.
  *
- * A near list holds the blocks (by number) that have a line in the set, most recent first: a way is no smaller than a
- * block, so that a set has at most one line of a block. Going from small ways to large, the lines of a set become fewer,
- * and so do distances: a line that is the most recent one of its set is so in all larger ways, and nothing changes there.
- * Lists are emptied by a new `epoch`.
+ * Near: a residue of the smallest way is followed in this way, the next one, and so on, each of which has twice as many
+ * sets. A set of the smallest way has its DEPTH last lines in a list, most recent first. A line that is older goes on to the
+ * list of its set of the next way, and so on: each line is in one list, and all lines in a list are newer than those of its
+ * set that are in lists of larger ways. Hence the lines of a set that are newer than a line are in the lists on the line's
+ * own path up to its own, and there are at least DEPTH of them if the line has gone on from this way.
+ *
+ * A line is known by the number of its block above the residue (as a 32-bit word, whose upper bits are mixed): the lowest
+ * bits say which set it is in.
  *
  * A class is a set of a way of 1 MB. Its far stack has the lines in order of use, the most recent last. Two of them share a
  * set of a way 2^k times as large if their addresses agree in the k bits above those of a class. A stack that is full
@@ -12,7 +16,6 @@
 #include "set_order.h"
 
 #include <assert.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,21 +23,27 @@
 #include <emmintrin.h>
 #endif
 
+#define DEPTH 32u /* bits of a mask */
 #define STACK_DEPTH 255u
 #define STACK_KEPT 192u
 #define CLASS_SHIFT 20u
+#define MOST_LEVELS 8u
+#define MOST_USED 255u
 
-typedef uint16_t numbers_vector __attribute__((vector_size(16)));
+typedef uint32_t vector __attribute__((vector_size(16)));
+#define LANES 4u
 
-struct list {
-    uint16_t numbers[FT_NEAR_DEPTH];
-    uint16_t length;
-    uint16_t epoch;
+struct set {
+    uint8_t length;
+    uint8_t used; /* different lines that were used, up to MOST_USED */
 };
 
 struct ft_near {
-    uint16_t epoch;
-    struct list *lists[FT_LINE_SIZES]; /* those of way 1, of way 2, ... */
+    unsigned first_way, num_levels, residue_bits;
+    size_t num_sets;                   /* of a residue */
+    size_t first_set[FT_LINE_SIZES];   /* of the smallest way; those of the next one follow */
+    struct set *sets;                  /* by residue */
+    uint32_t (*lists)[DEPTH];
 };
 
 struct stack {
@@ -46,25 +55,25 @@ struct ft_far {
     struct stack stacks[FT_NUM_CLASSES][FT_LINES_OF_BLOCK];
 };
 
-static size_t sets_of(unsigned size, unsigned way)
-{
-    return (size_t)1 << (way + 7 - FT_LINE_SHIFT - size);
-}
-
 /* ---- near --------------------------------------------------------------------------------------------------------- */
 
-struct ft_near *ft_near_new(void)
+struct ft_near *ft_near_new(unsigned first_way, unsigned last_way)
 {
     struct ft_near *near = calloc(1, sizeof *near);
-    bool good = near;
-    for (unsigned size = 0; good && size < FT_LINE_SIZES; size++) {
-        near->lists[size] = calloc(sets_of(size, FT_NEAR_WAYS + 1), sizeof *near->lists[size]);
-        good = near->lists[size];
+    if (!near)
+        return NULL;
+    near->first_way = first_way;
+    near->num_levels = last_way - first_way + 1;
+    assert(near->num_levels <= MOST_LEVELS);
+    near->residue_bits = first_way + 7 - FT_BLOCK_SHIFT;
+    for (unsigned size = 0; size < FT_LINE_SIZES; size++) {
+        near->first_set[size] = near->num_sets;
+        near->num_sets += (size_t)((1u << near->num_levels) - 1) << (FT_BLOCK_SHIFT - FT_LINE_SHIFT - size);
     }
-    if (good) {
-        near->epoch = 1;
+    near->sets = calloc(near->num_sets << near->residue_bits, sizeof *near->sets);
+    near->lists = calloc(near->num_sets << near->residue_bits, sizeof *near->lists);
+    if (near->sets && near->lists)
         return near;
-    }
     ft_near_free(near);
     return NULL;
 }
@@ -73,106 +82,213 @@ void ft_near_free(struct ft_near *near)
 {
     if (!near)
         return;
-    for (unsigned size = 0; size < FT_LINE_SIZES; size++)
-        free(near->lists[size]);
+    free(near->sets);
+    free(near->lists);
     free(near);
 }
 
-void ft_near_clear(struct ft_near *near)
+unsigned ft_near_residues(const struct ft_near *near)
 {
-    if (++near->epoch)
-        return;
-    for (unsigned size = 0; size < FT_LINE_SIZES; size++)
-        memset(near->lists[size], 0, sets_of(size, FT_NEAR_WAYS + 1) * sizeof *near->lists[size]);
-    near->epoch = 1;
+    return 1u << near->residue_bits;
 }
 
-/* Moves all numbers by one place; the last is lost. All are read before one is written. */
-static inline void make_room(struct list *list)
+void ft_near_clear(struct ft_near *near, unsigned residue)
 {
-    static_assert(FT_NEAR_DEPTH == 30, "four vectors, the last two of which overlap");
-    uint16_t *numbers = list->numbers;
-    numbers_vector a, b, c, d;
-    memcpy(&a, numbers, sizeof a);
-    memcpy(&b, numbers + 8, sizeof b);
-    memcpy(&c, numbers + 16, sizeof c);
-    memcpy(&d, numbers + 21, sizeof d);
-    memcpy(numbers + 1, &a, sizeof a);
-    memcpy(numbers + 9, &b, sizeof b);
-    memcpy(numbers + 17, &c, sizeof c);
-    memcpy(numbers + 22, &d, sizeof d);
+    memset(near->sets + residue * near->num_sets, 0, near->num_sets * sizeof *near->sets);
 }
 
-static inline unsigned push(struct list *list, uint16_t number)
-{
-    unsigned length = list->length;
-    make_room(list);
-    list->numbers[0] = number;
-    if (length == FT_NEAR_DEPTH)
-        return FT_BEYOND;
-    list->length++;
-    return length;
-}
-
-/* Where a number is in a list, or FT_NEAR_DEPTH. */
-static inline unsigned position_of(const struct list *list, uint16_t number)
+/* Where a line is in a list of DEPTH, or DEPTH. */
+static inline unsigned find_line(const uint32_t *list, unsigned length, uint32_t line)
 {
     uint32_t places = 0;
 #ifdef __SSE2__
-    static_assert(offsetof(struct list, epoch) == 62, "a list is four vectors");
-    const __m128i wanted = _mm_set1_epi16((short)number);
-    __m128i equal[4];
-    for (unsigned i = 0; i < 4; i++)
-        equal[i] = _mm_cmpeq_epi16(_mm_loadu_si128((const __m128i *)list + i), wanted);
-    places = (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(equal[0], equal[1])) |
-             (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(equal[2], equal[3])) << 16;
+    const __m128i wanted = _mm_set1_epi32((int)line);
+    for (unsigned i = 0; i < DEPTH; i += 16) {
+        __m128i equal[4];
+        for (unsigned j = 0; j < 4; j++)
+            equal[j] = _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)(list + i + 4 * j)), wanted);
+        const __m128i low = _mm_packs_epi32(equal[0], equal[1]), high = _mm_packs_epi32(equal[2], equal[3]);
+        places |= (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(low, high)) << i;
+    }
 #else
-    for (unsigned i = 0; i < FT_NEAR_DEPTH; i++)
-        places |= (uint32_t)(list->numbers[i] == number) << i;
+    for (unsigned i = 0; i < DEPTH; i++)
+        places |= (uint32_t)(list[i] == line) << i;
 #endif
-    places &= (1u << list->length) - 1;
-    return (unsigned)__builtin_ctz(places | 1u << FT_NEAR_DEPTH);
+    const unsigned place = (unsigned)__builtin_ctzll(places | UINT64_C(1) << DEPTH);
+    return place < length ? place : DEPTH;
 }
 
-/* A block that is known but not in the list has been pushed out of it. */
-static inline unsigned move_to_front(struct list *list, uint16_t number)
+/* Moves all lines by one place; the last is lost. All are read before one is written. */
+static inline void make_room(uint32_t *list)
 {
-    if (list->length > 1 && list->numbers[1] == number) { /* most often */
-        list->numbers[1] = list->numbers[0];
-        list->numbers[0] = number;
-        return 1;
-    }
-    const unsigned position = position_of(list, number);
-    if (position == FT_NEAR_DEPTH) {
-        push(list, number);
-        return FT_BEYOND;
-    }
-    memmove(list->numbers + 1, list->numbers, position * sizeof *list->numbers);
-    list->numbers[0] = number;
-    return position;
+    static_assert(DEPTH == 8 * LANES, "eight vectors, the last two of which overlap");
+    vector lines[8];
+    for (unsigned i = 0; i < 7; i++)
+        memcpy(&lines[i], list + LANES * i, sizeof *lines);
+    memcpy(&lines[7], list + DEPTH - 1 - LANES, sizeof *lines);
+    for (unsigned i = 0; i < 7; i++)
+        memcpy(list + LANES * i + 1, &lines[i], sizeof *lines);
+    memcpy(list + DEPTH - LANES, &lines[7], sizeof *lines);
 }
 
-unsigned ft_near_touch(struct ft_near *near, unsigned size, uint64_t address, uint32_t number, bool is_new,
-                       unsigned first_way, uint16_t *distances)
+/* Where the lists of a line are: one of each way. Known to the compiler are `levels` and the rest of the functions below. */
+struct path {
+    struct set *sets; /* from that of the smallest way with the same part of a block on */
+    uint32_t (*lists)[DEPTH];
+    unsigned shift; /* sets of the part are 1 << shift apart */
+    unsigned levels;
+};
+
+static inline size_t place_at(const struct path *path, uint32_t line, unsigned level)
 {
-    uint64_t line = address >> (FT_LINE_SHIFT + size);
-    size_t num_sets = sets_of(size, first_way);
-    struct list *lists = near->lists[size] + (num_sets - sets_of(size, 1));
-    unsigned way = first_way;
-    for (; way <= FT_NEAR_WAYS; way++, lists += num_sets, num_sets *= 2) {
-        struct list *list = &lists[line & (num_sets - 1)];
-        __builtin_prefetch(&lists[num_sets * 3 + (line & (num_sets * 4 - 1))]); /* two ways ahead */
-        if (list->epoch != near->epoch) {
-            list->epoch = near->epoch;
-            list->length = 0;
-        } else if (list->numbers[0] == number) {
-            break;
+    const uint32_t sets = 1u << level;
+    return (size_t)(sets - 1 + (line & (sets - 1))) << path->shift;
+}
+
+static inline void enlarge(uint16_t *distance, uint32_t found)
+{
+    const uint16_t lines = found < FT_NEAR_DEPTH ? (uint16_t)found : FT_BEYOND;
+    if (lines > *distance)
+        *distance = lines;
+}
+
+/* A line that is in no list becomes the most recent one; those that are the oldest of their lists go on. */
+static inline void push(const struct path *path, uint32_t line)
+{
+    for (unsigned level = 0; level < path->levels; level++) {
+        const size_t at = place_at(path, line, level);
+        uint32_t *list = path->lists[at];
+        const uint32_t oldest = list[DEPTH - 1];
+        make_room(list);
+        list[0] = line;
+        if (path->sets[at].length < DEPTH) {
+            path->sets[at].length++;
+            return;
         }
-        unsigned distance = is_new ? push(list, (uint16_t)number) : move_to_front(list, (uint16_t)number);
-        if (distance > distances[way])
-            distances[way] = (uint16_t)distance;
+        line = oldest;
     }
-    return way - first_way;
+}
+
+static inline enum ft_near_use use_new(const struct path *path, uint32_t line, uint16_t *distances)
+{
+    unsigned used = 0;
+    for (unsigned level = 0; level < path->levels; level++) {
+        struct set *set = &path->sets[place_at(path, line, level)];
+        used = set->used;
+        set->used += used < MOST_USED;
+        if (distances)
+            enlarge(&distances[level], used);
+    }
+    push(path, line);
+    return used <= DEPTH ? FT_NEAR_NEW : FT_NEAR_KNOWN;
+}
+
+/* Adds to counts[level] how many of a list's first lines share the set of a line in this way, for those after `own_level`. */
+static inline void count_sharing(const struct path *path, const uint32_t *list, unsigned length, uint32_t line,
+                                 unsigned own_level, vector *counts)
+{
+    static const uint32_t before[2 * LANES] = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 0, 0, 0, 0};
+    for (unsigned i = 0; i < length; i += LANES) {
+        const unsigned left = length - i < LANES ? length - i : LANES;
+        vector lines, is_first;
+        memcpy(&lines, list + i, sizeof lines);
+        memcpy(&is_first, before + LANES - left, sizeof is_first);
+        lines ^= line;
+        for (unsigned level = own_level + 1; level < path->levels; level++)
+            counts[level] -= (vector)((lines & ((1u << level) - 1)) == 0) & is_first;
+    }
+}
+
+/* A line that is in the list of a level. */
+static inline __attribute__((always_inline)) void use_known(const struct path *path, uint32_t line, unsigned own_level,
+                                                            unsigned position, uint16_t *distances)
+{
+    const size_t own = place_at(path, line, own_level);
+    uint32_t *list = path->lists[own];
+    vector sharing[MOST_LEVELS] = {{0}};
+    for (unsigned level = 0; level < own_level && distances; level++) {
+        const size_t at = place_at(path, line, level);
+        count_sharing(path, path->lists[at], path->sets[at].length, line, own_level - 1, sharing);
+        distances[level] = FT_BEYOND;
+    }
+    if (distances) {
+        if (own_level)
+            sharing[own_level] += (vector){position};
+        else
+            enlarge(&distances[0], position);
+        count_sharing(path, list, position, line, own_level, sharing);
+        for (unsigned level = own_level ? own_level : 1; level < path->levels; level++) {
+            const uint32_t newer = sharing[level][0] + sharing[level][1] + sharing[level][2] + sharing[level][3];
+            if (!newer)
+                break;
+            enlarge(&distances[level], newer);
+        }
+    }
+    if (own_level == 0) {
+        memmove(list + 1, list, position * sizeof *list);
+        list[0] = line;
+        return;
+    }
+    path->sets[own].length--;
+    memmove(list + position, list + position + 1, (DEPTH - 1 - position) * sizeof *list);
+    push(path, line);
+}
+
+static inline __attribute__((always_inline)) enum ft_near_use use_line(struct path path, uint32_t line,
+                                                                       uint16_t *distances, unsigned levels)
+{
+    path.levels = levels;
+    for (unsigned level = 0; level < levels; level++) {
+        const size_t at = place_at(&path, line, level);
+        const unsigned position = find_line(path.lists[at], path.sets[at].length, line);
+        if (position < DEPTH) {
+            if (level == 0)
+                use_known(&path, line, 0, position, distances);
+            else
+                use_known(&path, line, level, position, distances);
+            return FT_NEAR_KNOWN;
+        }
+        if (path.sets[at].used <= DEPTH)
+            break; /* none has gone on */
+    }
+    return use_new(&path, line, distances);
+}
+
+static inline uint32_t line_of(const struct ft_near *near, uint64_t block)
+{
+    const uint64_t above = block >> near->residue_bits;
+    return (uint32_t)above ^ (((uint32_t)(above >> 32) * 0x9e3779b1u) & ~((1u << MOST_LEVELS) - 1));
+}
+
+struct ft_near_block ft_near_find(const struct ft_near *near, uint64_t block)
+{
+    const size_t residue = block & ((1u << near->residue_bits) - 1);
+    return (struct ft_near_block){residue * near->num_sets, line_of(near, block)};
+}
+
+static __attribute__((noinline)) enum ft_near_use use_other(struct ft_near *near, size_t first, unsigned size,
+                                                            uint32_t line, uint16_t *distances)
+{
+    const struct path path = {near->sets + first, near->lists + first, FT_BLOCK_SHIFT - FT_LINE_SHIFT - size, 0};
+    switch (near->num_levels) {
+    case 2:
+        return use_line(path, line, distances, 2);
+    case 4:
+        return use_line(path, line, distances, 4);
+    case 6:
+        return use_line(path, line, distances, 6);
+    default:
+        return use_line(path, line, distances, near->num_levels);
+    }
+}
+
+enum ft_near_use ft_near_touch(struct ft_near *near, struct ft_near_block block, unsigned size, unsigned part,
+                               uint16_t *distances)
+{
+    const size_t first = block.first_set + near->first_set[size] + part;
+    if (near->sets[first].length && near->lists[first][0] == block.line)
+        return FT_NEAR_SAME;
+    return use_other(near, first, size, block.line, distances);
 }
 
 /* ---- far ---------------------------------------------------------------------------------------------------------- */
@@ -224,7 +340,7 @@ bool ft_far_touch(struct ft_far *far, unsigned size, uint64_t address, bool is_n
     if (!position) {
         push_last(stack, tag);
         for (unsigned way = FT_FAR_WAY; way <= FT_LAST_WAY; way++)
-            distances[way] = FT_BEYOND;
+            distances[way - FT_FAR_WAY] = FT_BEYOND;
         return true;
     }
     if (position == stack->length)
@@ -233,8 +349,8 @@ bool ft_far_touch(struct ft_far *far, unsigned size, uint64_t address, bool is_n
     count_agreeing(stack, position - 1, agreeing);
     for (unsigned way = FT_LAST_WAY; way >= FT_FAR_WAY; way--) {
         distance += agreeing[way - FT_FAR_WAY];
-        if (distance > distances[way])
-            distances[way] = (uint16_t)distance;
+        if (distance > distances[way - FT_FAR_WAY])
+            distances[way - FT_FAR_WAY] = (uint16_t)distance;
     }
     memmove(stack->tags + position - 1, stack->tags + position, (stack->length - position) * sizeof *stack->tags);
     stack->tags[stack->length - 1] = tag;

@@ -65,7 +65,8 @@ static int simulate(void *simulator, const struct ft_job *job)
 {
     struct ft_simulation *simulation = simulator;
     size_t done = 0;
-    if (ft_cache_reserve(simulation->cache, job->num_operations))
+    if (ft_cache_reserve(simulation->cache, job->num_operations) ||
+        (simulation->reuse && ft_reuse_reserve(simulation->reuse, job->num_operations)))
         return -1;
     if (job->filtered_from) {
         ft_repeats_feed_cache(simulation->repeats, job->accesses, job->length);
@@ -120,14 +121,22 @@ static uint64_t plan(struct ft_simulation *simulation, uint64_t accesses)
     const uint64_t position = simulation->position;
     for (;;) {
         const struct ft_reuse_period *period = &simulation->period;
+        const uint64_t to_change = FT_REUSE_INTERVAL - position % FT_REUSE_INTERVAL;
         simulation->takes_all = false;
         if (!simulation->reuse)
             return MOST_LEFT;
+        uint64_t left = 0; /* outside bursts */
         if (position + accesses <= period->burst_begin)
-            return period->burst_begin - position;
-        if (position + accesses <= period->end && position >= period->burst_end)
-            return period->end - position;
+            left = period->burst_begin - position;
+        else if (position + accesses <= period->end && position >= period->burst_end)
+            left = period->end - position;
+        if (left && to_change == FT_REUSE_INTERVAL) /* what is followed from here on may not have been until here */
+            ft_recent_clear(&simulation->recent);
+        if (left && accesses <= to_change)
+            return left < to_change ? left : to_change;
         simulation->takes_all = true;
+        if (left)
+            return accesses;
         if (position < period->burst_end)
             return period->burst_end - position > accesses ? period->burst_end - position : accesses;
         if (position < period->end)
@@ -457,6 +466,7 @@ static void set_up(struct ft_simulation *simulation)
     if (simulation->reuse) {
         line_shift = line_shift < FT_LINE_SHIFT ? line_shift : FT_LINE_SHIFT;
         set_shift = set_shift > FT_BLOCK_SHIFT ? set_shift : FT_BLOCK_SHIFT;
+        end = end < FT_REUSE_SET_END ? end : FT_REUSE_SET_END;
         simulation->period = ft_reuse_next_period(simulation->reuse);
     }
     ft_recent_init(&simulation->recent, line_shift, set_shift, end);

@@ -18,10 +18,10 @@ from .results import Event, MemoryEvents, OperationStatistics, SimulatedHierarch
 from .reuse_results import ReuseHistograms, measured_reuse
 
 DEFAULT_REUSE_RATE = 1 / 64
-"""Of the blocks of 256 bytes; twice that share of the accesses lies in bursts. See reuse.c."""
+"""Of the blocks of 256 bytes. See reuse.c for the rates of the other samples."""
 
 _MAX_RATE_SHIFT = 9
-_EXACT_ACCESSES, _BURST_ACCESSES, _WARM_ACCESSES = 1 << 15, 1 << 13, 1 << 13
+_EXACT_ACCESSES, _BURST_ACCESSES, _WARM_ACCESSES = 1 << 15, 1 << 10, 1 << 11
 _FETCH = 2  # FT_ACCESS_FETCH of access.h; FT_ACCESS_STORE is 1
 
 
@@ -228,7 +228,8 @@ def _reuse_options(rate: float) -> tuple[int, int, int, int, int, int]:
     for shift in range(_MAX_RATE_SHIFT + 1):
         if rate == 2.0**-shift:
             exact_accesses = _EXACT_ACCESSES if shift else 1 << 62
-            return min(shift, 2), shift, max(shift - 1, 0), _BURST_ACCESSES, _WARM_ACCESSES, exact_accesses
+            burst_shift = min(shift + 2, _MAX_RATE_SHIFT) if shift else 0
+            return min(shift, 2), shift, burst_shift, _BURST_ACCESSES, _WARM_ACCESSES, exact_accesses
     raise ForetraceError(f"reuse_rate is {rate!r}, must be None, 1, 1/2, 1/4, ... down to 2**-{_MAX_RATE_SHIFT}")
 
 
