@@ -41,13 +41,14 @@ AGENT_PARTS = [
         "hooks",
         "index",
         "key",
+        "lines",
         "list",
     ),
-    *("markers", "numpy", "other", "record", "search", "settrace", "sparse", "templates", "ufunc", "unseen"),
+    *("markers", "numpy", "other", "record", "search", "settrace", "sparse", "templates", "timing", "ufunc", "unseen"),
 ]
 AGENT_HEADERS = [
     *("agent", "blocks", "buffers", "bytecode", "code", "frames"),
-    *("hooks", "key", "markers", "numpy", "sparse"),
+    *("hooks", "key", "lines", "markers", "numpy", "sparse", "timing"),
 ]
 
 READER_PARTS = ("reader", "block_path", "samples", "signals")

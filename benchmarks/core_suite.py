@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from foretrace.profiles.points import Operation, OperationCost
+from foretrace.python_line import run_lines
 
 from . import _kernels
 from .buffers import allocate, over
@@ -63,7 +64,7 @@ def core_measurements() -> dict[str, Measurement]:
         if _ARITHMETIC.fullmatch(name) or name in _WITHOUT_DATA or name in _WITH_DATA:
             run = over(name, data)
             found[name] = Measurement(name, run, reference=name == CYCLE)
-    found["python_block"] = Measurement("python_block", _python_lines)
+    found["python_block"] = Measurement("python_block", run_lines)
     found["python_call"] = Measurement("python_call", _array_calls)
     return found
 
@@ -144,20 +145,6 @@ def _peak(
         if cost.operation is Operation.FP_FMA and cost.element_bits == 64 and cost.interval_cycles
     ]
     return max(rates)
-
-
-def _python_lines(repeats: int) -> tuple[float, int]:
-    """Lines of plain Python: arithmetic, an element of a list, a comparison. Five lines are run each time around."""
-    values = [0.25, 0.75, 0.5, 1.5]
-    total = 0.0
-    begin = time.perf_counter()
-    for i in itertools.repeat(3, repeats):
-        x = values[i]
-        y = x * 0.5 + total
-        if y > 1e6:
-            y = 0.0
-        total = y
-    return time.perf_counter() - begin, 5 * repeats
 
 
 def _array_calls(repeats: int) -> tuple[float, int]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .figures import MachineFigures
+from .figures import RECORDING_ERROR, MachineFigures
 from .hit_rates import Misses
 from .memory_figures import MemoryFigures
 from .records import Bound
@@ -62,9 +62,15 @@ def convolve(workload: Workload, misses: Misses, figures: MachineFigures) -> Reg
     python = _per_corner(figures.python_bytecode_s, totals.python_bytecodes) + _per_corner(
         figures.python_call_s, totals.python_calls
     )
+    off = RECORDING_ERROR * np.array([-1.0, 0.0, 1.0])
+    timed_lines = np.maximum(totals.python_lines + _per_corner(off, totals.recording_lines), 0)
+    timed = figures.python_line_s[:, None] * timed_lines
     degree = 1 - 1 / np.maximum(totals.arithmetic_per_iteration, 1)
     shorter = np.minimum(compute, memory)
     overlap = np.stack([shorter[FAST], shorter[TYPICAL] * degree, np.zeros(regions)])
+    # What was timed holds what its accesses to elements took.
+    overlap += np.minimum(timed, compute + memory - overlap)
+    python += timed
     time = compute + memory - overlap + python
     arithmetic = limits[TYPICAL][:, [COMPUTE_BOUNDS.index(b) for b in (Bound.COMPUTE, Bound.DIVIDE, Bound.CHAIN)]]
     return RegionTimes(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from foretrace import python_line
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Core, Profile
@@ -27,8 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 # Of one array operation (an addition of four elements): NumPy 2 on an AMD EPYC at 3.2 GHz, 1330 to 2500 over repeated
 # runs.
-BYTECODES_OF_LINE = 3.8
-"""The calibration's loop takes 19 bytecodes for five lines."""
+BYTECODES_OF_LINE = python_line.BYTECODES / python_line.LINES
 DEARER_BYTECODES = (0.63, 1.65, 4.6)
 """What a bytecode takes over what one of the calibration's does, which are of the cheapest kinds: least, median and
 most of twelve loops (numbers, comparisons, elements of lists, calls of either kind, strings, dictionaries, large
@@ -36,6 +36,12 @@ integers) in CPython 3.11.7."""
 PYTHON_BYTECODE_CYCLES = (6.0, 15.0, 43.0)
 """The same loops on an AMD EPYC at 3.2 GHz."""
 PYTHON_CALL_CYCLES = (600.0, 1400.0, 5000.0)
+PYTHON_LINE_CYCLES = (22.0, 35.0, 70.0)
+"""Of a line of `python_line`: CPython 3.11 on an AMD EPYC at 3.2 GHz, from half as long again to twice as fast."""
+TIMED_PYTHON = (0.85, 1.0, 1.2)
+"""How far what was timed in one run, in lines of Python, is from what it takes in another: assumed (docs/model.md)."""
+RECORDING_ERROR = 0.5
+"""How much of what recording was taken to add to that it may have added less or more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +60,7 @@ class MachineFigures:
     int_divide_s: Floats
     fp_add_latency_s: Floats
     branch_miss_s: Floats
+    python_line_s: Floats
     python_bytecode_s: Floats
     python_call_s: Floats
     core: CoreFigures
@@ -100,6 +107,7 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
         branch_miss_s=_cycles_or(
             core.branch_miss_cycles, (5, 12, 20), "branch_miss", "a branch gone the unusual way", clock, notes
         ),
+        python_line_s=_line(core, clock, notes),
         python_bytecode_s=_bytecode(core, clock, notes),
         python_call_s=_array_call(core, clock, notes),
         core=core_figures(core, float(memory.dependent_s[TYPICAL, 0]) * clock, core_notes),
@@ -176,6 +184,12 @@ def _cycles_or(
         return exactly(given / clock)
     notes.add(name, f"not in the profile, {usual[1]:g} cycles assumed for {what} ({usual[0]:g} to {usual[2]:g})")
     return cycles(*usual, clock)
+
+
+def _line(core: Core, clock: float, notes: Notes) -> Floats:
+    if core.python_block_s is not None:
+        return core.python_block_s * np.array(TIMED_PYTHON)
+    return _assumed_python(PYTHON_LINE_CYCLES, "python_line", "a line", clock, notes)
 
 
 def _bytecode(core: Core, clock: float, notes: Notes) -> Floats:

@@ -79,7 +79,8 @@ def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> tuple[
                 uncovered = min(lines * line_bytes / page_bytes, uncovered)
             pages[operation_id] = uncovered
     of_regions = np.bincount(workload.operations.region, weights=pages, minlength=len(workload.regions))
-    return of_regions.astype(np.float64), pages
+    is_timed = workload.totals.python_lines > 0  # and that time holds what its pages took
+    return np.where(is_timed, 0.0, of_regions), pages
 
 
 def with_cleared_pages(misses: Misses, pages: Floats, page_bytes: int, page_s: float) -> Misses:

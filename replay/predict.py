@@ -22,7 +22,7 @@ from .page_faults import first_touches, with_cleared_pages, with_page_faults
 from .records import Assumption, Bound, ErrorPart, Prediction, RegionTime
 from .shared_cache import as_measured, effective_bytes, evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
 from .spread import FAST, SLOW, TYPICAL
-from .workload import Workload
+from .workload import RegionArrays, Workload
 
 _NEEDED_FOR = {  # assumptions that only matter to programs which do such a thing: totals that must not be all 0
     "flops": ("scalar_flops", "vector_add_flops", "vector_mul_flops", "vector_fma_flops"),
@@ -33,6 +33,7 @@ _NEEDED_FOR = {  # assumptions that only matter to programs which do such a thin
     "fp_add_latency": ("serial_adds",),
     "branch_miss": ("branch_misses",),
     "issue_width": ("instructions",),
+    "python_line": ("python_lines",),
     "python_bytecode": ("python_bytecodes",),
     "python_call": ("python_calls",),
 }
@@ -151,7 +152,7 @@ def predict(signature: Signature | Workload, profile: Profile) -> Prediction:
     times = run.times
     time_s = replay([run.activities()]).makespan_s
     provenance = workload.signature.provenance
-    unseen_s = provenance.unseen_calls * float(run.figures.python_call_s[SLOW])
+    unseen_s = 0.0 if workload.totals.python_lines.any() else _unseen_s(provenance, run.figures)
     decoded = max(provenance.decoded_share, 1e-3)
     errors = run.errors()
     low, high = together(errors)
@@ -171,8 +172,13 @@ def predict(signature: Signature | Workload, profile: Profile) -> Prediction:
         time_by_bound_s=dict(sorted(by_bound.items(), key=lambda item: -item[1])),
         errors=errors,
         assumptions=run.assumptions,
-        warnings=(*warnings_of(provenance), *_warnings_of_profile(profile)),
+        warnings=(*warnings_of(workload.signature), *_warnings_of_profile(profile)),
     )
+
+
+def _unseen_s(provenance: Provenance, figures: MachineFigures) -> float:
+    """What array operations took that nobody saw, at most, where nothing was timed: that of a call each."""
+    return provenance.unseen_calls * float(figures.python_call_s[SLOW])
 
 
 def predict_each(
@@ -240,6 +246,8 @@ def _assumptions(
     if workload.core is not None:
         named = {assumption.name for assumption in figures.assumptions}
         needed += [assumption for assumption in figures.core_assumptions if assumption.name not in named]
+    if totals.python_lines.any():
+        needed.append(_timed(totals, figures, times))
     measured = figures.memory.measured_range_bytes
     beyond = (misses.misses[:, -1] > 0) & (operations.irregular > 0) & (operations.range_bytes > (measured or np.inf))
     share = float(misses.misses[beyond, -1].sum() / max(misses.misses[:, -1].sum(), 1))
@@ -254,6 +262,17 @@ def _assumptions(
     return (*misses.assumptions, *needed)
 
 
+def _timed(totals: RegionArrays, figures: MachineFigures, times: RegionTimes) -> Assumption:
+    line_s = float(figures.python_line_s[TYPICAL])
+    share = float(totals.python_lines.sum()) * line_s / float(times.time_s[TYPICAL].sum())
+    return Assumption(
+        "python_timed",
+        f"{min(share, 1.0):.0%} of the time is the interpreter's, with the built-in functions that it calls: it was "
+        "timed while the program was traced, in lines of Python, of which one takes "
+        f"{line_s * 1e9:.3g} ns on this machine",
+    )
+
+
 def _warnings_of_profile(profile: Profile) -> tuple[str, ...]:
     if not profile.partial:
         return ()
@@ -263,24 +282,27 @@ def _warnings_of_profile(profile: Profile) -> tuple[str, ...]:
     )
 
 
-def _unseen_warning(provenance: Provenance) -> str:
+def _unseen_warning(provenance: Provenance, *, timed: bool) -> str:
     unseen, calls = provenance.unseen, provenance.unseen_calls
     roughly = sum(operation.one_pass_calls for operation in unseen.operations)
     share = f" ({unseen.calls_share:.1%} of them, {unseen.bytes_share:.1%} of their bytes)" if unseen.operations else ""
     how = f"{roughly:,} count as one pass over each array, the others not at all" if roughly else "are not in the times"
+    if timed:
+        how = "are not known; what the calls took was timed while the program was traced"
     return f"{calls:,} array operations ran unseen{share}: their memory accesses {how}"
 
 
-def warnings_of(provenance: Provenance) -> tuple[str, ...]:
+def warnings_of(signature: Signature) -> tuple[str, ...]:
     """What of the run is not in a prediction made from its signature."""
+    provenance, timed = signature.provenance, bool(signature.interpreter_times)
     warnings = []
     if not provenance.complete:
         reason = provenance.incomplete_reason or "the run was cut short"
         warnings.append(f"the signature is incomplete ({reason}): times are of the part that was traced")
     if provenance.guest == "python":
         warnings.append(
-            "times are of Python's lines and array operations: starting the interpreter, loading compiled modules and "
-            "other calls into compiled code are not in them"
+            "times are of Python's lines and array operations: starting the interpreter and loading modules are not in "
+            "them" + ("" if timed else ", nor are other calls into compiled code")
         )
     if provenance.decoded_share < 1:
         warnings.append(
@@ -288,7 +310,7 @@ def warnings_of(provenance: Provenance) -> tuple[str, ...]:
             "the interval is widened by as much"
         )
     if provenance.unseen_calls:
-        warnings.append(_unseen_warning(provenance))
+        warnings.append(_unseen_warning(provenance, timed=timed))
     if provenance.untraced_children:
         warnings.append(f"{provenance.untraced_children:,} child processes were not traced and are not in the times")
     if provenance.untraced_threads:

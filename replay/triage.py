@@ -50,7 +50,7 @@ def triage(signature: Signature, host: Profile, accelerator: Profile) -> Triage:
         program=program_gain(before.makespan_s, after.makespan_s, instances),
         hit_rates=run.misses.hit_rates,
         assumptions=(*run.assumptions, *device.assumptions),
-        warnings=warnings_of(provenance),
+        warnings=warnings_of(signature),
     )
 
 

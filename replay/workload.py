@@ -17,7 +17,7 @@ from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.level import Level
 from foretrace.cache_sim.reuse_model import misses_from_reuse
 from foretrace.errors import PredictionError
-from foretrace.tracer.signature import Block, Idiom, OperationKind, Signature
+from foretrace.tracer.signature import Block, Idiom, InterpreterTime, OperationKind, Signature
 
 from .core_program import CoreProgram
 from .records import Place, RegionKind
@@ -68,7 +68,9 @@ class RegionArrays:
 
     Vector operations are counted in flops of 64 bits: one of 32 bits counts half. `serial_adds` are scalar additions
     in loops that add and never store: each waits for the one before it. `branch_misses` is what a predictor would miss
-    that always says what a branch does most often.
+    that always says what a branch does most often. `python_lines` is the time of blocks of Python that were timed, in
+    lines, and `recording_lines` what was taken off it (`signature.InterpreterTime`); `python_bytecodes` counts those of
+    the others.
     """
 
     instructions: Floats
@@ -82,6 +84,8 @@ class RegionArrays:
     branch_misses: Floats
     loads: Floats
     stores: Floats
+    python_lines: Floats
+    recording_lines: Floats
     python_bytecodes: Floats
     python_calls: Floats
     arithmetic_per_iteration: Floats
@@ -215,8 +219,9 @@ def _region_arrays(
     operations: OperationArrays,
 ) -> RegionArrays:
     sums: dict[str, Floats] = defaultdict(lambda: np.zeros(len(regions)))
+    timed = {time.block_id: time for time in signature.interpreter_times}
     for block in signature.blocks:
-        _add_block(sums, int(region_of_block[block.block_id]), block)
+        _add_block(sums, int(region_of_block[block.block_id]), block, timed.get(block.block_id))
 
     def per_region(weights: Floats) -> Floats:
         return np.bincount(operations.region, weights=weights, minlength=len(regions)).astype(np.float64)
@@ -237,16 +242,21 @@ def _region_arrays(
         branch_misses=_branch_misses(signature, region_of_block, len(regions)),
         loads=per_region(np.where(operations.is_store, 0, operations.executions)),
         stores=stores,
+        python_lines=sums["python_lines"],
+        recording_lines=sums["recording_lines"],
         python_bytecodes=sums["python_bytecodes"],
         python_calls=np.where(is_array, [region.entries for region in regions], 0.0),
         arithmetic_per_iteration=sums["arithmetic"] / iterations,
     )
 
 
-def _add_block(sums: dict[str, Floats], region: int, block: Block) -> None:
-    """Add all executions of a block to its region's sums."""
+def _add_block(sums: dict[str, Floats], region: int, block: Block, timed: InterpreterTime | None) -> None:
+    """Add all executions of a block to its region's sums; `timed` is what the interpreter took for one."""
     times = float(block.executions)
-    if any(operation.kind is OperationKind.BYTECODE for operation in block.operations):
+    if timed is not None:
+        sums["python_lines"][region] += times * timed.lines
+        sums["recording_lines"][region] += times * timed.recording_lines
+    elif any(operation.kind is OperationKind.BYTECODE for operation in block.operations):
         sums["python_bytecodes"][region] += times * block.instructions
     else:
         sums["instructions"][region] += times * block.instructions

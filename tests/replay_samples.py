@@ -29,6 +29,7 @@ from foretrace.tracer.signature import (
     Block,
     Idiom,
     IdiomKind,
+    InterpreterTime,
     Loop,
     MemoryOperation,
     OperationCount,
@@ -149,6 +150,7 @@ class Program:
     idioms: list[Idiom] = field(default_factory=list)
     misses: list[Sequence[float]] = field(default_factory=list)
     edges: list[tuple[int, int, int]] = field(default_factory=list)
+    interpreter_times: list[InterpreterTime] = field(default_factory=list)
 
     def block(
         self, executions: int, *, function: str = "main", loop_id: int | None = None, instructions: int = 0,
@@ -211,6 +213,7 @@ class Program:
             edges=np.array(self.edges, dtype=np.uint64).reshape(-1, 3),
             hierarchies=(SimulatedHierarchy(hierarchy, misses),),
             reuse=None,
+            interpreter_times=tuple(self.interpreter_times),
         )
 
 

@@ -15,7 +15,7 @@ from foretrace.errors import PredictionError
 from foretrace.profiles.profile import BandwidthPoint, Memory, Pattern
 from foretrace.replay.predict import predict
 from foretrace.replay.records import Bound
-from foretrace.tracer.signature import OperationKind
+from foretrace.tracer.signature import InterpreterTime, OperationKind
 
 NS = 1e-9
 
@@ -262,6 +262,29 @@ def test_what_was_not_seen_is_said_and_widens_the_interval():
     murky = predict(program.signature(decoded_share=0.5, unseen_calls=3, threads=2), measured_host())
     assert murky.high_s == pytest.approx(2 * clean.high_s + 3 * 1.5e-6)
     assert len(murky.warnings) == 3
+
+
+def test_python_that_was_timed_takes_its_lines_and_hides_what_its_accesses_take():
+    program = Program()
+    block = program.loop(1000, instructions=5, computes=[(OperationKind.BYTECODE, 5)], file="app.py")
+    program.access(block, 1000, (1000, 1000), pattern="strided", length=1 << 16)
+    program.interpreter_times = [InterpreterTime(block, 7.0, 2.0)]
+    signature = program.signature(guest="python", unseen_calls=4)
+    found = predict(signature, measured_host(memory=Memory(source={}, first_touch_page_s=1e-3)))
+    (region,) = found.regions
+    assert region.python_s == pytest.approx(7000 * 50e-9)
+    assert region.overlap_s == pytest.approx(region.memory_s + region.compute_s)
+    assert region.memory_s > 0
+    assert found.time_s == pytest.approx(7000 * 50e-9)  # without first touches of pages, nor calls unseen
+    assert found.low_s == pytest.approx(0.85 * 6 / 7 * found.time_s)  # recording may have added half as much
+    assert found.high_s == pytest.approx(1.2 * 8 / 7 * found.time_s)
+    (timed,) = (a for a in found.assumptions if a.name == "python_timed")
+    assert "100% of the time" in timed.text
+    assert "50 ns" in timed.text
+    assert not any("compiled code" in warning for warning in found.warnings)
+    published = predict(signature, published_host(memory=Memory(source={}, peak_bandwidth_bytes_per_s=2e9)))
+    assert published.time_s == pytest.approx(7000 * 35e-9)
+    assert any(a.name == "python_line" for a in published.assumptions)
 
 
 def test_what_a_python_trace_cannot_hold_is_said():

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.errors import OutputError, SignatureError
-from foretrace.tracer.signature import AddressRange, Signature, merge_ranges
+from foretrace.tracer.signature import AddressRange, InterpreterTime, Signature, merge_ranges
 from foretrace.tracer.signature_file import read_signature, write_signature
 from foretrace.tracer.tracing import trace_binary
 
@@ -36,7 +36,8 @@ SYSTEM = Hierarchy.parse("L1=4K/4/64/plru,LL=64K/8/64/inclusive,I1=4K/4/64/instr
 
 @pytest.fixture(scope="module")
 def signature(compile_c: Callable[..., Path]) -> Signature:
-    return trace_binary([str(compile_c(GATHER, "-O1"))], [DEFAULT_HIERARCHY, SYSTEM]).signature
+    traced = trace_binary([str(compile_c(GATHER, "-O1"))], [DEFAULT_HIERARCHY, SYSTEM]).signature
+    return dataclasses.replace(traced, interpreter_times=(InterpreterTime(2, 0.5, 1.0), InterpreterTime(4, 3.0, 2.0)))
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def file(signature: Signature, tmp_path: Path) -> Path:
 def test_round_trip(signature: Signature, file: Path) -> None:
     read = read_signature(file)
     assert signature.idioms, "the program has a gather to keep"
-    for name in ("provenance", "blocks", "operations", "loops", "idioms", "totals"):
+    for name in ("provenance", "blocks", "operations", "loops", "idioms", "totals", "interpreter_times"):
         assert getattr(read, name) == getattr(signature, name)
     assert np.array_equal(read.edges, signature.edges)
     assert [h.hierarchy for h in read.hierarchies] == [h.hierarchy for h in signature.hierarchies]
@@ -125,6 +126,12 @@ def test_an_existing_file_is_kept(signature: Signature, file: Path) -> None:
         "UPDATE memory_events SET block_id = 100000 WHERE operation_id IS NULL",
         "UPDATE memory_events SET hierarchy_id = 0",
         "UPDATE memory_events SET count = -1",
+        "UPDATE interpreter_times SET lines = -1.0",
+        "UPDATE interpreter_times SET recording_lines = 1e999",
+        "UPDATE interpreter_times SET block_id = 100000 WHERE block_id = 2",
+        "DROP TABLE interpreter_times",
+        "PRAGMA user_version = 3",
+        "PRAGMA user_version = 4",
         "DELETE FROM provenance",
         "UPDATE provenance SET record = '{\"command\": 7}'",
         "DELETE FROM blocks WHERE block_id = 3",
@@ -136,6 +143,14 @@ def test_what_is_not_a_signature_is_refused(statement: str, file: Path) -> None:
         database.commit()
     with pytest.raises(SignatureError, match=str(file)):
         read_signature(file)
+
+
+def test_one_of_version_4_has_no_times_of_the_interpreter(signature: Signature, file: Path) -> None:
+    with closing(sqlite3.connect(file)) as database:
+        database.executescript("DROP TABLE interpreter_times; PRAGMA user_version = 4")
+    read = read_signature(file)
+    assert read.interpreter_times == ()
+    assert read.blocks == signature.blocks
 
 
 def test_random_damage_never_does_more_than_raise(file: Path) -> None:

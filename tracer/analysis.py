@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from .signature import NO_PATHS, Block, Idiom, Loop, MemoryOperation, Paths
+from .signature import NO_PATHS, Block, Idiom, InterpreterTime, Loop, MemoryOperation, Paths
 
 
 class Analysis(msgspec.Struct, frozen=True, eq=False):
@@ -30,3 +30,4 @@ class Analysis(msgspec.Struct, frozen=True, eq=False):
     decoded_share: float = 1.0
     notes: Sequence[str] = ()
     paths: Paths = NO_PATHS
+    interpreter_times: Sequence[InterpreterTime] = ()

@@ -28,7 +28,10 @@ class RawBlock(msgspec.Struct, frozen=True):
 
 
 class RawPythonBlock(msgspec.Struct, frozen=True):
-    """A run of bytecode that belongs to one line, from `offset_bytes` of its function's code."""
+    """A run of bytecode that belongs to one line, from `offset_bytes` of its function's code.
+
+    `timed` of its executions took `timed_ns` together: few were timed, each stands for some.
+    """
 
     block_id: int
     code_id: int
@@ -39,6 +42,8 @@ class RawPythonBlock(msgspec.Struct, frozen=True):
     offset_bytes: int
     instructions: int
     executions: int
+    timed: int = 0
+    timed_ns: int = 0
 
 
 class RawArrayOperation(msgspec.Struct, frozen=True):
@@ -97,6 +102,8 @@ class RawTrace:
     `operation_array` uint32 [operations] is the array operation id, 0 for none. `operation_longest_range` uint64
     [operations] is, for an indexed operand, the longest address range of a single execution; 0 for others.
     `edges` uint64 [edges, 3]: source block id, destination block id, count.
+    `lines_ns` is how long some lines of Python took that are always the same, while blocks were timed; None if none
+    were.
     `maps` are copies of the program's memory map as text, `guest_base` the host address of guest address 0.
     """
 
@@ -111,6 +118,7 @@ class RawTrace:
     maps: tuple[str, ...]
     guest_base: int
     unseen: tuple[RawUnseen, ...] = ()
+    lines_ns: float | None = None
     paths: tuple[RawPath, ...] = ()
 
     def executed(self) -> RawTrace:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -24,8 +24,10 @@ from foretrace.errors import EngineError, ProgramError
 from . import _reader
 from .bursts import BurstCounts, BurstRecorder, Schedule
 from .raw_paths import read_paths
-from .raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace, RawUnseen
+from .raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace
 from .stream import INSTRUCTIONS_PER_BLOCK, MEMORY_BYTES, BlockEntry, PythonBlockEntry, SideTable, StreamError
+
+_Counts = TypeVar("_Counts")
 
 FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _GROUP_SIGNAL_S = 0.5
@@ -296,13 +298,14 @@ class Session:
         arrays = np.frombuffer(self._reader.arrays(), np.uint64).reshape(-1, 3).tolist()
         if len(executions) > len(table.blocks) or len(arrays) > len(table.operations):
             raise StreamError("the trace stream's side table changed after it was read")
+        timings = self._in_side_table(self._side.timings)
         blocks, python_blocks = [], []
         for block_id, (entry, count) in enumerate(zip(table.blocks, executions, strict=False), 1):
             if isinstance(entry, PythonBlockEntry):
                 python_blocks.append(
                     RawPythonBlock(
                         block_id, entry.code_id, entry.file, entry.name, entry.line, entry.first_line,
-                        entry.offset_bytes, entry.instructions, count,
+                        entry.offset_bytes, entry.instructions, count, *timings[block_id],
                     )
                 )  # fmt: skip
             else:
@@ -327,15 +330,17 @@ class Session:
             edges=np.frombuffer(self._reader.edges(), np.uint64).reshape(-1, 3).copy(),
             maps=tuple(table.maps),
             guest_base=self._reader.header()["guest_base"],
-            unseen=self._unseen(),
+            unseen=self._in_side_table(self._side.unseen),
+            lines_ns=self._in_side_table(self._side.lines_ns),
             paths=read_paths(self._reader.samples(), table.blocks),
         )
 
-    def _unseen(self) -> tuple[RawUnseen, ...]:
+    def _in_side_table(self, read: Callable[[memoryview], _Counts]) -> _Counts:
+        """What is kept up to date in the side table, as it stands now."""
         header = self._reader.header()
         begin = header["side_offset"]
         with memoryview(self._memory) as view, view[begin : begin + header["side_bytes"]] as table:
-            return self._side.unseen(table)
+            return read(table)
 
 
 class _Signals:

@@ -87,6 +87,19 @@ class Block(msgspec.Struct, frozen=True):
         return sum(operation.flops for operation in self.operations)
 
 
+class InterpreterTime(msgspec.Struct, frozen=True):
+    """What the interpreter took for an execution of a block, with the compiled code and the foreign Python code called.
+
+    It was timed while the program ran, and is told in lines: by how long a line of `foretrace/python_line.py` took on
+    the same machine. Array operations whose accesses were seen are not in it. `recording_lines` is what recording the
+    block was taken to add, and has been taken off.
+    """
+
+    block_id: int
+    lines: float
+    recording_lines: float
+
+
 class MemoryOperation(msgspec.Struct, frozen=True):
     """One instruction's load or store (or one operand of an array operation), over the whole run.
 
@@ -375,6 +388,8 @@ class Signature:
     hierarchies: Sequence[SimulatedHierarchy]
     reuse: ReuseHistograms | None
     paths: Paths = NO_PATHS
+    interpreter_times: Sequence[InterpreterTime] = ()
+    """Of blocks of Python; not of all of them."""
 
     @property
     def totals(self) -> Totals:

@@ -5,6 +5,7 @@ Version history (PRAGMA user_version):
     2  hierarchies, memory_events: what memory systems beyond LRU caches do.
     3  reuse, reuse_counts, reuse_errors: distances within sets, for four line sizes and many numbers of sets.
     4  instructions, paths: stretches of the run in order, and what waits for what in them.
+    5  interpreter_times: of blocks of Python. Version 4 is read as one without.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
@@ -40,6 +41,7 @@ from .signature import (
     AddressRange,
     Block,
     Idiom,
+    InterpreterTime,
     Loop,
     MemoryOperation,
     Provenance,
@@ -50,7 +52,8 @@ from .signature import (
 )
 
 APPLICATION_ID = 0x46545253  # "FTRS", in the database header where file(1) finds it
-VERSION = 4
+VERSION = 5
+_READ_VERSIONS = (4, VERSION)
 MAX_FILE_BYTES = 8 << 30
 _SQLITE_MAGIC = b"SQLite format 3\0"
 
@@ -105,6 +108,10 @@ _SCHEMA = {
         "CREATE TABLE paths (path_id INTEGER PRIMARY KEY, executions INTEGER NOT NULL, blocks BLOB NOT NULL, "
         "store_distances BLOB NOT NULL, line_distances BLOB NOT NULL)"
     ),
+    "interpreter_times": (
+        "CREATE TABLE interpreter_times (block_id INTEGER PRIMARY KEY, lines REAL NOT NULL, "
+        "recording_lines REAL NOT NULL)"
+    ),
     "hierarchies": (
         "CREATE TABLE hierarchies (hierarchy_id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL)"
     ),
@@ -135,7 +142,7 @@ _SCHEMA = {
     ),
 }
 
-Record = TypeVar("Record", Block, MemoryOperation, Loop)
+Record = TypeVar("Record", Block, InterpreterTime, MemoryOperation, Loop)
 _ROWS_AT_ONCE = 64  # inserted by one statement, which takes half as long as by one each
 
 
@@ -179,6 +186,7 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
     insert("edges", signature.edges.tolist())
     insert("instructions", signature_paths.instruction_rows(signature.paths))
     insert("paths", signature_paths.path_rows(signature))
+    insert("interpreter_times", _rows(InterpreterTime, signature.interpreter_times))
     insert("hierarchies", ((i, s.hierarchy.name, s.hierarchy.spec) for i, s in enumerate(signature.hierarchies)))
     insert("levels", _level_rows(signature))
     insert("misses", _miss_rows(signature))
@@ -304,14 +312,17 @@ def _check_header(path: Path) -> None:
             f"{path}: is not a foretrace signature; make one with foretrace trace -o {path} -- PROGRAM"
         )
     version = int.from_bytes(header[60:64], "big")
-    if version != VERSION:
-        raise SignatureError(f"{path}: is a signature of version {version}; this release reads version {VERSION}")
+    if version not in _READ_VERSIONS:
+        readable = " and ".join(map(str, _READ_VERSIONS))
+        raise SignatureError(f"{path}: is a signature of version {version}; this release reads versions {readable}")
 
 
 def _check_schema(database: sqlite3.Connection, path: Path) -> None:
     rows = database.execute("SELECT name, sql FROM sqlite_master WHERE type <> 'index' OR sql IS NOT NULL").fetchall()
-    if dict(rows) != _SCHEMA:
-        raise SignatureError(f"{path}: its tables are not those of a signature of version {VERSION}")
+    version = database.execute("PRAGMA user_version").fetchone()[0]
+    schema = {name: sql for name, sql in _SCHEMA.items() if version == VERSION or name != "interpreter_times"}
+    if dict(rows) != schema:
+        raise SignatureError(f"{path}: its tables are not those of a signature of version {version}")
 
 
 def _read(database: sqlite3.Connection) -> Signature:
@@ -335,6 +346,7 @@ def _read(database: sqlite3.Connection) -> Signature:
         hierarchies=_read_hierarchies(database, len(operations), len(blocks)),
         reuse=_read_reuse(database, len(operations)),
         paths=signature_paths.read(database, operations, len(blocks)),
+        interpreter_times=_read_interpreter_times(database, len(blocks)),
     )
     _check_references(signature)
     return signature
@@ -361,6 +373,20 @@ def _records(
             raise ValueError(f"a count in {table} is negative")
         records.append(msgspec.convert(values, type=kind, strict=True))
     return tuple(records)
+
+
+def _read_interpreter_times(database: sqlite3.Connection, num_blocks: int) -> tuple[InterpreterTime, ...]:
+    if database.execute("PRAGMA user_version").fetchone()[0] < VERSION:
+        return ()
+    times = []
+    names = InterpreterTime.__struct_fields__
+    for row in database.execute("SELECT * FROM interpreter_times ORDER BY 1"):
+        time = msgspec.convert(dict(zip(names, row, strict=True)), type=InterpreterTime, strict=True)
+        possible = 0 <= time.lines < math.inf and 0 <= time.recording_lines < math.inf
+        if not 0 <= time.block_id < num_blocks or not possible:
+            raise ValueError("the interpreter's time of a block is impossible")
+        times.append(time)
+    return tuple(times)
 
 
 def _read_idioms(database: sqlite3.Connection) -> tuple[Idiom, ...]:

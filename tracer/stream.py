@@ -18,17 +18,18 @@ from .raw_trace import RawUnseen
 MEMORY_BYTES = 1 << 30
 """Of the shared memory. Pages never touched cost nothing; nearly all of it is room for the side table."""
 
-SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN = 1, 2, 3, 4, 5
+SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN, SIDE_TIMING = 1, 2, 3, 4, 5, 6
 MAX_OPERANDS = 8
 INSTRUCTIONS_PER_BLOCK = 2
 """That a table of blocks has room for, on average."""
 
 ENTRY = struct.Struct("<II")
 BLOCK = struct.Struct("<IIIIQII")
-PYBLOCK = struct.Struct("<IIIIIIIIII")
+PYBLOCK = struct.Struct("<IIIIIIIIIIQQ")
 OPERATION = struct.Struct("<IIIIIIIIII")
 OPERAND = struct.Struct("<HBBB3x")
 UNSEEN = struct.Struct("<IIIIQQQQ")
+TIMING = struct.Struct("<IIQQ")
 OPERATION_BYTES = OPERATION.size + MAX_OPERANDS * OPERAND.size
 
 
@@ -95,7 +96,7 @@ def _block(entry: bytes) -> BlockEntry:
 
 
 def _python_block(entry: bytes) -> PythonBlockEntry:
-    _, _, _, code_id, line, first_line, offset, instructions, file_bytes, name_bytes = PYBLOCK.unpack_from(entry)
+    _, _, _, code_id, line, first_line, offset, instructions, file_bytes, name_bytes, _, _ = PYBLOCK.unpack_from(entry)
     file_end = PYBLOCK.size + file_bytes
     return PythonBlockEntry(
         code_id,
@@ -132,6 +133,8 @@ class SideTable:
         self.operations: list[OperationEntry] = []
         self.maps: list[str] = []
         self._unseen: list[slice] = []
+        self._python_blocks: dict[int, int] = {}
+        self._timing: int | None = None
         self._position = 0
 
     def extend(self, table: memoryview) -> None:
@@ -155,13 +158,28 @@ class SideTable:
             self.blocks.append(_block(entry))
         elif kind == SIDE_PYBLOCK:
             self.blocks.append(_python_block(entry))
+            self._python_blocks[len(self.blocks)] = self._position
         elif kind == SIDE_OPERATION:
             self.operations.append(_operation(entry))
         elif kind == SIDE_MAPS:
             self.maps.append(sys.intern(_text(entry[ENTRY.size :].rstrip(b"\0"))))
+        elif kind == SIDE_TIMING:
+            TIMING.unpack_from(entry)
+            self._timing = self._position
         elif kind == SIDE_UNSEEN:
             _unseen(entry)
             self._unseen.append(slice(self._position, self._position + len(entry)))
+
+    def timings(self, table: memoryview) -> dict[int, tuple[int, int]]:
+        """For each block of bytecode: executions that timings of it stand for, and nanoseconds they took so far."""
+        return {block: PYBLOCK.unpack_from(table, where)[-2:] for block, where in self._python_blocks.items()}
+
+    def lines_ns(self, table: memoryview) -> float | None:
+        """Nanoseconds that the lines took which tell the interpreter's speed, on average so far; None if none did."""
+        if self._timing is None:
+            return None
+        _, _, samples, lines_ns = TIMING.unpack_from(table, self._timing)
+        return lines_ns / samples if samples else None
 
     def unseen(self, table: memoryview) -> tuple[RawUnseen, ...]:
         """What the counts of operations that are not seen stand at now; `table` is what `extend` has read."""

@@ -165,14 +165,15 @@ def trace_python(
         ProgramError, EngineError: it cannot be traced.
     """
     from foretrace.tracer.python import analysis as python_analysis
-    from foretrace.tracer.python.program import PythonCore, PythonEngine
+    from foretrace.tracer.python import program as python_program
 
-    engine = PythonEngine(target, arguments, is_module=is_module, core=PythonCore(core))
+    engine = python_program.PythonEngine(target, arguments, is_module=is_module, core=python_program.PythonCore(core))
     command = (*(("-m",) if is_module else ()), target, *arguments)
     started = _now()
+    lines = python_program.lines_timed()
     recording = Session(engine, hierarchies, _tee(keep, engine.name, command)).run(on_progress)
     part = part_of(recording)
-    analysis = python_analysis.analyse(part.raw, part.statistics)
+    analysis = python_analysis.analyse(part.raw, part.statistics, lines)
     return _traced(command, engine.name, engine.guest, started, recording, part, analysis)
 
 
@@ -233,5 +234,6 @@ def _traced(
         ],
         reuse=None if part.reuse is None else part.reuse.merged(mapping, count),
         paths=analysis.paths,
+        interpreter_times=analysis.interpreter_times,
     )
     return Traced(signature, recording.ending, mapping)

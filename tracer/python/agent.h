@@ -14,6 +14,8 @@
  *   pyagent_conversions.c what its conversions and other products touch
  *   pyagent_cython.c    calls of Cython functions with arrays, which are counted as unseen
  *   pyagent_other.c     calls of other compiled functions with arrays, which are counted as unseen
+ *   lines.c           how fast the interpreter is
+ *   timing.c          how long some executions of blocks take (without Python.h)
  *   pyagent_unseen.c    counts of calls that are not seen (without Python.h)
  *   pyagent_record.c    bulk records: ordering, coalescing, splitting (without Python.h)
  *
@@ -60,6 +62,25 @@ struct agent_thread {
 
 extern _Thread_local struct agent_thread agent_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+/* The timing that runs, if `block` is not NULL: see timing.h. */
+struct agent_times {
+    struct ft_side_pyblock *block;
+    const struct agent_thread *thread;
+    const uint64_t *chunk_end;   /* of the thread's cursor: another one if the thread may have waited for the reader */
+    uint32_t stands_for;         /* executions like the first of them, */
+    bool goes_on;                /* which have begun before */
+    uint64_t begun_ns, processor_begun_ns;
+    uint64_t call_ns, record_ns; /* of a hooked call: when it began, and when it was recorded; 0: not yet */
+    uint64_t left_out_ns;
+};
+
+extern struct agent_times agent_times;
+
+/* While a timing runs: a hooked call begins; what it touched has been recorded; no more of it is. */
+void agent_times_call(void);
+void agent_times_record(void);
+void agent_times_settle(void);
+
 /* Gives the thread its cursor. NULL when out of memory. */
 struct ft_cursor *agent_open_cursor(void);
 
@@ -84,6 +105,8 @@ static inline const void *agent_hook_begin(void)
 {
     const void *outer = agent_thread.hook_frame;
     agent_thread.hook_frame = agent_current_frame();
+    if (__builtin_expect(agent_times.block && agent_thread.hook_frame != outer, 0))
+        agent_times_call();
     return outer;
 }
 

@@ -28,12 +28,16 @@ struct block_fact {
     uint32_t resumption; /* block id, 0: none so far */
     uint32_t code_id, offset_bytes;
     int32_t line;
+    struct ft_side_pyblock *entry; /* in the side table */
+    bool imports;
 };
 
 struct description { /* of a block that is to enter the side table */
     uint32_t code_id, offset_bytes, n_instructions, first_line;
     int32_t line;
     PyObject *file, *name; /* bytes */
+    struct ft_side_pyblock *entry;
+    bool imports;
 };
 
 static Py_ssize_t extra_index;
@@ -49,6 +53,7 @@ static void mark_units(struct code_table *table, const unsigned char *bytecode)
         unsigned char opcode = bytecode[2 * i];
         table->unit[i].line = NO_LINE;
         table->unit[i].is_instruction = opcode != CACHE && opcode != EXTENDED_ARG;
+        table->unit[i].imports = opcode == IMPORT_NAME;
         table->unit[i].is_entry = opcode == RESUME && (bytecode[2 * i + 1] & 3) == 0;
     }
 }
@@ -216,8 +221,8 @@ void code_set_marked(PyCodeObject *original, PyCodeObject *marked, bool holds_ma
 
 static void fill_block(void *memory, uint32_t number, void *context)
 {
-    const struct description *d = context;
-    struct ft_side_pyblock *entry = memory;
+    struct description *d = context;
+    struct ft_side_pyblock *entry = d->entry = memory;
     entry->entry.kind = FT_SIDE_PYBLOCK;
     entry->block_id = number;
     entry->code_id = d->code_id;
@@ -243,7 +248,7 @@ static bool keep_fact(uint32_t id, const struct description *d)
         facts = grown;
         facts_capacity = capacity;
     }
-    facts[id] = (struct block_fact){0, d->code_id, d->offset_bytes, d->line};
+    facts[id] = (struct block_fact){0, d->code_id, d->offset_bytes, d->line, d->entry, d->imports};
     return true;
 }
 
@@ -271,8 +276,10 @@ uint32_t code_block_at(PyCodeObject *code, struct code_table *table, uint32_t un
     if (table->unit[unit].block)
         return table->unit[unit].block;
     struct description d = {.code_id = table->code_id, .offset_bytes = 2 * unit, .line = table->unit[unit].line};
-    for (uint32_t i = unit; i < table->n_units && table->unit[i].line == d.line; i++)
+    for (uint32_t i = unit; i < table->n_units && table->unit[i].line == d.line; i++) {
         d.n_instructions += table->unit[i].is_instruction;
+        d.imports |= table->unit[i].imports;
+    }
     return table->unit[unit].block = describe(code, &d);
 }
 
@@ -308,4 +315,9 @@ uint32_t code_resumption_of(PyCodeObject *code, const struct code_table *table, 
         facts[block].resumption = id;
     }
     return facts[block].resumption;
+}
+
+struct ft_side_pyblock *code_timed_block(uint32_t block)
+{
+    return facts[block].imports ? NULL : facts[block].entry;
 }

@@ -19,6 +19,7 @@ struct code_unit { /* two bytes of bytecode */
     bool is_instruction; /* not a cache or a prefix */
     bool is_entry;       /* where a function starts: tracing reports the call here */
     bool starts_block;   /* a block can start here */
+    bool imports;
     uint32_t same_line_loop; /* of a jump back to its own line: the unit it goes to; 0: no such jump */
 };
 
@@ -60,6 +61,10 @@ void code_release(struct code_table *table);
 uint32_t code_block_at(PyCodeObject *code, struct code_table *table, uint32_t unit);
 uint32_t code_entry_block(PyCodeObject *code, struct code_table *table, uint32_t unit);
 uint32_t code_resumption_of(PyCodeObject *code, const struct code_table *table, uint32_t block);
+
+/* What the side table holds of a block; NULL if it is not to be timed, as it imports: loading modules is no part of a
+ * program's times. */
+struct ft_side_pyblock *code_timed_block(uint32_t block);
 
 /* The block that a frame stopped at `unit` is in, as far as the place alone tells: the last one of this line that
  * starts at or before it. */

@@ -10,6 +10,7 @@
 #include "buffers.h"
 #include "hooks.h"
 #include "numpy.h"
+#include "timing.h"
 
 #include <string.h>
 
@@ -208,6 +209,7 @@ static PyObject *hooked_settrace_all(PyObject *self, PyObject *function)
 /* os._exit: the last moment to say that this end is an orderly one. */
 static PyObject *hooked_exit(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
+    timing_stop();
     if (n == 1 && !kwnames && PyLong_CheckExact(args[0]))
         ft_writer_finish();
     return original_exit(self, args, n, kwnames);

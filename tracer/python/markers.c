@@ -15,6 +15,7 @@
 #include "frames.h"
 #include "markers.h"
 #include "numpy.h"
+#include "timing.h"
 
 #include <stdlib.h>
 
@@ -24,6 +25,7 @@ typedef struct {
     uint32_t kind; /* of enum marker_kind */
     uint32_t unit; /* of the original's bytecode */
     uint32_t block; /* that starts here; 0: not known yet */
+    struct timing_pace pace;
     struct agent_site site;
 } Marker;
 
@@ -46,6 +48,9 @@ struct marked_thread {
 };
 
 static _Thread_local struct marked_thread marked_thread __attribute__((tls_model("initial-exec")));
+#define MAX_IMPORT_DEPTH 100 /* frames that are looked at for one of the import system's */
+static PyObject *import_file; /* where the code of the import system says it is */
+
 static PyTypeObject *marker_type, *block_marker_type;
 bool markers_in_use;
 
@@ -173,12 +178,33 @@ static void begin(const Marker *marker, struct marked_frame *top)
     }
 }
 
+/* Whether a module is being loaded, which is no part of a program's times. */
+static bool is_importing(const _PyInterpreterFrame *frame)
+{
+    for (int depth = 0; frame && depth < MAX_IMPORT_DEPTH; depth++, frame = frame->previous) {
+        PyObject *code = AGENT_FRAME_CODE(frame);
+        if (code && PyCode_Check(code) && ((PyCodeObject *)code)->co_filename == import_file)
+            return true;
+    }
+    return false;
+}
+
+static void begin_timing(Marker *marker, uint32_t block, bool goes_on)
+{
+    struct ft_side_pyblock *entry = code_timed_block(block);
+    if (entry && !is_importing(agent_interpreter_frame()))
+        timing_begin(&marker->pace, entry, goes_on);
+    else
+        timing_put_off(&marker->pace);
+}
+
 /* ~marker */
 static PyObject *run_marker(PyObject *self)
 {
-    const Marker *marker = (const Marker *)self;
+    Marker *marker = (Marker *)self;
     const _PyInterpreterFrame *frame = agent_interpreter_frame();
     struct marked_frame *top;
+    timing_stop();
     if (marker->kind & (MARKER_ENTRY | MARKER_RESUME)) {
         top = begun_frame(frame, marker->table);
         if (top)
@@ -193,6 +219,8 @@ static PyObject *run_marker(PyObject *self)
         top->block = id;
         agent_write_block(id);
     }
+    if (top && top->block && timing_is_due(&marker->pace))
+        begin_timing(marker, top->block, !(marker->kind & (MARKER_ENTRY | MARKER_BLOCK)));
     return Py_NewRef(Py_None);
 }
 
@@ -202,11 +230,14 @@ static PyObject *run_block_marker(PyObject *self)
     Marker *marker = (Marker *)self;
     const struct marked_thread *t = &marked_thread;
     struct ft_cursor *cursor = agent_thread.cursor;
+    timing_stop();
     if (__builtin_expect(marker->block && t->n_frames && cursor, 1)) {
         struct marked_frame *top = &t->frames[t->n_frames - 1];
         if (__builtin_expect(top->frame == agent_interpreter_frame(), 1)) {
             top->block = marker->block;
             ft_write(cursor, FT_ENTRY | marker->block);
+            if (timing_is_due(&marker->pace))
+                begin_timing(marker, marker->block, false);
             return Py_NewRef(Py_None);
         }
     }
@@ -304,6 +335,7 @@ static PyObject *new_marker(struct code_table *table, const struct marker *from)
         marker->kind = from->kind;
         marker->unit = from->unit;
         marker->block = 0;
+        marker->pace = (struct timing_pace)TIMING_PACE;
         marker->site = (struct agent_site){.offset_bytes = 2 * from->unit};
         table->n_references++;
     }
@@ -432,8 +464,22 @@ static uint32_t charged_site(void)
     return unit < 0 || unit >= top->table->n_origins ? 0 : 2 * top->table->origin[unit];
 }
 
+static bool find_import_system(void)
+{
+    PyObject *module = PyImport_ImportModule("_frozen_importlib");
+    PyObject *function = module ? PyObject_GetAttrString(module, "_find_and_load") : NULL;
+    PyObject *code = function ? PyObject_GetAttrString(function, "__code__") : NULL;
+    import_file = code ? PyObject_GetAttrString(code, "co_filename") : NULL; /* kept for good */
+    Py_XDECREF(module);
+    Py_XDECREF(function);
+    Py_XDECREF(code);
+    return import_file != NULL;
+}
+
 static bool init(void)
 {
+    if (!find_import_system())
+        return false;
     marker_type = (PyTypeObject *)PyType_FromSpec(&marker_spec);
     block_marker_type = (PyTypeObject *)PyType_FromSpec(&block_marker_spec);
     markers_in_use = marker_type && block_marker_type && exec_init();

@@ -6,13 +6,16 @@ import importlib.util
 import os
 import platform
 import re
+import statistics
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
+from foretrace import python_line
 from foretrace.errors import EngineError, ProgramError
 
+_SAMPLES, _REPEATS = 301, 40
 _BOOTSTRAP = Path(__file__).with_name("main.py")
 
 
@@ -54,6 +57,20 @@ def interpreter_options(arguments: Sequence[str]) -> list[str]:
             break
         options += [argument] if not special or value else [argument, next(rest, "")]
     return options
+
+
+def lines_timed() -> float | None:
+    """How many lines of `foretrace/python_line.py` take as long as those that the agent times; None if it cannot.
+
+    That is a property of processor and interpreter, whoever else uses the machine: both are timed in turns.
+    """
+    from ._agent import lines_ns
+
+    ratios = []
+    for _ in range(_SAMPLES):
+        seconds, lines = python_line.run_lines(_REPEATS)
+        ratios.append(lines_ns() * 1e-9 / (seconds / lines))
+    return statistics.median(ratios) or None
 
 
 class PythonCore(StrEnum):

@@ -1,0 +1,103 @@
+"""What is timed of a Python program: which blocks, for how many executions, and what is left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from python_runs import Run, trace
+
+from foretrace.tracer.python.analysis import BLOCK_LINES, LIST_ELEMENT_LINES, analyse
+from foretrace.tracer.python.program import PythonCore
+from foretrace.tracer.raw_trace import RawPythonBlock
+
+PROGRAM = """\
+import json
+def numbers(n):
+    for i in range(n):
+        yield i
+def sort(values):
+    return sorted(values)
+total = 0
+for x in numbers(3000):
+    total += x
+values = [(i * 7919) % 200003 for i in range(200003)]
+for _ in range(3):
+    a = sort(values)
+b = 0
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return trace(tmp_path_factory.mktemp("times"), PROGRAM)
+
+
+def block_of(run: Run, line: int, function: str = "<module>") -> RawPythonBlock:
+    return max((b for b in run.blocks(function) if b.line == line and b.instructions), key=lambda b: b.executions)
+
+
+def test_the_first_executions_are_timed_and_then_one_of_many_stands_for_all(run: Run) -> None:
+    for line in (7, 10, 11, 13):
+        assert block_of(run, line).timed > 0
+    for block in (block_of(run, 9), block_of(run, 4, "numbers")):
+        assert 3000 - 200 <= block.timed <= block.executions
+
+
+def test_what_goes_on_after_a_yield_is_no_execution_of_its_own(run: Run) -> None:
+    resumptions = [b for b in run.blocks("numbers") if not b.instructions]
+    assert sum(b.executions for b in resumptions) >= 3000
+    assert not any(b.timed for b in resumptions)
+
+
+def test_a_block_that_imports_is_not_timed(run: Run) -> None:
+    assert block_of(run, 1).timed == 0
+
+
+def test_what_a_block_calls_of_compiled_code_counts_for_it(run: Run) -> None:
+    sort = block_of(run, 6, "sort")
+    assert sort.timed == 3
+    assert sort.timed_ns / sort.timed > 100 * block_of(run, 7).timed_ns
+
+
+def test_the_last_block_is_timed_to_the_program_s_end(run: Run) -> None:
+    assert block_of(run, 13).timed == 1
+
+
+def test_times_are_told_in_lines(run: Run) -> None:
+    raw, statistics = run.recording.raw, run.recording.simulator.statistics()
+    assert analyse(raw, statistics).interpreter_times == ()
+    times = {time.block_id: time for time in analyse(raw, statistics, 100.0).interpreter_times}
+    (number,) = (b.block_id for b in run.analysis.blocks if b.function == "sort" and b.offset)
+    sort = block_of(run, 6, "sort")
+    assert raw.lines_ns is not None
+    assert times[number].lines == pytest.approx(sort.timed_ns / 3 / (raw.lines_ns / 100) - BLOCK_LINES)
+    assert times[number].recording_lines == BLOCK_LINES
+
+
+def test_array_operations_that_are_seen_are_left_out(tmp_path: Path) -> None:
+    """The first can be told from its accesses; Fourier transforms cannot."""
+    source = (
+        "import numpy as np\na = np.ones(3_000_000)\n"
+        "for _ in range(5):\n    b = a * 1.5\n"
+        "for _ in range(5):\n    b = np.fft.rfft(a)\n"
+    )
+    run = trace(tmp_path, source)
+    seen, unseen = block_of(run, 4), block_of(run, 6)
+    assert seen.timed == unseen.timed == 5
+    assert unseen.timed_ns > 20 * seen.timed_ns
+
+
+def test_what_recording_elements_adds_is_taken_off(tmp_path: Path) -> None:
+    run = trace(tmp_path, "a = [1] * 100\nfor i in range(3000):\n    a[i % 100] = a[0]\n")
+    analysis = analyse(run.recording.raw, run.recording.simulator.statistics(), 100.0)
+    (number,) = (b.block_id for b in analysis.blocks if b.line == 3)
+    (time,) = (time for time in analysis.interpreter_times if time.block_id == number)
+    assert time.recording_lines == pytest.approx(BLOCK_LINES + 2 * LIST_ELEMENT_LINES)
+
+
+def test_the_other_core_times_nothing(tmp_path: Path) -> None:
+    run = trace(tmp_path, "x = 1\ny = 2\n", core=PythonCore.SETTRACE)
+    assert not any(block.timed for block in run.recording.raw.python_blocks)
+    assert run.recording.raw.lines_ns is None
+    assert analyse(run.recording.raw, run.recording.simulator.statistics(), 100.0).interpreter_times == ()
