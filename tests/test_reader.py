@@ -7,6 +7,7 @@ import mmap
 import struct
 from collections import Counter
 from collections.abc import Sequence
+from random import Random
 
 import numpy as np
 import pytest
@@ -195,6 +196,20 @@ def test_every_count_of_a_loop_that_branches_is_that_of_a_plain_walk(
     executions: list[Execution], chunk_words: int
 ) -> None:
     check(executions, chunk_words)
+
+
+def test_every_count_of_a_loop_that_changes_its_ways_is_that_of_a_plain_walk() -> None:
+    """Trees of paths grow, and are given up, where what is mostly done changes for good."""
+    rng = Random(1)
+    executions: list[Execution] = []
+    for second, third in ((1.0, 0.5), (0.0, 0.5), (0.5, 0.5), (1.0, 1.0)):
+        for i in range(800):
+            executions.append((1, [(0, 3, 0x1000 + 8 * i), (2, 2, 0x9000)]))
+            if rng.random() < second:
+                executions.append((2, [(0, 3, 0x4000 + 8 * rng.randrange(64))]))
+            if rng.random() < third:
+                executions.append((3, [(5, 3, 0x6000), (7, 1, 0x6000 + i)]))
+    check(executions, chunk_words=4096)
 
 
 def test_chunk_ends_change_nothing_but_wide_accesses_across_them() -> None:

@@ -7,17 +7,20 @@
 struct ft_path *ft_path_new(const struct ft_path *like)
 {
     const uint32_t num_lanes = (like->num_words + FT_LANES - 1) / FT_LANES * FT_LANES;
-    const size_t bytes = sizeof *like + 2 * num_lanes * sizeof(uint64_t) + like->num_steps * sizeof *like->steps +
+    const uint32_t room = num_lanes + FT_LANES; /* so that words from any on can be compared as lanes */
+    const size_t bytes = sizeof *like + 2 * room * sizeof(uint64_t) + like->num_steps * sizeof *like->steps +
                          like->num_accesses * sizeof *like->accesses + like->num_joins * sizeof *like->joins;
     struct ft_path *path = calloc(1, bytes);
     if (!path)
         return NULL;
     *path = *like;
+    for (uint32_t i = 0; i < FT_PATH_WAYS; i++)
+        path->ways[i] = (struct ft_path_way){0, UINT64_MAX, NULL};
     path->num_lanes = num_lanes;
     path->bytes = bytes;
     path->words = (uint64_t *)(path + 1);
-    path->compared = path->words + num_lanes;
-    path->steps = (struct ft_path_step *)(path->compared + num_lanes);
+    path->compared = path->words + room;
+    path->steps = (struct ft_path_step *)(path->compared + room);
     path->accesses = (struct ft_run_access *)(path->steps + like->num_steps);
     path->joins = (struct ft_path_join *)(path->accesses + like->num_accesses);
     memcpy(path->words, like->words, like->num_words * sizeof *like->words);
@@ -29,6 +32,15 @@ struct ft_path *ft_path_new(const struct ft_path *like)
     if (like->num_joins)
         memcpy(path->joins, like->joins, like->num_joins * sizeof *like->joins);
     return path;
+}
+
+size_t ft_path_free(struct ft_path *path)
+{
+    size_t bytes = path->bytes;
+    for (uint32_t i = 0; i < FT_PATH_WAYS && path->ways[i].longer; i++)
+        bytes += ft_path_free(path->ways[i].longer);
+    free(path);
+    return bytes;
 }
 
 /* The first join that is none, as the number of its word; `end` if there is none before. */
@@ -59,16 +71,36 @@ struct ft_path_step *ft_path_match_some(const struct ft_path *path, const uint64
     return step > path->steps ? step - 1 : NULL;
 }
 
+uint64_t ft_path_taken(const struct ft_path *path)
+{
+    uint64_t times = 0;
+    for (uint32_t i = 0; i < path->num_steps; i++)
+        times += path->steps[i].taken;
+    for (uint32_t i = 0; i < FT_PATH_WAYS && path->ways[i].longer; i++)
+        times += ft_path_taken(path->ways[i].longer);
+    return times;
+}
+
+uint32_t ft_path_tree_size(const struct ft_path *path)
+{
+    uint32_t number = 1;
+    for (uint32_t i = 0; i < FT_PATH_WAYS && path->ways[i].longer; i++)
+        number += ft_path_tree_size(path->ways[i].longer);
+    return number;
+}
+
 bool ft_path_cut(struct ft_path *path)
 {
-    uint64_t times = 0, reached = 0;
+    const uint64_t times = ft_path_taken(path);
+    uint64_t reached = times;
     uint32_t steps = path->num_steps;
     for (uint32_t i = 0; i < steps; i++)
-        times += path->steps[i].taken;
+        reached -= path->steps[i].taken;
     for (; steps > 1 && (reached += path->steps[steps - 1].taken) < times - times / 4; steps--)
         ;
     if (steps == path->num_steps)
         return false;
+    path->was_cut = true;
     path->num_steps = steps;
     path->num_words = path->steps[steps - 1].iteration.num_words;
     path->num_accesses = path->steps[steps - 1].iteration.num_accesses;

@@ -59,7 +59,8 @@ void ft_reader_free(struct ft_reader *reader)
         return;
     for (uint32_t i = 0; i <= reader->n_blocks && reader->blocks; i++) {
         free(reader->blocks[i].operation);
-        free(reader->blocks[i].path);
+        if (reader->blocks[i].path)
+            ft_path_free(reader->blocks[i].path);
     }
     free(reader->blocks);
     free(reader->operations);
@@ -283,12 +284,24 @@ static bool count_path(struct ft_reader *reader, struct ft_path *path, uint32_t 
     return true;
 }
 
+/* The same for those below it. */
+static bool count_longer_paths(struct ft_reader *reader, struct ft_path *path)
+{
+    bool done = true;
+    for (uint32_t i = 0; i < FT_PATH_WAYS && path->ways[i].longer && done; i++) {
+        struct ft_path *longer = path->ways[i].longer;
+        done = count_path(reader, longer, longer->num_steps) && count_longer_paths(reader, longer);
+    }
+    return done;
+}
+
 bool ft_reader_count_paths(struct ft_reader *reader)
 {
     bool done = true;
     for (uint32_t id = 1; id <= reader->n_blocks && done; id++)
         if (reader->blocks[id].path)
-            done = count_path(reader, reader->blocks[id].path, reader->blocks[id].path->num_steps);
+            done = count_path(reader, reader->blocks[id].path, reader->blocks[id].path->num_steps) &&
+                   count_longer_paths(reader, reader->blocks[id].path);
     return done;
 }
 
@@ -737,9 +750,12 @@ static inline enum ft_read_status read_access(struct ft_reader *reader, const st
 
 #define MAX_LEARNT_WORDS 96u /* of a path of several executions */
 #define MAX_PATH_BYTES (UINT64_C(64) << 20) /* of all: beyond, a path is one execution */
+#define MAX_LENGTHENED_WORDS 32u /* of a path below another */
+#define MAX_TREE_PATHS 128u
+#define MAX_LONGER_PATH_BYTES (MAX_PATH_BYTES / 2) /* of all: beyond, none is put below another */
 #define FIRST_PATIENCE 16u /* see struct ft_path */
 #define MAX_PATIENCE (1u << 20)
-#define MAX_RUNS 256u
+#define MAX_RUNS 256u /* handed over at once: one execution adds two at most */
 
 static_assert(FT_PATH_WORDS <= FT_RUN_ACCESSES, "an execution is not too long");
 
@@ -802,6 +818,15 @@ static bool add_execution(struct ft_reader *reader, struct ft_path *path, const 
     return true;
 }
 
+/* A path being made. */
+struct draft {
+    struct ft_path path;
+    uint64_t words[FT_PATH_WORDS], compared[FT_PATH_WORDS];
+    struct ft_run_access accesses[FT_PATH_WORDS];
+    struct ft_path_join joins[FT_PATH_WORDS];
+    struct ft_path_step steps[FT_PATH_EXECUTIONS];
+};
+
 static bool is_on_path(const struct ft_path *path, uint32_t block_id)
 {
     for (uint32_t i = 0; i < path->num_steps; i++)
@@ -810,45 +835,136 @@ static bool is_on_path(const struct ft_path *path, uint32_t block_id)
     return false;
 }
 
-/* Makes what comes, from an entry word on and in `left` words, the path of its block: up to where a block comes again. Leaves
- * the one there is if it is as long. */
-static enum ft_read_status learn_path(struct ft_reader *reader, const uint64_t *words, uint32_t left)
+/* Makes a path of what comes, from an entry word on and in `left` words: of `num_steps` executions, if they can be on one; for
+ * 0 of as many as there are up to where a block comes again. */
+static void draft_path(struct ft_reader *reader, struct draft *draft, const uint64_t *words, uint32_t left, uint32_t num_steps)
 {
-    uint64_t stored[FT_PATH_WORDS], compared[FT_PATH_WORDS];
-    struct ft_run_access accesses[FT_PATH_WORDS];
-    struct ft_path_join joins[FT_PATH_WORDS];
-    struct ft_path_step steps[FT_PATH_EXECUTIONS];
-    struct ft_path path = {.words = stored, .compared = compared, .accesses = accesses, .joins = joins, .steps = steps};
-    const uint32_t max_steps = reader->path_bytes < MAX_PATH_BYTES ? FT_PATH_EXECUTIONS : 1;
-    for (uint32_t begin = 0, end; path.num_steps < max_steps; begin = end) {
+    const uint32_t usual = reader->path_bytes < MAX_PATH_BYTES ? FT_PATH_EXECUTIONS : 1;
+    const uint32_t max_steps = num_steps ? num_steps : usual;
+    struct ft_path *path = &draft->path;
+    *path = (struct ft_path){.words = draft->words, .compared = draft->compared, .accesses = draft->accesses,
+                             .joins = draft->joins, .steps = draft->steps};
+    for (uint32_t begin = 0, end; path->num_steps < max_steps; begin = end) {
         for (end = begin + 1; end < left && !(words[end] & FT_ENTRY); end++)
             ;
-        const uint32_t most_words = begin ? MAX_LEARNT_WORDS : FT_PATH_WORDS;
-        const struct ft_path so_far = path;
-        if (end >= left || end > most_words || is_on_path(&path, entered_block(words[begin])) ||
-            !add_execution(reader, &path, words, begin, end)) {
-            path = so_far;
+        const struct ft_path so_far = *path;
+        const bool comes_again = !num_steps && is_on_path(path, entered_block(words[begin]));
+        if (end >= left || end > (begin ? MAX_LEARNT_WORDS : FT_PATH_WORDS) || comes_again ||
+            !add_execution(reader, path, words, begin, end)) {
+            *path = so_far;
             break;
         }
-        path.num_words = end;
+        path->num_words = end;
     }
-    if (path.num_steps == 0)
+}
+
+/* Counts a path, and those below it, for the last time. False when memory ran out. */
+static bool give_up_path(struct ft_reader *reader, struct ft_path *path)
+{
+    if (!count_path(reader, path, path->num_steps) || !count_longer_paths(reader, path))
+        return false;
+    reader->path_bytes -= ft_path_free(path);
+    return true;
+}
+
+/* Makes what comes, from an entry word on and in `left` words, the path of its block. Leaves the one there is if it is as
+ * long. */
+static enum ft_read_status learn_path(struct ft_reader *reader, const uint64_t *words, uint32_t left)
+{
+    struct draft draft;
+    draft_path(reader, &draft, words, left, 0);
+    if (draft.path.num_steps == 0)
         return FT_READ_IDLE;
-    struct ft_block *block = &reader->blocks[path.steps[0].block_id];
+    struct ft_block *block = &reader->blocks[draft.path.steps[0].block_id];
     struct ft_path *old = block->path;
-    if (old && path.num_steps <= old->num_steps && ft_path_match_some(old, words, left))
+    if (old && draft.path.num_steps <= old->num_steps && ft_path_match_some(old, words, left))
         return FT_READ_IDLE;
-    path.patience = old ? old->patience : FIRST_PATIENCE;
-    path.countdown = FIRST_PATIENCE;
-    struct ft_path *learnt = ft_path_new(&path);
-    if (!learnt || (old && !count_path(reader, old, old->num_steps))) {
-        free(learnt);
+    draft.path.patience = old ? old->patience : FIRST_PATIENCE;
+    draft.path.countdown = FIRST_PATIENCE;
+    struct ft_path *learnt = ft_path_new(&draft.path);
+    if (!learnt)
         return FT_READ_MEMORY;
-    }
-    reader->path_bytes += learnt->bytes - (old ? old->bytes : 0);
-    free(old);
+    reader->path_bytes += learnt->bytes;
     block->path = learnt;
+    return !old || give_up_path(reader, old) ? FT_READ_IDLE : FT_READ_MEMORY;
+}
+
+/* How many executions there are on a path and the one that comes behind it, in `left` words. 0 if these are not on it, or are
+ * on it again and again, or if there is none behind it. */
+static uint32_t num_steps_of_both(const struct ft_reader *reader, const struct ft_path *path, const uint64_t *words,
+                                  uint32_t left)
+{
+    if (!ft_path_is_on(path, words, left))
+        return 0;
+    const uint64_t *const behind = words + path->num_words;
+    const uint32_t id = entered_block(*behind);
+    const struct ft_path *next = id <= reader->n_blocks ? reader->blocks[id].path : NULL;
+    const struct ft_path_step *step = next ? ft_path_match(next, behind, left - path->num_words) : NULL;
+    const bool fits = step && path->num_words + step->iteration.num_words <= MAX_LENGTHENED_WORDS &&
+                      path->num_steps + step->number <= FT_PATH_EXECUTIONS;
+    return fits && !ft_path_is_on(path, behind, left - path->num_words) ? path->num_steps + step->number : 0;
+}
+
+/* Puts a longer path below one that `words` begin with, of both that and the one that comes behind it. */
+static enum ft_read_status lengthen_path(struct ft_reader *reader, struct ft_path *path, const uint64_t *words, uint32_t left)
+{
+    struct draft draft;
+    struct ft_path_way *way = path->ways;
+    while (way < path->ways + FT_PATH_WAYS && way->longer)
+        way++;
+    const uint32_t num_steps = num_steps_of_both(reader, path, words, left);
+    const struct ft_path *tree = reader->blocks[path->steps[0].block_id].path;
+    if (way == path->ways + FT_PATH_WAYS || reader->path_bytes > MAX_LONGER_PATH_BYTES || num_steps == 0 ||
+        ft_path_tree_size(tree) >= MAX_TREE_PATHS)
+        return FT_READ_IDLE;
+    draft_path(reader, &draft, words, left, num_steps);
+    if (draft.path.num_steps < num_steps || draft.path.num_joins)
+        return FT_READ_IDLE;
+    draft.path.patience = draft.path.countdown = FIRST_PATIENCE;
+    struct ft_path *longer = ft_path_new(&draft.path);
+    if (!longer)
+        return FT_READ_MEMORY;
+    ft_path_add(path, way, longer);
+    reader->path_bytes += longer->bytes;
     return FT_READ_IDLE;
+}
+
+/* Leaves nothing below a path. */
+static bool give_up_longer_paths(struct ft_reader *reader, struct ft_path *path)
+{
+    bool done = true;
+    for (uint32_t i = 0; i < FT_PATH_WAYS && path->ways[i].longer && done; i++) {
+        done = give_up_path(reader, path->ways[i].longer);
+        path->ways[i] = (struct ft_path_way){0, UINT64_MAX, NULL};
+    }
+    return done;
+}
+
+/* Where the path is kept that has `path` right below it, in the tree in `*kept`. NULL if there is none. */
+static struct ft_path **path_above(struct ft_path **kept, const struct ft_path *path)
+{
+    struct ft_path **found = NULL;
+    for (uint32_t i = 0; i < FT_PATH_WAYS && (*kept)->ways[i].longer && !found; i++)
+        found = (*kept)->ways[i].longer == path ? kept : path_above(&(*kept)->ways[i].longer, path);
+    return found;
+}
+
+/* Puts a path in the place of the one above it if that mostly goes on as it. False when memory ran out. */
+static bool replace_path_above(struct ft_reader *reader, struct ft_path *path)
+{
+    struct ft_path **kept = path_above(&reader->blocks[path->steps[0].block_id].path, path);
+    if (!kept || ft_path_taken(path) < ft_path_taken(*kept) / 4 * 3)
+        return true;
+    struct ft_path *above = *kept;
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < FT_PATH_WAYS && above->ways[i].longer; i++)
+        last = i;
+    for (uint32_t i = 0; i <= last; i++)
+        if (above->ways[i].longer == path)
+            above->ways[i] = above->ways[last];
+    above->ways[last] = (struct ft_path_way){0, UINT64_MAX, NULL};
+    *kept = path;
+    return give_up_path(reader, above);
 }
 
 /* Makes a path better that was taken once more, at `words`: shorter if it is mostly left before its end, or else longer. It
@@ -856,12 +972,17 @@ static enum ft_read_status learn_path(struct ft_reader *reader, const uint64_t *
 static enum ft_read_status improve_path(struct ft_reader *reader, struct ft_path *path, const uint64_t *words,
                                         uint32_t left)
 {
+    struct ft_block *block = &reader->blocks[path->steps[0].block_id];
     const uint32_t num_steps = path->num_steps;
+    const bool is_first = block->path == path;
     path->patience *= path->patience < MAX_PATIENCE ? 2 : 1;
     path->countdown = path->patience;
-    if (!ft_path_cut(path))
-        return learn_path(reader, words, left);
-    return count_path(reader, path, num_steps) ? FT_READ_IDLE : FT_READ_MEMORY;
+    if (ft_path_cut(path))
+        return count_path(reader, path, num_steps) && give_up_longer_paths(reader, path) ? FT_READ_IDLE : FT_READ_MEMORY;
+    enum ft_read_status status = is_first && !path->was_cut ? learn_path(reader, words, left) : FT_READ_IDLE;
+    if (status != FT_READ_IDLE || (is_first && block->path != path))
+        return status;
+    return replace_path_above(reader, path) ? lengthen_path(reader, path, words, left) : FT_READ_MEMORY;
 }
 
 /* At an entry word that begins no path: it may from now on. An execution that keeps changing is looked at ever more seldom. */
@@ -904,6 +1025,19 @@ static bool feed_runs(struct ft_reader *reader, const struct ft_run *runs, size_
     return number == 0 || reader->sink.feed_runs(reader->sink.simulator, runs, number) == 0;
 }
 
+/* Adds iterations of a path to the runs before, of which those of `*last` come right before. Returns the next one. */
+static inline struct ft_run *add_run(struct ft_run *run, const struct ft_path_step **last, const struct ft_path_step *step,
+                                     const uint64_t *words, uint32_t times)
+{
+    const bool has_accesses = step->iteration.num_accesses;
+    if (step == *last)
+        run[-1].iterations += times;
+    else if (has_accesses)
+        *run++ = (struct ft_run){&step->iteration, words, times};
+    *last = has_accesses ? step : NULL;
+    return run;
+}
+
 /* The common case of what follows in read_words: from an entry word at `position` on, executions that are on paths. Goes to
  * the first that is not, or may not be over with this chunk. */
 FT_FOR_WIDE_PROCESSORS static enum ft_read_status read_paths(struct ft_reader *reader, struct ft_reader_cursor *cursor,
@@ -925,30 +1059,42 @@ FT_FOR_WIDE_PROCESSORS static enum ft_read_status read_paths(struct ft_reader *r
             break;
         if (!count_next(reader, before, id))
             return FT_READ_MEMORY;
-        before = blocks + step->block_id;
-        const uint32_t here = at, num_words = step->iteration.num_words;
-        uint32_t times = 1;
+        const uint32_t num_words = step->iteration.num_words;
+        uint32_t here = at, times = 1;
         at += num_words;
-        if (step->number == path->num_steps)
-            for (; ft_path_begins(path, words[at]) && ft_path_is_on(path, words + at, end - at); at += num_words)
-                times++;
-        if (times > 1 && !count_edge(reader, step->block_id, id, times - 1))
-            return FT_READ_MEMORY;
+        if (step->number == path->num_steps) {
+            times += ft_path_repeats(path, words + at, end - at);
+            at = here + times * num_words;
+            if (times > 1 && !count_edge(reader, step->block_id, id, times - 1))
+                return FT_READ_MEMORY;
+            struct ft_path *const longest =
+                path->ways->longer ? ft_path_longest(path, words + at - num_words, end - at + num_words) : path;
+            if (longest != path) { /* it has the last iteration */
+                reader->executions += (uint64_t)(times - 1) * step->number;
+                step->taken += times - 1;
+                if (times > 1)
+                    run = add_run(run, &last, step, words + here, times - 1);
+                path = longest;
+                step = &path->steps[path->num_steps - 1];
+                here = at - num_words;
+                at = here + path->num_words;
+                times = 1;
+            }
+        }
+        before = blocks + step->block_id;
         step->taken += times;
         reader->executions += (uint64_t)times * step->number;
         path->countdown -= times < path->countdown ? times : path->countdown;
-        if (step == last)
-            run[-1].iterations += times;
-        else if (step->iteration.num_accesses)
-            *run++ = (struct ft_run){&step->iteration, words + here, times};
-        last = step->iteration.num_accesses ? step : NULL;
-        if (UNLIKELY(run == runs + MAX_RUNS || path->countdown == 0)) {
+        run = add_run(run, &last, step, words + here, times);
+        if (UNLIKELY(run >= runs + MAX_RUNS - 1 || path->countdown == 0)) {
             if (!feed_runs(reader, runs, (size_t)(run - runs)))
                 return FT_READ_MEMORY;
             run = runs;
             last = NULL;
-            if (path->countdown == 0)
+            if (path->countdown == 0) {
+                here = at - step->iteration.num_words;
                 status = improve_path(reader, path, words + here, end - here);
+            }
         }
     }
     cursor->block_id = (uint32_t)(before - blocks);
