@@ -110,7 +110,7 @@ def _memory_parts(operations: OperationArrays, misses: Misses, figures: MemoryFi
         stream = figures.stream_s[corner][group]
         streamed = hits * stream * (lines * (1 - irregular))[:, None]
         scattered = hits * np.maximum(random, stream) * (lines * irregular)[:, None]
-        written = np.where(operations.is_store, hits[:, -1] * lines * figures.write_back_s[corner], 0)
+        written = np.where(operations.is_store, hits[:, -1] * lines * figures.write_back_s[corner, -1], 0)
         costs = (
             np.where(free, slots * figures.slot_s[corner][group], 0),
             np.where(free, streamed[:, :-1].sum(axis=1), 0),

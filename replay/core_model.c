@@ -210,14 +210,20 @@ static struct arrival fetch(struct state *s, uint32_t operation, uint32_t level,
     double *due = s->due + (size_t)operation * FT_MAX_LEVELS;
     due[0] += facts->irregular; /* level 0 has no misses to count */
     const bool irregular = due[0] >= 1;
-    double end;
+    const double asked = irregular ? from : fmax(from - s->core->lead, 0);
+    double end, through = asked;
+    for (uint32_t nearer = 1; nearer < level; nearer++) {
+        take(&s->levels[nearer], asked, facts->stream[nearer], &end);
+        through = fmax(through, end);
+    }
     if (irregular) {
         due[0] -= 1;
         const double begin = take(&s->levels[level], from, facts->random[level], &end);
-        return (struct arrival){begin + facts->latency[level], memory_cause(s, level, true)};
+        const double there = fmax(begin + facts->latency[level], through + facts->latency[0]);
+        return (struct arrival){there, memory_cause(s, level, true)};
     }
-    take(&s->levels[level], fmax(from - s->core->lead, 0), facts->stream[level], &end);
-    return (struct arrival){fmax(from, end) + facts->latency[0], memory_cause(s, level, false)};
+    take(&s->levels[level], asked, facts->stream[level], &end);
+    return (struct arrival){fmax(fmax(from, end), through) + facts->latency[0], memory_cause(s, level, false)};
 }
 
 /* An access that can be made from `from` on: where its line is waited for, and what is remembered of it. */
@@ -241,11 +247,9 @@ static struct arrival load(struct state *s, const struct ft_instruction *one, ui
 {
     const struct ft_core_operation *facts = &s->program->operations[operation];
     struct arrival arrival = access_line(s, operation, slot, fmin(asked, astray));
-    const double hit = asked + facts->latency[0] + (one->is_vector ? s->core->vector_load : 0);
+    const double hit = asked + facts->latency[0] + one->load_more;
     const uint32_t distance = s->path->store_distances[slot];
-    if (one->is_vector)
-        arrival.at += s->core->vector_load;
-    arrival.at = fmax(arrival.at, hit);
+    arrival.at = fmax(arrival.at + one->load_more, hit);
     if (distance && distance < RECENT && distance <= slot) {
         const struct recent *store = &s->recent[(slot - distance) % RECENT];
         const bool is_wider = facts->bytes > store->bytes;
@@ -354,12 +358,12 @@ static void write_back(struct state *s, const struct ft_instruction *one, uint32
 {
     double end;
     const double known = latest(s, addresses, one->n_addresses, t->dispatched.at);
-    const double asked = take(&s->stores, known, s->core->store_cycles, &end);
+    const double asked = take(&s->stores, known, one->store_cycles, &end);
     const struct arrival line = access_line(s, operation, slot, asked);
     const double data = t->done;
     t->done = fmax(t->done, asked + 1);
     const double retired = fmax(s->last_retired, t->done);
-    const double free = fmax(s->last_written + s->core->store_cycles, retired + 1);
+    const double free = fmax(s->last_written + one->store_cycles, retired + 1);
     s->last_written = fmax(free, line.at);
     s->written[s->n_written++ % s->n_stores] =
         (struct written){s->last_written, line.at > free ? line.cause : (uint8_t)FT_NUM_CAUSES};
@@ -380,7 +384,7 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
     if (one->load >= 0) {
         const uint32_t position = (uint32_t)one->load;
         t.known = latest(s, addresses, one->n_addresses, t.dispatched.at);
-        t.asked = take(&s->loads, t.known, s->core->load_cycles, &end);
+        t.asked = take(&s->loads, t.known, one->load_cycles, &end);
         const double early = latest_astray(s, addresses, one->n_addresses, astray);
         const bool is_early = early < s->astray.until && early < t.asked;
         const struct arrival data = load(s, one, block->first_operation + position, first_slot + position, t.asked,
@@ -428,7 +432,7 @@ static void run_block(struct state *s, size_t execution, uint64_t first_slot, do
     if (branch & FT_BRANCH_MISSED)
         go_astray(s, done, s->path->depends[execution]);
     if (branch & FT_BRANCH_TAKEN) {
-        s->clock = fmax(s->clock, s->taken + s->core->taken_branch);
+        s->clock = fmax(s->clock, s->taken + s->core->taken_branch * (branch & FT_BRANCH_CALLS ? 2 : 1));
         s->taken = s->clock;
     }
 }

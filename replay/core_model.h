@@ -14,6 +14,8 @@
  * A core that keeps the order starts no instruction before the one in front of it: it waits where a value is used that is
  * not there, not where it is loaded. It does not run on behind a branch that is not known.
  *
+ * A line takes its turn at each level that it comes through on its way to the core.
+ *
  * Units and the lines that a level hands out are rates: each use takes some part of a cycle of its unit, in the first
  * cycles from when it is ready that have room. So an instruction may overtake others that wait for operands.
  */
@@ -48,11 +50,12 @@ struct ft_instruction {
     double latency;      /* from its start to its result; of a load, what comes after the data */
     double slot;         /* of the dispatch: 1/width, or 0 for what is fused with the one before */
     double unit_cycles;  /* of its unit */
+    double load_more;    /* what its load takes longer than the operation's latency */
+    double load_cycles, store_cycles; /* of the load and store units */
     uint32_t registers;  /* where its registers begin: first those read, then those of the address, then those written */
     int32_t load, store; /* positions among its block's memory operations; -1: none */
     uint8_t unit, cause; /* of waiting for the unit */
     uint8_t n_reads, n_addresses, n_writes;
-    uint8_t is_vector;   /* what it loads goes to a vector register */
     uint8_t runs_anyway; /* stands on both ways from a branch */
 };
 
@@ -76,10 +79,8 @@ struct ft_core_operation {
 struct ft_core {
     double width, window, waiting, stores;
     double refill;            /* from a mispredicted branch's end to the dispatch of what follows */
-    double vector_load;       /* what a load to a vector register takes longer */
     double blocked;           /* from a store's data to the cache, for a load that it cannot serve alone */
-    double taken_branch;      /* least time between two */
-    double load_cycles, store_cycles; /* of the load and store units */
+    double taken_branch;      /* least time between two; twice that where one is a call or a return */
     double lead;              /* how far ahead a prefetcher fetches */
     uint32_t n_levels;        /* caches and main memory */
     bool in_order;
@@ -96,6 +97,7 @@ struct ft_core_program {
 #define FT_BRANCH_MISSED 1u /* what runs next was not foreseen */
 #define FT_BRANCH_TAKEN 2u  /* what runs next does not stand next */
 #define FT_SECOND_HALF 4u   /* counted apart */
+#define FT_BRANCH_CALLS 8u  /* taken by a call or a return */
 #define FT_ALL_DEPEND UINT16_MAX /* what follows is not what runs while the branch is thought to go the other way */
 
 struct ft_core_path {

@@ -23,17 +23,27 @@ Ints = npt.NDArray[np.int64]
 INSTRUCTION = np.dtype(
     {
         "names": [
-            *("latency", "slot", "unit_cycles", "registers", "load", "store"),
-            *("unit", "cause", "n_reads", "n_addresses", "n_writes", "is_vector", "runs_anyway"),
+            *(
+                "latency",
+                "slot",
+                "unit_cycles",
+                "load_more",
+                "load_cycles",
+                "store_cycles",
+                "registers",
+                "load",
+                "store",
+            ),
+            *("unit", "cause", "n_reads", "n_addresses", "n_writes", "runs_anyway"),
         ],
-        "formats": ["f8", "f8", "f8", "u4", "i4", "i4", *["u1"] * 7],
+        "formats": [*["f8"] * 6, "u4", "i4", "i4", *["u1"] * 6],
     },
     align=True,
 )
 BLOCK = np.dtype([(name, "u4") for name in ("first", "n_instructions", "first_operation", "n_operations")])
 BRANCH = np.dtype({"names": ["place", "target", "kind"], "formats": ["u4", "u4", "u1"]}, align=True)
 _CONDITIONAL, _INDIRECT = 1, 2
-_MISSED, _TAKEN, _SECOND_HALF = 1, 2, 4
+_MISSED, _TAKEN, _SECOND_HALF, _CALLS = 1, 2, 4, 8
 _LEARNING = 32
 """Executions of a branch in the paths after which it counts: a real predictor knew it long before."""
 _IN_REACH = 64
@@ -47,7 +57,8 @@ class CoreProgram:
 
     `instructions` INSTRUCTION [instructions], without the figures of a core; `kinds` are their kinds, element bits and
     lanes, `fused` bool whether one goes with the one before, `crosses` bool whether a value changes the kind of
-    register, `loads_only` bool whether all it does is load.
+    register, `vectors` bool whether it is of vector or floating-point registers, `extends` bool whether it moves a
+    register to itself, `loads_only` bool whether all it does is load.
     `candidates` float64 [operations]: share of the accesses whose line was not touched a short while before.
     `branches` uint8 and `depends` uint16 [executions] as in core_model.h;
     `missed` float64 [blocks]: share of a block's ends not foreseen.
@@ -59,6 +70,8 @@ class CoreProgram:
     kinds: Sequence[tuple[OperationKind, int, int]]
     fused: npt.NDArray[np.bool_]
     crosses: npt.NDArray[np.bool_]
+    vectors: npt.NDArray[np.bool_]
+    extends: npt.NDArray[np.bool_]
     loads_only: npt.NDArray[np.bool_]
     registers: npt.NDArray[np.uint16]
     blocks: npt.NDArray[np.void]
@@ -105,6 +118,8 @@ class CoreProgram:
             kinds=table.kinds,
             fused=np.array(table.fused, bool),
             crosses=np.array(table.crosses, bool),
+            vectors=np.array(table.vectors, bool),
+            extends=np.array(table.extends, bool),
             loads_only=np.array(table.loads_only, bool),
             registers=np.array(table.registers, np.uint16),
             blocks=blocks,
@@ -136,6 +151,8 @@ class _InstructionTable:
         self.kinds: list[tuple[OperationKind, int, int]] = []
         self.fused: list[bool] = []
         self.crosses: list[bool] = []
+        self.vectors: list[bool] = []
+        self.extends: list[bool] = []
         self.loads_only: list[bool] = []
         self.registers: list[int] = []
         self._numbers: dict[str, int] = {}
@@ -150,7 +167,9 @@ class _InstructionTable:
         groups = [names[:255] for names in (one.reads, one.addresses, one.writes)]
         self.registers += [self._number(name) for names in groups for name in names]
         counts = [len(names) for names in groups]
-        self.rows.append((0, 0, 0, first, load, store, 0, 0, *counts, _is_vector(one), False))
+        self.rows.append((0, 0, 0, 0, 0, 0, first, load, store, 0, 0, *counts, False))
+        self.vectors.append(_is_vector(one))
+        self.extends.append(one.kind is OperationKind.MOVE and one.reads == one.writes and load < 0)
         self.kinds.append((one.kind, one.element_bits, one.lanes))
         self.crosses.append(_crosses(one))
         before = None if is_first else self._before
@@ -165,8 +184,9 @@ class _InstructionTable:
 
 
 def _is_vector(one: Instruction) -> bool:
-    """Whether what an instruction loads goes to a vector or floating-point register."""
-    return bool(one.writes) and one.writes[0].startswith(_VECTOR_NAMES)
+    """Whether what an instruction loads goes to a vector or floating-point register, or what it stores is in one."""
+    registers = one.writes or one.reads
+    return bool(registers) and registers[0].startswith(_VECTOR_NAMES)
 
 
 def _crosses(one: Instruction) -> bool:
@@ -213,7 +233,8 @@ def _branches(signature: Signature, block_ids: Ints, path: Ints, starts: Ints) -
     _core_model.predict_branches(records.tobytes(), missed)
     missed[_occurrence(path) < _LEARNING] = 0
     share = np.bincount(path, weights=missed, minlength=len(block_ids)) / np.maximum(np.bincount(path), 1)
-    return missed * _MISSED + taken.astype(np.uint8) * _TAKEN, share
+    calls = np.array([one.flow in ("call", "return") for one in lasts], bool)[path]
+    return missed * _MISSED + taken.astype(np.uint8) * _TAKEN + calls.astype(np.uint8) * _CALLS, share
 
 
 def _branch_kind(last: Instruction) -> int:

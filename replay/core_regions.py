@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.tracer.signature import AddressRange, merge_ranges
+
 from .convolution import RegionTimes, access_hits, irregular_share, nearest_group
 from .core_figures import CAUSES
 from .core_times import BlockTimes, OperationCosts, run_core
@@ -100,6 +102,16 @@ class _Share:
         return sums * scale[:, None]
 
 
+def _footprints(workload: Workload) -> Floats:
+    """Of each operation's region: the address ranges that its operations go through, bytes."""
+    of_regions = np.zeros(len(workload.regions))
+    for number, region in enumerate(workload.regions):
+        ranges = [workload.signature.operations[operation] for operation in region.operations]
+        merged = merge_ranges([AddressRange(one.first, max(one.last_exclusive, one.first)) for one in ranges])
+        of_regions[number] = sum(one.range_bytes for one in merged)
+    return of_regions[workload.operations.region]
+
+
 def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures, corner: int) -> OperationCosts:
     """What each memory operation does on a machine, for the core model."""
     operations, memory = workload.operations, figures.memory
@@ -108,9 +120,10 @@ def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures,
         memory.random_by_range(operations.range_bytes, corner),
     )
     stream = memory.line_s[corner][nearest_group(operations.access_bytes, memory.access_bytes)]
-    written = np.where(operations.is_store, memory.write_back_s[corner], 0)
-    stream[:, -1] += written
-    random[:, -1] += written
+    stream[:, :-1] = memory.line_s[corner].min(axis=0)[:-1]  # the widest: the core's own work is counted by itself
+    stream[:, -2] = np.maximum(stream[:, -2], memory.line_by_footprint(_footprints(workload), corner))
+    written = operations.is_store[:, None] * memory.write_back_s[corner]
+    stream, random = stream + written, random + written
     return OperationCosts(
         hits=access_hits(misses, corner),
         latency_s=latency,

@@ -89,8 +89,7 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
     operations = _operations(program, costs, cycle_s, core, corner)
     memory_cycles = float(costs.latency_s[:, -1].max(initial=0.0) / cycle_s)
     figures = (
-        core.width, core.window, core.waiting, core.stores, core.refill, core.vector_load, core.blocked,
-        core.taken_branch, core.load, core.store,
+        core.width, core.window, core.waiting, core.stores, core.refill, core.blocked, core.taken_branch,
     )  # fmt: skip
     _core_model.run(
         (*(float(figure[corner]) for figure in figures), 2 * memory_cycles, costs.hits.shape[1], core.in_order),
@@ -117,7 +116,7 @@ def _operations(
     table["candidates"] = program.candidates
     table["bytes"] = costs.access_bytes[ids]
     table["irregular"] = costs.irregular[ids]
-    table["forward"] = np.where(costs.is_variable[ids], core.forward_variable[corner], core.forward[corner])
+    table["forward"] = _forward(program, costs, core, corner)
     for name, seconds in (("latency", costs.latency_s), ("random", costs.random_s), ("stream", costs.stream_s)):
         table[name][:, :levels] = seconds[ids] / cycle_s
     return table
@@ -130,6 +129,12 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
         known[kind] = _figures_of(kind, core, corner)
     rows = np.array([known[kind] for kind in program.kinds])
     table["latency"] = rows[:, 0] + np.where(program.crosses, core.crossing[corner], 0)
+    table["latency"] += np.where(_converts(program), core.convert[corner], 0)
+    table["latency"] += np.where(program.extends, core.extension[corner], 0)
+    table["load_more"] = np.where(program.vectors, core.vector_load[corner], 0)
+    table["load_more"] += np.where(table["n_addresses"] > 1, core.indexed[corner], 0)
+    table["load_cycles"] = np.where(program.vectors, core.vector_load_cycles[corner], core.load[corner])
+    table["store_cycles"] = np.where(program.vectors, core.vector_store_cycles[corner], core.store[corner])
     table["unit_cycles"] = rows[:, 1]
     table["unit"], table["cause"] = rows[:, 2], rows[:, 3]
     table["slot"] = np.where(program.fused, 0, 1 / core.width[corner])
@@ -137,10 +142,28 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
     return table
 
 
+def _converts(program: CoreProgram) -> npt.NDArray[np.bool_]:
+    """Which instructions convert between integer and floating point."""
+    return program.crosses & np.array([kind is Kind.FP_OTHER for kind, _, _ in program.kinds], bool)
+
+
+def _forward(program: CoreProgram, costs: OperationCosts, core: CoreFigures, corner: int) -> Floats:
+    """From a store's data to that of a load which reads it back, by memory operation of the program."""
+    result = np.where(costs.is_variable[program.operation_ids], core.forward_variable[corner], core.forward[corner])
+    loads = program.instructions["load"]
+    for block in program.blocks:
+        rows = slice(int(block["first"]), int(block["first"]) + int(block["n_instructions"]))
+        of_vectors = loads[rows][program.vectors[rows] & (loads[rows] >= 0)]
+        result[int(block["first_operation"]) + of_vectors] = core.vector_forward[corner]
+    return result
+
+
 def _figures_of(what: tuple[Kind, int, int], core: CoreFigures, corner: int) -> tuple[float, float, int, int]:
     """Latency, cycles of its unit, unit and cause of an instruction of one kind, element width and number of lanes."""
     kind, bits, lanes = what
     latency = float(core.latency.get(kind, np.ones(3))[corner])
+    if kind is Kind.VECTOR_INT:
+        return latency, float(core.vector_int_cycles[corner]), VECTOR, CAUSES.index(Bound.COMPUTE)
     unit = _UNIT.get(kind)
     if unit is None:
         return latency, 0.0, INT, CAUSES.index(Bound.ISSUE)

@@ -110,7 +110,7 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
         python_line_s=_line(core, clock, notes),
         python_bytecode_s=_bytecode(core, clock, notes),
         python_call_s=_array_call(core, clock, notes),
-        core=core_figures(core, float(memory.dependent_s[TYPICAL, 0]) * clock, core_notes),
+        core=core_figures(profile, core, float(memory.dependent_s[TYPICAL, 0]) * clock, core_notes),
         page_bytes=page_bytes,
         page_s=page_s,
         memory=memory,

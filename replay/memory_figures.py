@@ -13,12 +13,13 @@ import numpy as np
 
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import PredictionError
+from foretrace.profiles.points import Movement, SurfacePoint
 from foretrace.profiles.profile import BandwidthPoint, Core, LatencyPoint, Memory, Pattern, Profile
 
 from .spread import FAST, SLOW, TYPICAL, Floats, Notes, between, cycles, exactly
 from .translation import Translation, translation_of
 
-_Point = TypeVar("_Point", BandwidthPoint, LatencyPoint)
+_Point = TypeVar("_Point", BandwidthPoint, LatencyPoint, SurfacePoint)
 
 WORD_BYTES = 8
 _WELL_INSIDE = 0.75
@@ -47,6 +48,8 @@ class MemoryFigures:
     slot_s: Floats  # [3, groups] time of an access that hits the first level
     stream_s: Floats  # [3, groups, levels + 1] what a line from there adds
     line_s: Floats  # [3, groups, levels + 1] between two lines of a regular stream from there
+    line_cached_bytes: Floats  # [points], ascending: working sets of streams beyond the caches inside the last one
+    line_cached_s: Floats  # [3, points] between two lines of the widest
     random_s: Floats  # [3, levels + 1]
     random_range_bytes: Floats  # [points], ascending
     random_memory_s: Floats  # [3, points]
@@ -55,7 +58,7 @@ class MemoryFigures:
     dependent_s: Floats  # [3, levels + 1]
     dependent_range_bytes: Floats
     dependent_memory_s: Floats
-    write_back_s: Floats  # [3] of a line that was stored to, from the last cache to main memory
+    write_back_s: Floats  # [3, levels + 1] what a line takes longer where it is stored to, and so leaves again
     line_bytes: Floats  # [levels] of the caches
     measured_range_bytes: float | None  # the largest working set that was measured; None where none was
     sizes_bytes: Floats  # [levels] of the caches
@@ -80,6 +83,16 @@ class MemoryFigures:
         points = np.log(self.dependent_range_bytes)
         ranges = np.log(np.maximum(range_bytes, 1))
         return np.asarray(np.interp(ranges, points, self.dependent_memory_s[corner]), np.float64)
+
+    def line_by_footprint(self, footprint_bytes: Floats, corner: int) -> Floats:
+        """[...]: time between two lines of streams out of the last cache, by what they and all beside them go through.
+
+        The nearer that is to the cache's size, the more of it others on the machine have taken in the meantime.
+        """
+        if not len(self.line_cached_bytes):
+            return np.zeros(np.shape(footprint_bytes))
+        points, sizes = np.log(self.line_cached_bytes), np.log(np.maximum(footprint_bytes, 1))
+        return np.asarray(np.interp(sizes, points, self.line_cached_s[corner]), np.float64)
 
     def random_by_range(self, range_bytes: Floats, corner: int) -> Floats:
         """[operations, levels + 1]: time between independent accesses at random in an address range."""
@@ -112,6 +125,7 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
     added = np.maximum(random - slot.min(axis=1)[:, None], 0)
     random_range, random_memory = source.random_memory(random)
     random_cached = source.random_cached()
+    line_cached = source.streams_cached()
     dependent_range, dependent_memory = source.dependent_memory(latency)
     memory_byte = byte_times[:, :, -1].min(axis=1)
     sets = [point.working_set_bytes for point in profile.bandwidth]
@@ -121,6 +135,8 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
         slot_s=slot,
         stream_s=_added_by_lines(byte_times, lines),
         line_s=byte_times * np.array([lines[0], *lines]),
+        line_cached_bytes=line_cached[0],
+        line_cached_s=line_cached[1] * lines[-1],
         random_s=added,
         random_range_bytes=random_range,
         random_memory_s=np.maximum(random_memory - slot.min(axis=1)[:, None], added[:, -2:-1]),
@@ -129,7 +145,7 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
         dependent_s=latency,
         dependent_range_bytes=dependent_range,
         dependent_memory_s=np.maximum(dependent_memory, latency[:, -2:-1]),
-        write_back_s=memory_byte * lines[-1] * np.array([0.0, 1.0, 1.0]),
+        write_back_s=source.write_backs(memory_byte * lines[-1]),
         line_bytes=lines,
         measured_range_bytes=float(max(sets)) if sets else None,
         sizes_bytes=np.array([float(level.size_bytes) for level in hierarchy.levels]),
@@ -305,6 +321,33 @@ class _Source:
         )
         return latency / (line * self.parallel_misses())
 
+    def write_backs(self, memory_line_s: Floats) -> Floats:
+        """[3, levels + 1]: what a line takes longer that is stored to than one that is loaded.
+
+        As measured, for the two in turn; where that was not, a line to main memory as long as one from it.
+        """
+        result = np.zeros((3, self.num_caches + 1))
+        result[:, -1] = memory_line_s * np.array([0.0, 1.0, 1.0])
+        for level in range(1, self.num_caches + 1):
+            line = self.hierarchy.levels[level - 1].line_bytes
+            loads, stores = (
+                {p.working_set_bytes: p for p in self.line_by_line(movement, line)}
+                for movement in (Movement.LOAD, Movement.STORE)
+            )
+            both = self.inside([loads[size] for size in sorted(loads.keys() & stores.keys())], level)
+            if both:
+                more = [_line_time(stores[p.working_set_bytes]) - _line_time(p) for p in both]
+                result[:, level] = np.maximum(0, [min(more), float(np.median(more)), max(more)])
+        return result
+
+    def line_by_line(self, movement: Movement, line_bytes: int) -> list[SurfacePoint]:
+        """Points of the surface that use each line once."""
+        return [
+            p
+            for p in self.profile.surface
+            if p.movement is movement and p.stride_bytes == line_bytes and p.access_bytes <= line_bytes
+        ]
+
     # ---- independent loads at random
 
     def parallel_misses(self) -> Floats:
@@ -368,12 +411,30 @@ class _Source:
             np.stack(values, axis=1), 1
         )
 
+    def streams_cached(self) -> tuple[Floats, Floats]:
+        """Time of a byte of the widest streams by working set, as far as these fit the last cache, never falling."""
+        widest = max((p.access_bytes for p in self.sequential()), default=0)
+        least, most = 1.5 * self.size_bytes(self.num_caches - 2), self.profile.caches[-1].size_bytes
+        fitting = [p for p in self.sequential() if least <= p.working_set_bytes <= most]
+        points = sorted((p for p in fitting if p.access_bytes == widest), key=lambda p: p.working_set_bytes)
+        if not points:
+            return np.zeros(0), np.zeros((3, 0))
+        values = [_measured([(1 / p.bandwidth_bytes_per_s, p.noise)]) for p in points]
+        return np.array([float(p.working_set_bytes) for p in points]), np.maximum.accumulate(
+            np.stack(values, axis=1), 1
+        )
+
     def dependent_memory(self, latency: Floats) -> tuple[Floats, Floats]:
         points = sorted(self.inside(self.profile.latencies(), self.num_caches), key=lambda p: p.working_set_bytes)
         if not points:
             return np.ones(1), latency[:, -1:]
         values = [_measured([(p.latency_s, p.noise)]) for p in points]
         return np.array([float(p.working_set_bytes) for p in points]), np.stack(values, axis=1)
+
+
+def _line_time(point: SurfacePoint) -> float:
+    """Of one access."""
+    return point.access_bytes / point.bandwidth_bytes_per_s
 
 
 def _measured(times: Sequence[tuple[float, float | None]]) -> Floats:

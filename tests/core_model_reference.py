@@ -16,7 +16,7 @@ import numpy as np
 NUM_CAUSES = 11
 (ISSUE, COMPUTE, DIVIDE, CHAIN, FORWARD, PORTS, BRANCH, CACHE_BANDWIDTH, MEMORY_BANDWIDTH, CACHE_LATENCY,
  MEMORY_LATENCY) = range(NUM_CAUSES)  # fmt: skip
-MISSED, TAKEN, SECOND_HALF = 1, 2, 4
+MISSED, TAKEN, SECOND_HALF, CALLS = 1, 2, 4, 8
 ALL_DEPEND = 0xFFFF
 IN_REACH = 64
 MAX_LEVELS = 8
@@ -64,9 +64,8 @@ class Core:
     """Runs one path; `cycles` float64 [2, blocks, causes] is added to."""
 
     def __init__(self, figures, instructions, registers, blocks, operations, path, cycles) -> None:
-        (self.width, self.window, self.waiting, self.stores, self.refill, self.vector_load, self.blocked,
-         self.taken_branch, self.load_cycles, self.store_cycles, self.lead, self.levels,
-         self.in_order) = figures  # fmt: skip
+        (self.width, self.window, self.waiting, self.stores, self.refill, self.blocked,
+         self.taken_branch, self.lead, self.levels, self.in_order) = figures  # fmt: skip
         self.instructions, self.registers, self.blocks, self.operations = instructions, registers, blocks, operations
         self.path, self.branches, self.depends, self.store_distances, self.line_distances = path
         self.cycles = cycles
@@ -100,7 +99,8 @@ class Core:
             if self.branches[execution] & MISSED:
                 self.miss(done, int(self.depends[execution]))
             if self.branches[execution] & TAKEN:
-                self.clock = max(self.clock, self.last_taken + self.taken_branch)
+                turns = 2 if self.branches[execution] & CALLS else 1
+                self.clock = max(self.clock, self.last_taken + turns * self.taken_branch)
                 self.last_taken = self.clock
 
     def miss(self, done: float, depends: int) -> None:
@@ -166,12 +166,17 @@ class Core:
             return start + facts["latency"][0], None
         in_memory = level + 1 == self.levels
         due[0] += facts["irregular"]
-        if due[0] >= 1:
+        irregular = due[0] >= 1
+        asked = start if irregular else max(start - self.lead, 0)
+        nearer = [self.lines[i].take(asked, facts["stream"][i])[1] for i in range(1, level)]
+        through = max([asked, *nearer]) + facts["latency"][0]
+        if irregular:
             due[0] -= 1
             begin, _ = self.lines[level].take(start, facts["random"][level])
-            return begin + facts["latency"][level], MEMORY_LATENCY if in_memory else CACHE_LATENCY
-        _, end = self.lines[level].take(max(start - self.lead, 0), facts["stream"][level])
-        return max(start, end) + facts["latency"][0], MEMORY_BANDWIDTH if in_memory else CACHE_BANDWIDTH
+            return max(begin + facts["latency"][level], through), MEMORY_LATENCY if in_memory else CACHE_LATENCY
+        _, end = self.lines[level].take(asked, facts["stream"][level])
+        cause = MEMORY_BANDWIDTH if in_memory else CACHE_BANDWIDTH
+        return max(max(start, end) + facts["latency"][0], through), cause
 
     def access(self, operation: int, slot: int, start: float) -> tuple[float, int | None]:
         distance = int(self.line_distances[slot])
@@ -184,7 +189,7 @@ class Core:
 
     def load(self, one, operation: int, slot: int, asked: float, early: float) -> tuple[float, int | None]:
         facts = self.operations[operation]
-        extra = self.vector_load if one["is_vector"] else 0
+        extra = one["load_more"]
         at, cause = self.access(operation, slot, min(asked, early))
         hit = asked + facts["latency"][0] + extra
         at = max(at + extra, hit)
@@ -216,7 +221,7 @@ class Core:
         if loads:
             operation, slot = first_operation + int(one["load"]), first_slot + int(one["load"])
             known = latest(addresses, dispatched)
-            asked, _ = self.load_unit.take(known, self.load_cycles)
+            asked, _ = self.load_unit.take(known, one["load_cycles"])
             early = latest_astray(addresses, astray)
             is_early = early < self.astray_until and early < asked
             loaded, load_cause = self.load(one, operation, slot, asked, early if is_early else math.inf)
@@ -260,11 +265,11 @@ class Core:
 
     def write_back(self, one, first_operation: int, first_slot: int, known: float, data: float) -> float:
         operation, slot = first_operation + int(one["store"]), first_slot + int(one["store"])
-        asked, _ = self.store_unit.take(known, self.store_cycles)
+        asked, _ = self.store_unit.take(known, one["store_cycles"])
         line, cause = self.access(operation, slot, asked)
         done = max(data, asked + 1)
         retired = max(self.retired[-1] if self.retired else 0.0, done)
-        free = max(self.last_written + self.store_cycles, retired + 1)
+        free = max(self.last_written + one["store_cycles"], retired + 1)
         self.last_written = max(free, line)
         self.left.append((self.last_written, cause if line > free else None))
         own = self.accesses[slot]

@@ -171,6 +171,47 @@ def test_what_reads_more_than_was_stored_waits_for_the_cache():
     assert taken(16) > taken(4) + 3
 
 
+def test_a_floating_point_value_is_read_back_as_measured():
+    load = instruction("fp_add", "xmm2", "xmm1", "r2", load_operation=0)
+    store = instruction("move", "xmm1", "", "r2", store_operation=1)
+    accesses = [{"pattern": "repeated"}, {"pattern": "repeated", "is_store": True}]
+    chain = loop_of(load, store, accesses=accesses, store_distances=[1, 2], seen_lines=True)
+    assert cycles(chain, machine(fp_store_forward_latency_cycles=12.0)) == pytest.approx(12 + 3, rel=0.02)
+
+
+def test_a_sum_of_registers_as_address_takes_a_cycle_more():
+    accesses = [{"pattern": "irregular", "length": 512}]
+    indexed = instruction("move", "", "r1", "r1 r2", load_operation=0)
+    assert cycles(loop_of(CHASE, accesses=accesses, seen_lines=True)) == pytest.approx(4, rel=0.02)
+    assert cycles(loop_of(indexed, accesses=accesses, seen_lines=True)) == pytest.approx(5, rel=0.02)
+
+
+def test_an_extension_takes_a_cycle_and_a_move_none():
+    add = instruction("int_alu", "r1", "r2")
+    for back, expected in (("r1", 1), ("r2", 2)):
+        code = (add, instruction("move", "r2", "r2"), instruction("move", "r2", "r1"))
+        assert cycles(loop_of(*(code if back == "r2" else (code[0], code[2])))) == pytest.approx(expected, rel=0.02)
+
+
+def test_a_conversion_takes_more_than_the_way_between_registers():
+    code = (instruction("fp_other", "r1", "xmm1"), instruction("move", "xmm1", "r1"))
+    assert cycles(loop_of(*code), machine(register_crossing_cycles=3.0)) == pytest.approx(1 + 3 + 2 + 3, rel=0.01)
+
+
+def test_lines_of_several_levels_come_in_by_one_door():
+    """Half from the second level, half from main memory: each takes its turn at the second level's door."""
+    line_s = 64 / 2e9 / CYCLE
+    far, near = (
+        {"misses": (ITERATIONS, ITERATIONS), "pattern": "strided"},
+        {"misses": (ITERATIONS, 0), "pattern": "strided"},
+    )
+    second = instruction("move", "", "r3", "r2", load_operation=1)
+    alone, both = cycles(loop_of(LOAD, accesses=[far])), cycles(loop_of(LOAD, second, accesses=[far, near]))
+    door = cycles(loop_of(LOAD, accesses=[near]))
+    assert alone == pytest.approx(line_s, rel=0.02)
+    assert both == pytest.approx(max(line_s, 2 * door), rel=0.05)
+
+
 def test_an_access_waits_for_a_line_that_is_on_its_way():
     """Two fields of what a pointer leads to: the second is there with the first."""
     second = instruction("move", "", "r1", "r1", load_operation=1)
@@ -485,7 +526,7 @@ def test_layouts_agree():
 
 
 def test_what_refers_to_nothing_is_refused():
-    core = (*[1.0] * 11, 2, False)
+    core = (*[1.0] * 8, 2, False)
     row = np.zeros(1, INSTRUCTION)
     row["load"], row["store"] = 5, -1
     block = np.array([0, 1, 0, 0], np.uint32)

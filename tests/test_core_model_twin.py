@@ -32,7 +32,8 @@ def made(seed: int, num_blocks: int, executions: int):
             registers += rng.integers(0, NUM_REGISTERS, int(counts.sum())).tolist()
             one["latency"], one["slot"] = rng.integers(0, 6), rng.choice([0.25, 0.5, 0.0])
             one["unit"], one["unit_cycles"] = rng.integers(0, 8), rng.choice([0.0, 0.3, 1.0, 4.0])
-            one["cause"], one["is_vector"] = rng.choice([0, 1, 2]), rng.integers(0, 2)
+            one["cause"], one["load_more"] = rng.choice([0, 1, 2]), rng.integers(0, 4)
+            one["load_cycles"], one["store_cycles"] = rng.choice([0.3, 0.5, 1.0]), rng.choice([0.5, 1.0])
             one["runs_anyway"] = rng.integers(0, 2)
             one["load"], one["store"] = -1, -1
             if rng.random() < 0.4:
@@ -53,12 +54,12 @@ def made(seed: int, num_blocks: int, executions: int):
     distances = [
         np.where(rng.random(accesses) < 0.4, 0, rng.integers(1, 80, accesses)).astype(np.uint16) for _ in range(2)
     ]
-    branches = rng.choice([0, 1, 2, 3, 4, 7], executions, p=[0.3, 0.15, 0.3, 0.1, 0.1, 0.05]).astype(np.uint8)
+    branches = rng.choice([0, 1, 2, 3, 4, 7, 10], executions, p=[0.3, 0.15, 0.2, 0.1, 0.1, 0.05, 0.1]).astype(np.uint8)
     depends = rng.choice([0, 1, 2, 5, reference.ALL_DEPEND], executions).astype(np.uint16)
     core = (
         float(rng.integers(1, 7)), float(rng.integers(1, 60)), float(rng.integers(1, 30)), float(rng.integers(1, 12)),
-        float(rng.integers(0, 20)), float(rng.integers(0, 3)), float(rng.integers(0, 20)), rng.choice([0.5, 1.0, 2.0]),
-        rng.choice([0.3, 0.5, 1.0]), rng.choice([0.5, 1.0]), float(rng.integers(0, 200)), levels,
+        float(rng.integers(0, 20)), float(rng.integers(0, 20)), rng.choice([0.5, 1.0, 2.0]),
+        float(rng.integers(0, 200)), levels,
         bool(rng.integers(0, 2)),
     )  # fmt: skip
     return core, instructions, np.array(registers, np.uint16), blocks, operations, (path, branches, depends, *distances)

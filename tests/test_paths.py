@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from test_reader import FIRST_ACCESS, Execution, Stream, words_of
 
 from foretrace.errors import SignatureError
-from foretrace.tracer.machine_code.paths import _distances, find_paths
+from foretrace.tracer.machine_code.paths import _distances, _note_stores, find_paths
 from foretrace.tracer.raw_paths import read_paths
 from foretrace.tracer.raw_trace import RawPath
 from foretrace.tracer.signature import Paths, Signature
@@ -98,6 +98,25 @@ def test_distances_match_a_plain_search(accesses: list[tuple[int, bool]]) -> Non
         before = [i for i in range(at) if accesses[i] == (place, True)]
         expected.append(2 * (at - before[-1]) if before else 0)
     assert _distances(places, counts, times).tolist() == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 15), st.sampled_from([1, 2, 4, 8]), st.booleans()), max_size=40),
+    st.sampled_from([1, 2, 4]),
+)
+def test_a_store_is_found_by_its_bytes(accesses: list[tuple[int, int, bool]], narrowest: int) -> None:
+    """Neighbours in an array of small elements are not one place, whatever word they lie in."""
+    accesses = [(place, max(size, narrowest), is_store) for place, size, is_store in accesses]
+    spans = [range(place * size, (place + 1) * size) for place, size, _ in accesses]
+    expected = [
+        next((at - b for b in range(at - 1, -1, -1) if accesses[b][2] and set(spans[b]) & set(spans[at])), 0)
+        for at in range(len(accesses))
+    ]
+    found = np.zeros(len(accesses), np.uint16)
+    addresses, sizes = (np.array([f(s) for s in spans], np.uint64) for f in (lambda s: s.start, len))
+    stores = np.array([is_store for *_, is_store in accesses], bool)
+    _note_stores(found, addresses, sizes, stores, np.arange(len(accesses)))
+    assert found.tolist() == expected
 
 
 @settings(max_examples=30)

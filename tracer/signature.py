@@ -236,7 +236,7 @@ class Paths(msgspec.Struct, frozen=True, eq=False):
 
     `starts` int64 [paths + 1]: the first execution of each path, and their number. `blocks` uint32 [executions]: ids of
     blocks. For each memory operation of each execution, in the order of their ids, uint16 [accesses], counted in such
-    accesses: `store_distances`, how long ago the last store was to any of the 8-byte words that it touches,
+    accesses: `store_distances`, how long ago the last store was to any of the bytes that it touches,
     `line_distances`, how long ago its line (64 bytes) was touched; 0 where it was not in that path, or longer ago than
     can be said.
     `instructions` are those of the blocks in the paths, by block id.

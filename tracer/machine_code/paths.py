@@ -20,7 +20,7 @@ from .isa import DataFlow, Flow, Isa
 Ints = npt.NDArray[np.int64]
 Names = tuple[str, ...]
 
-STORE_BYTES_SHIFT, LINE_BYTES_SHIFT = 3, 6  # a store is found again by words of eight bytes, a line has 64
+WORD_BYTES, LINE_BYTES_SHIFT = 8, 6  # wide accesses come in words, a line has 64 bytes
 _FARTHEST = (1 << 16) - 1
 _FLOWS = ["" if flow is Flow.FALLTHROUGH else flow.name.lower() for flow in Flow]
 
@@ -97,7 +97,7 @@ def _part_bytes(blocks: BasicBlocks, instructions: Ints) -> npt.NDArray[np.uint6
     """What one access of an instruction reads or writes at once; wider ones come in parts of a word."""
     used, numbers = np.unique(instructions, return_inverse=True)
     kinds = [blocks.classes[number] for number in used.tolist()]
-    widths = [min(max(kind.element_bits * kind.lanes // 8, 1), 1 << STORE_BYTES_SHIFT) for kind in kinds]
+    widths = [min(max(kind.element_bits * kind.lanes // 8, 1), WORD_BYTES) for kind in kinds]
     return np.array(widths, np.uint64)[numbers] if widths else np.zeros(0, np.uint64)
 
 
@@ -108,17 +108,22 @@ def _note_stores(
     is_store: npt.NDArray[np.bool_],
     slots: Ints,
 ) -> None:
-    """Put into `result`, at each slot, how long ago the last store was to any of the words that its parts touch."""
-    shift = np.uint64(STORE_BYTES_SHIFT)
+    """Put into `result`, at each slot, how long ago the last store was to any of the bytes that its parts touch.
+
+    Bytes are told apart as far as the narrowest access does, so that neighbours in an array of small elements are not
+    one place.
+    """
+    shift = np.uint64(int(part_bytes.min(initial=WORD_BYTES)).bit_length() - 1)
     first, last = addresses >> shift, (addresses + part_bytes - np.uint64(1)) >> shift
-    reaches_on = last != first
-    words = np.concatenate([first, last[reaches_on]])
-    times, stores = (np.concatenate([column, column[reaches_on]]) for column in (slots, is_store))
-    order = np.lexsort((times, words))
+    counts = (last - first + np.uint64(1)).astype(np.int64)
+    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    cells = np.repeat(first, counts) + within.astype(np.uint64)
+    times, stores = np.repeat(slots, counts), np.repeat(is_store, counts)
+    order = np.lexsort((times, cells))
     once = np.ones(len(order), bool)
-    once[1:] = np.diff(words[order]).astype(bool) | np.diff(times[order]).astype(bool)
+    once[1:] = np.diff(cells[order]).astype(bool) | np.diff(times[order]).astype(bool)
     kept = order[once]
-    distances = _distances(words[kept], stores[kept], times[kept]).astype(np.int64)
+    distances = _distances(cells[kept], stores[kept], times[kept]).astype(np.int64)
     nearest = np.full(len(result), _FARTHEST + 1)
     np.minimum.at(nearest, times[kept], np.where(distances > 0, distances, _FARTHEST + 1))
     result[:] = np.where(nearest <= _FARTHEST, nearest, 0)
