@@ -144,7 +144,7 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
 
 def _converts(program: CoreProgram) -> npt.NDArray[np.bool_]:
     """Which instructions convert between integer and floating point."""
-    return program.crosses & np.array([kind is Kind.FP_OTHER for kind, _, _ in program.kinds], bool)
+    return np.asarray(program.crosses & np.array([kind is Kind.FP_OTHER for kind, _, _ in program.kinds]), bool)
 
 
 def _forward(program: CoreProgram, costs: OperationCosts, core: CoreFigures, corner: int) -> Floats:
@@ -155,7 +155,7 @@ def _forward(program: CoreProgram, costs: OperationCosts, core: CoreFigures, cor
         rows = slice(int(block["first"]), int(block["first"]) + int(block["n_instructions"]))
         of_vectors = loads[rows][program.vectors[rows] & (loads[rows] >= 0)]
         result[int(block["first_operation"]) + of_vectors] = core.vector_forward[corner]
-    return result
+    return np.asarray(result, np.float64)
 
 
 def _figures_of(what: tuple[Kind, int, int], core: CoreFigures, corner: int) -> tuple[float, float, int, int]:

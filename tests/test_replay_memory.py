@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from replay_samples import CACHES, Program, measured_host, published_host, with_changes
 
-from foretrace.profiles.points import Tlb
-from foretrace.profiles.profile import LatencyPoint, Memory
+from foretrace.profiles.points import Movement, SurfacePoint, Tlb
+from foretrace.profiles.profile import BandwidthPoint, LatencyPoint, Memory, Pattern
 from foretrace.replay.convolution import irregular_share
 from foretrace.replay.figures import figures_of
 from foretrace.replay.hit_rates import Misses, misses_on
@@ -67,6 +67,32 @@ def test_what_is_lost_slows_a_program_which_then_loses_more():
         return 3.0 if seen[-1] < 0.6 * SIZE else 1.0
 
     assert held_bytes(CACHES, 64e6, SIZE, misses_if, time_s) == pytest.approx(SIZE / 4)
+
+
+def test_streams_through_most_of_a_cache_are_as_slow_as_measured_there():
+    """Points in the last cache: what a loop goes through in all tells which of them its streams are like."""
+    least = 2 * CACHES.levels[-2].size_bytes
+    points = ((least, 4e9), (SIZE, 2.5e9))
+    more = [BandwidthPoint(size, Pattern.SEQUENTIAL, 8, bandwidth, "here") for size, bandwidth in points]
+    far = measured_host().bandwidth[-2:]
+    memory = figures_of(measured_host(bandwidth=(*more, *far)), CACHES).memory
+    between = np.sqrt(least * SIZE)
+    found = memory.line_by_footprint(np.array([64.0, least, between, SIZE, 100 * SIZE]), 1)
+    assert found == pytest.approx(64 * np.array([1 / 4e9, 1 / 4e9, (1 / 4e9 + 1 / 2.5e9) / 2, 1 / 2.5e9, 1 / 2.5e9]))
+    assert not figures_of(measured_host(bandwidth=far), CACHES).memory.line_by_footprint(np.array([1e6]), 1).any()
+
+
+def test_stores_a_line_apart_tell_what_writing_back_takes():
+    line = CACHES.levels[0].line_bytes
+    surface = tuple(
+        SurfacePoint(movement, size, line, 8, (0.0, hit), 8 / time_s, "here")
+        for size, hit, times in ((SIZE // 2, 1.0, (2e-9, 3e-9)), (64 * SIZE, 0.0, (30e-9, 45e-9)))
+        for movement, time_s in zip((Movement.LOAD, Movement.STORE), times, strict=True)
+    )
+    found = figures_of(measured_host(surface=surface), CACHES).memory.write_back_s
+    assert found[1] == pytest.approx([0, 1e-9, 15e-9])
+    assumed = figures_of(measured_host(), CACHES).memory.write_back_s
+    assert assumed[1] == pytest.approx([0, 0, line / 2e9])  # as long as one from there
 
 
 def test_others_fill_a_cache_as_dependent_loads_tell():
