@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import re
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -57,6 +58,22 @@ def allocate(size_bytes: int, pages: Pages = Pages.DEFAULT) -> memoryview:
     view = memoryview(memory)[start : start + size_bytes]
     np.frombuffer(view, dtype=np.uint8)[:: mmap.PAGESIZE] = 1
     return view
+
+
+def allocate_each(sizes_bytes: Sequence[int], pages: Pages) -> list[memoryview]:
+    """Memory for each size. In huge pages those that are smaller than one lie side by side, or each would begin one."""
+    huge = huge_page_bytes() if pages is Pages.HUGE else None
+    small = [size for size in sizes_bytes if huge is not None and size < huge]
+    together = allocate(sum(small), pages) if small else memoryview(b"")
+    found: list[memoryview] = []
+    begin = 0
+    for size in sizes_bytes:
+        if huge is not None and size < huge:
+            found.append(together[begin : begin + size])
+            begin += size
+        else:
+            found.append(allocate(size, pages))
+    return found
 
 
 def page_bytes_of(view: memoryview, smaps: Path = _SMAPS) -> int:

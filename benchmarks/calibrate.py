@@ -277,7 +277,10 @@ def _measure_suite(suite: Suite, plan: Plan, kept: dict[str, dict[Any, Samples]]
         if isinstance(error, OSError) and error.errno != errno.ENOMEM:
             raise
         seemed = "" if plan.available_bytes is None else f"; {format_bytes(plan.available_bytes)} seemed to be free"
-        raise CalibrationError(f"memory ran out while {suite.title} were measured{seemed}: free some") from None
+        raise CalibrationError(
+            f"memory ran out while {suite.title} were measured{seemed}: free some, or raise what limits it "
+            "(ulimit -v, a control group)"
+        ) from None
 
 
 def _add_samples(suite: Suite, plan: Plan, earlier: dict[Any, Samples], *, only_unstable: bool) -> None:

@@ -21,7 +21,7 @@ from foretrace.profiles.points import Tlb
 from foretrace.profiles.profile import LatencyPoint
 
 from . import _kernels
-from .buffers import Pages, allocate, huge_page_bytes, over, page_bytes_of
+from .buffers import Pages, allocate, allocate_each, huge_page_bytes, over, page_bytes_of
 from .cache_sizes import without_bumps
 from .sampling import Measurement, Room, Run, Timing, rounded
 
@@ -65,8 +65,8 @@ def latency_measurements(largest_bytes: int, pages: Pages, *, fine: bool, room: 
     """Chains through all lines of each working set. They hold on to some four times `largest_bytes` of memory."""
     rng = np.random.default_rng(2)
     found: dict[Chain, Measurement] = {}
-    for size in working_sets(largest_bytes, fine=fine):
-        data = allocate(size, pages)
+    sizes = working_sets(largest_bytes, fine=fine)
+    for size, data in zip(sizes, allocate_each(sizes, pages), strict=True):
         if pages is Pages.HUGE and size >= 2 * (huge_page_bytes() or 0) and page_bytes_of(data) == mmap.PAGESIZE:
             return {}  # the system has none to give
         num_lines = size // _kernels.LINE_BYTES
@@ -92,7 +92,8 @@ def tlb_measurements(largest_bytes: int, pages: Pages, *, fine: bool, room: Room
     if page_bytes_of(spread) != page_bytes:
         return {}
     found: dict[Chain, Measurement] = {}
-    for count in counts:
+    side_by_side = allocate_each([max(count * _kernels.LINE_BYTES, mmap.PAGESIZE) for count in counts], Pages.HUGE)
+    for count, dense in zip(counts, side_by_side, strict=True):
         # Chains share the pages but not the lines: each begins one line further on than the one before, and in each
         # page the line is another one, or all would lie in one set of the caches.
         number = len(found)
@@ -103,7 +104,6 @@ def tlb_measurements(largest_bytes: int, pages: Pages, *, fine: bool, room: Room
         size = count * _kernels.LINE_BYTES
         run = over("chase", spread, state=start)
         found[Chain(count * page_bytes, page_bytes, "sparse")] = room.measurement("tlb", run, size)
-        dense = allocate(max(size, mmap.PAGESIZE), Pages.HUGE)
         _kernels.link_chain(dense, rng.permutation(count).astype(np.uint32))
         found[Chain(count * page_bytes, page_bytes, "dense")] = room.measurement("tlb", over("chase", dense), size)
     return found

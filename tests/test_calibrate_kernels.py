@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from foretrace.benchmarks import _kernels
-from foretrace.benchmarks.buffers import allocate
+from foretrace.benchmarks.buffers import Pages, allocate, allocate_each, huge_page_bytes
 
 KERNELS = _kernels.available()
 ARITHMETIC = [name for name in KERNELS if re.fullmatch(r"\w+_\d+x\d+_(chain|free)", name)]
@@ -103,6 +103,21 @@ def test_random_branches_go_on_where_they_stopped():
     for _ in range(10):
         expected = (expected * 6364136223846793005 + 1442695040888963407) % 2**64
     assert state == expected
+
+
+def test_small_working_sets_share_huge_pages():
+    """Each of its own would begin one: some 40 MiB for 20 chains of a few KiB."""
+    huge = huge_page_bytes() or 2 << 20
+    sizes = [4096, 6144, huge // 2, huge, 3 * huge]
+    views = allocate_each(sizes, Pages.HUGE)
+    assert [len(view) for view in views] == sizes
+    begins = [np.frombuffer(view, dtype=np.uint8).ctypes.data for view in views]
+    spans = sorted(zip(begins, sizes, strict=True))
+    assert all(a + size <= b for (a, size), (b, _) in itertools.pairwise(spans)), "none lies in another"
+    assert all(begin % 64 == 0 for begin in begins)
+    if huge_page_bytes() is not None:
+        assert begins[1] - begins[0] == 4096
+        assert all(begin % huge == 0 for begin in begins[3:])
 
 
 # ---- sweeps
