@@ -146,7 +146,7 @@ def window_instructions(measured: Mapping[int, Timing]) -> tuple[float, float] |
     limit = _NO_OVERLAP * min(time for _, time in times)
     for (fits, _), (next_between, next_time) in itertools.pairwise(times):
         if next_time > limit:
-            return rounded((fits + next_between) / 2), rounded((next_between - fits) / (next_between + fits))
+            return rounded(math.sqrt(fits * next_between)), rounded(math.sqrt(next_between / fits) - 1)
     return None
 
 

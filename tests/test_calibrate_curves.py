@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from foretrace.benchmarks.cache_sizes import cache_ends, effective_size, streamed_size, without_bumps
@@ -160,6 +160,8 @@ def window_times(window, memory_s=80e-9, cycle_s=0.3e-9, width=4, bumps=(0.0,)):
 
 
 @given(st.integers(20, 600), noise)
+@example(386, [0.0])
+@example(385, [0.0])
 def test_the_window_is_found(window, bumps):
     instructions, uncertain = window_instructions(window_times(window, bumps=bumps))
     assert instructions / (1 + uncertain) - 3 <= window <= instructions * (1 + uncertain) + 3
