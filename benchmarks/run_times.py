@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 from foretrace.errors import EngineError
 
 from . import tools
-from .suite import HELD_OUT, SuiteProgram
+from .suite import HELD_OUT, INSTALLED_LANGUAGE, Program
 
 Progress = Callable[[str], None]
 
@@ -132,9 +132,17 @@ class RunTimes:
 
     @property
     def held_out(self) -> RunTimes | None:
-        """Those of the programs that the model was not made with; None if there are none among them."""
-        rows = tuple(row for row in self.rows if row.program in HELD_OUT)
-        return RunTimes(self.machine, rows, ()) if rows else None
+        """Those of our programs that the model was not made with; None if there are none among them."""
+        return self._only(row for row in self.rows if row.program in HELD_OUT)
+
+    @property
+    def installed(self) -> RunTimes | None:
+        """Those of the programs of the system; None if there are none among them."""
+        return self._only(row for row in self.rows if row.language == INSTALLED_LANGUAGE)
+
+    def _only(self, rows: Iterable[Row]) -> RunTimes | None:
+        chosen = tuple(rows)
+        return RunTimes(self.machine, chosen, ()) if chosen else None
 
     @property
     def mean_absolute_error(self) -> float:
@@ -162,14 +170,14 @@ class RunTimes:
 class _Subject:
     """A program on its way through the steps."""
 
-    program: SuiteProgram
+    program: Program
     command: tuple[str, ...]
     signature: Path
     prediction: dict[str, Any]
 
 
 def compare(
-    chosen: Sequence[SuiteProgram],
+    chosen: Sequence[Program],
     directory: Path,
     machine: Machine,
     progress: Progress,
@@ -207,14 +215,13 @@ def compare(
     return RunTimes(machine, tuple(rows), tuple(skipped))
 
 
-def _predict(program: SuiteProgram, directory: Path, machine: Machine, *, small: bool) -> _Subject:
+def _predict(program: Program, directory: Path, machine: Machine, *, small: bool) -> _Subject:
     command = program.command(directory, small=small)
     for package in program.imports:
         tools.measure((command[0], "-c", f"import {package}"))
     signature = directory / f"{program.name}.sig"
-    executable = program.source if program.is_python else Path(command[0])
-    if not signature.exists() or signature.stat().st_mtime < executable.stat().st_mtime:
-        traced = command[1:] if program.is_python else command
+    traced = command[1:] if program.language == "py" else command
+    if not signature.exists() or signature.stat().st_mtime < Path(traced[0]).stat().st_mtime:
         options = ("-o", str(signature), "--force", "--machine", machine.path)
         tools.measure([tools.foretrace_executable(), "trace", *options, "--", *traced])
     (prediction,) = tools.foretrace_json("predict", str(signature), "--machine", machine.path)["predictions"]
@@ -251,7 +258,7 @@ def summarise(costs: Sequence[tools.Cost], starts: Sequence[tools.Cost]) -> Meas
 
 def _sampled(subject: _Subject, machine: Machine) -> dict[str, Any] | None:
     """The prediction with measured shares; None for what cannot be sampled."""
-    if subject.program.is_python:
+    if subject.program.language == "py":
         return None
     timing = str(subject.signature.with_suffix(".timing"))
     options = ("-o", timing, "--force", "--runs", str(SAMPLED_RUNS))
@@ -266,7 +273,7 @@ def _row(subject: _Subject, measured: Measured, sampled: dict[str, Any] | None) 
     row = Row(
         program=subject.program.name,
         title=subject.program.title,
-        language=subject.program.source.suffix.removeprefix("."),
+        language=subject.program.language,
         measured=measured,
         predicted_s=prediction["time_s"],
         low_s=prediction["low_s"],

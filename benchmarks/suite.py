@@ -1,4 +1,4 @@
-"""The programs that predictions are validated with: from kernels to small applications, each with two sizes.
+"""The programs that predictions are validated with: ours, from kernels to small applications, and some of the system.
 
 Sizes are not round, so that no cache or page boundary is met by accident. A program's own default sizes are the full
 ones, at which it takes 0.2 to 2 s on a present machine; small ones take milliseconds and are for tests.
@@ -6,21 +6,51 @@ ones, at which it takes 0.2 to 2 s on a present machine; small ones take millise
 
 from __future__ import annotations
 
+import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from foretrace.errors import EngineError
 
 from . import programs
 
 
+class Program(Protocol):
+    """What is run, traced and predicted."""
+
+    @property
+    def name(self) -> str:
+        """What it is chosen by."""
+
+    @property
+    def title(self) -> str:
+        """What it does."""
+
+    @property
+    def language(self) -> str:
+        """What it is written in."""
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """Packages that a Python program imports, whose loading is no part of its signature."""
+
+    def command(self, directory: Path, *, small: bool = False) -> tuple[str, ...]:
+        """The command that runs it natively; what it needs is made in `directory`.
+
+        Raises:
+            EngineError: it cannot be compiled, or is not installed.
+        """
+
+    def start_up(self) -> tuple[str, ...] | None:
+        """For a Python program, the command that only starts Python and imports what it imports."""
+
+
 @dataclass(frozen=True, slots=True)
 class SuiteProgram:
-    """A program of the suite: `name` is that of its source. `full` is empty where its defaults are meant.
-
-    `imports` are the packages that a Python program imports, whose loading is no part of its signature.
-    """
+    """A program of ours: `name` is that of its source. `full` is empty where its defaults are meant."""
 
     name: str
     title: str
@@ -34,29 +64,56 @@ class SuiteProgram:
         return next(path for path in programs.SOURCES.glob(f"{self.name}.*") if path.suffix in _SUFFIXES)
 
     @property
-    def is_python(self) -> bool:
-        """A script rather than an executable."""
-        return self.source.suffix == ".py"
+    def language(self) -> str:
+        """As its file name ends."""
+        return self.source.suffix.removeprefix(".")
 
     def command(self, directory: Path, *, small: bool = False) -> tuple[str, ...]:
-        """The command that runs it natively; built in `directory` if it needs to be.
-
-        Raises:
-            EngineError: it cannot be compiled.
-        """
+        """As for any `Program`; built if it needs to be."""
         arguments = self.small if small else self.full
-        if self.is_python:
+        if self.language == "py":
             return sys.executable, str(self.source), *arguments
         return str(programs.build(self.name, directory)), *arguments
 
     def start_up(self) -> tuple[str, ...] | None:
-        """For a Python program, the command that only starts Python and imports what it imports."""
-        if not self.is_python:
+        """As for any `Program`."""
+        if self.language != "py":
             return None
         return sys.executable, "-c", f"import {', '.join(('sys', *self.imports))}"
 
 
+INSTALLED_LANGUAGE = "binary"
+"""Of programs of which there is no source."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledProgram:
+    """A program of the system, as its distribution built it: it works on a generated text of `text_kib` KiB."""
+
+    name: str
+    title: str
+    arguments: tuple[str, ...]
+    text_kib: int
+    language: str = INSTALLED_LANGUAGE
+    imports: tuple[str, ...] = ()
+
+    def command(self, directory: Path, *, small: bool = False) -> tuple[str, ...]:
+        """As for any `Program`."""
+        executable = shutil.which(self.name)
+        if executable is None:
+            raise EngineError(f"{self.name} is not on PATH")
+        text = programs.make_text(_SMALL_TEXT_KIB if small else self.text_kib, directory)
+        return executable, *self.arguments, str(text)
+
+    def start_up(self) -> None:
+        """As for any `Program`."""
+        return
+
+
 _SUFFIXES = (*programs.LANGUAGES, ".py")
+_SMALL_TEXT_KIB = 16
+_COUNT_IN_AWK = "{for(i=1;i<=NF;i++)count[$i]++}END{for(word in count)if(count[word]>most)most=count[word];print most}"
+_COUNT_IN_PERL = "for (split) { $count{lc $_}++ } END { print scalar(keys %count) }"
 
 SUITE = (
     # C
@@ -108,25 +165,37 @@ SUITE = (
     SuiteProgram("word_index", "index of a text, strings and dictionaries", ("101",)),
 )
 
+INSTALLED = (
+    InstalledProgram("gzip", "compressor, deflate", ("-c",), 5500),
+    InstalledProgram("bzip2", "compressor, block sorting", ("-c",), 3000),
+    InstalledProgram("xz", "compressor, LZMA", ("-1", "-T1", "-c"), 1200),
+    InstalledProgram("sort", "sort lines of text", ("--parallel=1",), 20000),
+    InstalledProgram("sed", "regular expression, replace", ("s/\\([aeiou]\\)\\([a-z]\\)/\\2\\1/g",), 900),
+    InstalledProgram("awk", "interpreter, counting words", (_COUNT_IN_AWK,), 6000),
+    InstalledProgram("perl", "interpreter, counting words", ("-ne", _COUNT_IN_PERL), 5000),
+    InstalledProgram("od", "dump in hexadecimal", ("-A", "x", "-t", "x1z"), 900),
+)
+"""Sizes are for 0.2 to 0.4 s."""
 
 HELD_OUT = tuple(program.name for program in SUITE[2::3])
-"""Every third program. Whoever changes the model looks at the others' loops only, so that the error of these tells what
-to expect of programs that nobody has looked at."""
+"""Every third program of ours. Whoever changes the model looks at the others' loops only, so that the error of these
+tells what to expect of programs that nobody has looked at."""
 
 QUICK = ("cg", "mergesort", "stencil2d", "nbody", "shortest_paths", "shallow_water")
 """A few that are bound by different things, in three languages."""
 
 
-def choose(names: str) -> tuple[SuiteProgram, ...]:
-    """The programs named, separated by commas, in the order of the suite; all of them for an empty text.
+def choose(names: str) -> tuple[Program, ...]:
+    """The programs named, separated by commas, in the order of the suite, installed ones last; all for an empty text.
 
     Raises:
         EngineError: a name is not in the suite.
     """
+    every: Sequence[Program] = (*SUITE, *INSTALLED)
     wanted = {name.strip() for name in names.split(",")} - {""}
-    unknown = sorted(wanted - {program.name for program in SUITE})
+    unknown = sorted(wanted - {program.name for program in every})
     if unknown:
         raise EngineError(
-            f"{unknown[0]!r} is no program of the suite; these are: {', '.join(program.name for program in SUITE)}"
+            f"{unknown[0]!r} is no program of the suite; these are: {', '.join(program.name for program in every)}"
         )
-    return tuple(program for program in SUITE if not wanted or program.name in wanted)
+    return tuple(program for program in every if not wanted or program.name in wanted)

@@ -17,7 +17,7 @@ from foretrace.errors import EngineError
 
 from . import programs, tools
 from .run_times import Machine, RunTimes, compare
-from .suite import SuiteProgram
+from .suite import Program
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -77,7 +77,7 @@ class Validation:
 
     def as_json(self) -> dict[str, Any]:
         """For `foretrace validate --json`."""
-        times, held_out = self.run_times, self.run_times.held_out
+        times = self.run_times
         rows = [
             asdict(row) | {"error": row.error, "inside": row.inside, "worst_loop_difference": row.worst_loop_difference}
             for row in times.rows
@@ -87,7 +87,8 @@ class Validation:
             "anchored": False,
             "machine": asdict(times.machine),
             **_summary(times),
-            "held_out": None if held_out is None else _summary(held_out),
+            "held_out": _summary(times.held_out) if times.held_out else None,
+            "installed": _summary(times.installed) if times.installed else None,
             "share_of_loops_within_5_points": times.share_of_loops_within_5_points,
             "run_times": rows,
             "skipped": [{"program": name, "reason": reason} for name, reason in times.skipped],
@@ -164,7 +165,7 @@ def validate_bandwidths(directory: Path) -> Iterator[BandwidthRow]:
 def validate(
     directory: Path,
     machine: Machine,
-    chosen: Sequence[SuiteProgram],
+    chosen: Sequence[Program],
     progress: Callable[[str], None],
     *,
     runs: int,

@@ -17,10 +17,10 @@ ROOT = Path(__file__).parents[1]
 MACHINE = Machine("here", "here.toml", "2020-01-01", "0" * 64)
 
 
-def row(predicted_s, *loops, measured_s=1.0, low_s=0.5, high_s=2.0, wall_s=1.0, cause="", program="x"):
+def row(predicted_s, *loops, measured_s=1.0, low_s=0.5, high_s=2.0, wall_s=1.0, cause="", program="x", language="c"):
     measured = Measured(measured_s, 0.01, wall_s, 0.1, 5)
     shares = tuple(LoopShare("f", "x.c", line, "issue", *pair) for line, pair in enumerate(loops))
-    return Row(program, "X", "c", measured, predicted_s, low_s, high_s, "issue", shares, cause)
+    return Row(program, "X", language, measured, predicted_s, low_s, high_s, "issue", shares, cause)
 
 
 def test_figures_of_a_suite():
@@ -43,6 +43,14 @@ def test_the_error_of_programs_held_out_is_told_apart():
     assert held_out is not None
     assert [one.program for one in held_out.rows] == [names[0]]
     assert RunTimes(MACHINE, (row(1.1, program=other),), ()).held_out is None
+
+
+def test_programs_of_the_system_are_told_apart():
+    own, installed = row(1.1), row(0.5, program="gzip", language=suite.INSTALLED_LANGUAGE)
+    apart = RunTimes(MACHINE, (own, installed), ()).installed
+    assert apart is not None
+    assert apart.rows == (installed,)
+    assert RunTimes(MACHINE, (own,), ()).installed is None
 
 
 def test_the_least_processor_time_counts_and_the_start_is_taken_off():

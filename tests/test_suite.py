@@ -2,7 +2,9 @@
 
 import hashlib
 import re
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -134,9 +136,24 @@ def test_every_program_of_the_suite_has_two_sizes_and_its_own_title():
 
 def test_programs_are_chosen_by_name_in_the_order_of_the_suite():
     assert [program.name for program in suite.choose("fft, bfs")] == ["bfs", "fft"]
-    assert suite.choose("") == suite.SUITE
+    assert suite.choose("") == (*suite.SUITE, *suite.INSTALLED)
     with pytest.raises(EngineError, match=r"'ftf' is no program of the suite; these are: bfs, "):
         suite.choose("fft,ftf")
+
+
+@pytest.mark.parametrize("program", [p for p in suite.INSTALLED if shutil.which(p.name)], ids=lambda p: p.name)
+def test_a_program_of_the_system_works_on_its_text(program, programs_directory):
+    command = program.command(programs_directory, small=True)
+    assert Path(command[-1]).stat().st_size >> 10 == 16
+    result = subprocess.run(command, capture_output=True, timeout=60)
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert result.stdout
+
+
+def test_a_program_that_is_not_installed_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EngineError, match="xz is not on PATH"):
+        suite.choose("xz")[0].command(tmp_path, small=True)
 
 
 def test_python_programs_start_with_what_they_import():

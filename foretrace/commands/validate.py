@@ -200,11 +200,14 @@ def _show_summary(times: RunTimes) -> None:
     disturbed = [row.program for row in times.rows if row.disturbed]
     if disturbed:
         out.print(f"the machine was busy with something else beside: {', '.join(disturbed)}", soft_wrap=True)
-    loops, held_out = times.share_of_loops_within_5_points, times.held_out
-    if held_out is not None:
-        out.print(
-            f"held out, no loop of which was looked at when the model was made: {_summary(held_out)}", soft_wrap=True
-        )
+    apart = {
+        "held out, no loop of which was looked at when the model was made": times.held_out,
+        "programs of the system, as they came": times.installed,
+    }
+    for what, some in apart.items():
+        if some is not None:
+            out.print(f"{what}: {_summary(some)}", soft_wrap=True)
+    loops = times.share_of_loops_within_5_points
     out.print(
         _summary(times) + ("" if loops is None else f", {loops:.0%} of the top loops' shares within 5 points"),
         soft_wrap=True,
