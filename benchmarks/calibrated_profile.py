@@ -7,14 +7,13 @@ import itertools
 import mmap
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import structs
 
 from foretrace import __version__
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.profiles.hierarchies import hierarchy_of
+from foretrace.profiles.hierarchies import as_measured, hierarchy_of
 from foretrace.profiles.points import Movement
 from foretrace.profiles.profile import (
     SCHEMA,
@@ -148,7 +147,8 @@ def measured_profile(
         notes=_notes(caches, num_cores, partial=partial),
         metadata=facts,
     )
-    hierarchy = _with_part(hierarchy_of(profile).hierarchy, caches)
+    hierarchy = hierarchy_of(profile).hierarchy
+    hierarchy = None if hierarchy is None else as_measured(hierarchy, profile)
     return structs.replace(profile, surface=surface_points(measured.sweeps, hierarchy, _MEASURED))
 
 
@@ -268,17 +268,6 @@ def _with_streams(caches: tuple[CacheLevel, ...], measured: Mapping[Point, Timin
     whole = max(round(size_bytes / way_bytes) * way_bytes, last.effective_size_bytes)
     source = last.source | {"effective_stream_size_bytes": _MEASURED}
     return (*caches[:-1], structs.replace(last, source=source, effective_stream_size_bytes=whole))
-
-
-def _with_part(hierarchy: Hierarchy | None, caches: Sequence[CacheLevel]) -> Hierarchy | None:
-    """The hierarchy with as much of the last cache as loads get: fewer ways, not fewer sets."""
-    part_bytes = caches[-1].effective_size_bytes if caches else None
-    if hierarchy is None or part_bytes is None:
-        return hierarchy
-    last = hierarchy.levels[-1]
-    way_bytes = last.size_bytes // last.ways
-    ways = max(1, part_bytes // way_bytes)
-    return replace(hierarchy, levels=(*hierarchy.levels[:-1], replace(last, size_bytes=ways * way_bytes, ways=ways)))
 
 
 def _latencies(sizes: Sequence[float], latency: Sequence[LatencyPoint]) -> list[LatencyPoint | None]:

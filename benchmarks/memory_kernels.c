@@ -195,32 +195,35 @@ static uint64_t chase(struct ft_work *work)
         return 2 * work->repeats;                                                                                      \
     }
 
-WINDOW(8, FILL8())
-WINDOW(16, FILL16())
-WINDOW(32, FILL32())
-WINDOW(48, FILL32() FILL16())
-WINDOW(64, FILL64())
-WINDOW(80, FILL64() FILL16())
-WINDOW(96, FILL64() FILL32())
-WINDOW(112, FILL64() FILL32() FILL16())
-WINDOW(128, FILL128())
-WINDOW(144, FILL128() FILL16())
-WINDOW(160, FILL128() FILL32())
-WINDOW(176, FILL128() FILL32() FILL16())
-WINDOW(192, FILL128() FILL64())
-WINDOW(208, FILL128() FILL64() FILL16())
-WINDOW(224, FILL128() FILL64() FILL32())
-WINDOW(240, FILL128() FILL64() FILL32() FILL16())
-WINDOW(256, FILL256())
-WINDOW(288, FILL256() FILL32())
-WINDOW(320, FILL256() FILL64())
-WINDOW(352, FILL256() FILL64() FILL32())
-WINDOW(384, FILL256() FILL128())
-WINDOW(448, FILL256() FILL128() FILL64())
-WINDOW(512, FILL512())
-WINDOW(576, FILL512() FILL64())
-WINDOW(640, FILL512() FILL128())
-WINDOW(768, FILL512() FILL256())
+#define EACH_WINDOW(X)                                                                                                 \
+    X(8, FILL8())                                                                                                      \
+    X(16, FILL16())                                                                                                    \
+    X(32, FILL32())                                                                                                    \
+    X(48, FILL32() FILL16())                                                                                           \
+    X(64, FILL64())                                                                                                    \
+    X(80, FILL64() FILL16())                                                                                           \
+    X(96, FILL64() FILL32())                                                                                           \
+    X(112, FILL64() FILL32() FILL16())                                                                                 \
+    X(128, FILL128())                                                                                                  \
+    X(144, FILL128() FILL16())                                                                                         \
+    X(160, FILL128() FILL32())                                                                                         \
+    X(176, FILL128() FILL32() FILL16())                                                                                \
+    X(192, FILL128() FILL64())                                                                                         \
+    X(208, FILL128() FILL64() FILL16())                                                                                \
+    X(224, FILL128() FILL64() FILL32())                                                                                \
+    X(240, FILL128() FILL64() FILL32() FILL16())                                                                       \
+    X(256, FILL256())                                                                                                  \
+    X(288, FILL256() FILL32())                                                                                         \
+    X(320, FILL256() FILL64())                                                                                         \
+    X(352, FILL256() FILL64() FILL32())                                                                                \
+    X(384, FILL256() FILL128())                                                                                        \
+    X(448, FILL256() FILL128() FILL64())                                                                               \
+    X(512, FILL512())                                                                                                  \
+    X(576, FILL512() FILL64())                                                                                         \
+    X(640, FILL512() FILL128())                                                                                        \
+    X(768, FILL512() FILL256())
+
+EACH_WINDOW(WINDOW)
 
 /* ---- SGBench's loops (Carrington et al., ICS'11, Figures 2 and 3), and a read-modify-write ------------------------- */
 
@@ -268,11 +271,8 @@ const struct ft_kernel ft_memory_kernels[] = {
     {"copy_strided", copy_strided, FT_LINE_BYTES, false, true, 0, NULL},
     {"random8", random8, FT_LINE_BYTES, true, false, 0, NULL},
     {"chase", chase, FT_LINE_BYTES, false, false, 0, NULL},
-#define WINDOW_OF(between) {"window_" #between, window_##between, 2 * FT_LINE_BYTES, false, false, 0, NULL}
-    WINDOW_OF(8), WINDOW_OF(16), WINDOW_OF(32), WINDOW_OF(48), WINDOW_OF(64), WINDOW_OF(80), WINDOW_OF(96),
-    WINDOW_OF(112), WINDOW_OF(128), WINDOW_OF(144), WINDOW_OF(160), WINDOW_OF(176), WINDOW_OF(192), WINDOW_OF(208),
-    WINDOW_OF(224), WINDOW_OF(240), WINDOW_OF(256), WINDOW_OF(288), WINDOW_OF(320), WINDOW_OF(352), WINDOW_OF(384),
-    WINDOW_OF(448), WINDOW_OF(512), WINDOW_OF(576), WINDOW_OF(640), WINDOW_OF(768),
+#define WINDOW_KERNEL(between, FILL) {"window_" #between, window_##between, 2 * FT_LINE_BYTES, false, false, 0, NULL},
+    EACH_WINDOW(WINDOW_KERNEL)
     {"gather4", gather4, 4, false, false, 4, NULL},
     {"gather8", gather8, 8, false, false, 8, NULL},
     {"scatter4", scatter4, 4, false, false, 4, NULL},

@@ -157,14 +157,17 @@ class Room:
         sizes = list(cache_bytes) or [_USUAL_OWN_BYTES, _USUAL_LAST_BYTES]
         return cls(sizes[max(0, len(sizes) - 2)], 2 * sizes[-1])
 
-    def measurement(self, name: str, run: Run, size_bytes: int, warm_s: float = 0.0) -> Measurement:
+    def measurement(self, name: str, run: Run, size_bytes: int, warm_s: float = 0.0, threads: int = 1) -> Measurement:
         """A measurement over so much data, warmed up for at least `warm_s` where that stays in a cache with others.
 
-        Half of its own caches are a core's for certain: how well more fits them depends on the pages it lies in.
+        Half of its own caches are a core's for certain: how well more fits them depends on the pages it lies in. In
+        what several threads do, other cores have a part.
         """
         shared = size_bytes > self.own_bytes // 2
         least_s = max(_SHARED_WARM_S, warm_s) if shared else _OWN_WARM_S
-        return Measurement(name, run, Samples(shared), warm_s=least_s if size_bytes <= self.cached_bytes else 0.0)
+        return Measurement(
+            name, run, Samples(shared or threads > 1), warm_s=least_s if size_bytes <= self.cached_bytes else 0.0
+        )
 
 
 def measure_once(measurements: Sequence[Measurement], *, sample_s: float) -> None:

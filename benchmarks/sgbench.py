@@ -120,8 +120,7 @@ def loop_measurements(
             if loop.threads == 1
             else _together(kernel, size, indices[index_of], arrays[: loop.threads], cpus)
         )
-        found[loop] = room.measurement(loop.operation, run, _bytes_of(loop))
-        found[loop].samples.shared |= loop.threads > 1  # the other core has a part in it
+        found[loop] = room.measurement(loop.operation, run, _bytes_of(loop), threads=loop.threads)
     return found
 
 

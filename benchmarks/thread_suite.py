@@ -49,9 +49,7 @@ def thread_measurements(sizes_bytes: Sequence[int], cpus: Sequence[int], room: R
             for threads in numbers_of_threads(len(cpus)):
                 views = [array[:size] for array in arrays[:threads]]
                 run = _together(kernel, views, cpus)
-                measurement = room.measurement(movement, run, size)
-                measurement.samples.shared |= threads > 1  # the other cores have a part in it
-                found[Team(movement, threads, size, width)] = measurement
+                found[Team(movement, threads, size, width)] = room.measurement(movement, run, size, threads=threads)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from foretrace.cache_sim.hierarchy import Hierarchy, Level
 from foretrace.cache_sim.level import Inclusion, Replacement
@@ -54,6 +54,28 @@ def hierarchy_of(profile: Profile) -> MachineHierarchy:
             )
         )  # fmt: skip
     return MachineHierarchy(Hierarchy(profile.name, tuple(levels)), tuple(assumptions))
+
+
+def effective_bytes(profile: Profile) -> int | None:
+    """What dependent loads get of the last cache, where that is less than its size."""
+    cache = profile.caches[-1] if profile.caches else None
+    if cache is None or cache.effective_size_bytes is None or cache.effective_size_bytes >= cache.size_bytes:
+        return None
+    return cache.effective_size_bytes
+
+
+def as_measured(hierarchy: Hierarchy, profile: Profile) -> Hierarchy:
+    """The hierarchy with what dependent loads get of its last cache: points measured beyond are not of that cache."""
+    effective = effective_bytes(profile)
+    return hierarchy if effective is None else shrunk(hierarchy, effective)
+
+
+def shrunk(hierarchy: Hierarchy, last_level_bytes: float) -> Hierarchy:
+    """The hierarchy with so many bytes for its outermost cache: as many sets, fewer ways, and no less than one."""
+    last = hierarchy.levels[-1]
+    way_bytes = last.size_bytes // last.ways
+    ways = min(max(round(last_level_bytes / way_bytes), 1), last.ways)
+    return replace(hierarchy, levels=(*hierarchy.levels[:-1], replace(last, size_bytes=ways * way_bytes, ways=ways)))
 
 
 def _plausible_ways(cache: CacheLevel, line_bytes: int) -> int:

@@ -23,17 +23,8 @@ Ints = npt.NDArray[np.int64]
 INSTRUCTION = np.dtype(
     {
         "names": [
-            *(
-                "latency",
-                "slot",
-                "unit_cycles",
-                "load_more",
-                "load_cycles",
-                "store_cycles",
-                "registers",
-                "load",
-                "store",
-            ),
+            *("latency", "slot", "unit_cycles", "load_more", "load_cycles", "store_cycles"),
+            *("registers", "load", "store"),
             *("unit", "cause", "n_reads", "n_addresses", "n_writes", "runs_anyway"),
         ],
         "formats": [*["f8"] * 6, "u4", "i4", "i4", *["u1"] * 6],

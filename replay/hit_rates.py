@@ -13,7 +13,7 @@ from foretrace.cache_sim.hierarchy import Hierarchy, Level
 from foretrace.cache_sim.level import Inclusion
 from foretrace.cache_sim.reuse_model import miss_count_error, misses_from_reuse
 from foretrace.errors import PredictionError
-from foretrace.profiles.hierarchies import hierarchy_of
+from foretrace.profiles.hierarchies import hierarchy_of, shrunk
 from foretrace.profiles.profile import Profile
 from foretrace.tracer.signature import ReuseHistograms, Signature, SimulatedHierarchy
 
@@ -123,14 +123,6 @@ def _inside(hierarchy: Hierarchy) -> str | None:
     if hierarchy.levels[-1].inclusion is not Inclusion.NON_INCLUSIVE or len(hierarchy.levels) < 2:
         return None
     return replace(hierarchy, levels=hierarchy.levels[:-1]).geometry
-
-
-def shrunk(hierarchy: Hierarchy, last_level_bytes: float) -> Hierarchy:
-    """The hierarchy with so many bytes for its outermost cache: as many sets, fewer ways, and no less than one."""
-    last = hierarchy.levels[-1]
-    way_bytes = last.size_bytes // last.ways
-    ways = min(max(round(last_level_bytes / way_bytes), 1), last.ways)
-    return replace(hierarchy, levels=(*hierarchy.levels[:-1], replace(last, size_bytes=ways * way_bytes, ways=ways)))
 
 
 def _error_of_bursts(signature: Signature, simulated: SimulatedHierarchy | None) -> float:

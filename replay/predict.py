@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from foretrace.errors import PredictionError
+from foretrace.profiles.hierarchies import as_measured, effective_bytes
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.tracer.signature import Provenance, Signature
 
@@ -20,7 +21,7 @@ from .hit_rates import Misses, misses_on
 from .interval import figure_error, model_error, path_error, together
 from .page_faults import first_touches, with_cleared_pages, with_page_faults
 from .records import Assumption, Bound, ErrorPart, Prediction, RegionTime
-from .shared_cache import as_measured, effective_bytes, evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
+from .shared_cache import evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
 from .spread import FAST, SLOW, TYPICAL
 from .workload import RegionArrays, Workload
 

@@ -18,35 +18,22 @@ from dataclasses import replace
 import numpy as np
 
 from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.profiles.hierarchies import effective_bytes
 from foretrace.profiles.profile import Profile
 
-from .hit_rates import Misses, shrunk
+from .hit_rates import Misses
 
 MOST_STEPS = 8
 SETTLED = 0.02
+"""Steps in which the size held is looked for, and the relative change that ends it."""
 _EVEN = (1 / 8, 3 / 8, 5 / 8, 7 / 8)
 _FEW = 0.05  # others' rate over that of dependent loads, where these hold as much as streams do
-"""Steps in which the size held is looked for, and the relative change that ends it."""
-
-
-def effective_bytes(profile: Profile) -> int | None:
-    """What dependent loads get of the last cache, where that is less than its size."""
-    cache = profile.caches[-1] if profile.caches else None
-    if cache is None or cache.effective_size_bytes is None or cache.effective_size_bytes >= cache.size_bytes:
-        return None
-    return cache.effective_size_bytes
 
 
 def most_bytes(profile: Profile) -> int:
     """What streams get of the last cache; all of it where that was not measured."""
     cache = profile.caches[-1]
     return cache.effective_stream_size_bytes or cache.size_bytes
-
-
-def as_measured(hierarchy: Hierarchy, profile: Profile) -> Hierarchy:
-    """The hierarchy with what dependent loads get of its last cache: points measured beyond are not of that cache."""
-    effective = effective_bytes(profile)
-    return hierarchy if effective is None else shrunk(hierarchy, effective)
 
 
 def others_bytes_per_s(profile: Profile, latency_s: float) -> float:

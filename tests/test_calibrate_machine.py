@@ -25,7 +25,7 @@ from foretrace.benchmarks.sampling import Measurement, Timing
 from foretrace.benchmarks.sgbench import Loop
 from foretrace.benchmarks.thread_suite import Team
 from foretrace.errors import CalibrationError
-from foretrace.profiles.hierarchies import hierarchy_of
+from foretrace.profiles.hierarchies import as_measured, hierarchy_of
 from foretrace.profiles.points import IndexMode, Movement, Operation
 from foretrace.profiles.profile import LatencyPoint, MachineKind, Pattern, SourceKind
 from foretrace.profiles.profile_file import format_profile, parse_profile, read_profile
@@ -334,7 +334,7 @@ def test_hit_rates_are_those_of_the_part_of_a_cache_that_loads_get():
     assert profile.caches[2].effective_stream_size_bytes is None, "its streams are as fast from anywhere"
     assert profile.caches[2].latency_s == pytest.approx(14 * NS)
     whole = hierarchy_of(profile).hierarchy
-    part = calibrated_profile._with_part(whole, profile.caches)
+    part = as_measured(whole, profile)
     assert [level.size_bytes for level in part.levels] == [32 * KIB, 512 * KIB, 8 * MIB]
     assert part.levels[2].num_sets == whole.levels[2].num_sets, "fewer ways, not fewer sets"
     assert any("L3 is reported as 32 MiB" in note for note in profile.notes)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from replay_samples import CACHES, Program, measured_host, published_host, with_changes
 
+from foretrace.profiles.hierarchies import effective_bytes
 from foretrace.profiles.points import Movement, SurfacePoint, Tlb
 from foretrace.profiles.profile import BandwidthPoint, LatencyPoint, Memory, Pattern
 from foretrace.replay.convolution import irregular_share
@@ -13,7 +14,7 @@ from foretrace.replay.figures import figures_of
 from foretrace.replay.hit_rates import Misses, misses_on
 from foretrace.replay.page_faults import first_touches, with_cleared_pages
 from foretrace.replay.records import HitSource
-from foretrace.replay.shared_cache import effective_bytes, evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
+from foretrace.replay.shared_cache import evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
 from foretrace.replay.translation import translation_of
 from foretrace.replay.workload import Workload
 

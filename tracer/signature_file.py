@@ -317,9 +317,13 @@ def _check_header(path: Path) -> None:
         raise SignatureError(f"{path}: is a signature of version {version}; this release reads versions {readable}")
 
 
+def _version_of(database: sqlite3.Connection) -> int:
+    return int(database.execute("PRAGMA user_version").fetchone()[0])
+
+
 def _check_schema(database: sqlite3.Connection, path: Path) -> None:
     rows = database.execute("SELECT name, sql FROM sqlite_master WHERE type <> 'index' OR sql IS NOT NULL").fetchall()
-    version = database.execute("PRAGMA user_version").fetchone()[0]
+    version = _version_of(database)
     schema = {name: sql for name, sql in _SCHEMA.items() if version == VERSION or name != "interpreter_times"}
     if dict(rows) != schema:
         raise SignatureError(f"{path}: its tables are not those of a signature of version {version}")
@@ -376,7 +380,7 @@ def _records(
 
 
 def _read_interpreter_times(database: sqlite3.Connection, num_blocks: int) -> tuple[InterpreterTime, ...]:
-    if database.execute("PRAGMA user_version").fetchone()[0] < VERSION:
+    if _version_of(database) < VERSION:
         return ()
     times = []
     names = InterpreterTime.__struct_fields__
