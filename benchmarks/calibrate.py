@@ -14,6 +14,7 @@ from msgspec import structs
 from foretrace import __version__
 from foretrace.errors import CalibrationError
 from foretrace.profiles.checks import check
+from foretrace.profiles.plausibility import with_contradictions_as_noise
 from foretrace.profiles.points import IndexMode
 from foretrace.profiles.profile import Profile
 from foretrace.units import format_bytes
@@ -184,6 +185,7 @@ def calibrate(
     )
     if not isinstance(network, str):
         profile = with_network(profile, network)
+    profile = with_contradictions_as_noise(profile)
     profile = structs.replace(profile, unstable=unstable_figures(profile))
     check(profile)
     return Calibration(profile, warnings, duration)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
+from msgspec import structs
+
 from foretrace.errors import ProfileError
 
 from .profile import BandwidthPoint, LatencyPoint, Pattern, Profile
@@ -17,6 +19,7 @@ IMPOSSIBLE_FALL = 2.0
 DOUBTFUL_CHANGE = 1.25
 """Beyond the noise of both points: latency that falls by this factor, or bandwidth that rises by it farther out."""
 
+_ROUNDING = 1e-9
 _PEAK_TOLERANCE = 1.02  # published figures are rounded
 
 # Suffix of a key, the least and the most that machines have had with room to spare, and how its unit is written.
@@ -66,7 +69,7 @@ def refuse_contradictions(profile: Profile) -> None:
                 raise ProfileError(
                     f"memory: {field} is {value:g}, must be at most peak_bandwidth_bytes_per_s, {peak:g}"
                 )
-    for number, before, after, fall in _falls(profile):
+    for number, before, after, fall in _falls(profile.latency):
         if fall > IMPOSSIBLE_FALL:
             raise ProfileError(
                 f"latency entry {number}: latency_s is {after.latency_s:g} over {after.working_set_bytes} bytes, "
@@ -80,8 +83,33 @@ def doubts(profile: Profile) -> tuple[str, ...]:
     return (*_latency_doubts(profile), *_bandwidth_doubts(profile))
 
 
+def with_contradictions_as_noise(profile: Profile) -> Profile:
+    """A profile just measured, where figures that contradict each other are as noisy as that shows.
+
+    Other work makes a machine slower, never faster: of two figures in contradiction the slower one was disturbed.
+    """
+    latency = list(profile.latency)
+    while falls := [fall for fall in _falls(latency) if fall[-1] > 1 + _ROUNDING]:
+        _, before, _, factor = max(falls, key=lambda fall: fall[-1])
+        latency[latency.index(before)] = structs.replace(before, noise=_noise_with(before.noise, factor))
+    bandwidth = profile.bandwidth
+    for access_bytes in _sequential_sizes(profile):
+        farther = 0.0
+        for points in reversed(_by_level(profile, access_bytes)):
+            if points and _most_of(points) < farther:
+                factor = farther / _most_of(points)
+                noisy = {id(p): structs.replace(p, noise=_noise_with(p.noise, factor)) for p in points}
+                bandwidth = tuple(noisy.get(id(p), p) for p in bandwidth)
+            farther = max(farther, _least_of(points) if points else 0.0)
+    return structs.replace(profile, latency=tuple(latency), bandwidth=bandwidth)
+
+
+def _noise_with(noise: float | None, factor: float) -> float:
+    return (1 + (noise or 0)) * factor - 1
+
+
 def _latency_doubts(profile: Profile) -> Iterable[str]:
-    for number, before, after, fall in _falls(profile):
+    for number, before, after, fall in _falls(profile.latency):
         if fall > DOUBTFUL_CHANGE:
             yield (
                 f"latency entry {number}: falls from {before.latency_s:g} s over {before.working_set_bytes} bytes to "
@@ -89,11 +117,11 @@ def _latency_doubts(profile: Profile) -> Iterable[str]:
             )
 
 
-def _falls(profile: Profile) -> Iterable[tuple[int, LatencyPoint, LatencyPoint, float]]:
+def _falls(latency: Sequence[LatencyPoint]) -> Iterable[tuple[int, LatencyPoint, LatencyPoint, float]]:
     """Latency points below one of a smaller working set: number in the file, that one, the point, how many times."""
-    pages = {point.page_bytes for point in profile.latency}
+    pages = {point.page_bytes for point in latency}
     for page_bytes in sorted(pages, key=lambda size: size or 0):
-        points = [(n, p) for n, p in enumerate(profile.latency, 1) if p.page_bytes == page_bytes]
+        points = [(n, p) for n, p in enumerate(latency, 1) if p.page_bytes == page_bytes]
         highest: LatencyPoint | None = None
         for number, point in sorted(points, key=lambda pair: pair[1].working_set_bytes):
             if highest is None or _least(point.latency_s, point.noise) >= _least(highest.latency_s, highest.noise):
@@ -110,15 +138,19 @@ def _least(value: float, noise: float | None) -> float:
 def _bandwidth_doubts(profile: Profile) -> Iterable[str]:
     """Levels that stream faster than one nearer to the core."""
     names = [*(cache.name for cache in profile.caches), "main memory"]
-    for access_bytes in sorted({p.access_bytes for p in profile.bandwidth if p.pattern is Pattern.SEQUENTIAL}):
-        best = [_best(points) for points in _by_level(profile, access_bytes)]
-        known = [(name, value) for name, value in zip(names, best, strict=True) if value is not None]
+    for access_bytes in _sequential_sizes(profile):
+        levels = zip(names, _by_level(profile, access_bytes), strict=True)
+        known = [(name, points) for name, points in levels if points]
         for (inner_name, inner), (outer_name, outer) in itertools.pairwise(known):
-            if outer > inner * DOUBTFUL_CHANGE:
+            if _least_of(outer) > _most_of(inner) * DOUBTFUL_CHANGE:
                 yield (
-                    f"bandwidth: {outer_name} streams at {outer:g} bytes/s ({access_bytes} bytes an access), faster "
-                    f"than {inner_name}, {inner:g}"
+                    f"bandwidth: {outer_name} streams at {_least_of(outer):g} bytes/s ({access_bytes} bytes an access) "
+                    f"or more, faster than {inner_name}, {_most_of(inner):g} at most"
                 )
+
+
+def _sequential_sizes(profile: Profile) -> Sequence[int]:
+    return sorted({p.access_bytes for p in profile.bandwidth if p.pattern is Pattern.SEQUENTIAL})
 
 
 def _by_level(profile: Profile, access_bytes: int) -> list[list[BandwidthPoint]]:
@@ -129,5 +161,9 @@ def _by_level(profile: Profile, access_bytes: int) -> list[list[BandwidthPoint]]
     return [[p for p in wanted if start < p.working_set_bytes <= end] for start, end in zip(starts, ends, strict=True)]
 
 
-def _best(points: Sequence[BandwidthPoint]) -> float | None:
-    return max((_least(p.bandwidth_bytes_per_s, p.noise) for p in points), default=None)
+def _least_of(points: Sequence[BandwidthPoint]) -> float:
+    return max(_least(p.bandwidth_bytes_per_s, p.noise) for p in points)
+
+
+def _most_of(points: Sequence[BandwidthPoint]) -> float:
+    return max(p.bandwidth_bytes_per_s * (1 + (p.noise or 0)) for p in points)

@@ -3,12 +3,15 @@
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from profile_samples import GOOD
 
 from foretrace.errors import ProfileError
+from foretrace.profiles.checks import check
 from foretrace.profiles.library import find
-from foretrace.profiles.plausibility import doubts
+from foretrace.profiles.plausibility import doubts, with_contradictions_as_noise
 from foretrace.profiles.positions import line_of
 from foretrace.profiles.profile import BandwidthPoint, LatencyPoint, Pattern
 from foretrace.profiles.profile_file import parse_named, parse_profile
@@ -120,6 +123,43 @@ def test_an_outer_level_that_streams_faster_is_doubtful():
     (doubt,) = doubts(measured((32 * KB, 14e9), (128 * KB, 10e9), (1 * MB, 20e9), (64 * MB, 3e9)))
     assert "bandwidth: L3 streams" in doubt
     assert "faster than L2" in doubt
+
+
+NOISE = st.none() | st.floats(0, 1)
+SIZES = st.sampled_from([4 * KB, 16 * KB, 32 * KB, 128 * KB, 1 * MB, 8 * MB, 64 * MB])
+
+
+@given(
+    st.lists(
+        st.tuples(SIZES, st.floats(1e-9, 1e-7), NOISE, st.sampled_from([None, 2 * MB])),
+        max_size=8,
+        unique_by=lambda p: (p[0], p[3]),
+    ),
+    st.lists(
+        st.tuples(SIZES, st.floats(1e9, 1e11), NOISE, st.sampled_from([4, 8])),
+        max_size=8,
+        unique_by=lambda p: (p[0], p[3]),
+    ),
+)
+def test_what_was_measured_is_as_noisy_as_its_contradictions_show(latencies, bandwidths):
+    profile = replace(
+        find("jaguar-xt4"),
+        latency=tuple(LatencyPoint(size, value, "amd", noise, pages) for size, value, noise, pages in latencies),
+        bandwidth=tuple(BandwidthPoint(s, Pattern.SEQUENTIAL, a, b, "amd", n) for s, b, n, a in bandwidths),
+    )
+    noisy = with_contradictions_as_noise(profile)
+    assert not doubts(noisy)
+    check(noisy)
+    for before, after in zip((*profile.latency, *profile.bandwidth), (*noisy.latency, *noisy.bandwidth), strict=True):
+        assert replace(after, noise=before.noise) == before
+        assert (after.noise or 0) >= (before.noise or 0)
+
+
+def test_of_two_figures_in_contradiction_the_slower_was_disturbed():
+    noisy = with_contradictions_as_noise(
+        with_latencies((4 * KB, 1e-9, 0.0), (8 * MB, 130e-9, 0.1), (16 * MB, 91e-9, 0.0))
+    )
+    assert [point.noise for point in noisy.latency] == [0.0, pytest.approx(130 / 91 - 1), 0.0]
 
 
 @pytest.mark.parametrize("field", ["core_read_bandwidth_bytes_per_s", "sustained_bandwidth_bytes_per_s"])
