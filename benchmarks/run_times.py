@@ -220,7 +220,7 @@ def _predict(program: Program, directory: Path, machine: Machine, *, small: bool
     for package in program.imports:
         tools.measure((command[0], "-c", f"import {package}"))
     signature = directory / f"{program.name}.sig"
-    traced = command[1:] if program.language == "py" else command
+    traced = command[1:] if program.is_python else command
     if not signature.exists() or signature.stat().st_mtime < Path(traced[0]).stat().st_mtime:
         options = ("-o", str(signature), "--force", "--machine", machine.path)
         tools.measure([tools.foretrace_executable(), "trace", *options, "--", *traced])
@@ -258,7 +258,7 @@ def summarise(costs: Sequence[tools.Cost], starts: Sequence[tools.Cost]) -> Meas
 
 def _sampled(subject: _Subject, machine: Machine) -> dict[str, Any] | None:
     """The prediction with measured shares; None for what cannot be sampled."""
-    if subject.program.language == "py":
+    if subject.program.is_python:
         return None
     timing = str(subject.signature.with_suffix(".timing"))
     options = ("-o", timing, "--force", "--runs", str(SAMPLED_RUNS))

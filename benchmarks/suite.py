@@ -44,6 +44,10 @@ class Program(Protocol):
             EngineError: it cannot be compiled, or is not installed.
         """
 
+    @property
+    def is_python(self) -> bool:
+        """Whether Python runs it."""
+
     def start_up(self) -> tuple[str, ...] | None:
         """For a Python program, the command that only starts Python and imports what it imports."""
 
@@ -68,16 +72,21 @@ class SuiteProgram:
         """As its file name ends."""
         return self.source.suffix.removeprefix(".")
 
+    @property
+    def is_python(self) -> bool:
+        """As for any `Program`."""
+        return self.language == "py"
+
     def command(self, directory: Path, *, small: bool = False) -> tuple[str, ...]:
         """As for any `Program`; built if it needs to be."""
         arguments = self.small if small else self.full
-        if self.language == "py":
+        if self.is_python:
             return sys.executable, str(self.source), *arguments
         return str(programs.build(self.name, directory)), *arguments
 
     def start_up(self) -> tuple[str, ...] | None:
         """As for any `Program`."""
-        if self.language != "py":
+        if not self.is_python:
             return None
         return sys.executable, "-c", f"import {', '.join(('sys', *self.imports))}"
 
@@ -96,6 +105,7 @@ class InstalledProgram:
     text_kib: int
     language: str = INSTALLED_LANGUAGE
     imports: tuple[str, ...] = ()
+    is_python: bool = False
 
     def command(self, directory: Path, *, small: bool = False) -> tuple[str, ...]:
         """As for any `Program`."""

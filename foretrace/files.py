@@ -24,8 +24,10 @@ def check_output(path: Path, *, force: bool) -> None:
         raise OutputError(f"{path}: exists already; choose another name, or overwrite it with --force")
     if not path.parent.is_dir():
         raise OutputError(f"{path}: there is no directory {path.parent}")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise OutputError(f"{path}: the directory {path.parent} cannot be written")
+    try:
+        tempfile.TemporaryFile(dir=path.parent).close()  # not every system that allows it can do it: /proc cannot
+    except OSError as error:
+        raise OutputError(f"{path}: the directory {path.parent} cannot be written: {error.strerror}") from error
 
 
 def write_atomically(path: Path, data: bytes, *, force: bool) -> None:

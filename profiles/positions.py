@@ -16,6 +16,8 @@ _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]#]+?)\s*\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"\s*([A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')\s*(?=[=.])")
 _PLACE = re.compile(r"([A-Za-z_]+) entry (\d+)(?: \([^)]*\))?(?:[:,] (piece|point) (\d+))?")
 _WORD = re.compile(r"[A-Za-z0-9_-]+")
+_LIST = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=\s*(?=\[)")
+_TEXT_OR_COMMENT = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|#.*")
 _MEMBERS = {"piece": "pieces", "point": "points"}
 
 Lines = dict[str, int]
@@ -38,7 +40,7 @@ def _place(complaint: str, tables: dict[str, Lines]) -> tuple[str, str]:
         table = f"{found[1]}#{found[2]}"
         if found[3]:
             table += f".{_MEMBERS[found[3]]}#{found[4]}"
-        if table not in tables:  # written as a list of inline tables: all on the line of its key
+        if table not in tables:
             return "", found[1]
         return table, complaint[found.end() :]
     place = re.match(r"[^\s:,]+", complaint)
@@ -54,8 +56,15 @@ def _tables(text: str) -> Iterator[tuple[str, Lines]]:
     counts: dict[str, int] = {}
     names: dict[str, str] = {}  # of a list, its last entry
     keys: Lines = {}
+    full = ""
+    inline: _InlineTables | None = None
     yield "", keys
     for number, line in enumerate(text.splitlines(), 1):
+        if inline is None and (found := _LIST.match(line)):
+            inline = _InlineTables(f"{full}.{found[1]}" if full else found[1])
+        if inline is not None:
+            yield from inline.begun_on(line, number)
+            inline = None if inline.ended else inline
         if header := _HEADER.match(line):
             parts = [part.strip().strip("\"'") for part in header[2].split(".")]
             parent = ".".join(parts[:-1])
@@ -68,3 +77,28 @@ def _tables(text: str) -> Iterator[tuple[str, Lines]]:
             yield full, keys
         elif key := _KEY.match(line):
             keys.setdefault(key[1].strip("\"'"), number)
+
+
+class _InlineTables:
+    """The inline tables of a list, counted while its lines are read: `points#2` begins on such a line."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._number = 0
+        self._depth = {"[": 0, "{": 0}
+
+    def begun_on(self, line: str, number: int) -> Iterator[tuple[str, Lines]]:
+        """The tables that begin on the line of this number."""
+        for character in _TEXT_OR_COMMENT.sub("", line):
+            if character == "{" and self._depth == {"[": 1, "{": 0}:
+                self._number += 1
+                yield f"{self._name}#{self._number}", {"": number}
+            if character in "[{":
+                self._depth[character] += 1
+            elif character in "]}":
+                self._depth["[" if character == "]" else "{"] -= 1
+
+    @property
+    def ended(self) -> bool:
+        """Whether the list has ended."""
+        return self._depth["["] <= 0

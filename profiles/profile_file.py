@@ -29,6 +29,10 @@ MAX_LINE_BYTES = 4096
 """Reading a dotted key takes the parser time by the square of its parts, and a key ends with its line."""
 MAX_INT_BITS = 1000
 
+_POINTS = ("latency", "bandwidth", "surface", "thread_bandwidth", "operations", "idiom_rates", "messages")
+"""Of these a profile has many, and each fits a line."""
+_TABLES = ("caches", "tlbs", "gather_scatter")
+
 _TOML_LINE = re.compile(r"\(at line (\d+), column \d+\)")
 
 
@@ -78,6 +82,15 @@ def parse_profile(content: bytes) -> Profile:
         raise ProfileError("is not a profile: its values are nested too deeply") from None
     except ValueError as error:
         raise ProfileError(f"is not TOML: {_one_line(error)}") from None
+    return profile_of(data)
+
+
+def profile_of(data: object) -> Profile:
+    """Check what was read from a profile's file, or what `profile_data` made.
+
+    Raises:
+        ProfileError: it is not a profile.
+    """
     _check_shape(data, inspect.type_info(Profile), "")
     try:
         profile = msgspec.convert(data, Profile, strict=True)
@@ -87,14 +100,26 @@ def parse_profile(content: bytes) -> Profile:
     return profile
 
 
+def profile_data(profile: Profile) -> dict[str, Any]:
+    """A profile as dictionaries, lists, text and numbers."""
+    data: dict[str, Any] = _without_empty(msgspec.to_builtins(profile))
+    return data
+
+
 def format_profile(profile: Profile) -> str:
-    """A profile as the text of its file.
+    """A profile as the text of its file: points one a line, before the tables, as TOML wants what belongs to none.
 
     Raises:
         ProfileError: no machine can have this profile.
     """
     check(profile)
-    return tomli_w.dumps(_without_empty(msgspec.to_builtins(profile)), multiline_strings=False)
+    data = profile_data(profile)
+    points = {key: data.pop(key) for key in _POINTS if key in data}
+    tables = {key: data.pop(key) for key in [*data] if isinstance(data[key], dict) or key in _TABLES}
+    rest = {"unstable": data.pop("unstable")} if "unstable" in data else {}
+    parts = [tomli_w.dumps(data | rest, multiline_strings=False)]
+    parts += [f"{key} = [\n{_lines(value)}]\n" for key, value in points.items()]
+    return "\n".join([*parts, tomli_w.dumps(tables, multiline_strings=False)])
 
 
 def write_profile(profile: Profile, path: str | os.PathLike[str], *, force: bool = False) -> None:
@@ -131,6 +156,19 @@ def _line_of(content: bytes, complaint: str) -> int | None:
 
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
+
+
+def _lines(points: list[dict[str, Any]]) -> str:
+    return "".join(f"    {_inline(point)},\n" for point in points)
+
+
+def _inline(value: Any) -> str:
+    """A value on one line."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_inline(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return tomli_w.dumps({"value": value}).removeprefix("value = ").rstrip("\n")
 
 
 def _without_empty(value: Any) -> Any:

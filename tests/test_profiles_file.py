@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from profile_samples import GOOD
 
 from foretrace.errors import OutputError, ProfileError
+from foretrace.files import check_output
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import (
@@ -244,6 +245,13 @@ def test_what_is_no_file(tmp_path):
         file.truncate(MAX_FILE_BYTES + 1)
     with pytest.raises(ProfileError, match="is larger than 1 MiB"):
         read_profile(tmp_path / "huge")
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /proc")
+def test_a_place_where_no_file_can_be_made_is_refused_before_the_work():
+    """Where root, who may do everything, is told that it may."""
+    with pytest.raises(OutputError, match="/proc cannot be written: "):
+        check_output(Path("/proc/x.toml"), force=False)
 
 
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):

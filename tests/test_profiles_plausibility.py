@@ -80,7 +80,28 @@ def test_lines_of_lists_in_lists_are_told_apart():
     assert line_of(GOOD, "caches entry 3 (L2): size_bytes is 0") is None
     assert line_of(GOOD, "an accelerator needs [link]") is None
     inline = "caches = [\n  { name = 'L1' },\n]\n"
-    assert line_of("x = 1\n" + inline, "caches entry 1, size_bytes is 'a'") == 2
+    assert line_of("x = 1\n" + inline, "caches entry 1, size_bytes is 'a'") == 3
+
+
+def test_a_complaint_about_an_inline_table_is_placed_on_its_line():
+    text = """
+latency = [ # { not one
+    { source = "}{", latency_s = 1 }, { latency_s = 2, noise = { a = 1 } },
+    { latency_s = 3 },
+]
+y = 1
+[[gather_scatter]]
+points = [
+    { range_bytes = 1 },
+
+    { range_bytes = 2 }]
+[core]
+clock_hz = 1
+"""
+    assert [line_of(text, f"latency entry {n}: latency_s is 0") for n in (1, 2, 3)] == [3, 3, 4]
+    assert line_of(text, "latency entry 4: latency_s is 0") == 2
+    assert line_of(text, "gather_scatter entry 1, point 2: range_bytes is 0") == 11
+    assert line_of(text, "core: clock_hz is 0") == 13
 
 
 def with_latencies(*points):

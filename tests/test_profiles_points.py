@@ -76,6 +76,15 @@ def test_every_point_survives_the_file():
     assert parse_profile(format_profile(profile()).encode()) == profile()
 
 
+def test_points_are_written_one_a_line():
+    lines = format_profile(profile()).splitlines()
+    assert (
+        '    { movement = "copy", working_set_bytes = 1048576, stride_bytes = 64, access_bytes = 8, '
+        'hit_rates = [0.25], bandwidth_bytes_per_s = 10000000000.0, source = "s", noise = 0.01 },'
+    ) in lines
+    assert lines.index("surface = [") < lines.index("[sources.s]"), "what is in no table comes before all tables"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
