@@ -26,6 +26,8 @@ SIMULATORS = [
     "tags",
     "workers",
 ]
+SIMULATOR_HEADERS = ["access", "lanes", "recent_lines", "reuse_samples", "sets", "wide_sets"]
+REUSE_PARTS = [f"reuse_{part}" for part in ("arrays", "bursts", "classes", "counts", "replays", "tracks")]
 WRITER_SOURCES = ["tracer/writer.c", "tracer/children.c"]
 WRITER_HEADERS = ["tracer/stream.h", "tracer/futex.h", "tracer/writer.h", "tracer/children.h"]
 AGENT_PARTS = [
@@ -85,8 +87,8 @@ setup(
     ext_modules=[
         Extension(
             "foretrace.cache_sim._core",
-            sources=[f"cache_sim/{n}.c" for n in ("_core", *SIMULATORS)],
-            depends=[f"cache_sim/{n}.h" for n in ("access", "lanes", "recent_lines", "sets", "wide_sets", *SIMULATORS)],
+            sources=[f"cache_sim/{n}.c" for n in ("_core", *SIMULATORS, *REUSE_PARTS)],
+            depends=[f"cache_sim/{n}.h" for n in (*SIMULATOR_HEADERS, *SIMULATORS)],
             extra_compile_args=[*WARNINGS, "-pthread"],
         ),
         Extension(

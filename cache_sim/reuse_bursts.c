@@ -1,0 +1,111 @@
+/* Bursts, and the periods that they are in: see reuse.c. */
+#include "reuse_samples.h"
+
+#define BURST_SHIFT 2u /* bursts are rarer than what tracks follow */
+
+size_t ft_reuse_burst(struct ft_reuse *reuse, const struct ft_access *batch, size_t length)
+{
+    const bool is_exact = reuse->num_bursts == 0;
+    struct distances far[FT_LINE_SIZES];
+    for (size_t i = 0; i < length; i++) {
+        const struct ft_access *access = &batch[i];
+        const uint64_t line = access->address >> FT_LINE_SHIFT;
+        const bool is_one = (access->address + access->size_bytes - 1) >> FT_LINE_SHIFT == line;
+        struct ft_reuse_operation *operation = &reuse->operations[access->op];
+        if (reuse->is_counted)
+            operation->in_bursts += (uint64_t)reuse->tracks[SMALL].weight;
+        const bool changes = ft_recent_use(&reuse->recent, access->address, access->size_bytes);
+        const bool leaves = leaves_line(reuse, access->address);
+        operation->leaving += leaves ? (uint64_t)reuse->times : 0;
+        const bool is_far = (changes || is_exact) && ft_reuse_look_at(reuse, access, 1, leaves, far);
+        if (is_one && line + 1 == reuse->last_line)
+            continue;
+        reuse->last_line = is_one ? line + 1 : 0;
+        if (!ft_reuse_follow_access(reuse, SMALL, access, 1, reuse->is_counted, leaves, is_far ? far : NULL))
+            return i + 1;
+    }
+    return length;
+}
+
+/* ---- periods ------------------------------------------------------------------------------------------------------ */
+
+void ft_reuse_begin_burst(struct ft_reuse *reuse, uint64_t length)
+{
+    reuse->phase = IN_BURST;
+    reuse->burst_begin = reuse->num_accesses;
+    reuse->phase_end = reuse->num_accesses + length;
+    ft_near_clear(reuse->tracks[SMALL].near, 0);
+    ft_recency_clear(reuse->near_lines);
+    ft_recent_clear(&reuse->recent);
+    reuse->last_line = 0;
+}
+
+/* The rate for the period to come. */
+static unsigned next_burst_shift(const struct ft_reuse *reuse)
+{
+    if (reuse->is_replaying)
+        return reuse->replay_shift;
+    if (reuse->is_repeating && reuse->options.burst_shift >= REPEATING_SHIFT)
+        return FT_REUSE_MAX_BURST_SHIFT;
+    const unsigned rate = ft_reuse_rate_shift(reuse, reuse->options.burst_shift), shift = rate ? rate + BURST_SHIFT : 0;
+    return shift < FT_REUSE_MAX_BURST_SHIFT ? shift : FT_REUSE_MAX_BURST_SHIFT;
+}
+
+/* The stream's own is read by other threads. */
+static struct ft_reuse_period *planned_period(struct ft_reuse *reuse)
+{
+    return reuse->is_replaying ? &reuse->replay_period : &reuse->next_period;
+}
+
+void ft_reuse_plan_period(struct ft_reuse *reuse, uint64_t begin)
+{
+    reuse->next_burst_shift = next_burst_shift(reuse);
+    const uint64_t length = reuse->options.burst_accesses << reuse->next_burst_shift;
+    const uint64_t burst_begin = begin + ft_reuse_random_below(reuse, length - reuse->options.burst_accesses + 1);
+    *planned_period(reuse) = (struct ft_reuse_period){
+        .burst_begin = burst_begin,
+        .burst_end = burst_begin + reuse->options.warm_accesses + reuse->options.burst_accesses,
+        .end = begin + length + reuse->options.warm_accesses,
+    };
+}
+
+void ft_reuse_begin_period(struct ft_reuse *reuse)
+{
+    const int64_t weight = reuse->times << reuse->next_burst_shift;
+    if (weight != reuse->tracks[SMALL].weight)
+        ft_reuse_weight_counts(reuse);
+    reuse->tracks[SMALL].weight = weight;
+    reuse->phase = BEFORE_BURST;
+    reuse->period_end = planned_period(reuse)->end;
+    reuse->phase_end = planned_period(reuse)->burst_begin;
+}
+
+static void end_burst(struct ft_reuse *reuse)
+{
+    const uint64_t length = reuse->num_accesses - reuse->burst_begin;
+    const bool is_first = reuse->num_bursts == 0;
+    if (!is_first)
+        ft_reuse_end_window(reuse, SMALL, (double)length * (double)reuse->tracks[SMALL].weight);
+    reuse->tracks[SMALL].is_complete = false;
+    reuse->burst_accesses += length;
+    reuse->num_bursts++;
+    reuse->phase = AFTER_BURST;
+    reuse->phase_end = is_first ? reuse->num_accesses : reuse->period_end;
+    ft_reuse_plan_period(reuse, reuse->phase_end);
+}
+
+void ft_reuse_next_phase(struct ft_reuse *reuse)
+{
+    ft_reuse_fit_classes(reuse);
+    if (reuse->phase == BEFORE_BURST) {
+        ft_reuse_begin_burst(reuse, reuse->options.warm_accesses);
+        reuse->is_counted = false;
+    } else if (reuse->phase == IN_BURST && !reuse->is_counted) {
+        reuse->is_counted = true;
+        reuse->burst_begin = reuse->num_accesses;
+        reuse->phase_end = reuse->num_accesses + reuse->options.burst_accesses;
+    } else if (reuse->phase == IN_BURST)
+        end_burst(reuse);
+    else
+        ft_reuse_begin_period(reuse);
+}
