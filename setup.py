@@ -102,6 +102,12 @@ setup(
             extra_compile_args=WARNINGS,
         ),
         Extension(
+            "foretrace.tracer.machine_code._distances",
+            sources=[f"tracer/machine_code/{part}.c" for part in ("_distances", "distances")],
+            depends=["tracer/machine_code/distances.h"],
+            extra_compile_args=WARNINGS,
+        ),
+        Extension(
             "foretrace.tracer.streams._streams",
             sources=[f"tracer/streams/{part}.c" for part in ("_streams", *STREAM_PARTS)],
             depends=[

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from test_reader import FIRST_ACCESS, Execution, Stream, words_of
 
 from foretrace.errors import SignatureError
-from foretrace.tracer.machine_code.paths import _distances, _note_stores, find_paths
+from foretrace.tracer.machine_code._distances import distances
+from foretrace.tracer.machine_code.paths import find_paths
 from foretrace.tracer.raw_paths import read_paths
 from foretrace.tracer.raw_trace import RawPath
 from foretrace.tracer.signature import Paths, Signature
@@ -89,34 +90,74 @@ def test_any_words_are_taken_or_left(words: list[int]) -> None:
 # ---- distances ------------------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=40))
-def test_distances_match_a_plain_search(accesses: list[tuple[int, bool]]) -> None:
-    times = np.arange(len(accesses)) * 2
-    places, counts = np.array([p for p, _ in accesses], np.uint64), np.array([c for _, c in accesses], bool)
-    expected = []
-    for at, (place, _) in enumerate(accesses):
-        before = [i for i in range(at) if accesses[i] == (place, True)]
-        expected.append(2 * (at - before[-1]) if before else 0)
-    assert _distances(places, counts, times).tolist() == expected
+Part = tuple[int, int, bool, int]
+"""Of an access: address, bytes, whether it is stored, and its time."""
+
+
+def plain_distances(parts: list[Part], num_times: int) -> tuple[list[int], list[int]]:
+    """By a plain search: how long ago the last store was to any byte of an access, and the last access to its line."""
+    cell = max(size for _, size, *_ in parts)
+    while any(size < cell for _, size, *_ in parts):
+        cell //= 2
+    cells = [set(range(address // cell, (address + size - 1) // cell + 1)) for address, size, *_ in parts]
+    stores, lines = [0] * num_times, [1] * num_times
+    for at, (address, _, _, time) in enumerate(parts):
+        ago = [
+            time - before
+            for i, (_, _, is_store, before) in enumerate(parts[:at])
+            if is_store and before < time and cells[i] & cells[at]
+        ]
+        stores[time] = min([d for d in (*ago, stores[time]) if 0 < d < 1 << 16], default=0)
+        if at == 0 or parts[at - 1][3] < time:
+            same = [p[3] for i, p in enumerate(parts[:at]) if p[0] >> 6 == address >> 6 and is_first(parts, i)]
+            lines[time] = time - same[-1] if same and time - same[-1] < 1 << 16 else 0
+    return stores, lines
+
+
+def is_first(parts: list[Part], i: int) -> bool:
+    return i == 0 or parts[i - 1][3] < parts[i][3]
+
+
+def found_distances(parts: list[Part], num_times: int) -> tuple[list[int], list[int]]:
+    addresses, sizes, is_store, times = ([part[i] for part in parts] for i in range(4))
+    stores, lines = np.zeros(num_times, np.uint16), np.ones(num_times, np.uint16)
+    distances(
+        np.array(addresses, np.uint64), np.array(sizes, np.uint8), np.array(is_store, bool),
+        np.array(times, np.int64), stores, lines,
+    )  # fmt: skip
+    return stores.tolist(), lines.tolist()
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 15), st.sampled_from([1, 2, 4, 8]), st.booleans()), max_size=40),
+    st.lists(
+        st.tuples(
+            st.integers(0, 80), st.sampled_from([1, 2, 4, 8]), st.booleans(), st.sampled_from([0, 1, 1, 3, 40000])
+        ),
+        max_size=40,
+    ),
     st.sampled_from([1, 2, 4]),
 )
-def test_a_store_is_found_by_its_bytes(accesses: list[tuple[int, int, bool]], narrowest: int) -> None:
+def test_distances_match_a_plain_search(rows: list[tuple[int, int, bool, int]], narrowest: int) -> None:
     """Neighbours in an array of small elements are not one place, whatever word they lie in."""
-    accesses = [(place, max(size, narrowest), is_store) for place, size, is_store in accesses]
-    spans = [range(place * size, (place + 1) * size) for place, size, _ in accesses]
-    expected = [
-        next((at - b for b in range(at - 1, -1, -1) if accesses[b][2] and set(spans[b]) & set(spans[at])), 0)
-        for at in range(len(accesses))
-    ]
-    found = np.zeros(len(accesses), np.uint16)
-    addresses, sizes = (np.array([f(s) for s in spans], np.uint64) for f in (lambda s: s.start, len))
-    stores = np.array([is_store for *_, is_store in accesses], bool)
-    _note_stores(found, addresses, sizes, stores, np.arange(len(accesses)))
-    assert found.tolist() == expected
+    parts, time = [], 0
+    for address, size, is_store, later in rows:
+        time += later
+        is_store = parts[-1][2] if parts and later == 0 else is_store  # parts of one access
+        parts.append((address, max(size, narrowest), is_store, time))
+    if parts:
+        assert found_distances(parts, time + 2) == plain_distances(parts, time + 2)
+
+
+def test_parts_of_an_access_do_not_see_each_other() -> None:
+    assert found_distances([(0, 8, True, 0), (4, 8, True, 0), (8, 4, False, 5)], 6)[0] == [0, 0, 0, 0, 0, 5]
+
+
+@pytest.mark.parametrize(
+    "part", [(0, 0, False, 0), (0, 9, False, 0), (0, 8, False, 4), (0, 8, False, -1), (2**64 - 1, 8, False, 0)]
+)
+def test_impossible_parts_are_refused(part: Part) -> None:
+    with pytest.raises(ValueError, match=r"part|times"):
+        found_distances([part], 4)
 
 
 @settings(max_examples=30)

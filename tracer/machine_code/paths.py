@@ -14,14 +14,14 @@ import numpy.typing as npt
 from foretrace.tracer.raw_trace import RawPath
 from foretrace.tracer.signature import NO_PATHS, Instruction, Paths
 
+from ._distances import distances
 from .basic_blocks import BasicBlocks
 from .isa import DataFlow, Flow, Isa
 
 Ints = npt.NDArray[np.int64]
 Names = tuple[str, ...]
 
-WORD_BYTES, LINE_BYTES_SHIFT = 8, 6  # wide accesses come in words, a line has 64 bytes
-_FARTHEST = (1 << 16) - 1
+WORD_BYTES = 8  # wide accesses come in words
 _FLOWS = ["" if flow is Flow.FALLTHROUGH else flow.name.lower() for flow in Flow]
 
 
@@ -83,69 +83,23 @@ def _path(
     good = (operations.keys[operation] == keys) & (number_of[at] >= 0) if len(keys) else np.zeros(0, bool)
     execution = number_of[at][good]
     slots = first_slot[execution] + operation[good] - operations.first[executions[execution]]
+    parts = _part_bytes(blocks, executed[at][good])
     addresses, is_store = raw.address[fits][good], blocks.operation_is_store[operation[good]]
+    if np.any(slots[1:] < slots[:-1]):
+        order = np.argsort(slots, kind="stable")
+        addresses, parts, is_store, slots = addresses[order], parts[order], is_store[order], slots[order]
     store_distances, line_distances = np.zeros(total, np.uint16), np.ones(total, np.uint16)
-    _note_stores(store_distances, addresses, _part_bytes(blocks, executed[at][good]), is_store, slots)
-    slots, first = np.unique(slots, return_index=True)  # of an access in several parts, the first
-    addresses = addresses[first]
-    every = np.ones(len(slots), bool)
-    line_distances[slots] = _distances(addresses >> np.uint64(LINE_BYTES_SHIFT), every, slots)
+    distances(addresses, parts, is_store, slots, store_distances, line_distances)
     return executions, store_distances, line_distances
 
 
-def _part_bytes(blocks: BasicBlocks, instructions: Ints) -> npt.NDArray[np.uint64]:
+def _part_bytes(blocks: BasicBlocks, instructions: Ints) -> npt.NDArray[np.uint8]:
     """What one access of an instruction reads or writes at once; wider ones come in parts of a word."""
-    used, numbers = np.unique(instructions, return_inverse=True)
-    kinds = [blocks.classes[number] for number in used.tolist()]
-    widths = [min(max(kind.element_bits * kind.lanes // 8, 1), WORD_BYTES) for kind in kinds]
-    return np.array(widths, np.uint64)[numbers] if widths else np.zeros(0, np.uint64)
-
-
-def _note_stores(
-    result: npt.NDArray[np.uint16],
-    addresses: npt.NDArray[np.uint64],
-    part_bytes: npt.NDArray[np.uint64],
-    is_store: npt.NDArray[np.bool_],
-    slots: Ints,
-) -> None:
-    """Put into `result`, at each slot, how long ago the last store was to any of the bytes that its parts touch.
-
-    Bytes are told apart as far as the narrowest access does, so that neighbours in an array of small elements are not
-    one place.
-    """
-    shift = np.uint64(int(part_bytes.min(initial=WORD_BYTES)).bit_length() - 1)
-    first, last = addresses >> shift, (addresses + part_bytes - np.uint64(1)) >> shift
-    counts = (last - first + np.uint64(1)).astype(np.int64)
-    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-    cells = np.repeat(first, counts) + within.astype(np.uint64)
-    times, stores = np.repeat(slots, counts), np.repeat(is_store, counts)
-    order = np.lexsort((times, cells))
-    once = np.ones(len(order), bool)
-    once[1:] = np.diff(cells[order]).astype(bool) | np.diff(times[order]).astype(bool)
-    kept = order[once]
-    distances = _distances(cells[kept], stores[kept], times[kept]).astype(np.int64)
-    nearest = np.full(len(result), _FARTHEST + 1)
-    np.minimum.at(nearest, times[kept], np.where(distances > 0, distances, _FARTHEST + 1))
-    result[:] = np.where(nearest <= _FARTHEST, nearest, 0)
-
-
-def _distances(places: npt.NDArray[np.uint64], counts: npt.NDArray[np.bool_], times: Ints) -> npt.NDArray[np.uint16]:
-    """For each access the time since the last access to its place among those that count; 0 if there is none.
-
-    `times` ascend.
-    """
-    order = np.argsort(places, kind="stable")
-    sorted_places, position = places[order], np.arange(len(order))
-    is_new = np.ones(len(order), bool)
-    is_new[1:] = sorted_places[1:] != sorted_places[:-1]
-    group = np.maximum.accumulate(np.where(is_new, position, 0))
-    before = np.full(len(order), -1, np.int64)
-    before[1:] = np.maximum.accumulate(np.where(counts[order], position, -1))[:-1]
-    found = before >= group
-    distance = np.where(found, times[order] - times[order[np.maximum(before, 0)]], 0)
-    result = np.zeros(len(order), np.uint16)
-    result[order] = np.where(distance > _FARTHEST, 0, distance)
-    return result
+    widths = np.zeros(len(blocks.classes), np.uint8)
+    for number in np.flatnonzero(np.bincount(instructions)).tolist():
+        kind = blocks.classes[number]
+        widths[number] = min(max(kind.element_bits * kind.lanes // 8, 1), WORD_BYTES)
+    return widths[instructions]
 
 
 def _instructions(
