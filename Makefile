@@ -13,6 +13,9 @@ PYTEST := $(BIN)/pytest
 FOLDERS := foretrace foretrace/commands tracer tracer/machine_code tracer/native tracer/python tracer/qemu tracer/streams cache_sim replay profiles profiles/machines benchmarks benchmarks/programs
 FILES := $(sort $(wildcard $(foreach folder,$(FOLDERS),$(foreach suffix,py c h cpp f90 toml,$(folder)/*.$(suffix)))))
 NATIVE := $(filter %.c %.h,$(filter-out benchmarks/programs/%,$(FILES)))
+# What Python would do on its own at the first start, unless told not to (PYTHONDONTWRITEBYTECODE): else each start of
+# foretrace takes half as long again.
+COMPILE := $(BIN)/python -m compileall -q build/__editable__*
 INSTALLED := $(VENV)/installed-$(shell echo $(CURDIR) $(FILES) | cksum | cut -d' ' -f1)
 
 .PHONY: help demo test test-pythons dev bench accuracy numpy-suite bench-streams curves sgbench validate lint format sanitize fuzz bench-python wheel clean system
@@ -33,6 +36,7 @@ dev: $(INSTALLED) ## set up what is missing: a virtual environment in .venv that
 	@echo "Ready: $(BIN)/foretrace, $(BIN)/python, $(PYTEST)"
 
 bench: $(INSTALLED) ## measure speed, exactness and memory beside cachegrind and others (ARGS=--quick for small programs)
+	@$(COMPILE)
 	@$(BIN)/python -P -m foretrace.benchmarks.peers $(ARGS)
 
 numpy-suite: $(INSTALLED) ## run tests of NumPy and SciPy themselves, alone and traced, and compare (ARGS=--quick for few)
@@ -117,4 +121,5 @@ $(INSTALLED): pyproject.toml setup.py foretrace/__init__.py $(NATIVE) | system
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=77'; \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
 		--config-settings editable_mode=strict --editable '.[dev]'; \
+	$(COMPILE); \
 	rm -f $(VENV)/installed-*; touch $@
