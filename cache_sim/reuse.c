@@ -168,9 +168,14 @@ int ft_reuse_end_sample(struct ft_reuse *reuse, uint64_t num_accesses)
     return reuse->failed ? -1 : 0;
 }
 
-struct ft_reuse_period ft_reuse_next_period(const struct ft_reuse *reuse)
+struct ft_reuse_period ft_reuse_period_of(const struct ft_reuse *reuse, unsigned number)
 {
-    return reuse->next_period;
+    return reuse->periods.planned[number % PLANNED_PERIODS];
+}
+
+unsigned ft_reuse_period_at_hand(const struct ft_reuse *reuse)
+{
+    return reuse->periods.num_begun - 1;
 }
 
 /* ---- life --------------------------------------------------------------------------------------------------------- */
@@ -199,7 +204,8 @@ struct ft_reuse *ft_reuse_new(const struct ft_reuse_options *options)
     ft_reuse_follow(reuse, LARGE, true);
     ft_recent_init(&reuse->recent, FT_LINE_SHIFT, FT_BLOCK_SHIFT, FT_BLOCK_SHIFT + FT_REUSE_MIDDLE_WAY - 1);
     ft_reuse_begin_burst(reuse, options->exact_accesses);
-    reuse->next_period = (struct ft_reuse_period){0, options->exact_accesses, options->exact_accesses};
+    reuse->periods.planned[0] = (struct ft_reuse_period){0, options->exact_accesses, options->exact_accesses};
+    reuse->periods.num_begun = reuse->periods.num_planned = 1;
     reuse->is_counted = true;
     return reuse;
 }

@@ -107,12 +107,17 @@ void ft_reuse_end_replay(struct ft_reuse *reuse);
  * latest. */
 #define FT_REUSE_INTERVAL 16384u
 
-/* Numbers of accesses: where the next period's burst begins and ends, its warming up included, and where the period ends.
- * Known when the burst before it has been fed. */
+/* Numbers of accesses: where a period's burst begins and ends, its warming up included, and where the period ends. */
 struct ft_reuse_period {
     uint64_t burst_begin, burst_end, end;
 };
-struct ft_reuse_period ft_reuse_next_period(const struct ft_reuse *reuse);
+
+/* That of period 0 is known from the beginning on, of 1 when the burst of 0 has been fed, and of n when that of n - 2 has:
+ * another thread may ask for it from then on, until the burst of n has. */
+struct ft_reuse_period ft_reuse_period_of(const struct ft_reuse *reuse, unsigned number);
+
+/* The number of the one at hand. */
+unsigned ft_reuse_period_at_hand(const struct ft_reuse *reuse);
 
 struct ft_reuse_summary ft_reuse_summary(const struct ft_reuse *reuse);
 

@@ -40,58 +40,75 @@ void ft_reuse_begin_burst(struct ft_reuse *reuse, uint64_t length)
     reuse->last_line = 0;
 }
 
-/* The rate for the period to come. */
-static unsigned next_burst_shift(const struct ft_reuse *reuse)
+/* The rate for a period. */
+static unsigned burst_shift(const struct ft_reuse *reuse, uint64_t begin)
 {
     if (reuse->is_replaying)
         return reuse->replay_shift;
     if (reuse->is_repeating && reuse->options.burst_shift >= REPEATING_SHIFT)
         return FT_REUSE_MAX_BURST_SHIFT;
-    const unsigned rate = ft_reuse_rate_shift(reuse, reuse->options.burst_shift), shift = rate ? rate + BURST_SHIFT : 0;
+    const unsigned rate = ft_reuse_rate_shift(reuse, begin, reuse->options.burst_shift);
+    const unsigned shift = rate ? rate + BURST_SHIFT : 0;
     return shift < FT_REUSE_MAX_BURST_SHIFT ? shift : FT_REUSE_MAX_BURST_SHIFT;
 }
 
-/* The stream's own is read by other threads. */
-static struct ft_reuse_period *planned_period(struct ft_reuse *reuse)
+static struct periods *periods_of(struct ft_reuse *reuse)
 {
-    return reuse->is_replaying ? &reuse->replay_period : &reuse->next_period;
+    return reuse->is_replaying ? &reuse->replay_periods : &reuse->periods;
 }
 
-void ft_reuse_plan_period(struct ft_reuse *reuse, uint64_t begin)
+static void plan_period(struct ft_reuse *reuse)
 {
-    reuse->next_burst_shift = next_burst_shift(reuse);
-    const uint64_t length = reuse->options.burst_accesses << reuse->next_burst_shift;
+    struct periods *periods = periods_of(reuse);
+    const unsigned number = periods->num_planned++;
+    const uint64_t begin = number ? periods->planned[(number - 1) % PLANNED_PERIODS].end : 0;
+    const unsigned shift = burst_shift(reuse, begin);
+    const uint64_t length = reuse->options.burst_accesses << shift;
     const uint64_t burst_begin = begin + ft_reuse_random_below(reuse, length - reuse->options.burst_accesses + 1);
-    *planned_period(reuse) = (struct ft_reuse_period){
+    periods->shifts[number % PLANNED_PERIODS] = shift;
+    periods->planned[number % PLANNED_PERIODS] = (struct ft_reuse_period){
         .burst_begin = burst_begin,
         .burst_end = burst_begin + reuse->options.warm_accesses + reuse->options.burst_accesses,
         .end = begin + length + reuse->options.warm_accesses,
     };
 }
 
+void ft_reuse_plan_periods(struct ft_reuse *reuse)
+{
+    const struct periods *periods = periods_of(reuse);
+    while (periods->num_planned < periods->num_begun + 2)
+        plan_period(reuse);
+}
+
 void ft_reuse_begin_period(struct ft_reuse *reuse)
 {
-    const int64_t weight = reuse->times << reuse->next_burst_shift;
+    struct periods *periods = periods_of(reuse);
+    if (periods->num_begun == periods->num_planned)
+        plan_period(reuse);
+    const unsigned place = periods->num_begun++ % PLANNED_PERIODS;
+    const int64_t weight = reuse->times << periods->shifts[place];
     if (weight != reuse->tracks[SMALL].weight)
         ft_reuse_weight_counts(reuse);
     reuse->tracks[SMALL].weight = weight;
     reuse->phase = BEFORE_BURST;
-    reuse->period_end = planned_period(reuse)->end;
-    reuse->phase_end = planned_period(reuse)->burst_begin;
+    reuse->period_end = periods->planned[place].end;
+    reuse->phase_end = periods->planned[place].burst_begin;
 }
 
 static void end_burst(struct ft_reuse *reuse)
 {
     const uint64_t length = reuse->num_accesses - reuse->burst_begin;
     const bool is_first = reuse->num_bursts == 0;
-    if (!is_first)
+    if (is_first) /* it may be over early */
+        reuse->period_end = reuse->periods.planned[0].end = reuse->num_accesses;
+    else
         ft_reuse_end_window(reuse, SMALL, (double)length * (double)reuse->tracks[SMALL].weight);
     reuse->tracks[SMALL].is_complete = false;
     reuse->burst_accesses += length;
     reuse->num_bursts++;
     reuse->phase = AFTER_BURST;
-    reuse->phase_end = is_first ? reuse->num_accesses : reuse->period_end;
-    ft_reuse_plan_period(reuse, reuse->phase_end);
+    reuse->phase_end = reuse->period_end;
+    ft_reuse_plan_periods(reuse);
 }
 
 void ft_reuse_next_phase(struct ft_reuse *reuse)

@@ -24,7 +24,7 @@ void ft_reuse_pass(struct ft_reuse *reuse, uint64_t accesses)
             } else {
                 reuse->phase = AFTER_BURST;
                 reuse->phase_end = reuse->period_end;
-                ft_reuse_plan_period(reuse, reuse->phase_end);
+                ft_reuse_plan_periods(reuse);
             }
         }
     }
@@ -33,7 +33,6 @@ void ft_reuse_pass(struct ft_reuse *reuse, uint64_t accesses)
 /* A replay in bursts that stand for what lies between them. */
 static void replay_sampled(struct ft_reuse *reuse)
 {
-    ft_reuse_plan_period(reuse, 0);
     ft_reuse_begin_period(reuse);
     ft_reuse_advance(reuse, 0);
 }
@@ -92,12 +91,12 @@ bool ft_reuse_begin_replay(struct ft_reuse *reuse, uint64_t accesses, uint32_t t
     reuse->stream.phase_end = reuse->phase_end;
     reuse->stream.period_end = reuse->period_end;
     reuse->stream.burst_begin = reuse->burst_begin;
-    reuse->stream.next_burst_shift = reuse->next_burst_shift;
     reuse->stream.tracks[SMALL] = reuse->tracks[SMALL];
     reuse->times = is_whole ? 0 : times;
     for (unsigned name = MIDDLE; name <= LARGE; name++)
         begin_track_replay(reuse, name, accesses * times);
     reuse->is_replaying = true;
+    reuse->replay_periods.num_begun = reuse->replay_periods.num_planned = 0;
     reuse->num_accesses = 0;
     reuse->tracks[SMALL].has_last = false;
     if (is_whole)
@@ -142,5 +141,4 @@ void ft_reuse_end_replay(struct ft_reuse *reuse)
     reuse->phase_end = stream->phase_end;
     reuse->period_end = stream->period_end;
     reuse->burst_begin = stream->burst_begin;
-    reuse->next_burst_shift = stream->next_burst_shift;
 }

@@ -63,12 +63,19 @@ struct track {
 
 enum phase { BEFORE_BURST, IN_BURST, AFTER_BURST };
 
+/* Periods of a stream that are planned: the one at hand, and one or two behind it. */
+#define PLANNED_PERIODS 4u /* one is about to be planned */
+struct periods {
+    unsigned num_begun, num_planned;
+    struct ft_reuse_period planned[PLANNED_PERIODS]; /* period n in n % PLANNED_PERIODS */
+    unsigned shifts[PLANNED_PERIODS];                /* its burst stands for 2^shift as many accesses */
+};
+
 /* Where the stream stands, kept while another is replayed. */
 struct schedule {
     enum phase phase;
     bool is_counted;
     uint64_t num_accesses, phase_end, period_end, burst_begin;
-    unsigned next_burst_shift;
     struct track tracks[NUM_TRACKS];
 };
 
@@ -89,12 +96,11 @@ struct ft_reuse {
     enum phase phase;
     bool is_counted, is_repeating;
     uint64_t phase_end, period_end, burst_begin;
-    struct ft_reuse_period next_period, replay_period;
+    struct periods periods, replay_periods; /* those of the stream are read by other threads */
     bool is_replaying;
     unsigned replay_shift;
     int64_t times; /* that each access stands for: 1, or more in a replay */
     struct schedule stream; /* in a replay */
-    unsigned next_burst_shift;
     uint64_t num_bursts, burst_accesses;
     uint64_t mapped[MAPPED_LINES];
     uint64_t last_line; /* 1 + the line of 32 bytes that was used last in a burst */
@@ -158,7 +164,9 @@ void ft_reuse_weight_counts(struct ft_reuse *reuse);
 size_t ft_reuse_burst(struct ft_reuse *reuse, const struct ft_access *batch, size_t length);
 
 void ft_reuse_begin_burst(struct ft_reuse *reuse, uint64_t length);
-void ft_reuse_plan_period(struct ft_reuse *reuse, uint64_t begin);
+
+/* Plans as far ahead as reuse.h says, where a burst is over. */
+void ft_reuse_plan_periods(struct ft_reuse *reuse);
 void ft_reuse_begin_period(struct ft_reuse *reuse);
 void ft_reuse_next_phase(struct ft_reuse *reuse);
 
@@ -181,9 +189,9 @@ unsigned ft_reuse_num_windows(const struct track *track);
 /* Ends a track's window, if it is followed in that, and begins the next one. */
 void ft_reuse_begin_window(struct ft_reuse *reuse, unsigned name);
 
-/* The rate of bursts and tracks, as a power of 1/2, if it is to be 2^-shift in a long program. The number of accesses looked
+/* The rate of bursts and tracks after so many accesses, as a power of 1/2, if it is to be 2^-shift in a long program. The number of accesses looked
  * at grows with the square root of all: what error they leave depends on how many there are, not on their share. */
-unsigned ft_reuse_rate_shift(const struct ft_reuse *reuse, unsigned shift);
+unsigned ft_reuse_rate_shift(const struct ft_reuse *reuse, uint64_t accesses, unsigned shift);
 
 /* Adds what a burst or window tells of its track's variances; it stands for so many accesses. */
 void ft_reuse_end_window(struct ft_reuse *reuse, unsigned name, double accesses);

@@ -147,10 +147,10 @@ void ft_reuse_end_window(struct ft_reuse *reuse, unsigned name, double accesses)
 
 /* ---- windows ------------------------------------------------------------------------------------------------------ */
 
-unsigned ft_reuse_rate_shift(const struct ft_reuse *reuse, unsigned shift)
+unsigned ft_reuse_rate_shift(const struct ft_reuse *reuse, uint64_t accesses, unsigned shift)
 {
     unsigned now = 0;
-    while (now < shift && reuse->options.exact_accesses << 2 * now <= reuse->num_accesses)
+    while (now < shift && reuse->options.exact_accesses << 2 * now <= accesses)
         now++;
     return !now ? 0 : now + LEAST_SHIFT < shift ? now + LEAST_SHIFT : shift;
 }
@@ -223,7 +223,8 @@ void ft_reuse_begin_window(struct ft_reuse *reuse, unsigned name)
     else if (name == LARGE && reuse->near_work < budget / 2 && reuse->extra)
         reuse->extra--;
     ft_reuse_follow(reuse, name, false);
-    move_track(reuse, track, ft_reuse_rate_shift(reuse, reuse->options.class_shift + LONG_SHIFT) + (name == MIDDLE) + reuse->extra);
+    const unsigned shift = ft_reuse_rate_shift(reuse, now, reuse->options.class_shift + LONG_SHIFT);
+    move_track(reuse, track, shift + (name == MIDDLE) + reuse->extra);
     ft_reuse_follow(reuse, name, track->is_on);
     track->begin = now;
     const uint64_t length = (now >> window_shift[name]) / ft_reuse_num_windows(track);

@@ -1,7 +1,7 @@
 /* See simulation.h.
  *
  * The producer counts each access and leaves out those that change nothing (recent_lines.h), but in bursts of reuse.c, which
- * are of all accesses. When one begins and ends is known at the end of the burst before it, so that results do not depend
+ * are of all accesses. When one begins and ends is known when the burst before the last is over, so that results do not depend
  * on how far the worker is behind.
  */
 #include "simulation.h"
@@ -39,7 +39,10 @@ struct ft_simulation {
     uint64_t position;  /* accesses fed before this job's */
     uint64_t given, left; /* accesses that the job may be about, and those still to come */
     struct ft_reuse_period period;
-    unsigned burst_handed; /* jobs handed over when the last burst was over */
+    unsigned period_number;
+    bool is_adrift;       /* there were array operations, which may have been more than the period */
+    unsigned handed;      /* jobs */
+    unsigned burst_handed[2]; /* when the burst of the period before was over, and of this one */
 };
 
 /* ---- the worker --------------------------------------------------------------------------------------------------- */
@@ -106,13 +109,28 @@ static void end_job(struct ft_simulation *simulation)
     if (accesses > 0 || simulation->job->num_arrays) {
         simulation->job->filtered_from = simulation->takes_all ? 0 : accesses;
         simulation->job->num_operations = ft_statistics_operations(simulation->statistics);
-        const unsigned handed = ft_workers_hand_over(simulation->workers);
+        simulation->handed = ft_workers_hand_over(simulation->workers);
         if (simulation->takes_all)
-            simulation->burst_handed = handed;
+            simulation->burst_handed[1] = simulation->handed;
     }
     simulation->position += accesses;
     simulation->given = simulation->left;
     simulation->job = ft_workers_job(simulation->workers, 0);
+}
+
+/* Goes on to the next period, which is known when the burst of the one before the last is simulated. */
+static void begin_period(struct ft_simulation *simulation)
+{
+    if (simulation->is_adrift) {
+        ft_workers_wait(simulation->workers, simulation->handed);
+        simulation->period_number = ft_reuse_period_at_hand(simulation->reuse);
+    } else {
+        ft_workers_wait(simulation->workers, simulation->burst_handed[simulation->period_number == 0]);
+        simulation->period_number++;
+    }
+    simulation->is_adrift = false;
+    simulation->burst_handed[0] = simulation->burst_handed[1];
+    simulation->period = ft_reuse_period_of(simulation->reuse, simulation->period_number);
 }
 
 /* How many accesses from here on are to be treated alike, `accesses` at least; and how. */
@@ -141,8 +159,7 @@ static uint64_t plan(struct ft_simulation *simulation, uint64_t accesses)
             return period->burst_end - position > accesses ? period->burst_end - position : accesses;
         if (position < period->end)
             return accesses;
-        ft_workers_wait(simulation->workers, simulation->burst_handed);
-        simulation->period = ft_reuse_next_period(simulation->reuse);
+        begin_period(simulation);
         if (simulation->period.end <= position) /* it has run out of memory */
             return MOST_LEFT;
     }
@@ -435,7 +452,7 @@ int ft_simulation_feed_array(struct ft_simulation *simulation, const struct ft_a
         !ft_workers_take_array(simulation->job, run))
         end_job(simulation);
     const uint64_t fed = simulation->given - simulation->left;
-    simulation->takes_all = true;
+    simulation->takes_all = simulation->is_adrift = true;
     simulation->position += accesses;
     simulation->left = simulation->left > accesses ? simulation->left - accesses : 0;
     simulation->given = simulation->left + fed;
@@ -467,7 +484,7 @@ static void set_up(struct ft_simulation *simulation)
         line_shift = line_shift < FT_LINE_SHIFT ? line_shift : FT_LINE_SHIFT;
         set_shift = set_shift > FT_BLOCK_SHIFT ? set_shift : FT_BLOCK_SHIFT;
         end = end < FT_REUSE_SET_END ? end : FT_REUSE_SET_END;
-        simulation->period = ft_reuse_next_period(simulation->reuse);
+        simulation->period = ft_reuse_period_of(simulation->reuse, 0);
     }
     ft_recent_init(&simulation->recent, line_shift, set_shift, end);
     const struct sets sets = sets_of(&simulation->recent);
