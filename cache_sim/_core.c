@@ -306,7 +306,23 @@ static PyObject *get_sink(PyObject *object, void *Py_UNUSED(closure))
     return capsule;
 }
 
-static bool feed_columns(Simulator *self, const Py_buffer columns[4])
+/* One operation's loads or stores: iterations of a loop with a single access, whose words are the addresses. */
+static bool feed_operation(Simulator *self, const uint64_t *addresses, size_t length, const struct ft_access *first)
+{
+    const struct ft_run_access access = {.op = first->op, .size_bytes = first->size_bytes, .flags = first->flags};
+    const struct ft_iteration iteration = {.accesses = &access, .address_mask = UINT64_MAX, .num_accesses = 1,
+                                           .num_words = 1, .max_op = first->op};
+    for (size_t done = 0, part; done < length; done += part) {
+        part = length - done < BATCH ? length - done : BATCH;
+        const struct ft_run run = {&iteration, addresses + done, part};
+        if (feed_runs(self, &run, 1))
+            return false;
+    }
+    return true;
+}
+
+/* `step` is 1, or 0 where a column has one value for all. */
+static bool feed_columns(Simulator *self, const Py_buffer columns[4], const size_t step[4])
 {
     const uint64_t *addresses = columns[0].buf;
     const uint16_t *sizes = columns[1].buf;
@@ -314,11 +330,13 @@ static bool feed_columns(Simulator *self, const Py_buffer columns[4])
     const uint8_t *flags = columns[3].buf;
     size_t length = (size_t)columns[0].len / sizeof *addresses;
     struct ft_access batch[BATCH];
+    if (length && !(step[1] | step[2] | step[3]) && !(*flags & FT_ACCESS_FETCH))
+        return feed_operation(self, addresses, length, &(struct ft_access){0, *operations, *sizes, *flags & FT_ACCESS_STORE});
     for (size_t done = 0, part; done < length; done += part) {
         part = length - done < BATCH ? length - done : BATCH;
-        for (size_t i = 0; i < part; i++)
-            batch[i] = (struct ft_access){addresses[done + i], operations[done + i], sizes[done + i],
-                                          flags[done + i] & (FT_ACCESS_STORE | FT_ACCESS_FETCH)};
+        for (size_t i = 0, at = done; i < part; i++, at++)
+            batch[i] = (struct ft_access){addresses[at], operations[at * step[2]], sizes[at * step[1]],
+                                          flags[at * step[3]] & (FT_ACCESS_STORE | FT_ACCESS_FETCH)};
         if (feed(self, batch, part))
             return false;
     }
@@ -326,8 +344,9 @@ static bool feed_columns(Simulator *self, const Py_buffer columns[4])
 }
 
 PyDoc_STRVAR(feed_doc, "feed(addresses, sizes_bytes, operations, flags)\n--\n\n"
-                       "Contiguous uint64, uint16, uint32 and uint8 buffers of one length. Flags: 1 a store, 2 a fetch\n"
-                       "of a block's code, which only a simulator with an instruction cache may be fed.");
+                       "Contiguous uint64, uint16, uint32 and uint8 buffers of one length, or, but for the first, with one\n"
+                       "value for all. Flags: 1 a store, 2 a fetch of a block's code, which only a simulator with an\n"
+                       "instruction cache may be fed.");
 
 static PyObject *simulator_feed(PyObject *object, PyObject *args)
 {
@@ -336,14 +355,17 @@ static PyObject *simulator_feed(PyObject *object, PyObject *args)
     Py_buffer columns[4] = {{0}, {0}, {0}, {0}};
     if (!PyArg_ParseTuple(args, "y*y*y*y*", &columns[0], &columns[1], &columns[2], &columns[3]))
         return NULL;
+    size_t step[4] = {1, 1, 1, 1};
     bool fed = false, fits = columns[0].len % item_bytes[0] == 0;
-    for (int i = 1; i < 4; i++)
-        fits = fits && columns[i].len == columns[0].len / item_bytes[0] * item_bytes[i];
+    for (int i = 1; i < 4; i++) {
+        step[i] = columns[i].len != item_bytes[i];
+        fits = fits && (!step[i] || columns[i].len == columns[0].len / item_bytes[0] * item_bytes[i]);
+    }
     if (!fits) {
         PyErr_SetString(PyExc_ValueError, "addresses, sizes, operations and flags differ in length");
     } else {
         Py_BEGIN_ALLOW_THREADS
-        fed = feed_columns(self, columns);
+        fed = feed_columns(self, columns, step);
         Py_END_ALLOW_THREADS
         if (!fed)
             PyErr_NoMemory();

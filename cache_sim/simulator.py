@@ -125,11 +125,11 @@ class Simulator:
                 raise ForetraceError(
                     f"{name} has shape {column.shape}, must be one value or like addresses {rows.shape}"
                 )
-        if len(rows) and np.any(rows > np.uint64(np.iinfo(np.uint64).max) - columns[0]):
+        if _reach_too_far(rows, columns[0]):
             raise ForetraceError("addresses: an access reaches beyond the end of a 64-bit address space")
         with _memory_checked():
             self._core.set_thread(thread)
-            self._core.feed(rows, *(np.ascontiguousarray(np.broadcast_to(c, rows.shape)) for c in columns))
+            self._core.feed(rows, *map(np.atleast_1d, columns))
 
     def reserve(self, num_operations: int) -> None:
         """Have results for at least so many operations, all 0 for those never fed.
@@ -233,12 +233,21 @@ def _reuse_options(rate: float) -> tuple[int, int, int, int, int, int]:
     raise ForetraceError(f"reuse_rate is {rate!r}, must be None, 1, 1/2, 1/4, ... down to 2**-{_MAX_RATE_SHIFT}")
 
 
+def _reach_too_far(addresses: npt.NDArray[np.uint64], sizes_bytes: npt.NDArray[np.uint16]) -> bool:
+    """Whether an access ends beyond the last address; one size may be that of all."""
+    last = np.uint64(np.iinfo(np.uint64).max)
+    if not len(addresses) or addresses.max() <= last - np.uint64(np.iinfo(np.uint16).max):
+        return False
+    return bool(np.any(addresses > last - sizes_bytes))
+
+
 def _column(name: str, values: npt.ArrayLike, dtype: type[np.unsignedinteger[Any]], lowest: int) -> npt.NDArray[Any]:
     """The values as a contiguous array of a type that may be narrower, once it is certain that they fit."""
     given = np.asarray(values)
     highest = int(np.iinfo(dtype).max)
     if given.ndim > 1 or (given.dtype.kind not in "ui" and given.size):
         raise ForetraceError(f"{name} has shape {given.shape} and type {given.dtype}, must be whole numbers in one row")
-    if given.size and not lowest <= int(given.min()) <= int(given.max()) <= highest:
+    fits = given.dtype == dtype and lowest == 0  # any value does, and there may be very many
+    if given.size and not fits and not lowest <= int(given.min()) <= int(given.max()) <= highest:
         raise ForetraceError(f"{name} has values from {given.min()} to {given.max()}, must be {lowest} to {highest}")
     return np.ascontiguousarray(given, dtype=dtype).reshape(given.shape)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from foretrace.cache_sim import reference
 from foretrace.cache_sim.hierarchy import Hierarchy, Level
 from foretrace.cache_sim.reference import Access
+from foretrace.cache_sim.results import OperationStatistics
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.errors import ForetraceError
 
@@ -208,6 +209,39 @@ def test_operations_never_fed_are_zero() -> None:
     assert totals.size_bytes.tolist() == [0, 0, 0, 0, 0, 2]
 
 
+@st.composite
+def walks(draw: st.DrawFn) -> list[tuple[int, int, int, int, bool]]:
+    """Loops of one operation each: first address, stride, number of accesses, size, whether they store."""
+    strides = st.sampled_from([0, 1, 4, 8, -8, 64, 72, 4096])
+    sizes = st.sampled_from([1, 8, 100])
+    return draw(
+        st.lists(
+            st.tuples(st.integers(1 << 16, 1 << 17), strides, st.integers(1, 3000), sizes, st.booleans()), max_size=8
+        )
+    )
+
+
+@settings(max_examples=30)
+@given(walks())
+def test_one_value_for_all_is_the_same_value_for_each(loops: list[tuple[int, int, int, int, bool]]) -> None:
+    """One operation's accesses go another way through the simulator than those of several."""
+    hierarchies = [Hierarchy.parse(text) for text in ("L1=1K/2/64,L2=8K/8/64", "L1=1K/2/64/plru")]
+    short, long = (Simulator(hierarchies, reuse_rate=1) for _ in range(2))
+    for operation, (first, stride, number, size, stores) in enumerate(loops):
+        addresses = np.uint64(first + (8 << 20)) + (np.arange(number) * stride).astype(np.uint64)
+        short.feed(addresses, size, operation, stores)
+        long.feed(addresses, *(np.full(number, value) for value in (size, operation, stores)))
+    for name in OperationStatistics.__dataclass_fields__:
+        assert getattr(short.statistics(), name).tolist() == getattr(long.statistics(), name).tolist(), name
+    for one, other in zip(short.simulated(), long.simulated(), strict=True):
+        assert one.misses.tolist() == other.misses.tolist()
+    reuse, other_reuse = short.reuse(), long.reuse()
+    assert (reuse is None) == (other_reuse is None)
+    if reuse is not None and other_reuse is not None:
+        for name in ("operation", "line_bytes", "way", "bin", "count"):
+            assert getattr(reuse, name).tolist() == getattr(other_reuse, name).tolist(), name
+
+
 def test_nothing_fed() -> None:
     simulator = Simulator([Hierarchy("h", (level("L1", 1, 1),))])
     assert simulator.num_operations == 0
@@ -274,6 +308,7 @@ def test_results_can_be_asked_for_while_another_thread_feeds() -> None:
 OUT_OF_MEMORY = """
 import resource
 from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.results import OperationStatistics
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.errors import ForetraceError
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, resource.RLIM_INFINITY))
