@@ -11,10 +11,15 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 # A shell that starts pytest in the background has it, and all it starts, ignore the terminal's ^C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Time is no reason to fail: other work makes any example slow.
+hypothesis.settings.register_profile("untimed", hypothesis.settings(), deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 FORBID_SKIPS = bool(os.environ.get("FORETRACE_FORBID_SKIPS"))
 
