@@ -308,23 +308,124 @@ static size_t count_repeating(const struct ft_simulation *simulation, const stru
     return number;
 }
 
-/* The same where each access goes on by one step from iteration to iteration, and has one line at `words`, which comes before
- * these. */
-static size_t steps_in_line(const struct ft_simulation *simulation, const struct ft_iteration *iteration,
-                            const uint64_t *words, size_t most)
+/* How often an access may go on by its step, from the line it is in, without leaving that. */
+static inline uint64_t steps_in_line(uint64_t address, uint64_t last_byte, uint64_t step, uint64_t in_line)
 {
-    const uint64_t in_line = (UINT64_C(1) << simulation->recent.line_shift) - 1;
-    const struct ft_run_access *access = iteration->accesses;
-    for (uint32_t j = iteration->num_accesses; j > 0 && most > 0; j--, access++) {
-        const uint64_t address = words[access->word], step = words[access->word + iteration->num_words] - address;
-        const uint64_t left = step >> 63 ? address & in_line : in_line - ((address + access->size_bytes - 1) & in_line);
-        const uint64_t size = step >> 63 ? -step : step;
-        if (size > left)
-            return 0;
-        if (size && left / (uint32_t)size < most)
-            most = left / (uint32_t)size;
+    const bool is_down = step >> 63;
+    const uint32_t left = (uint32_t)(is_down ? address & in_line : in_line - (last_byte & in_line));
+    const uint64_t size = is_down ? -step : step;
+    if (size > left)
+        return 0;
+    if (size == 0)
+        return UINT64_MAX;
+    return size & (size - 1) ? left / (uint32_t)size : left >> __builtin_ctz((uint32_t)size);
+}
+
+/* Makes room for an iteration, and as much once more. Returns 0, or -1 when memory ran out. */
+static inline int reserve_two(struct ft_simulation *simulation, const struct ft_iteration *iteration)
+{
+    if (UNLIKELY(simulation->left < iteration->num_accesses || simulation->job->num_repeats == FT_JOB_REPEATS ||
+                 FT_JOB_ACCESSES - simulation->job->length < 2 * iteration->num_accesses)) {
+        end_job(simulation);
+        return reserve(simulation, 0, iteration->num_accesses);
     }
-    return most;
+    return 0;
+}
+
+/* How many of `most` iterations are before the end of what is treated alike. */
+static inline size_t within_left(const struct ft_simulation *simulation, const struct ft_iteration *iteration, size_t most)
+{
+    return simulation->left < most * iteration->num_accesses ? simulation->left / iteration->num_accesses : most;
+}
+
+/* Adds to the job that the accesses from `begin` on happened so many times. */
+static inline void add_repeat(struct ft_simulation *simulation, size_t begin, size_t times)
+{
+    simulation->job->repeats[simulation->job->num_repeats++] =
+        (struct ft_repeat){(uint32_t)begin, (uint32_t)simulation->job->length, (uint32_t)times - 1};
+}
+
+#define MOST_STRIDES 16u
+
+/* One access of a run in which each goes on by the same step from iteration to iteration. */
+struct stride {
+    struct ft_access access;
+    uint64_t step;
+};
+
+/* One iteration, as filter_iteration. Returns how many more touch the same lines, of the smallest size; 0 if it has accesses of
+ * several lines, or more than stay in every cache. */
+static inline __attribute__((always_inline)) uint64_t filter_strides(struct ft_simulation *simulation,
+                                                                     const struct stride *strides, uint32_t num_strides,
+                                                                     bool *is_single_line, bool *is_shared,
+                                                                     const struct sets sets)
+{
+    struct ft_access *const begin = simulation->job->accesses + simulation->job->length, *list = begin;
+    const uint64_t in_line = (UINT64_C(1) << sets.line_shift) - 1;
+    uint64_t used = 0, shared = 0, straddles = 0, changed = 0, most = UINT64_MAX;
+    for (uint32_t j = 0; j < num_strides; j++) {
+        const uint64_t address = strides[j].access.address, size = strides[j].access.size_bytes, step = strides[j].step;
+        const uint64_t last = address + size - 1, set = UINT64_C(1) << (address >> sets.set_shift & sets.set_mask);
+        const uint64_t steps = steps_in_line(address, last, step, in_line);
+        struct ft_access *const before = list;
+        *list = strides[j].access;
+        straddles |= address ^ last;
+        changed |= (address ^ (address - step)) | (last ^ (last - step));
+        most = steps < most ? steps : most;
+        list = filter(&simulation->recent, list, address, size, 0, sets);
+        shared |= list > before ? used & set : 0;
+        used |= set;
+    }
+    if (*is_single_line && changed >> simulation->cache_line_shift == 0)
+        for (struct ft_access *access = begin; access < list; access++)
+            access->flags |= FT_CACHE_KNOWN;
+    simulation->job->length = (size_t)(list - simulation->job->accesses);
+    *is_single_line = straddles >> sets.line_shift == 0 && num_strides <= simulation->repeatable_lines;
+    *is_shared = shared;
+    return *is_single_line ? most : 0;
+}
+
+/* Goes on in all strides by so many iterations. */
+static inline void go_on(struct stride *strides, uint32_t num_strides, uint64_t iterations)
+{
+    for (uint32_t j = 0; j < num_strides; j++)
+        strides[j].access.address += iterations * strides[j].step;
+}
+
+/* The iterations at `words`, two at least, as long as nothing is in the way. Returns how many it came over. */
+static inline __attribute__((always_inline)) size_t feed_strides(struct ft_simulation *simulation,
+                                                                 const struct ft_iteration *iteration,
+                                                                 const uint64_t *words, size_t iterations,
+                                                                 bool *is_single_line, const struct sets sets)
+{
+    const uint32_t number = iteration->num_accesses;
+    struct stride strides[MOST_STRIDES];
+    size_t done = 0;
+    for (uint32_t j = 0; j < number; j++) {
+        strides[j].access = ft_run_access_at(iteration, words, j);
+        strides[j].step = ft_run_access_at(iteration, words + iteration->num_words, j).address - strides[j].access.address;
+    }
+    while (done < iterations && simulation->left >= number && simulation->job->num_repeats < FT_JOB_REPEATS &&
+           FT_JOB_ACCESSES - simulation->job->length >= 2 * number) {
+        bool is_shared;
+        uint64_t times = filter_strides(simulation, strides, number, is_single_line, &is_shared, sets);
+        simulation->left -= number;
+        done++;
+        times = times < iterations - done ? times : iterations - done;
+        times = within_left(simulation, iteration, times);
+        if (is_shared && times > 0) {
+            const size_t begin = simulation->job->length;
+            go_on(strides, number, 1);
+            filter_strides(simulation, strides, number, is_single_line, &is_shared, sets);
+            add_repeat(simulation, begin, times);
+            go_on(strides, number, times);
+        } else {
+            go_on(strides, number, times + 1);
+        }
+        simulation->left -= times * number;
+        done += times;
+    }
+    return done;
 }
 
 /* No cache need see an iteration that touches the lines of the one before. The first of several that do, and of the smallest
@@ -340,30 +441,25 @@ static inline __attribute__((always_inline)) int feed_repeating_run(struct ft_si
         return -1;
     simulation->pending = ft_statistics_prepare(simulation->statistics, 0); /* it may have moved */
     while (words < end) {
-        if (UNLIKELY(simulation->left < iteration->num_accesses || simulation->job->num_repeats == FT_JOB_REPEATS ||
-                     FT_JOB_ACCESSES - simulation->job->length < 2 * iteration->num_accesses)) {
-            end_job(simulation);
-            if (reserve(simulation, 0, iteration->num_accesses))
-                return -1;
+        size_t most = (size_t)(end - words) / iteration->num_words;
+        if (reserve_two(simulation, iteration))
+            return -1;
+        if (is_steady && most > 1 && !simulation->takes_all && iteration->num_accesses <= MOST_STRIDES) {
+            words += feed_strides(simulation, iteration, words, most, &is_single_line, sets) * iteration->num_words;
+            continue;
         }
         const uint64_t changed = is_single_line && !simulation->takes_all ? bits_changed(iteration, words) : UINT64_MAX;
         const uint16_t flags = changed >> simulation->cache_line_shift ? 0 : FT_CACHE_KNOWN;
         const bool is_shared = filter_iteration(simulation, iteration, words, flags, &is_single_line, sets);
-        const uint64_t *const before = words;
         words += iteration->num_words;
         if (simulation->takes_all || !is_single_line)
             continue;
-        size_t most = (size_t)(end - words) / iteration->num_words;
-        if (simulation->left < most * iteration->num_accesses)
-            most = simulation->left / iteration->num_accesses;
-        const size_t times = is_steady ? steps_in_line(simulation, iteration, before, most)
-                                       : count_repeating(simulation, iteration, words, most);
+        const size_t times = count_repeating(simulation, iteration, words, within_left(simulation, iteration, most - 1));
         if (is_shared && times > 0) {
-            const uint32_t begin = (uint32_t)simulation->job->length;
+            const size_t begin = simulation->job->length;
             filter_iteration(simulation, iteration, words, FT_CACHE_KNOWN, &is_single_line, sets);
             simulation->left += iteration->num_accesses;
-            simulation->job->repeats[simulation->job->num_repeats++] =
-                (struct ft_repeat){begin, (uint32_t)simulation->job->length, (uint32_t)times - 1};
+            add_repeat(simulation, begin, times);
         }
         simulation->left -= times * iteration->num_accesses;
         words += times * iteration->num_words;

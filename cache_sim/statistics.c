@@ -250,26 +250,46 @@ static bool keeps_step(const struct ft_pending *pending, const uint64_t *words, 
     return differs == 0;
 }
 
+/* Whether each word goes on by one step from iteration to iteration: its second differences are 0. */
+FT_FOR_WIDE_PROCESSORS static bool keep_steps(const uint64_t *words, size_t num_words, size_t iterations)
+{
+    const size_t length = iterations > 2 ? (iterations - 2) * num_words : 0;
+    ft_lanes differ = {0};
+    size_t i = 0;
+    for (; i + FT_LANES <= length; i += FT_LANES) {
+        const ft_lanes middle = FT_LANES_AT(words + i + num_words);
+        differ |= (FT_LANES_AT(words + i + 2 * num_words) - middle) ^ (middle - FT_LANES_AT(words + i));
+    }
+    uint64_t rest = differ[0] | differ[1] | differ[2] | differ[3];
+    for (; i < length; i++)
+        rest |= words[i + 2 * num_words] - 2 * words[i + num_words] + words[i];
+    return rest == 0;
+}
+
 int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run *run)
 {
     const struct ft_iteration *iteration = run->iteration;
+    const uint64_t mask = iteration->address_mask;
+    const size_t num_words = iteration->num_words, iterations = run->iterations;
     if (!ft_statistics_prepare(statistics, (size_t)iteration->max_op + 1))
         return -1;
+    const bool keep = keep_steps(run->words, num_words, iterations);
     bool is_steady = true;
     for (size_t j = 0; j < iteration->num_accesses; j++) {
         const struct ft_run_access *access = &iteration->accesses[j];
         const uint64_t *words = run->words + access->word;
         size_t i = 0;
-        for (; i < 2 && i < run->iterations; i++)
-            count(statistics, access->op, words[i * iteration->num_words] & iteration->address_mask, access->size_bytes);
-        const uint64_t *rest = words + i * iteration->num_words;
-        if (i < run->iterations && keeps_step(&statistics->pending[access->op], rest, iteration, run->iterations - i)) {
-            count_steps(statistics, access->op, run->iterations - i);
+        for (; i < 2 && i < iterations; i++)
+            count(statistics, access->op, words[i * num_words] & mask, access->size_bytes);
+        const uint64_t *rest = words + i * num_words;
+        if (i < iterations &&
+            (keep || keeps_step(&statistics->pending[access->op], rest, iteration, iterations - i))) {
+            count_steps(statistics, access->op, iterations - i);
             continue;
         }
-        is_steady &= i == run->iterations;
-        for (; i < run->iterations; i++)
-            count(statistics, access->op, words[i * iteration->num_words] & iteration->address_mask, access->size_bytes);
+        is_steady &= i == iterations;
+        for (; i < iterations; i++)
+            count(statistics, access->op, words[i * num_words] & mask, access->size_bytes);
     }
     return is_steady;
 }
