@@ -70,19 +70,22 @@ void ft_reuse_advance(struct ft_reuse *reuse, uint64_t accesses)
 
 /* ---- accesses ----------------------------------------------------------------------------------------------------- */
 
-/* Writes which accesses may be in blocks that are followed, and counts all. Returns how many they are. */
-static size_t choose(struct ft_reuse *reuse, const struct ft_access *batch, size_t length, uint16_t *chosen, bool *leaves)
+#define LEAVES 0x8000u
+
+/* Appends to `chosen` which of the accesses begin .. end-1 may be in blocks that are followed, with LEAVES if they leave a line,
+ * and counts those of all that do, `times` each. Returns how many are chosen then. */
+static inline size_t choose(struct ft_reuse *reuse, const struct ft_access *batch, size_t begin, size_t end, uint64_t times,
+                            uint16_t *chosen, size_t num_chosen)
 {
-    struct ft_reuse_operation *operations = reuse->operations;
-    const uint64_t times = (uint64_t)reuse->times;
-    size_t num_chosen = 0;
-    for (size_t i = 0; i < length; i++) {
+    struct ft_reuse_operation *const operations = reuse->operations;
+    for (size_t i = begin; i < end; i++) {
         const uint64_t address = batch[i].address;
-        const bool spans = (address & ((1u << FT_BLOCK_SHIFT) - 1)) + batch[i].size_bytes > 1u << FT_BLOCK_SHIFT;
-        chosen[num_chosen] = (uint16_t)i;
-        num_chosen += reuse->is_followed[address >> FT_BLOCK_SHIFT & (FT_NUM_CLASSES - 1)] | spans;
-        leaves[i] = leaves_line(reuse, address);
-        operations[batch[i].op].leaving += leaves[i] ? times : 0;
+        const uint64_t last_byte = address + batch[i].size_bytes - 1;
+        const unsigned leaves = leaves_line(reuse, address);
+        operations[batch[i].op].leaving += leaves ? times : 0;
+        chosen[num_chosen] = (uint16_t)(i | leaves * LEAVES);
+        num_chosen += reuse->is_followed[address >> FT_BLOCK_SHIFT & (FT_NUM_CLASSES - 1)] |
+                      ((address ^ last_byte) >> FT_BLOCK_SHIFT != 0);
     }
     return num_chosen;
 }
@@ -90,11 +93,10 @@ static size_t choose(struct ft_reuse *reuse, const struct ft_access *batch, size
 void ft_reuse_sample_part(struct ft_reuse *reuse, const struct ft_access *batch, size_t length)
 {
     uint16_t chosen[PART];
-    bool leaves[PART];
     struct distances found[FT_LINE_SIZES];
-    const size_t num_chosen = choose(reuse, batch, length, chosen, leaves);
+    const size_t num_chosen = choose(reuse, batch, 0, length, (uint64_t)reuse->times, chosen, 0);
     for (size_t i = 0; i < num_chosen && !reuse->failed; i++)
-        ft_reuse_look_at(reuse, &batch[chosen[i]], 1, leaves[chosen[i]], found);
+        ft_reuse_look_at(reuse, &batch[chosen[i] & ~LEAVES], 1, chosen[i] & LEAVES, found);
 }
 
 int ft_reuse_feed(struct ft_reuse *reuse, const struct ft_access *batch, size_t length)
@@ -127,18 +129,22 @@ void ft_reuse_set_repeating(struct ft_reuse *reuse, bool is_repeating)
     reuse->is_repeating = is_repeating;
 }
 
-/* Those of a part of a batch that happened more often leave their lines each time. */
-static void count_repeats(struct ft_reuse *reuse, const struct ft_access *batch, size_t begin, size_t length,
-                          const bool *leaves, const struct ft_repeat **repeat, const struct ft_repeat *end)
+/* The same for a part of a batch of which repeats from `*repeat` on tell how often it happened. */
+static size_t choose_repeated(struct ft_reuse *reuse, const struct ft_access *batch, size_t part_begin, size_t length,
+                              const struct ft_repeat **repeat, const struct ft_repeat *end, uint16_t *chosen)
 {
-    for (; *repeat < end && (*repeat)->begin < begin + length; ++*repeat) {
-        const size_t first = (*repeat)->begin > begin ? (*repeat)->begin - begin : 0;
-        const size_t last = (*repeat)->end - begin < length ? (*repeat)->end - begin : length;
-        for (size_t i = first; i < last && (*repeat)->times; i++)
-            reuse->operations[batch[begin + i].op].leaving += leaves[i] ? (*repeat)->times : 0;
-        if ((*repeat)->end > begin + length)
-            break;
+    const uint64_t times = (uint64_t)reuse->times;
+    size_t num_chosen = 0;
+    for (size_t begin = 0, next; begin < length; begin = next) {
+        while (*repeat < end && (*repeat)->end <= part_begin + begin)
+            ++*repeat;
+        const bool is_repeated = *repeat < end && (*repeat)->begin <= part_begin + begin;
+        next = *repeat == end ? length : (is_repeated ? (*repeat)->end : (*repeat)->begin) - part_begin;
+        next = next < length ? next : length;
+        num_chosen = choose(reuse, batch + part_begin, begin, next, is_repeated ? times + (*repeat)->times : times, chosen,
+                            num_chosen);
     }
+    return num_chosen;
 }
 
 void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size_t length,
@@ -147,17 +153,15 @@ void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size
     const struct ft_repeat *repeat = repeats, *unseen = repeats, *end = repeats + num_repeats;
     struct distances found[FT_LINE_SIZES];
     uint16_t chosen[PART];
-    bool leaves[PART];
     for (size_t begin = 0; begin < length; begin += PART) {
         const size_t part = length - begin < PART ? length - begin : PART;
-        const size_t num_chosen = choose(reuse, batch + begin, part, chosen, leaves);
-        count_repeats(reuse, batch, begin, part, leaves, &unseen, end);
+        const size_t num_chosen = choose_repeated(reuse, batch, begin, part, &unseen, end, chosen);
         for (size_t i = 0; i < num_chosen && !reuse->failed; i++) {
-            const size_t place = begin + chosen[i];
+            const size_t place = begin + (chosen[i] & ~LEAVES);
             while (repeat < end && repeat->end <= place)
                 repeat++;
             const uint32_t more = repeat < end && repeat->begin <= place ? repeat->times : 0;
-            ft_reuse_look_at(reuse, &batch[place], 1 + more, leaves[chosen[i]], found);
+            ft_reuse_look_at(reuse, &batch[place], 1 + more, chosen[i] & LEAVES, found);
         }
     }
 }
