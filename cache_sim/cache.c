@@ -5,9 +5,10 @@
  * is exact, as no level influences the one above it. Lists have at most LIST_CAPACITY touches; an access of many lines
  * may be spread over several, so what must be remembered of an unfinished access (`missed`) lives in the level.
  *
- * Roots see every access, and most accesses touch the line that was touched last in its set. `newest` holds that line for
- * each set, and such accesses, which change nothing, are dropped before the look-up proper, without a branch that a
- * processor could predict wrongly: a list element is always written, and the length grows by 0 or 1.
+ * Roots see every access, and many touch the line that was touched last in its set. `newest` holds that line for each set, and
+ * such accesses, which change nothing, are dropped before the look-up proper, without a branch that a processor could predict
+ * wrongly: a list element is always written, and the length grows by 0 or 1. Where a row is searched and moved at once, that
+ * costs no more than finding this out, and accesses are looked up as they are.
  *
  * All use keys (line + 1; 0 marks an empty way), so that zeroed memory is an empty cache and a large cache costs only the
  * sets that are used. A set of up to 64 ways is a row of keys in order of use, most recent first: where the processor can, a row of
@@ -48,6 +49,7 @@ struct list_set {
 
 struct level {
     size_t (*look_up)(struct level *, const touch *, size_t, touch *);
+    void (*feed)(struct ft_cache *, struct level *, const struct ft_access *, size_t); /* roots only */
     uint64_t num_sets;
     uint64_t reciprocal; /* see ft_set_of */
     uint64_t *misses;    /* per operation */
@@ -56,7 +58,7 @@ struct level {
     struct list_set *sets;
     struct node *nodes;
     uint32_t *buckets;
-    uint64_t *newest; /* roots only */
+    uint64_t *newest; /* of roots, but for rows that are moved at once */
     uint32_t ways;
     uint32_t row_keys; /* in `keys`, of a set */
     uint32_t line_shift;
@@ -224,24 +226,97 @@ static size_t look_up_list(struct level *level, const touch *touches, size_t len
 
 /* ---- the forest --------------------------------------------------------------------------------------------------- */
 
+static void pass_on(struct ft_cache *cache, const struct level *level, const touch *missed, size_t length);
+
 static void pass_down(struct ft_cache *cache, struct level *level, const touch *touches, size_t length)
 {
     touch *out = cache->lists[level->depth + 1];
-    size_t num_out = level->look_up(level, touches, length, out);
-    for (int64_t child = level->first_child; child >= 0 && num_out; child = cache->levels[child].next_sibling)
-        pass_down(cache, &cache->levels[child], out, num_out);
+    pass_on(cache, level, out, level->look_up(level, touches, length, out));
 }
+
+static void pass_on(struct ft_cache *cache, const struct level *level, const touch *missed, size_t length)
+{
+    for (int64_t child = level->first_child; child >= 0 && length; child = cache->levels[child].next_sibling)
+        pass_down(cache, &cache->levels[child], missed, length);
+}
+
+/* ---- roots -------------------------------------------------------------------------------------------------------- */
+
+static uint64_t last_byte_of(const struct ft_access *access)
+{
+    const uint64_t last_byte = access->address + access->size_bytes - 1;
+    return last_byte < access->address ? UINT64_MAX - 1 : last_byte;
+}
+
+#ifdef FT_HAS_WIDE_SETS
+#define LINES_AT_ONCE 64u
+
+/* Looks up the lines of an access that has several. Returns how many misses there are to pass on then, BATCH at most. */
+static __attribute__((noinline)) size_t feed_lines(struct ft_cache *cache, struct level *root, const struct ft_access *access,
+                                                   size_t num_out)
+{
+    touch lines[LINES_AT_ONCE], *out = cache->lists[1];
+    const uint64_t last = last_byte_of(access) >> root->line_shift;
+    uint16_t joined = 0;
+    for (uint64_t line = access->address >> root->line_shift; line <= last;) {
+        size_t length = 0;
+        for (; line <= last && length < LINES_AT_ONCE; line++, joined = JOINED)
+            lines[length++] = (touch){line << root->line_shift, access->op, access->size_bytes, joined};
+        if (num_out + length > BATCH) {
+            pass_on(cache, root, out, num_out);
+            num_out = 0;
+        }
+        num_out += root->look_up(root, lines, length, out + num_out);
+    }
+    return num_out;
+}
+
+FT_WIDE static inline __attribute__((always_inline)) void feed_rows(struct ft_cache *cache, struct level *shared,
+                                                                    const struct ft_access *batch, size_t num_accesses,
+                                                                    unsigned vectors)
+{
+    const struct level copy = *shared, *root = &copy;
+    const uint32_t last_ways = root->ways - FT_ROW_KEYS * (vectors - 1);
+    const __m256i lanes = _mm256_load_si256((const __m256i *)ft_row_lanes[(1u << last_ways) - 1]);
+    touch *const out = cache->lists[1];
+    size_t num_out = 0;
+    for (size_t i = 0; i < num_accesses; i++) {
+        const uint64_t address = batch[i].address, line = address >> root->line_shift;
+        if (batch[i].flags & FT_CACHE_KNOWN)
+            continue;
+        if (UNLIKELY((address ^ (address + batch[i].size_bytes - 1)) >> root->line_shift)) {
+            num_out = feed_lines(cache, shared, &batch[i], num_out);
+            continue;
+        }
+        if (ft_row_use(root->keys + set_of(root, line) * FT_ROW_KEYS * vectors, line + 1, lanes, vectors))
+            continue;
+        root->misses[batch[i].op]++;
+        out[num_out] = batch[i];
+        out[num_out++].flags = 0;
+    }
+    pass_on(cache, shared, out, num_out);
+}
+
+#define FEED_ROWS(vectors)                                                                                             \
+    FT_WIDE static void feed_rows_##vectors(struct ft_cache *cache, struct level *root, const struct ft_access *batch, \
+                                            size_t num_accesses)                                                       \
+    {                                                                                                                  \
+        feed_rows(cache, root, batch, num_accesses, vectors);                                                          \
+    }
+FEED_ROWS(1)
+FEED_ROWS(2)
+FEED_ROWS(3)
+FEED_ROWS(4)
+#endif
 
 /* The lines of an access that has several, but for those that were touched last in their set. */
 static __attribute__((noinline)) size_t append_lines(struct ft_cache *cache, struct level *root,
                                                      const struct ft_access *access, size_t length)
 {
     touch *list = cache->lists[0];
-    uint64_t last_byte = access->address + access->size_bytes - 1;
-    if (last_byte < access->address)
-        last_byte = UINT64_MAX - 1;
+    const uint64_t last = last_byte_of(access) >> root->line_shift;
     uint16_t joined = 0;
-    for (uint64_t line = access->address >> root->line_shift; line <= last_byte >> root->line_shift; line++) {
+    for (uint64_t line = access->address >> root->line_shift; line <= last; line++) {
         uint64_t *newest = &root->newest[set_of(root, line)];
         if (*newest == line + 1)
             continue;
@@ -285,7 +360,7 @@ void ft_cache_feed(struct ft_cache *cache, const struct ft_access *batch, size_t
         size_t part = length < BATCH ? length : BATCH;
         for (size_t i = 0; i < cache->num_levels; i++)
             if (cache->levels[i].is_root)
-                feed_root(cache, &cache->levels[i], batch, part);
+                cache->levels[i].feed(cache, &cache->levels[i], batch, part);
         batch += part;
         length -= part;
     }
@@ -353,9 +428,13 @@ static void choose_rows(struct level *level)
     static size_t (*const look_ups[])(struct level *, const touch *, size_t, touch *) = {
         look_up_rows_1, look_up_rows_2, look_up_rows_3, look_up_rows_4,
     };
+    static void (*const feeds[])(struct ft_cache *, struct level *, const struct ft_access *, size_t) = {
+        feed_rows_1, feed_rows_2, feed_rows_3, feed_rows_4,
+    };
     const uint32_t vectors = (level->ways + FT_ROW_KEYS - 1) / FT_ROW_KEYS;
     if (vectors <= FT_MOST_VECTORS && __builtin_cpu_supports("avx2")) {
         level->look_up = look_ups[vectors - 1];
+        level->feed = feeds[vectors - 1];
         level->row_keys = FT_ROW_KEYS * vectors;
     }
 #endif
@@ -365,11 +444,13 @@ static bool allocate_sets(struct level *level)
 {
     if (level->num_sets > UINT64_MAX / level->ways)
         return false;
-    if (level->is_root && !(level->newest = zeroed(level->num_sets, sizeof *level->newest)))
+    level->feed = feed_root;
+    if (level->ways <= SCANNED_WAYS)
+        choose_rows(level);
+    if (level->is_root && level->feed == feed_root && !(level->newest = zeroed(level->num_sets, sizeof *level->newest)))
         return false;
     if (level->ways > SCANNED_WAYS)
         return allocate_list_sets(level);
-    choose_rows(level);
     if (level->num_sets > (UINT64_MAX - KEYS_OF_LINE) / level->row_keys)
         return false;
     level->key_memory = zeroed(level->num_sets * level->row_keys + KEYS_OF_LINE - 1, sizeof *level->keys);
