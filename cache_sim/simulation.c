@@ -188,9 +188,9 @@ static inline __attribute__((always_inline)) struct ft_access *filter(struct ft_
                                                                       uint64_t address, uint64_t size, unsigned takes_all,
                                                                       const struct sets sets)
 {
-    const uint64_t line = address >> sets.line_shift;
-    if (UNLIKELY((address ^ (address + size - 1)) >> sets.line_shift))
-        return list + (ft_recent_use_several(recent, address, address + size - 1) | takes_all);
+    const uint64_t line = address >> sets.line_shift, last = address + size - 1;
+    if (UNLIKELY((address ^ last) >> sets.line_shift))
+        return list + (ft_recent_use_several(recent, address, last) | takes_all);
     uint64_t *used = &recent->lines[address >> sets.set_shift & sets.set_mask];
     list += (*used != line) | takes_all; /* no branch: it could not be foreseen */
     *used = line;
@@ -487,13 +487,12 @@ static __attribute__((noinline)) size_t make_room(struct ft_simulation *simulati
 static inline __attribute__((always_inline)) void feed_iterations(struct ft_simulation *simulation,
                                                                   const struct ft_iteration *iteration,
                                                                   const uint64_t *words, size_t iterations,
-                                                                  const struct sets sets)
+                                                                  unsigned takes_all, const struct sets sets)
 {
     struct ft_statistics *const statistics = simulation->statistics;
     struct ft_pending *const pending = simulation->pending;
     struct ft_access *const first = simulation->job->accesses, *list = first + simulation->job->length;
     const uint64_t mask = iteration->address_mask;
-    const unsigned takes_all = simulation->takes_all;
     simulation->left -= iterations * iteration->num_accesses;
     for (size_t i = iterations; i > 0; i--, words += iteration->num_words) {
         const struct ft_run_access *access = iteration->accesses;
@@ -526,7 +525,10 @@ static inline __attribute__((always_inline)) int feed_runs_of(struct ft_simulati
                          iteration->max_op >= simulation->capacity) &&
                 (part = make_room(simulation, iteration, left)) == 0)
                 return -1;
-            feed_iterations(simulation, iteration, words, part, sets);
+            if (simulation->takes_all)
+                feed_iterations(simulation, iteration, words, part, 1, sets);
+            else
+                feed_iterations(simulation, iteration, words, part, 0, sets);
         }
     }
     return 0;

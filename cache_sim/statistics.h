@@ -63,7 +63,7 @@ static inline void ft_statistics_count(struct ft_statistics *statistics, struct 
         ft_statistics_count_other(statistics, op, address, size_bytes);
         return;
     }
-    const uint32_t number = pending->number++;
+    const size_t number = pending->number++;
     pending->addresses[2 + number] = address;
     if (__builtin_expect(number == FT_PENDING - 1, 0))
         ft_statistics_settle_full(statistics, op);
