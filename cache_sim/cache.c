@@ -12,8 +12,9 @@
  *
  * All use keys (line + 1; 0 marks an empty way), so that zeroed memory is an empty cache and a large cache costs only the
  * sets that are used. A set of up to 64 ways is a row of keys in order of use, most recent first: where the processor can, a row of
- * up to 16 is searched and moved at once (wide_sets.h). One of more ways is a doubly linked list in order of use, with one
- * hash table for the whole level to find a line.
+ * up to 16 is searched and moved at once (wide_sets.h). Keys of such rows are short ones (line / sets + 1) until a line comes
+ * that needs more than 32 bits. A set of more ways is a doubly linked list in order of use, with one hash table for the whole
+ * level to find a line.
  */
 #include "cache.h"
 
@@ -61,6 +62,8 @@ struct level {
     uint64_t *newest; /* of roots, but for rows that are moved at once */
     uint32_t ways;
     uint32_t row_keys; /* in `keys`, of a set */
+    uint32_t set_bits; /* if num_sets is a power of two */
+    bool has_short_keys;
     uint32_t line_shift;
     uint32_t bucket_shift;
     uint16_t missed; /* JOINED if a line of the access that the list ended with has missed, else 0 */
@@ -121,15 +124,55 @@ FT_WIDE static inline __attribute__((always_inline)) size_t look_up_rows(struct 
     return num_out;
 }
 
-#define LOOK_UP_ROWS(vectors)                                                                                          \
-    FT_WIDE static size_t look_up_rows_##vectors(struct level *level, const touch *touches, size_t length, touch *out) \
-    {                                                                                                                  \
-        return look_up_rows(level, touches, length, out, vectors);                                                     \
+/* Keys that `keys` has room for twice: as short ones, and as they are. */
+static inline uint32_t *short_row(const struct level *level, uint64_t set, unsigned vectors)
+{
+    return (uint32_t *)level->keys + set * FT_SHORT_KEYS * vectors;
+}
+
+static inline uint64_t place_of(const struct level *level, uint64_t line, uint64_t *tag)
+{
+    return ft_set_and_tag_of(line, level->num_sets, level->reciprocal, level->set_bits, tag);
+}
+
+static void use_long_keys(struct level *level);
+
+FT_WIDE static inline __attribute__((always_inline)) size_t look_up_short_rows(struct level *shared, const touch *touches,
+                                                                               size_t length, touch *out, unsigned vectors)
+{
+    const struct level copy = *shared, *level = &copy;
+    const uint32_t last_ways = (1u << (level->ways - FT_SHORT_KEYS * (vectors - 1))) - 1;
+    uint16_t missed = level->missed;
+    size_t num_out = 0;
+    for (size_t i = 0; i < length; i++) {
+        uint64_t tag;
+        const uint64_t set = place_of(level, touches[i].address >> level->line_shift, &tag);
+        if (UNLIKELY(tag >= UINT32_MAX)) {
+            shared->missed = missed;
+            use_long_keys(shared);
+            return num_out + shared->look_up(shared, touches + i, length - i, out + num_out);
+        }
+        if (ft_short_row_use(short_row(level, set, vectors), (uint32_t)tag + 1, last_ways, vectors))
+            hit(&touches[i], &missed);
+        else
+            num_out = miss(level, &touches[i], &missed, out, num_out);
     }
-LOOK_UP_ROWS(1)
-LOOK_UP_ROWS(2)
-LOOK_UP_ROWS(3)
-LOOK_UP_ROWS(4)
+    shared->missed = missed;
+    return num_out;
+}
+
+#define LOOK_UP_ROWS(kind, vectors)                                                                                    \
+    FT_WIDE static size_t look_up_##kind##_##vectors(struct level *level, const touch *touches, size_t length,         \
+                                                     touch *out)                                                       \
+    {                                                                                                                  \
+        return look_up_##kind(level, touches, length, out, vectors);                                                   \
+    }
+LOOK_UP_ROWS(rows, 1)
+LOOK_UP_ROWS(rows, 2)
+LOOK_UP_ROWS(rows, 3)
+LOOK_UP_ROWS(rows, 4)
+LOOK_UP_ROWS(short_rows, 1)
+LOOK_UP_ROWS(short_rows, 2)
 #endif
 
 /* ---- up to 64 ways ------------------------------------------------------------------------------------------------ */
@@ -297,16 +340,85 @@ FT_WIDE static inline __attribute__((always_inline)) void feed_rows(struct ft_ca
     pass_on(cache, shared, out, num_out);
 }
 
-#define FEED_ROWS(vectors)                                                                                             \
-    FT_WIDE static void feed_rows_##vectors(struct ft_cache *cache, struct level *root, const struct ft_access *batch, \
-                                            size_t num_accesses)                                                       \
-    {                                                                                                                  \
-        feed_rows(cache, root, batch, num_accesses, vectors);                                                          \
+FT_WIDE static inline __attribute__((always_inline)) void feed_short_rows(struct ft_cache *cache, struct level *shared,
+                                                                          const struct ft_access *batch,
+                                                                          size_t num_accesses, unsigned vectors)
+{
+    const struct level copy = *shared, *root = &copy;
+    const uint32_t last_ways = (1u << (root->ways - FT_SHORT_KEYS * (vectors - 1))) - 1;
+    touch *const out = cache->lists[1];
+    size_t num_out = 0, i = 0;
+    for (; i < num_accesses; i++) {
+        const uint64_t address = batch[i].address;
+        uint64_t tag;
+        const uint64_t set = place_of(root, address >> root->line_shift, &tag);
+        if (batch[i].flags & FT_CACHE_KNOWN)
+            continue;
+        if (UNLIKELY((address ^ (address + batch[i].size_bytes - 1)) >> root->line_shift || tag >= UINT32_MAX)) {
+            num_out = feed_lines(cache, shared, &batch[i], num_out);
+            if (shared->has_short_keys)
+                continue;
+            i++;
+            break;
+        }
+        if (ft_short_row_use(short_row(root, set, vectors), (uint32_t)tag + 1, last_ways, vectors))
+            continue;
+        root->misses[batch[i].op]++;
+        out[num_out] = batch[i];
+        out[num_out++].flags = 0;
     }
-FEED_ROWS(1)
-FEED_ROWS(2)
-FEED_ROWS(3)
-FEED_ROWS(4)
+    pass_on(cache, shared, out, num_out);
+    if (UNLIKELY(i < num_accesses))
+        shared->feed(cache, shared, batch + i, num_accesses - i);
+}
+
+#define FEED_ROWS(kind, vectors)                                                                                       \
+    FT_WIDE static void feed_##kind##_##vectors(struct ft_cache *cache, struct level *root,                            \
+                                                const struct ft_access *batch, size_t num_accesses)                    \
+    {                                                                                                                  \
+        feed_##kind(cache, root, batch, num_accesses, vectors);                                                        \
+    }
+FEED_ROWS(rows, 1)
+FEED_ROWS(rows, 2)
+FEED_ROWS(rows, 3)
+FEED_ROWS(rows, 4)
+FEED_ROWS(short_rows, 1)
+FEED_ROWS(short_rows, 2)
+
+/* How a level of up to 16 ways is looked up. */
+static void choose_wide_rows(struct level *level, bool has_short_keys)
+{
+    static const struct {
+        size_t (*look_up)(struct level *, const touch *, size_t, touch *);
+        void (*feed)(struct ft_cache *, struct level *, const struct ft_access *, size_t);
+    } ways_of_use[][FT_MOST_VECTORS] = {
+        {{look_up_rows_1, feed_rows_1}, {look_up_rows_2, feed_rows_2}, {look_up_rows_3, feed_rows_3}, {look_up_rows_4, feed_rows_4}},
+        {{look_up_short_rows_1, feed_short_rows_1}, {look_up_short_rows_2, feed_short_rows_2}},
+    };
+    const uint32_t in_vector = has_short_keys ? FT_SHORT_KEYS : FT_ROW_KEYS;
+    const uint32_t vectors = (level->ways + in_vector - 1) / in_vector;
+    level->look_up = ways_of_use[has_short_keys][vectors - 1].look_up;
+    level->feed = ways_of_use[has_short_keys][vectors - 1].feed;
+    level->has_short_keys = has_short_keys;
+}
+
+/* Replaces the short keys of a level, from the last set on: rows become longer, or remain so long. Sets that were never used stay
+ * untouched memory where they can. */
+static void use_long_keys(struct level *level)
+{
+    const uint32_t vectors = (level->ways + FT_SHORT_KEYS - 1) / FT_SHORT_KEYS;
+    for (uint64_t set = level->num_sets; set-- > 0;) {
+        const uint32_t *row = short_row(level, set, vectors);
+        uint64_t keys[FT_MOST_VECTORS * FT_ROW_KEYS] = {0}, *to = level->keys + set * level->row_keys, used = 0;
+        for (uint32_t way = 0; way < level->ways; way++)
+            keys[way] = row[way] ? ((row[way] - UINT64_C(1)) * level->num_sets + set) + 1 : 0;
+        for (uint32_t i = 0; i < level->row_keys; i++)
+            used |= keys[i] | to[i];
+        if (used)
+            memcpy(to, keys, level->row_keys * sizeof *to);
+    }
+    choose_wide_rows(level, false);
+}
 #endif
 
 /* The lines of an access that has several, but for those that were touched last in their set. */
@@ -425,17 +537,9 @@ static void choose_rows(struct level *level)
     level->look_up = look_up_scanning;
     level->row_keys = level->ways;
 #ifdef FT_HAS_WIDE_SETS
-    static size_t (*const look_ups[])(struct level *, const touch *, size_t, touch *) = {
-        look_up_rows_1, look_up_rows_2, look_up_rows_3, look_up_rows_4,
-    };
-    static void (*const feeds[])(struct ft_cache *, struct level *, const struct ft_access *, size_t) = {
-        feed_rows_1, feed_rows_2, feed_rows_3, feed_rows_4,
-    };
-    const uint32_t vectors = (level->ways + FT_ROW_KEYS - 1) / FT_ROW_KEYS;
-    if (vectors <= FT_MOST_VECTORS && __builtin_cpu_supports("avx2")) {
-        level->look_up = look_ups[vectors - 1];
-        level->feed = feeds[vectors - 1];
-        level->row_keys = FT_ROW_KEYS * vectors;
+    if (level->ways <= FT_MOST_VECTORS * FT_ROW_KEYS && __builtin_cpu_supports("avx2")) {
+        choose_wide_rows(level, true);
+        level->row_keys = (level->ways + FT_ROW_KEYS - 1) / FT_ROW_KEYS * FT_ROW_KEYS;
     }
 #endif
 }
@@ -465,6 +569,7 @@ static bool set_up(struct ft_cache *cache, size_t index, const struct ft_geometr
     level->ways = geometry->ways;
     level->line_shift = geometry->line_shift;
     level->reciprocal = ft_reciprocal(geometry->num_sets);
+    level->set_bits = (uint32_t)__builtin_ctzll(geometry->num_sets);
     level->first_child = level->next_sibling = -1;
     level->is_root = geometry->parent < 0;
     if (!level->is_root) {

@@ -32,6 +32,20 @@ static inline uint64_t ft_set_of(uint64_t line, uint64_t num_sets, uint64_t reci
     return rest >= num_sets ? rest - num_sets : rest;
 }
 
+/* The same, and what tells lines of a set apart: line / num_sets. `set_bits` are those of a power of two. */
+static inline uint64_t ft_set_and_tag_of(uint64_t line, uint64_t num_sets, uint64_t reciprocal, unsigned set_bits,
+                                         uint64_t *tag)
+{
+    __extension__ typedef unsigned __int128 uint128;
+    if (!reciprocal) {
+        *tag = line >> set_bits;
+        return line & (num_sets - 1);
+    }
+    const uint64_t quotient = (uint64_t)((uint128)line * reciprocal >> 64), rest = line - quotient * num_sets;
+    *tag = quotient + (rest >= num_sets);
+    return rest >= num_sets ? rest - num_sets : rest;
+}
+
 static inline uint16_t ft_hint_of(uint64_t key)
 {
     return (uint16_t)(key * FT_HASH_FACTOR >> 48) | 1;

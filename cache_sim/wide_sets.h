@@ -1,6 +1,7 @@
 /* Sets of up to 16 ways on processors with vectors of 256 bits: a row of keys in order of use, most recent first.
  *
- * A row is 1 to 4 vectors of four keys. Keys behind the last way are of lines that have left the set, and are not looked at.
+ * A row is 1 to 4 vectors of four keys, or 1 or 2 of eight short ones. Keys behind the last way are of lines that have left the
+ * set, and are not looked at.
  */
 #ifndef FORETRACE_WIDE_SETS_H
 #define FORETRACE_WIDE_SETS_H
@@ -57,6 +58,52 @@ FT_WIDE static inline __attribute__((always_inline)) bool ft_row_use(uint64_t *r
             break;
     }
     return true;
+}
+
+/* ---- short keys --------------------------------------------------------------------------------------------------- */
+
+#define FT_SHORT_KEYS 8u /* in a vector */
+#define FT_MOST_SHORT_VECTORS 2u
+
+static const uint32_t ft_short_lanes[FT_SHORT_KEYS] __attribute__((aligned(32))) = {1, 2, 4, 8, 16, 32, 64, 128};
+
+/* What a mask of eight lanes selects. */
+FT_WIDE static inline __attribute__((always_inline)) __m256i ft_lanes_of(uint32_t mask)
+{
+    const __m256i lanes = _mm256_load_si256((const __m256i *)ft_short_lanes);
+    return _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)mask), lanes), lanes);
+}
+
+FT_WIDE static inline __attribute__((always_inline)) __m256i ft_short_row_moved(__m256i before, __m256i keys)
+{
+    return _mm256_alignr_epi8(keys, _mm256_permute2x128_si256(before, keys, 0x21), 12);
+}
+
+FT_WIDE static inline __attribute__((always_inline)) uint32_t ft_lanes_equal(__m256i keys, __m256i wanted)
+{
+    return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(keys, wanted)));
+}
+
+/* As ft_row_use; `last_ways` is a mask. */
+FT_WIDE static inline __attribute__((always_inline)) bool ft_short_row_use(uint32_t *row, uint32_t key, uint32_t last_ways,
+                                                                           unsigned vectors)
+{
+    const __m256i wanted = _mm256_set1_epi32((int)key);
+    __m256i *const place = (__m256i *)row;
+    const __m256i first = _mm256_load_si256(place), moved = ft_short_row_moved(wanted, first);
+    const uint32_t found = ft_lanes_equal(first, wanted) & (vectors == 1 ? last_ways : UINT32_MAX);
+    if (found) {
+        _mm256_store_si256(place, _mm256_blendv_epi8(first, moved, ft_lanes_of(found ^ (found - 1))));
+        return true;
+    }
+    _mm256_store_si256(place, moved);
+    if (vectors == 1)
+        return false;
+    const __m256i second = _mm256_load_si256(place + 1), second_moved = ft_short_row_moved(first, second);
+    const uint32_t found_second = ft_lanes_equal(second, wanted) & last_ways;
+    const __m256i lanes = ft_lanes_of(found_second ^ (found_second - 1)); /* all if it is not there */
+    _mm256_store_si256(place + 1, _mm256_blendv_epi8(second, second_moved, lanes));
+    return found_second;
 }
 
 #endif

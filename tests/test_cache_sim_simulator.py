@@ -119,6 +119,21 @@ def test_long_streams_in_one_level(ways: int, num_sets: int, seed: int, footprin
     assert misses(one_level, addresses) == [reference.simulate(one_level, accesses)[0][0]]
 
 
+@pytest.mark.parametrize("ways", [1, 4, 7, 8, 9, 12, 13, 16])
+@pytest.mark.parametrize("num_sets", [1, 12, 64])
+def test_lines_that_need_longer_keys_come_among_others(ways: int, num_sets: int) -> None:
+    """Levels have keys of 32 bits until such a line comes; what was there before it is to be found behind it."""
+    random = np.random.default_rng(ways)
+    near = random.integers(0, 3 * ways * num_sets, 4000) << 6
+    far = near + random.choice([0, 1 << 38, 1 << 44, 1 << 62], 4000)
+    spanning = random.integers(0, 3 * ways * num_sets, 50) * 64 + (1 << 50) + 60
+    two_levels = Hierarchy("h", (level("L1", num_sets, ways), level("L2", 2 * num_sets, ways)))
+    for late in (far, spanning):
+        addresses = np.concatenate([near, late, near])
+        accesses = [Access(int(address), 8, 0) for address in addresses]
+        assert misses(two_levels, addresses) == [counter[0] for counter in reference.simulate(two_levels, accesses)]
+
+
 def test_huge_accesses_over_tiny_lines() -> None:
     """An access of 65535 lines is spread over many internal lists, and is still one access."""
     tiny = Hierarchy("h", (level("L1", 16, 2, 1), level("L2", 3, 100, 4), level("L3", 5, 3, 128)))
