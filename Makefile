@@ -14,7 +14,7 @@ FOLDERS := foretrace foretrace/commands tracer tracer/machine_code tracer/native
 FILES := $(sort $(wildcard $(foreach folder,$(FOLDERS),$(foreach suffix,py c h cpp f90 toml,$(folder)/*.$(suffix)))))
 NATIVE := $(filter %.c %.h,$(filter-out benchmarks/programs/%,$(FILES)))
 # What Python would do on its own at the first start, unless told not to (PYTHONDONTWRITEBYTECODE): else each start of
-# foretrace takes half as long again.
+# foretrace takes a third as long again.
 COMPILE := $(BIN)/python -m compileall -q build/__editable__*
 INSTALLED := $(VENV)/installed-$(shell echo $(CURDIR) $(FILES) | cksum | cut -d' ' -f1)
 
