@@ -46,10 +46,14 @@ _WAIT_MS = 10
 class Engine(Protocol):
     """What makes a program write a stream."""
 
-    name: str
     guest: str
     mmap_call: int
     mprotect_call: int
+
+    @property
+    def name(self) -> str:
+        """What it is and its version, which may take a moment to find out."""
+        ...
 
     def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:
         """Path of the executable to start, its argument vector and environment."""

@@ -24,7 +24,7 @@ from foretrace.errors import ForetraceError, HierarchyError
 from .analysis import Analysis
 from .bursts import Accuracy, schedule_of
 from .recorded import Part, part_of
-from .session import Ending, Progress, Recording, Session
+from .session import Ending, Engine, Progress, Recording, Session
 from .signature import ProcessRecord, Provenance, Sampling, Signature
 from .unseen import unseen_of
 
@@ -88,7 +88,7 @@ def trace_binary(
         from .family import Family
 
         family = Family(engine, hierarchies, schedule)
-    session = Session(engine, hierarchies, _tee(keep, engine.name, program), family, schedule=schedule)
+    session = Session(engine, hierarchies, _tee(keep, engine, program), family, schedule=schedule)
     importing = threading.Thread(target=importlib.import_module, args=["foretrace.tracer.machine_code.binary_analysis"])
     importing.start()  # while the program runs: the analysis is not needed before its end
     recording = session.run(on_progress)
@@ -171,18 +171,18 @@ def trace_python(
     command = (*(("-m",) if is_module else ()), target, *arguments)
     started = _now()
     lines = python_program.lines_timed()
-    recording = Session(engine, hierarchies, _tee(keep, engine.name, command)).run(on_progress)
+    recording = Session(engine, hierarchies, _tee(keep, engine, command)).run(on_progress)
     part = part_of(recording)
     analysis = python_analysis.analyse(part.raw, part.statistics, lines)
     return _traced(command, engine.name, engine.guest, started, recording, part, analysis)
 
 
-def _tee(keep: StreamWriter | None, engine: str, command: Sequence[str]) -> Callable[[object], object]:
+def _tee(keep: StreamWriter | None, engine: Engine, command: Sequence[str]) -> Callable[[object], object]:
     if keep is None:
         return lambda sink: sink
     from foretrace.tracer.streams.stored_stream import Head
 
-    head = Head(source=engine, command=tuple(command))
+    head = Head(source=engine.name, command=tuple(command))
     return lambda sink: keep.sink(sink, head)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from foretrace.tracer.machine_code import isa
 
 from .guest_libraries import library_prefix
 
+_ANSWERS_WITHIN_S = 20
 _ELF_HEADER_BYTES = 20
 _ELFCLASS64, _ELFDATA2LSB = 2, 1
 _ET_EXEC, _ET_DYN = 2, 3
@@ -119,12 +121,41 @@ def guest_of(path: Path) -> Guest:
     return guest
 
 
-def _ask_qemu(qemu: str, option: str) -> str:
+class _Question:
+    """What a program is asked by an option; it answers while we go on."""
+
+    def __init__(self, program: str, option: str) -> None:
+        self._program = program
+        try:
+            self._process = subprocess.Popen(
+                [program, option],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+            )
+        except OSError as error:
+            raise EngineError(f"{program} does not run: {error}") from error
+
+    def answer(self) -> str:
+        """What it said."""
+        try:
+            return self._process.communicate(timeout=_ANSWERS_WITHIN_S)[0]
+        except subprocess.TimeoutExpired as error:
+            self._process.kill()
+            raise EngineError(f"{self._program} does not answer: {error}") from error
+
+
+def _has_plugins(qemu: str) -> bool:
+    """Whether this QEMU was built with plugins: it then exports their interface. A script that starts one is asked."""
     try:
-        answer = subprocess.run([qemu, option], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EngineError(f"{qemu} does not run: {error}") from error
-    return answer.stdout + answer.stderr
+        with Path(qemu).open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
+            if content.find(b"qemu_plugin_register_vcpu_tb_exec_cb") >= 0:
+                return True
+    except (OSError, ValueError):  # it can be run, but not read; or it is empty
+        pass
+    return "-plugin" in _Question(qemu, "-h").answer()
 
 
 def _with_own_value(variable: str) -> str:
@@ -153,19 +184,22 @@ class QemuEngine:
         if qemu is None:
             raise EngineError(f"{guest.qemu} is not installed; on Debian or Ubuntu: apt install qemu-user")
         self._qemu = qemu
-        if "-plugin" not in _ask_qemu(qemu, "-h"):
+        if not _has_plugins(qemu):
             raise EngineError(f"{qemu} was built without plugins; install Debian's or Ubuntu's qemu-user")
-        version = re.search(r"version (\d+)\.(\d+)(?:\.(\d+))?", _ask_qemu(qemu, "--version"))
-        if version is None:
-            raise EngineError(f"{qemu} does not tell its version; install Debian's or Ubuntu's qemu-user")
+        self._version = _Question(qemu, "--version")
         self._plugin = Path(__file__).with_name("plugin.so")
-        self.name = f"{guest.qemu} {version[0].removeprefix('version ')}"
         prefix = library_prefix(self._path, guest.triplet, guest.libc_package)
         self._options = ["-cpu", guest.cpu]
         if prefix:
             self._options += ["-L", prefix]
         if guest.environment:
             self._options += ["-E", _with_own_value(guest.environment)]
+
+    @cached_property
+    def name(self) -> str:
+        """QEMU's name and version: it has had time to tell while the program ran."""
+        version = re.search(r"version (\d+\.\d+(?:\.\d+)?)", self._version.answer())
+        return f"qemu-{self.guest} {version[1] if version else '(of unknown version)'}"
 
     def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:
         """See `session.Engine`."""
