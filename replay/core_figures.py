@@ -15,7 +15,7 @@ from foretrace.profiles.profile import Core, Pattern, Profile
 from foretrace.tracer.signature import OperationKind as Kind
 
 from .records import Bound
-from .spread import Floats, Notes, between, exactly
+from .spread import TYPICAL, Floats, Notes, between, exactly
 
 INT, INT_MUL, INT_DIV, FP_ADD, FP_MUL, FP_DIV, VECTOR, BRANCH = range(8)
 """Units, as they are numbered for core_model.h."""
@@ -58,6 +58,8 @@ look-up gave took 7.8 cycles on an AMD EPYC (Zen 3), where 7 follow from all els
 _EXTENSION_CYCLES = 1.0
 """Of a move from a register to itself, which extends a part of it: no renaming does that."""
 _VECTOR_BYTES = 16
+_APART = 0.9
+"""Of the accesses a cycle that a copy makes where loads and stores have units of their own: what it reaches of them."""
 _RESOLVE_CYCLES = 1.0
 """From when what the calibration's branch waits for is there to its end: each iteration goes on from the value that the
 one before made, missed or not, so that the rest of what a miss costs is getting new instructions."""
@@ -70,7 +72,7 @@ class CoreFigures:
     `forward` is from a store's data to that of a load that reads it back, `forward_variable` where both only ever touch
     that one place, `vector_forward` of vector and floating-point registers. `root_cycles` are of a square root on the
     divider. `native_lanes` is how many 64-bit elements a unit takes at once. `indexed` is what a load takes longer
-    whose address is a sum of registers.
+    whose address is a sum of registers. `access` is what a load or a store takes of the units that both share.
     """
 
     width: Floats
@@ -90,6 +92,7 @@ class CoreFigures:
     taken_branch: Floats
     load: Floats
     store: Floats
+    access: Floats
     vector_load_cycles: Floats
     vector_store_cycles: Floats
     vector_int_cycles: Floats
@@ -144,6 +147,7 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         taken_branch=1 / source.rate("taken_branches_per_cycle", "taken_branch", (2, 1, 0.5), "taken branch"),
         load=load,
         store=store,
+        access=exactly(_shared_access_cycles(profile, core, float(1 / load[TYPICAL]), float(1 / store[TYPICAL]))),
         vector_load_cycles=np.maximum(load, _vector_load_cycles(profile, core)),
         vector_store_cycles=np.maximum(store, _vector_store_cycles(profile, core)),
         vector_int_cycles=_vector_int_cycles(profile, adds) / _REACHED,
@@ -162,6 +166,21 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         native_lanes=lanes,
         in_order=bool(core.in_order),
     )
+
+
+def _shared_access_cycles(profile: Profile, core: Core, loads: float, stores: float) -> float:
+    """Of the units that make addresses for loads and stores alike: by copies within the nearest cache.
+
+    0 where these run as fast as either alone allows, or as fast as the core issues, and where none were measured.
+    """
+    rates = [
+        p.bandwidth_bytes_per_s / p.access_bytes / (core.clock_hz or 1)
+        for p in profile.surface
+        if p.movement is Movement.COPY and p.hit_rates[:1] == (1.0,)
+    ]
+    issued = core.issue_width_instructions_per_cycle or np.inf
+    best = max(rates, default=0.0)
+    return 1 / best if 0 < best < _APART * min(2 * min(loads, stores), issued) else 0.0
 
 
 def _vector_load_cycles(profile: Profile, core: Core) -> float:

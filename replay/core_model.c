@@ -22,7 +22,9 @@ struct recent {
     double written; /* of a store: when it is in the cache */
     double line;    /* when the line is there */
     double bytes;
-    uint8_t cause;  /* of waiting for the line */
+    uint32_t operation; /* that brought the line in, */
+    uint8_t level;      /* from here; 0 once that is not known, or the line has been stored to */
+    uint8_t cause;      /* of waiting for the line */
 };
 
 /* What a core does behind a branch that it takes to go the other way. */
@@ -47,7 +49,7 @@ struct state {
     const struct ft_core_program *program;
     const struct ft_core_path *path;
     double ready[FT_NUM_REGISTERS];
-    struct rate units[FT_NUM_UNITS], levels[FT_MAX_LEVELS], loads, stores;
+    struct rate units[FT_NUM_UNITS], levels[FT_MAX_LEVELS], loads, stores, accesses;
     struct recent *recent;
     double *retired;     /* ring of `window` */
     struct written *written; /* ring of `stores` */
@@ -226,18 +228,38 @@ static struct arrival fetch(struct state *s, uint32_t operation, uint32_t level,
     return (struct arrival){fmax(fmax(from, end), through) + facts->latency[0], memory_cause(s, level, false)};
 }
 
+/* A line is stored to that a load brought in: it will be written back. */
+static void write_line_back(struct state *s, const struct recent *line, double from)
+{
+    double end;
+    for (uint32_t level = 1; level <= line->level; level++)
+        take(&s->levels[level], from, s->program->operations[line->operation].write_back[level], &end);
+}
+
 /* An access that can be made from `from` on: where its line is waited for, and what is remembered of it. */
-static struct arrival access_line(struct state *s, uint32_t operation, uint64_t slot, double from)
+static struct arrival access_line(struct state *s, uint32_t operation, uint64_t slot, double from, bool stores)
 {
     const uint32_t distance = s->path->line_distances[slot];
-    struct recent *own = &s->recent[slot % RECENT];
-    struct arrival arrival = fetch(s, operation, level_of(s, operation, distance), from);
+    const uint32_t level = level_of(s, operation, distance);
+    struct arrival arrival = fetch(s, operation, level, from);
+    struct recent own = {NEVER, NEVER, 0, s->program->operations[operation].bytes, operation, (uint8_t)level, 0};
     if (distance && distance < RECENT && distance <= slot) {
         const struct recent *before = &s->recent[(slot - distance) % RECENT];
         if (before->line > arrival.at)
             arrival = (struct arrival){before->line, before->cause};
+        if (level == 0) {
+            own.operation = before->operation;
+            own.level = before->level;
+        }
     }
-    *own = (struct recent){NEVER, NEVER, arrival.at, s->program->operations[operation].bytes, arrival.cause};
+    if (stores) {
+        if (level == 0) /* what a store's own miss takes is told with its operation */
+            write_line_back(s, &own, from);
+        own.level = 0;
+    }
+    own.line = arrival.at;
+    own.cause = arrival.cause;
+    s->recent[slot % RECENT] = own;
     return arrival;
 }
 
@@ -246,7 +268,7 @@ static struct arrival load(struct state *s, const struct ft_instruction *one, ui
                            double asked, double astray)
 {
     const struct ft_core_operation *facts = &s->program->operations[operation];
-    struct arrival arrival = access_line(s, operation, slot, fmin(asked, astray));
+    struct arrival arrival = access_line(s, operation, slot, fmin(asked, astray), false);
     const double hit = asked + facts->latency[0] + one->load_more;
     const uint32_t distance = s->path->store_distances[slot];
     arrival.at = fmax(arrival.at + one->load_more, hit);
@@ -358,8 +380,9 @@ static void write_back(struct state *s, const struct ft_instruction *one, uint32
 {
     double end;
     const double known = latest(s, addresses, one->n_addresses, t->dispatched.at);
-    const double asked = take(&s->stores, known, one->store_cycles, &end);
-    const struct arrival line = access_line(s, operation, slot, asked);
+    const double turn = take(&s->stores, known, one->store_cycles, &end);
+    const double asked = take(&s->accesses, turn, s->core->access, &end);
+    const struct arrival line = access_line(s, operation, slot, asked, true);
     const double data = t->done;
     t->done = fmax(t->done, asked + 1);
     const double retired = fmax(s->last_retired, t->done);
@@ -385,6 +408,7 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
         const uint32_t position = (uint32_t)one->load;
         t.known = latest(s, addresses, one->n_addresses, t.dispatched.at);
         t.asked = take(&s->loads, t.known, one->load_cycles, &end);
+        t.asked = take(&s->accesses, t.asked, s->core->access, &end);
         const double early = latest_astray(s, addresses, one->n_addresses, astray);
         const bool is_early = early < s->astray.until && early < t.asked;
         const struct arrival data = load(s, one, block->first_operation + position, first_slot + position, t.asked,
@@ -458,8 +482,9 @@ static bool state_new(struct state *s, const struct ft_core *core, const struct 
         good = rate_new(&s->levels[i], 16) && good;
     good = rate_new(&s->loads, 1) && good;
     good = rate_new(&s->stores, 1) && good;
+    good = rate_new(&s->accesses, 1) && good;
     for (uint32_t i = 0; good && i < RECENT; i++)
-        s->recent[i] = (struct recent){NEVER, NEVER, NEVER, 0, FT_NUM_CAUSES};
+        s->recent[i] = (struct recent){NEVER, NEVER, NEVER, 0, 0, 0, FT_NUM_CAUSES};
     for (size_t i = 0; good && i < (size_t)program->n_operations * FT_MAX_LEVELS; i++)
         s->due[i] = (double)(i * 2654435761u % 65536) / 65536; /* spread, so that few misses of many count */
     return good;
@@ -478,6 +503,7 @@ static void state_free(struct state *s)
         rate_free(&s->levels[i]);
     rate_free(&s->loads);
     rate_free(&s->stores);
+    rate_free(&s->accesses);
 }
 
 bool ft_core_run(const struct ft_core *core, const struct ft_core_program *program, const struct ft_core_path *path,

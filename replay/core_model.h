@@ -14,7 +14,8 @@
  * A core that keeps the order starts no instruction before the one in front of it: it waits where a value is used that is
  * not there, not where it is loaded. It does not run on behind a branch that is not known.
  *
- * A line takes its turn at each level that it comes through on its way to the core.
+ * A line takes its turn at each level that it comes through on its way to the core. One that a load brought in and that is
+ * then stored to is written back some time: it takes another turn at each of those levels.
  *
  * Units and the lines that a level hands out are rates: each use takes some part of a cycle of its unit, in the first
  * cycles from when it is ready that have room. So an instruction may overtake others that wait for operands.
@@ -74,6 +75,7 @@ struct ft_core_operation {
     double latency[FT_MAX_LEVELS];   /* of an access that nothing has prefetched */
     double random[FT_MAX_LEVELS];    /* time between two such, if nothing else limits them */
     double stream[FT_MAX_LEVELS];    /* time between two lines that were prefetched */
+    double write_back[FT_MAX_LEVELS]; /* of a line that it brought in, if that is stored to later */
 };
 
 struct ft_core {
@@ -82,6 +84,7 @@ struct ft_core {
     double blocked;           /* from a store's data to the cache, for a load that it cannot serve alone */
     double taken_branch;      /* least time between two; twice that where one is a call or a return */
     double lead;              /* how far ahead a prefetcher fetches */
+    double access;            /* cycles that a load or a store takes of the units that both share; 0: they share none */
     uint32_t n_levels;        /* caches and main memory */
     bool in_order;
 };

@@ -18,8 +18,8 @@ from .spread import Floats
 _MAX_LEVELS = _core_model.MAX_LEVELS
 OPERATION = np.dtype(
     {
-        "names": ["share", "candidates", "irregular", "forward", "bytes", "latency", "random", "stream"],
-        "formats": [(np.float64, _MAX_LEVELS), "f8", "f8", "f8", "f8", *[(np.float64, _MAX_LEVELS)] * 3],
+        "names": ["share", "candidates", "irregular", "forward", "bytes", "latency", "random", "stream", "write_back"],
+        "formats": [(np.float64, _MAX_LEVELS), "f8", "f8", "f8", "f8", *[(np.float64, _MAX_LEVELS)] * 4],
     },
     align=True,
 )
@@ -47,7 +47,8 @@ class OperationCosts:
     """What a signature's memory operations do on a machine: float64 [operations, levels + 1], level 0 the nearest.
 
     `hits`: accesses by the level that has the data. `latency_s`: of an access that nothing fetched ahead; `random_s`
-    and `stream_s`: time between two lines of a level, of those not fetched ahead and of those that are. `irregular`
+    and `stream_s`: time between two lines of a level, of those not fetched ahead and of those that are. `write_back_s`:
+    what a line takes that the operation brought in, if it is stored to later. `irregular`
     float64 [operations]: share of the misses that are not fetched ahead. `is_variable` bool [operations]: touches one
     address only.
     """
@@ -56,6 +57,7 @@ class OperationCosts:
     latency_s: Floats
     random_s: Floats
     stream_s: Floats
+    write_back_s: Floats
     irregular: Floats
     is_variable: npt.NDArray[np.bool_]
     access_bytes: Floats
@@ -91,8 +93,9 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
     figures = (
         core.width, core.window, core.waiting, core.stores, core.refill, core.blocked, core.taken_branch,
     )  # fmt: skip
+    shared = float(core.access[corner])
     _core_model.run(
-        (*(float(figure[corner]) for figure in figures), 2 * memory_cycles, costs.hits.shape[1], core.in_order),
+        (*(float(figure[corner]) for figure in figures), 2 * memory_cycles, shared, costs.hits.shape[1], core.in_order),
         _instructions(program, core, corner).tobytes(),
         program.registers,
         program.blocks.tobytes(),
@@ -117,7 +120,8 @@ def _operations(
     table["bytes"] = costs.access_bytes[ids]
     table["irregular"] = costs.irregular[ids]
     table["forward"] = _forward(program, costs, core, corner)
-    for name, seconds in (("latency", costs.latency_s), ("random", costs.random_s), ("stream", costs.stream_s)):
+    for name, seconds in (("latency", costs.latency_s), ("random", costs.random_s), ("stream", costs.stream_s),
+                          ("write_back", costs.write_back_s)):  # fmt: skip
         table[name][:, :levels] = seconds[ids] / cycle_s
     return table
 

@@ -16,6 +16,7 @@ from foretrace.errors import PredictionError
 from foretrace.profiles.points import Movement, SurfacePoint
 from foretrace.profiles.profile import BandwidthPoint, Core, LatencyPoint, Memory, Pattern, Profile
 
+from .random_stores import random_store_s, random_write_back_s
 from .spread import FAST, SLOW, TYPICAL, Floats, Notes, between, cycles, exactly
 from .translation import Translation, translation_of
 
@@ -59,6 +60,8 @@ class MemoryFigures:
     dependent_range_bytes: Floats
     dependent_memory_s: Floats
     write_back_s: Floats  # [3, levels + 1] what a line takes longer where it is stored to, and so leaves again
+    random_store_s: Floats  # [3, levels + 1] what a line takes longer that is stored to at random than one loaded so
+    random_write_back_s: Floats  # [3, levels + 1] what one takes longer that is loaded at random and stored to then
     line_bytes: Floats  # [levels] of the caches
     measured_range_bytes: float | None  # the largest working set that was measured; None where none was
     sizes_bytes: Floats  # [levels] of the caches
@@ -146,6 +149,8 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
         dependent_range_bytes=dependent_range,
         dependent_memory_s=np.maximum(dependent_memory, latency[:, -2:-1]),
         write_back_s=source.write_backs(memory_byte * lines[-1]),
+        random_store_s=random_store_s(profile, source.size_bytes, source.num_caches),
+        random_write_back_s=random_write_back_s(profile, source.size_bytes, source.num_caches),
         line_bytes=lines,
         measured_range_bytes=float(max(sets)) if sets else None,
         sizes_bytes=np.array([float(level.size_bytes) for level in hierarchy.levels]),

@@ -51,11 +51,14 @@ class Rate:
 
 @dataclass
 class Access:
-    """What is remembered of an access. `written`: of a store, when it is in the cache."""
+    """What is remembered of an access. `written`: of a store, when it is in the cache. `operation` brought the line in
+    from `level`; 0 once it has been stored to, or where that is not known."""
 
     line: float
     cause: int | None
     bytes: float
+    operation: int = 0
+    level: int = 0
     data: float = NEVER
     written: float = NEVER
 
@@ -65,14 +68,14 @@ class Core:
 
     def __init__(self, figures, instructions, registers, blocks, operations, path, cycles) -> None:
         (self.width, self.window, self.waiting, self.stores, self.refill, self.blocked,
-         self.taken_branch, self.lead, self.levels, self.in_order) = figures  # fmt: skip
+         self.taken_branch, self.lead, self.shared, self.levels, self.in_order) = figures  # fmt: skip
         self.instructions, self.registers, self.blocks, self.operations = instructions, registers, blocks, operations
         self.path, self.branches, self.depends, self.store_distances, self.line_distances = path
         self.cycles = cycles
         self.ready: defaultdict[int, float] = defaultdict(float)
         self.units = [Rate(1) for _ in range(8)]
         self.lines = [Rate(16) for _ in range(MAX_LEVELS)]
-        self.load_unit, self.store_unit = Rate(1), Rate(1)
+        self.load_unit, self.store_unit, self.access_unit = Rate(1), Rate(1), Rate(1)
         self.accesses: list[Access | None] = []
         self.retired: list[float] = []
         self.left: list[tuple[float, int | None]] = []  # stores: when written, and what their line was waited for
@@ -178,19 +181,29 @@ class Core:
         cause = MEMORY_BANDWIDTH if in_memory else CACHE_BANDWIDTH
         return max(max(start, end) + facts["latency"][0], through), cause
 
-    def access(self, operation: int, slot: int, start: float) -> tuple[float, int | None]:
+    def access(self, operation: int, slot: int, start: float, *, stores: bool) -> tuple[float, int | None]:
         distance = int(self.line_distances[slot])
-        at, cause = self.fetch(operation, self.level_of(operation, distance), start)
+        level = self.level_of(operation, distance)
+        at, cause = self.fetch(operation, level, start)
+        own = Access(at, cause, self.operations[operation]["bytes"], operation, level)
         before = self.accesses[slot - distance] if 0 < distance <= slot else None
-        if before is not None and before.line > at:
-            at, cause = before.line, before.cause
-        self.accesses[slot] = Access(at, cause, self.operations[operation]["bytes"])
-        return at, cause
+        if before is not None:
+            if before.line > at:
+                own.line, own.cause = before.line, before.cause
+            if level == 0:
+                own.operation, own.level = before.operation, before.level
+        if stores and level == 0:
+            for passed in range(1, own.level + 1):
+                self.lines[passed].take(start, self.operations[own.operation]["write_back"][passed])
+        if stores:
+            own.level = 0
+        self.accesses[slot] = own
+        return own.line, own.cause
 
     def load(self, one, operation: int, slot: int, asked: float, early: float) -> tuple[float, int | None]:
         facts = self.operations[operation]
         extra = one["load_more"]
-        at, cause = self.access(operation, slot, min(asked, early))
+        at, cause = self.access(operation, slot, min(asked, early), stores=False)
         hit = asked + facts["latency"][0] + extra
         at = max(at + extra, hit)
         distance = int(self.store_distances[slot])
@@ -222,6 +235,7 @@ class Core:
             operation, slot = first_operation + int(one["load"]), first_slot + int(one["load"])
             known = latest(addresses, dispatched)
             asked, _ = self.load_unit.take(known, one["load_cycles"])
+            asked, _ = self.access_unit.take(asked, self.shared)
             early = latest_astray(addresses, astray)
             is_early = early < self.astray_until and early < asked
             loaded, load_cause = self.load(one, operation, slot, asked, early if is_early else math.inf)
@@ -266,7 +280,8 @@ class Core:
     def write_back(self, one, first_operation: int, first_slot: int, known: float, data: float) -> float:
         operation, slot = first_operation + int(one["store"]), first_slot + int(one["store"])
         asked, _ = self.store_unit.take(known, one["store_cycles"])
-        line, cause = self.access(operation, slot, asked)
+        asked, _ = self.access_unit.take(asked, self.shared)
+        line, cause = self.access(operation, slot, asked, stores=True)
         done = max(data, asked + 1)
         retired = max(self.retired[-1] if self.retired else 0.0, done)
         free = max(self.last_written + one["store_cycles"], retired + 1)

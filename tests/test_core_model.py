@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from replay_samples import Program, with_changes
 
 from foretrace.profiles.hierarchies import hierarchy_of
+from foretrace.profiles.points import Movement, SurfacePoint
 from foretrace.profiles.profile import LatencyPoint, Memory
 from foretrace.replay import _core_model
 from foretrace.replay.core_figures import _REACHED
@@ -94,6 +95,7 @@ def test_wide_vectors_take_several_turns_of_narrow_units():
 CHASE = instruction("move", "", "r1", "r1", load_operation=0)
 LOAD = instruction("move", "", "r1", "r2", load_operation=0)
 STORE = instruction("move", "r1", "", "r2", store_operation=0)
+THEN_STORE, STORE_AGAIN = (instruction("move", "r1", "", "r2", store_operation=number) for number in (1, 2))
 
 
 @pytest.mark.parametrize(
@@ -141,6 +143,30 @@ def test_computing_hides_a_stream_and_a_stream_hides_computing():
     for length in (0, 3):
         signature = loop_of(LOAD, *chain * length, accesses=[{"misses": (ITERATIONS / 8, ITERATIONS / 8)}])
         assert cycles(signature) == pytest.approx(max(stream, 3 * length), rel=0.03)
+
+
+def test_loads_and_stores_share_the_units_that_make_addresses():
+    """Copies within the nearest cache make one access a cycle, where loads alone make two and stores one."""
+    signature = loop_of(LOAD, THEN_STORE, accesses=[{}, {"is_store": True}])
+    apart = machine()
+    copies = SurfacePoint(Movement.COPY, 512, 8, 8, (1.0, 1.0), 8e9, "here")
+    assert cycles(signature, apart) == pytest.approx(1, rel=0.02)
+    assert cycles(signature, with_changes(apart, surface=(copies,))) == pytest.approx(2, rel=0.02)
+    fast = SurfacePoint(Movement.COPY, 512, 8, 8, (1.0, 1.0), 15.5e9, "here")
+    assert cycles(signature, with_changes(apart, surface=(fast,))) == pytest.approx(1, rel=0.02)
+
+
+def test_a_line_that_is_stored_to_after_its_load_is_written_back():
+    """From main memory: 50 between loads at random, and 32 to write a line of 64 bytes back at 2 GB/s."""
+    load = {"misses": (ITERATIONS, ITERATIONS), "pattern": "irregular", "length": 1 << 20}
+    loaded = loop_of(LOAD, accesses=[load])
+    stored = loop_of(LOAD, THEN_STORE, accesses=[load, {"is_store": True}], seen_lines=True)
+    again = loop_of(LOAD, THEN_STORE, STORE_AGAIN, accesses=[load, *[{"is_store": True}] * 2], seen_lines=True)
+    elsewhere = loop_of(LOAD, THEN_STORE, accesses=[load, {"is_store": True}])
+    assert cycles(loaded) == pytest.approx(50, rel=0.02)
+    assert cycles(stored) == pytest.approx(50 + 32, rel=0.02)
+    assert cycles(again) == pytest.approx(50 + 32, rel=0.02)
+    assert cycles(elsewhere) == pytest.approx(50, rel=0.02)
 
 
 def test_a_value_stored_and_read_back_is_a_chain():
@@ -526,7 +552,7 @@ def test_layouts_agree():
 
 
 def test_what_refers_to_nothing_is_refused():
-    core = (*[1.0] * 8, 2, False)
+    core = (*[1.0] * 9, 2, False)
     row = np.zeros(1, INSTRUCTION)
     row["load"], row["store"] = 5, -1
     block = np.array([0, 1, 0, 0], np.uint32)

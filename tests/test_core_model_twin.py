@@ -47,7 +47,7 @@ def made(seed: int, num_blocks: int, executions: int):
         facts["share"][:levels] = rng.dirichlet(np.ones(levels))
         facts["candidates"], facts["irregular"] = rng.random(), rng.choice([0.0, 1.0, rng.random()])
         facts["forward"], facts["bytes"] = rng.integers(1, 9), rng.choice([4, 8, 16])
-        for name, least in (("latency", 4.0), ("random", 0.0), ("stream", 0.0)):
+        for name, least in (("latency", 4.0), ("random", 0.0), ("stream", 0.0), ("write_back", 0.0)):
             facts[name][:levels] = least + np.sort(rng.random(levels)) * 60
     path = rng.integers(0, num_blocks, executions).astype(np.uint32)
     accesses = int(blocks["n_operations"][path].sum())
@@ -59,7 +59,7 @@ def made(seed: int, num_blocks: int, executions: int):
     core = (
         float(rng.integers(1, 7)), float(rng.integers(1, 60)), float(rng.integers(1, 30)), float(rng.integers(1, 12)),
         float(rng.integers(0, 20)), float(rng.integers(0, 20)), rng.choice([0.5, 1.0, 2.0]),
-        float(rng.integers(0, 200)), levels,
+        float(rng.integers(0, 200)), rng.choice([0.0, 0.4, 1.0]), levels,
         bool(rng.integers(0, 2)),
     )  # fmt: skip
     return core, instructions, np.array(registers, np.uint16), blocks, operations, (path, branches, depends, *distances)

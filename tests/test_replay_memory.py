@@ -7,8 +7,15 @@ import pytest
 from replay_samples import CACHES, Program, measured_host, published_host, with_changes
 
 from foretrace.profiles.hierarchies import effective_bytes
-from foretrace.profiles.points import Movement, SurfacePoint, Tlb
-from foretrace.profiles.profile import BandwidthPoint, LatencyPoint, Memory, Pattern
+from foretrace.profiles.points import IndexMode, Movement, SurfacePoint, Tlb
+from foretrace.profiles.profile import (
+    BandwidthPoint,
+    CurvePoint,
+    GatherScatterCurve,
+    LatencyPoint,
+    Memory,
+    Pattern,
+)
 from foretrace.replay.convolution import irregular_share
 from foretrace.replay.figures import figures_of
 from foretrace.replay.hit_rates import Misses, misses_on
@@ -94,6 +101,27 @@ def test_stores_a_line_apart_tell_what_writing_back_takes():
     assert found[1] == pytest.approx([0, 1e-9, 15e-9])
     assumed = figures_of(measured_host(), CACHES).memory.write_back_s
     assert assumed[1] == pytest.approx([0, 0, line / 2e9])  # as long as one from there
+
+
+def test_scatters_and_updates_tell_what_stores_at_random_take():
+    """3/4 of the accesses over 4 KiB come from the second cache; of those over 1 MiB next to all from memory."""
+    times = {"gather": (5e-9, 60e-9), "scatter": (6.5e-9, 50e-9), "update": (8e-9, 70e-9)}
+    curves = tuple(
+        GatherScatterCurve(
+            operations=(operation,), source="here", index_mode=IndexMode.RANDOM, element_bytes=8, threads=1,
+            points=tuple(
+                CurvePoint(size, (28 if operation == "update" else 20) / time_s)
+                for size, time_s in zip((4096, 1 << 20), of_sizes, strict=True)
+            ),
+        )
+        for operation, of_sizes in times.items()
+    )  # fmt: skip
+    memory = figures_of(measured_host(gather_scatter=curves), CACHES).memory
+    assert memory.random_store_s[1] == pytest.approx([0, 2e-9, -10.1e-9], rel=0.01)
+    assert memory.random_write_back_s[1] == pytest.approx([0, 4e-9, 10.05e-9], rel=0.01)
+    nothing = figures_of(measured_host(), CACHES).memory
+    assert not nothing.random_store_s.any()
+    assert not nothing.random_write_back_s.any()
 
 
 def test_others_fill_a_cache_as_dependent_loads_tell():
