@@ -18,6 +18,7 @@ Buffer = mmap.mmap | memoryview
 
 _SMAPS = Path("/proc/self/smaps")
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
+_STATUS = Path("/proc/self/status")
 
 
 class Pages(StrEnum):
@@ -28,10 +29,10 @@ class Pages(StrEnum):
     HUGE = "huge"  # transparent huge pages, mostly 2 MiB
 
 
-def huge_page_bytes(folder: Path = _HUGE_PAGES) -> int | None:
-    """Size of a transparent huge page; None where the system has none, or does not give them even when asked."""
+def huge_page_bytes(folder: Path = _HUGE_PAGES, status: Path = _STATUS) -> int | None:
+    """Size of a transparent huge page; None where the system has none, or does not give this process any if asked."""
     try:
-        if "[never]" in (folder / "enabled").read_text():
+        if "[never]" in (folder / "enabled").read_text() or "\nTHP_enabled:\t0\n" in status.read_text():
             return None
         return int((folder / "hpage_pmd_size").read_text())
     except (OSError, ValueError):

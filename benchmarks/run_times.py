@@ -1,8 +1,8 @@
 """Predicted and measured run times of the suite, on the machine at hand.
 
 The profile is fixed beforehand and never changed here. Each program is traced and predicted through the command line,
-as a user would; then all are run natively, in rounds, so that a slow moment of the machine meets each of them; last
-they are sampled, to compare the shares of their loops.
+as a user would; then all are run natively, in rounds, so that a slow moment of the machine meets each of them, and
+beside a reference loop, which tells whether it was one; last they are sampled, to compare the shares of their loops.
 
 What is measured is the time a program keeps a processor busy, its own and the kernel's for it: that is what a
 prediction is of. On a quiet machine it is the real time, which is noted as well.
@@ -18,8 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from foretrace.errors import EngineError
+from foretrace.profiles.library import find
+from foretrace.profiles.profile import Profile
 
 from . import tools
+from .native_runs import Measured, Timed, measure_in_rounds
+from .reference_loop import ReferenceLoop
 from .suite import HELD_OUT, INSTALLED_LANGUAGE, Program
 
 Progress = Callable[[str], None]
@@ -28,20 +32,6 @@ TOP_LOOPS = 5
 SAMPLED_RUNS = 3
 NOTABLE_ERROR = 0.05
 """From this on a cause is looked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Native runs: processor time of the shortest, how far the median lies above it, real time, time in the kernel.
-
-    Starting Python and importing packages is taken off; it is no part of a script's signature.
-    """
-
-    shortest_s: float
-    spread: float
-    wall_s: float
-    kernel_s: float
-    runs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +55,8 @@ class LoopShare:
 class Row:
     """A program of the suite. `loops` are the five in which it was most often seen; none for Python programs.
 
-    `cause` says where most of a notable error comes from, as far as samples tell.
+    `cause` says where most of a notable error comes from, as far as samples tell. The checksums are those of what was
+    run (the executable, or the script) and of the timing that the shares are from.
     """
 
     program: str
@@ -78,11 +69,24 @@ class Row:
     bound_by: str
     loops: tuple[LoopShare, ...]
     cause: str
+    executable_sha256: str | None = None
+    timing_sha256: str | None = None
 
     @property
     def error(self) -> float:
         """Of the prediction, relative to the measurement."""
         return self.predicted_s / self.measured.shortest_s - 1
+
+    @property
+    def error_alone(self) -> float | None:
+        """Of the prediction, relative to the time without a neighbour; None where that is not known."""
+        alone = self.measured.alone
+        return self.predicted_s / alone.time_s - 1 if alone is not None and alone.time_s > 0 else None
+
+    @property
+    def beside_a_neighbour(self) -> bool:
+        """No run was without one."""
+        return not self.measured.undisturbed_runs
 
     @property
     def inside(self) -> bool:
@@ -104,10 +108,9 @@ class Row:
 class Machine:
     """The profile that everything is predicted from. `sha256` is that of its file."""
 
-    name: str
     path: str
-    date: str
     sha256: str
+    profile: Profile
 
     @classmethod
     def of(cls, path: Path) -> Machine:
@@ -116,10 +119,7 @@ class Machine:
         Raises:
             ForetraceError: it is no profile.
         """
-        from foretrace.profiles.library import find
-
-        profile = find(str(path))
-        return cls(profile.name, str(path), profile.date, hashlib.sha256(path.read_bytes()).hexdigest())
+        return cls(str(path), _sha256(path), find(str(path)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +150,12 @@ class RunTimes:
         return statistics.mean(abs(row.error) for row in self.rows)
 
     @property
+    def mean_absolute_error_alone(self) -> float | None:
+        """The same of the programs whose time without a neighbour is known; None where there are none."""
+        errors = [abs(row.error_alone) for row in self.rows if row.error_alone is not None]
+        return statistics.mean(errors) if errors else None
+
+    @property
     def worst(self) -> Row:
         """The program with the largest error."""
         return max(self.rows, key=lambda row: abs(row.error))
@@ -174,6 +180,16 @@ class _Subject:
     command: tuple[str, ...]
     signature: Path
     prediction: dict[str, Any]
+
+    @property
+    def traced(self) -> tuple[str, ...]:
+        """What is traced: of Python programs the script, without Python."""
+        return _traced(self.program, self.command)
+
+    @property
+    def timing(self) -> Path:
+        """What is written when it is sampled."""
+        return self.signature.with_suffix(".timing")
 
 
 def compare(
@@ -207,7 +223,8 @@ def compare(
             skipped.append((program.name, str(error)))
     if not subjects:
         raise EngineError(f"none of the programs could be run; {skipped[0][0]}: {skipped[0][1]}")
-    measured = measure_in_rounds(subjects, runs, progress)
+    timed = [Timed(s.program.name, s.command, s.program.start_up()) for s in subjects]
+    measured = measure_in_rounds(timed, runs, ReferenceLoop.of(machine.profile), progress)
     rows = []
     for subject in subjects:
         progress(f"{subject.program.name}: sampling")
@@ -215,12 +232,15 @@ def compare(
     return RunTimes(machine, tuple(rows), tuple(skipped))
 
 
+def _traced(program: Program, command: tuple[str, ...]) -> tuple[str, ...]:
+    return command[1:] if program.is_python else command
+
+
 def _predict(program: Program, directory: Path, machine: Machine, *, small: bool) -> _Subject:
     command = program.command(directory, small=small)
     for package in program.imports:
         tools.measure((command[0], "-c", f"import {package}"))
-    signature = directory / f"{program.name}.sig"
-    traced = command[1:] if program.is_python else command
+    signature, traced = directory / f"{program.name}.sig", _traced(program, command)
     if not signature.exists() or signature.stat().st_mtime < Path(traced[0]).stat().st_mtime:
         options = ("-o", str(signature), "--force", "--machine", machine.path)
         tools.measure([tools.foretrace_executable(), "trace", *options, "--", *traced])
@@ -228,39 +248,11 @@ def _predict(program: Program, directory: Path, machine: Machine, *, small: bool
     return _Subject(program, command, signature, prediction)
 
 
-def measure_in_rounds(subjects: Sequence[_Subject], runs: int, progress: Progress) -> dict[str, Measured]:
-    """Each program once, then each once more, ... By name of the program."""
-    costs: dict[str, list[tools.Cost]] = {subject.program.name: [] for subject in subjects}
-    starts: dict[str, list[tools.Cost]] = {subject.program.name: [] for subject in subjects}
-    for number in range(runs):
-        for subject in subjects:
-            name, start_up = subject.program.name, subject.program.start_up()
-            progress(f"{name}: native run {number + 1} of {runs}")
-            costs[name].append(tools.measure(subject.command))
-            if start_up:
-                starts[name].append(tools.measure(start_up))
-    return {name: summarise(costs[name], starts[name]) for name in costs}
-
-
-def summarise(costs: Sequence[tools.Cost], starts: Sequence[tools.Cost]) -> Measured:
-    """Of one program; `starts` are what is to be taken off, if anything."""
-    start = min(starts, key=lambda cost: cost.cpu_s) if starts else tools.Cost(0.0, 0.0, 0.0)
-    shortest = min(costs, key=lambda cost: cost.cpu_s)
-    median_s = statistics.median(cost.cpu_s for cost in costs)
-    return Measured(
-        shortest_s=shortest.cpu_s - start.cpu_s,
-        spread=(median_s - shortest.cpu_s) / (shortest.cpu_s - start.cpu_s),
-        wall_s=min(cost.wall_s for cost in costs) - min((cost.wall_s for cost in starts), default=0.0),
-        kernel_s=max(shortest.kernel_s - start.kernel_s, 0.0),
-        runs=len(costs),
-    )
-
-
 def _sampled(subject: _Subject, machine: Machine) -> dict[str, Any] | None:
     """The prediction with measured shares; None for what cannot be sampled."""
     if subject.program.is_python:
         return None
-    timing = str(subject.signature.with_suffix(".timing"))
+    timing = str(subject.timing)
     options = ("-o", timing, "--force", "--runs", str(SAMPLED_RUNS))
     tools.measure([tools.foretrace_executable(), "time", *options, "--", *subject.command])
     return tools.foretrace_json("predict", str(subject.signature), "--machine", machine.path, "--timing", timing)
@@ -281,10 +273,16 @@ def _row(subject: _Subject, measured: Measured, sampled: dict[str, Any] | None) 
         bound_by=prediction["bound_by"],
         loops=top_loops(regions),
         cause="",
+        executable_sha256=_sha256(Path(subject.traced[0])),
+        timing_sha256=None if sampled is None else _sha256(subject.timing),
     )
     if abs(row.error) < NOTABLE_ERROR:
         return row
     return replace(row, cause=cause_of(regions, row.predicted_s, measured))
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def top_loops(regions: Sequence[dict[str, Any]]) -> tuple[LoopShare, ...]:

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from foretrace.errors import EngineError
+from foretrace.profiles.profile_file import profile_data
 
 from . import programs, tools
 from .run_times import Machine, RunTimes, compare
 from .suite import Program
+from .validation_file import SCHEMA
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -79,13 +81,25 @@ class Validation:
         """For `foretrace validate --json`."""
         times = self.run_times
         rows = [
-            asdict(row) | {"error": row.error, "inside": row.inside, "worst_loop_difference": row.worst_loop_difference}
+            asdict(row)
+            | {
+                "error": row.error,
+                "error_alone": row.error_alone,
+                "inside": row.inside,
+                "worst_loop_difference": row.worst_loop_difference,
+            }
             for row in times.rows
         ]
+        machine = times.machine
         return {
-            "schema": "foretrace.validate/2",
+            "schema": SCHEMA,
             "anchored": False,
-            "machine": asdict(times.machine),
+            "machine": {
+                "name": machine.profile.name,
+                "path": machine.path,
+                "date": machine.profile.date,
+                "sha256": machine.sha256,
+            },
             **_summary(times),
             "held_out": None if (held_out := times.held_out) is None else _summary(held_out),
             "installed": None if (installed := times.installed) is None else _summary(installed),
@@ -94,6 +108,7 @@ class Validation:
             "skipped": [{"program": name, "reason": reason} for name, reason in times.skipped],
             "ranges": [asdict(row) for row in self.ranges],
             "bandwidths": [asdict(row) for row in self.bandwidths],
+            "profile": profile_data(machine.profile),
         }
 
 
@@ -101,6 +116,7 @@ def _summary(times: RunTimes) -> dict[str, Any]:
     return {
         "programs": len(times.rows),
         "mean_absolute_error": times.mean_absolute_error,
+        "mean_absolute_error_alone": times.mean_absolute_error_alone,
         "worst_error": {"program": times.worst.program, "error": times.worst.error},
         "share_inside": times.share_inside,
     }

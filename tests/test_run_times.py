@@ -8,17 +8,30 @@ import pytest
 from click.testing import CliRunner
 
 from foretrace.benchmarks import run_times, suite, tools, validate
-from foretrace.benchmarks.run_times import LoopShare, Machine, Measured, Row, RunTimes
+from foretrace.benchmarks.native_runs import Alone, Measured
+from foretrace.benchmarks.run_times import LoopShare, Machine, Row, RunTimes
 from foretrace.cli import group
 from foretrace.errors import EngineError, ProfileError
 from foretrace.plots import draw_predictions
+from foretrace.profiles.library import find
 
 ROOT = Path(__file__).parents[1]
-MACHINE = Machine("here", "here.toml", "2020-01-01", "0" * 64)
+MACHINE = Machine("here.toml", "0" * 64, find("jaguar-xt4"))
 
 
-def row(predicted_s, *loops, measured_s=1.0, low_s=0.5, high_s=2.0, wall_s=1.0, cause="", program="x", language="c"):
-    measured = Measured(measured_s, 0.01, wall_s, 0.1, 5)
+def row(
+    predicted_s,
+    *loops,
+    measured_s=1.0,
+    low_s=0.5,
+    high_s=2.0,
+    wall_s=1.0,
+    cause="",
+    program="x",
+    language="c",
+    **neighbour,
+):
+    measured = Measured(measured_s, 0.01, wall_s, 0.1, 5, **neighbour)
     shares = tuple(LoopShare("f", "x.c", line, "issue", *pair) for line, pair in enumerate(loops))
     return Row(program, "X", language, measured, predicted_s, low_s, high_s, "issue", shares, cause)
 
@@ -33,6 +46,13 @@ def test_figures_of_a_suite():
     assert times.share_of_loops_within_5_points == 0.5
     assert times.rows[0].worst_loop_difference == pytest.approx(0.1)
     assert times.rows[1].worst_loop_difference is None
+
+
+def test_errors_of_times_without_a_neighbour_are_summed_up_apart():
+    rows = (row(1.1), row(1.1, alone=Alone(1.0, 0.1)), row(0.9, alone=Alone(0.6, 0.1)))
+    assert [one.error_alone for one in rows] == [None, pytest.approx(0.1), pytest.approx(0.5)]
+    assert RunTimes(MACHINE, rows, ()).mean_absolute_error_alone == pytest.approx(0.3)
+    assert RunTimes(MACHINE, rows[:1], ()).mean_absolute_error_alone is None
 
 
 def test_the_error_of_programs_held_out_is_told_apart():
@@ -51,14 +71,6 @@ def test_programs_of_the_system_are_told_apart():
     assert apart is not None
     assert apart.rows == (installed,)
     assert RunTimes(MACHINE, (own,), ()).installed is None
-
-
-def test_the_least_processor_time_counts_and_the_start_is_taken_off():
-    costs = [tools.Cost(9.0, 3.0, 0.5), tools.Cost(5.0, 4.0, 0.1), tools.Cost(6.0, 3.5, 0.2)]
-    alone = run_times.summarise(costs, [])
-    assert alone == Measured(3.0, pytest.approx(0.5 / 3), 5.0, 0.5, 3)
-    started = run_times.summarise(costs, [tools.Cost(2.0, 1.0, 0.25), tools.Cost(1.5, 1.25, 0.3)])
-    assert started == Measured(2.0, pytest.approx(0.25), 3.5, 0.25, 3)
 
 
 def region(line, time_s, share, measured_share, kind="loop", file="/src/x.c"):
@@ -100,18 +112,21 @@ def test_programs_of_each_kind_are_traced_measured_and_sampled(small):
     assert [one.program for one in times.rows] == ["queens", "heat3d", "orbits"]
     assert [one.language for one in times.rows] == ["c", "f90", "py"]
     assert all(one.low_s <= one.predicted_s <= one.high_s for one in times.rows)
-    assert all(one.measured.runs == 2 and one.measured.shortest_s > 0 for one in times.rows[:2])
+    assert all(2 <= one.measured.runs <= 6 and one.measured.shortest_s > 0 for one in times.rows[:2])
+    assert all(one.measured.reference_slowdown >= 1 for one in times.rows)
+    assert all(len(one.executable_sha256) == 64 for one in times.rows)
+    assert [one.timing_sha256 is None for one in times.rows] == [False, False, True]
     assert times.rows[2].loops == ()  # not sampled
     assert times.skipped == ()
     native = [text.split(":")[0] for text in told if "native run" in text]
-    assert native == ["queens", "heat3d", "orbits"] * 2  # in rounds
+    assert native[:6] == ["queens", "heat3d", "orbits"] * 2  # in rounds
 
 
 def test_the_profile_is_identified_by_its_content(small):
     times, _ = small
     content = (ROOT / "profiles" / "machines" / "jaguar-xt4.toml").read_bytes()
     assert times.machine.sha256 == hashlib.sha256(content).hexdigest()
-    assert times.machine.name == "jaguar-xt4"
+    assert times.machine.profile.name == "jaguar-xt4"
 
 
 def test_a_program_that_cannot_be_built_is_left_out_and_named(monkeypatch, tmp_path):
@@ -121,7 +136,10 @@ def test_a_program_that_cannot_be_built_is_left_out_and_named(monkeypatch, tmp_p
 
 
 def test_what_is_shown_and_written(monkeypatch, tmp_path):
-    rows = (row(1.5, (0.5, 0.2), cause="x.c:1 f: 9 s predicted, 1 s sampled", wall_s=2.0), row(1.0, program="y"))
+    rows = (
+        row(1.5, (0.5, 0.2), cause="x.c:1 f: 9 s predicted, 1 s sampled", wall_s=2.0),
+        row(1.0, program="y", undisturbed_runs=2, alone=Alone(0.8, 0.04)),
+    )
     times = RunTimes(MACHINE, rows, (("z", "no compiler"),))
     asked = {}
 
@@ -139,6 +157,9 @@ def test_what_is_shown_and_written(monkeypatch, tmp_path):
     assert "x +50%: x.c:1 f: 9 s predicted, 1 s sampled" in result.output
     assert "left out: z: no compiler" in result.output
     assert "the machine was busy with something else beside: x\n" in result.output
+    assert "measured beside a neighbour on the same core: 1 of 2 " in result.output
+    assert "800 ms ±5%" in result.output
+    assert "; 25.0% of the times alone" in result.output
     document = json.loads((tmp_path / "x.json").read_text())
     assert document["schema"] == "foretrace.validate/2"
     assert document["anchored"] is False

@@ -22,7 +22,7 @@ from foretrace.terminal import console, plain, print_json
 from foretrace.units import format_bytes, format_bytes_per_s, format_seconds
 
 if TYPE_CHECKING:
-    from foretrace.benchmarks.run_times import RunTimes
+    from foretrace.benchmarks.run_times import Row, RunTimes
     from foretrace.benchmarks.validate import Validation
 
 HERE = Path("here.toml")
@@ -40,6 +40,10 @@ HERE = Path("here.toml")
     "--directory", type=click.Path(path_type=Path, file_okay=False),
     help="Keep executables, signatures and timings there; signatures found there are used again.",
 )  # fmt: skip
+@click.option(
+    "--compare", "documents", multiple=True, metavar="FILE", type=click.Path(path_type=Path),
+    help="Measure nothing: take what -o wrote on several machines, and rank these (repeatable; needs --directory).",
+)  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write all figures as JSON.")
 @click.option("--picture", type=click.Path(path_type=Path), help="Also draw predicted over measured times.")
 @click.option("--force", is_flag=True, help="Overwrite these files if they exist.")
@@ -50,6 +54,7 @@ def command(
     quick: bool,
     runs: int,
     directory: Path | None,
+    documents: tuple[Path, ...],
     output: Path | None,
     picture: Path | None,
     force: bool,
@@ -58,11 +63,15 @@ def command(
     """Compare predictions for this machine with measured run times, and foretrace with published figures.
 
     The profile is measured beforehand: nothing is fitted to the programs. Needs compilers and QEMU, and takes minutes.
+    With --compare, say whether predictions rank several machines as measured times do.
     """
     from foretrace.benchmarks.run_times import Machine
     from foretrace.benchmarks.suite import QUICK, choose
     from foretrace.benchmarks.validate import validate
 
+    if documents:
+        _compare(documents, directory, output, force=force, as_json=as_json)
+        return
     if not machine.exists():
         raise ProfileError(f"{machine}: no such profile; measure this machine first: foretrace calibrate -o {machine}")
     for path in filter(None, (output, picture)):
@@ -92,6 +101,30 @@ def command(
         print_json(document)
     else:
         _show(validation)
+
+
+def _compare(
+    documents: tuple[Path, ...], directory: Path | None, output: Path | None, *, force: bool, as_json: bool
+) -> None:
+    """Whether predictions rank the machines of these documents as measured times do."""
+    from foretrace.benchmarks.machine_ranking import rank
+    from foretrace.benchmarks.validation_file import read_validation
+
+    from .ranking_reports import show_ranking
+
+    if len(documents) < 2 or directory is None:
+        raise click.UsageError("--compare is given twice or more, and --directory, where the programs' signatures are")
+    if output is not None:
+        check_output(output, force=force)
+    machines = [read_validation(path) for path in documents]
+    with _progress() as progress:
+        ranking = rank(machines, directory, progress)
+    if output is not None:
+        write_atomically(output, json.dumps(ranking.as_json(), indent=1).encode() + b"\n", force=force)
+    if as_json:
+        print_json(ranking.as_json())
+    else:
+        show_ranking(ranking, console())
 
 
 @contextmanager
@@ -162,17 +195,23 @@ def _bandwidths(validation: Validation) -> Table:
 
 def _run_times(times: RunTimes) -> Table:
     table = _table(
-        f"Processor time on this machine, not anchored; profile {plain(times.machine.path)} of {times.machine.date}",
-        "program", "measured", "spread", "predicted", "error", "interval", "inside",
+        f"Processor time here, not anchored; profile {plain(times.machine.path)} of {times.machine.profile.date}",
+        "program", "measured", "spread", "neighbour", "alone", "predicted", "error", "interval", "inside",
     )  # fmt: skip
     table.add_column("bound by")
     for row in times.rows:
         table.add_row(
             row.program, format_seconds(row.measured.shortest_s), f"{row.measured.spread:+.0%}",
+            f"{row.measured.reference_slowdown:.2f}x" if row.beside_a_neighbour else "none", _alone(row),
             format_seconds(row.predicted_s), f"{row.error:+.0%}",
             f"{format_seconds(row.low_s)} to {format_seconds(row.high_s)}", "yes" if row.inside else "no", row.bound_by,
         )  # fmt: skip
     return table
+
+
+def _alone(row: Row) -> str:
+    alone = row.measured.alone
+    return "-" if alone is None else f"{format_seconds(alone.time_s)} ±{alone.error_s / alone.time_s:.0%}"
 
 
 def _loops(times: RunTimes) -> Table:
@@ -200,6 +239,13 @@ def _show_summary(times: RunTimes) -> None:
     disturbed = [row.program for row in times.rows if row.disturbed]
     if disturbed:
         out.print(f"the machine was busy with something else beside: {', '.join(disturbed)}", soft_wrap=True)
+    beside = [row.program for row in times.rows if row.beside_a_neighbour]
+    if beside:
+        out.print(
+            f"measured beside a neighbour on the same core: {len(beside)} of {len(times.rows)} (the table has how many "
+            "times longer a loop took beside them than undisturbed, and what that tells of a run alone)",
+            soft_wrap=True,
+        )
     apart = {
         "held out, no loop of which was looked at when the model was made": times.held_out,
         "programs of the system, as they came": times.installed,
@@ -215,8 +261,9 @@ def _show_summary(times: RunTimes) -> None:
 
 
 def _summary(times: RunTimes) -> str:
-    worst = times.worst
+    worst, alone = times.worst, times.mean_absolute_error_alone
+    beside = "" if alone is None else f"; {alone:.1%} of the times alone"
     return (
         f"{len(times.rows)} programs: mean absolute error {times.mean_absolute_error:.1%}, worst {worst.error:+.0%} "
-        f"({worst.program}), {times.share_inside:.0%} inside their interval"
+        f"({worst.program}), {times.share_inside:.0%} inside their interval{beside}"
     )

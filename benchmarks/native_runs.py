@@ -1,0 +1,152 @@
+"""Native runs of the suite's programs, each beside a reference loop, in rounds until some of them were undisturbed."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from . import tools
+from .machine_facts import pinned
+from .reference_loop import DISTURBED, ReferenceLoop
+
+UNDISTURBED_RUNS = 3
+"""So many are waited for."""
+MOST_TIMES = 3
+"""At most so many times the runs that were asked for are made."""
+LEAST_RUNS_OF_LINE = 5
+"""A straight line through fewer runs tells nothing of an undisturbed one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """What is timed: a program's command, and what is to be taken off, the start of Python and its imports."""
+
+    name: str
+    command: tuple[str, ...]
+    start_up: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run took, and how many times longer the reference loop took beside it than undisturbed."""
+
+    cost: tools.Cost
+    slowdown: float
+
+    @property
+    def is_undisturbed(self) -> bool:
+        """Whether no neighbour was noticed."""
+        return self.slowdown < DISTURBED
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """Processor time without a neighbour, by a straight line through runs beside more and less of one.
+
+    `error_s` is twice the standard error.
+    """
+
+    time_s: float
+    error_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Native runs: processor time of the shortest, how far the median lies above it, real time, time in the kernel.
+
+    Starting Python and importing packages is taken off; it is no part of a script's signature. Runs beside a disturbed
+    reference loop count only where there are no others. `reference_slowdown` is how many times longer the loop took
+    beside the shortest run than undisturbed. `alone` is what the runs tell of one without a neighbour, None where
+    too few were made.
+    """
+
+    shortest_s: float
+    spread: float
+    wall_s: float
+    kernel_s: float
+    runs: int
+    undisturbed_runs: int = 0
+    reference_slowdown: float = 1.0
+    alone: Alone | None = None
+
+
+def measure_in_rounds(
+    programs: Sequence[Timed], runs: int, loop: ReferenceLoop, progress: Callable[[str], None]
+) -> dict[str, Measured]:
+    """Each program once, then each once more, ...; by name. All stay on one core, as while a machine is calibrated.
+
+    After `runs` rounds only those go on of which fewer than three runs were undisturbed, for twice as many rounds more.
+    """
+    found: dict[str, list[_Beside]] = {program.name: [] for program in programs}
+    starts: dict[str, list[_Beside]] = {program.name: [] for program in programs}
+    with pinned():
+        for number in range(MOST_TIMES * runs):
+            for program in programs:
+                seen = _known(found[program.name], loop)
+                if number >= runs and sum(run.is_undisturbed for run in seen) >= min(runs, UNDISTURBED_RUNS):
+                    continue
+                progress(f"{program.name}: native run {number + 1} of {max(runs, number + 1)}")
+                found[program.name].append(_run(program.command, loop))
+                if program.start_up:
+                    starts[program.name].append(_run(program.start_up, loop))
+    return {name: summarise(_known(found[name], loop), _known(starts[name], loop)) for name in found}
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What a run took, and an instruction of the reference loop beside it; how long that takes is learnt meanwhile."""
+
+    cost: tools.Cost
+    reference_s: float
+
+
+def _run(command: Sequence[str], loop: ReferenceLoop) -> _Beside:
+    with loop.beside() as samples:
+        cost = tools.measure(command)
+    return _Beside(cost, statistics.fmean(samples))
+
+
+def _known(runs: Sequence[_Beside], loop: ReferenceLoop) -> list[Run]:
+    return [Run(run.cost, loop.slowdown(run.reference_s)) for run in runs]
+
+
+def summarise(runs: Sequence[Run], starts: Sequence[Run]) -> Measured:
+    """Of one program; `starts` are what is to be taken off, if anything."""
+    start = min((run.cost for run in _counted(starts)), key=lambda c: c.cpu_s, default=tools.Cost(0.0, 0.0, 0.0))
+    costs = [run.cost for run in _counted(runs)]
+    shortest = min(_counted(runs), key=lambda run: run.cost.cpu_s)
+    shortest_s = shortest.cost.cpu_s - start.cpu_s
+    above_s = statistics.median(cost.cpu_s for cost in costs) - shortest.cost.cpu_s
+    return Measured(
+        shortest_s=shortest_s,
+        spread=above_s / shortest_s if shortest_s > 0 else 0.0,
+        wall_s=min(cost.wall_s for cost in costs) - min((run.cost.wall_s for run in _counted(starts)), default=0.0),
+        kernel_s=max(shortest.cost.kernel_s - start.kernel_s, 0.0),
+        runs=len(runs),
+        undisturbed_runs=sum(run.is_undisturbed for run in runs),
+        reference_slowdown=shortest.slowdown,
+        alone=alone([(run.slowdown, run.cost.cpu_s - start.cpu_s) for run in runs]),
+    )
+
+
+def _counted(runs: Sequence[Run]) -> Sequence[Run]:
+    return [run for run in runs if run.is_undisturbed] or runs
+
+
+def alone(runs: Sequence[tuple[float, float]]) -> Alone | None:
+    """Least squares, read at a slowdown of 1, and no longer than the shortest run took.
+
+    Args:
+        runs: slowdown of the reference loop, and time of the program.
+    """
+    if len(runs) < LEAST_RUNS_OF_LINE or len({slowdown for slowdown, _ in runs}) < 2:
+        return None
+    slope, at_zero = statistics.linear_regression(*zip(*runs, strict=True))
+    if slope < 0:  # whatever makes its runs differ, it is not the neighbour
+        slope, at_zero = 0.0, statistics.fmean(time_s for _, time_s in runs)
+    mean = statistics.fmean(slowdown for slowdown, _ in runs)
+    variance = sum((time_s - at_zero - slope * slowdown) ** 2 for slowdown, time_s in runs) / (len(runs) - 2)
+    leverage = 1 / len(runs) + (1 - mean) ** 2 / sum((slowdown - mean) ** 2 for slowdown, _ in runs)
+    return Alone(min(at_zero + slope, min(time_s for _, time_s in runs)), 2 * math.sqrt(variance * leverage))

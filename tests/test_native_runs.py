@@ -1,0 +1,164 @@
+"""Native runs beside a reference loop: which count, what they tell of a run alone, and the loop itself."""
+
+import os
+import statistics
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foretrace.benchmarks import tools
+from foretrace.benchmarks.native_runs import Alone, Measured, Run, Timed, alone, measure_in_rounds, summarise
+from foretrace.benchmarks.reference_loop import DISTURBED, ReferenceLoop
+from foretrace.profiles.library import find
+
+QUIET, BESIDE = 1.01, 1.5
+
+
+def runs(*pairs):
+    """`pairs`: processor time, and slowdown of the loop beside."""
+    return [Run(tools.Cost(cpu_s + 1, cpu_s, 0.25), slowdown) for cpu_s, slowdown in pairs]
+
+
+def test_the_least_processor_time_counts_and_the_start_is_taken_off():
+    costs = [tools.Cost(9.0, 3.0, 0.5), tools.Cost(5.0, 4.0, 0.1), tools.Cost(6.0, 3.5, 0.2)]
+    found = [Run(cost, 1.0) for cost in costs]
+    assert summarise(found, []) == Measured(3.0, pytest.approx(0.5 / 3), 5.0, 0.5, 3, 3)
+    starts = [Run(tools.Cost(2.0, 1.0, 0.25), 1.0), Run(tools.Cost(1.5, 1.25, 0.3), 1.0)]
+    assert summarise(found, starts) == Measured(2.0, pytest.approx(0.25), 3.5, 0.25, 3, 3)
+
+
+def test_runs_beside_a_neighbour_do_not_count_where_there_are_others():
+    found = summarise(runs((4.0, BESIDE), (3.0, QUIET), (3.3, QUIET), (2.9, BESIDE)), runs((1.0, QUIET), (0.5, BESIDE)))
+    assert (found.shortest_s, found.runs, found.undisturbed_runs) == (2.0, 4, 2)
+    assert found.spread == pytest.approx(0.15 / 2)
+    assert found.reference_slowdown == QUIET
+    beside = summarise(runs((4.0, 1.7), (3.0, 1.4)), [])
+    assert (beside.shortest_s, beside.undisturbed_runs, beside.reference_slowdown) == (3.0, 0, 1.4)
+
+
+def test_a_straight_line_tells_of_a_run_alone():
+    line = [(slowdown, 2.0 + 0.5 * (slowdown - 1)) for slowdown in (1.2, 1.4, 1.5, 1.8, 2.0)]
+    assert alone(line) == Alone(pytest.approx(2.0), pytest.approx(0, abs=1e-6))
+    assert summarise(runs(*((t, s) for s, t in line)), []).alone.time_s == pytest.approx(2.0)
+    with_start = summarise(runs(*((t + 1, s) for s, t in line)), runs((1.0, QUIET)))
+    assert with_start.alone.time_s == pytest.approx(2.0)
+
+
+def test_a_run_alone_takes_no_longer_than_the_shortest_beside_a_neighbour():
+    falling = [(1.1, 3.0), (1.2, 2.5), (1.3, 2.9), (1.4, 2.2), (1.5, 2.4)]
+    found = alone(falling)
+    assert found.time_s == 2.2, "more of a neighbour makes nothing faster"
+    assert found.error_s > 0
+
+
+def test_few_or_like_runs_tell_nothing_of_one_alone():
+    assert alone([(1.1, 1.0), (1.2, 1.1), (1.3, 1.2), (1.4, 1.3)]) is None
+    assert alone([(1.1, 1.0)] * 5) is None
+
+
+@given(st.lists(st.tuples(st.floats(1, 3), st.floats(0.01, 10)), min_size=5, max_size=15))
+def test_a_time_alone_is_a_number_at_most_the_shortest(pairs):
+    found = alone(pairs)
+    if found is not None:
+        assert found.time_s <= min(time_s for _, time_s in pairs)
+        assert found.error_s >= 0
+
+
+def test_the_standard_error_is_that_of_a_line_read_at_1():
+    slowdowns, noise = [1.1, 1.3, 1.5, 1.7, 1.9, 2.1], [0.01, -0.02, 0.01, 0.02, -0.03, 0.01]
+    pairs = [(s, 1 + 0.5 * s + e) for s, e in zip(slowdowns, noise, strict=True)]
+    slope, zero = statistics.linear_regression(*zip(*pairs, strict=True))
+    residual = sum((t - zero - slope * s) ** 2 for s, t in pairs) / 4
+    # Draper and Smith, Applied Regression Analysis, section 1.4: variance of a predicted mean
+    mean = statistics.fmean(slowdowns)
+    expected = residual * (1 / 6 + (1 - mean) ** 2 / sum((s - mean) ** 2 for s in slowdowns))
+    assert alone(pairs).error_s == pytest.approx(2 * expected**0.5)
+
+
+class PretendedLoop:
+    """Beside the runs of these numbers it takes so long; an instruction takes 1 s undisturbed."""
+
+    def __init__(self, *slowdowns):
+        self._slowdowns = iter(slowdowns)
+
+    def beside(self):
+        return self
+
+    def __enter__(self):
+        return [next(self._slowdowns)]
+
+    def __exit__(self, *_):
+        return None
+
+    def slowdown(self, time_s):
+        return time_s
+
+
+def rounds(monkeypatch, programs, runs, *slowdowns):
+    done = []
+    monkeypatch.setattr(tools, "measure", lambda command: done.append(command[0]) or tools.Cost(1.0, 1.0, 0.0))
+    found = measure_in_rounds(programs, runs, PretendedLoop(*slowdowns), lambda text: None)
+    return "".join(done), found
+
+
+def test_programs_take_turns_and_stop_when_enough_runs_were_undisturbed(monkeypatch):
+    programs = [Timed("a", ("a",)), Timed("b", ("b",))]
+    # a is undisturbed at once, b beside its second, fourth and fifth run
+    beside = [QUIET, BESIDE, QUIET, QUIET, QUIET, BESIDE, QUIET, QUIET]
+    done, found = rounds(monkeypatch, programs, 3, *beside)
+    assert done == "ababab" + "bb"
+    assert (found["a"].undisturbed_runs, found["b"].undisturbed_runs) == (3, 3)
+
+
+def test_a_neighbour_that_stays_is_not_waited_for_for_ever(monkeypatch):
+    done, found = rounds(monkeypatch, [Timed("a", ("a",))], 2, *[BESIDE] * 6)
+    assert done == "a" * 6
+    assert (found["a"].runs, found["a"].undisturbed_runs) == (6, 0)
+
+
+def test_the_start_of_python_is_measured_in_the_same_rounds(monkeypatch):
+    done, found = rounds(monkeypatch, [Timed("a", ("a",), ("s",))], 1, QUIET, QUIET)
+    assert done == "as"
+    assert found["a"].shortest_s == found["a"].spread == 0, "it took no longer than the start"
+
+
+# ---- the loop
+
+
+def test_what_the_loop_takes_undisturbed_comes_from_a_measured_profile_or_from_what_was_seen():
+    core = find("epyc-milan-vm").core
+    known_s = 1 / core.clock_hz / core.issue_width_instructions_per_cycle
+    loop = ReferenceLoop.of(find("epyc-milan-vm"))
+    assert loop.least_s == known_s
+    assert loop.slowdown(known_s * 1.5) == pytest.approx(1.5)
+    assert loop.slowdown(known_s * 0.9) == 1.0
+    published = ReferenceLoop.of(find("jaguar-xt4"))
+    assert published.least_s == float("inf")
+    seen_s = published.sample()
+    assert published.slowdown(seen_s) == 1.0
+
+
+def test_the_loop_is_sampled_before_during_and_after_what_it_is_beside():
+    loop = ReferenceLoop()
+    with loop.beside() as samples:
+        while len(samples) < 3:  # before, and twice meanwhile
+            os.sched_yield()
+        assert len(samples) >= 3
+    assert len(samples) >= 4
+    assert loop.least_s <= min(samples)
+    assert all(sample > 0 for sample in samples)
+
+
+def test_a_failing_program_leaves_no_thread_behind():
+    loop = ReferenceLoop()
+    before = threading.active_count()
+    with pytest.raises(RuntimeError), loop.beside():
+        raise RuntimeError
+    assert threading.active_count() == before
+
+
+def test_a_slowdown_just_below_the_limit_is_no_neighbour():
+    assert Run(tools.Cost(1, 1), DISTURBED - 0.001).is_undisturbed
+    assert not Run(tools.Cost(1, 1), DISTURBED).is_undisturbed
