@@ -143,7 +143,7 @@ _SCHEMA = {
 }
 
 Record = TypeVar("Record", Block, InterpreterTime, MemoryOperation, Loop)
-_ROWS_AT_ONCE = 64  # inserted by one statement, which takes half as long as by one each
+_ROWS_AT_ONCE = 256  # inserted by one statement, which takes half as long as by one each
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------

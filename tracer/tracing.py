@@ -89,8 +89,8 @@ def trace_binary(
 
         family = Family(engine, hierarchies, schedule)
     session = Session(engine, hierarchies, _tee(keep, engine, program), family, schedule=schedule)
-    importing = threading.Thread(target=importlib.import_module, args=["foretrace.tracer.machine_code.binary_analysis"])
-    importing.start()  # while the program runs: the analysis is not needed before its end
+    importing = threading.Thread(target=_import_for_the_end, args=[engine.guest])
+    importing.start()
     recording = session.run(on_progress)
     importing.join()
     from foretrace.tracer.machine_code import binary_analysis, endings
@@ -113,6 +113,16 @@ def trace_binary(
     if part.bursts is not None and part.bursts.gaps:
         traced = replace(traced, signature=_estimated(traced, part, accuracy))
     return replace(traced, explanation=explanation)
+
+
+def _import_for_the_end(guest: str) -> None:
+    """Import what is not needed before a program's end, while it runs."""
+    from foretrace.tracer.machine_code import isa
+
+    isa.load(guest)
+    for name in ("tracer.machine_code.binary_analysis", "tracer.machine_code.endings", "tracer.signature_file"):
+        importlib.import_module(f"foretrace.{name}")
+    importlib.import_module("numpy.ma")  # which numpy.unique imports when it is first called
 
 
 def _estimated(traced: Traced, part: Part, accuracy: Accuracy) -> Signature:

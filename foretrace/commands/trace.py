@@ -91,7 +91,6 @@ def command(
     # program gets, stays as it is.
     os.putenv("OPENBLAS_NUM_THREADS", "1")
     from foretrace.tracer.bursts import Accuracy
-    from foretrace.tracer.signature_file import write_signature
     from foretrace.tracer.tracing import trace_binary, trace_python
 
     if accuracy is not None and not is_python:
@@ -125,6 +124,10 @@ def command(
                 on_progress=on_progress,
                 keep=keep,
             )
+        from foretrace.tracer.signature_file import (
+            write_signature,
+        )  # takes long to import: the program has run meanwhile
+
         write_signature(traced.signature, output, force=force)
         if keep is not None:
             from foretrace.tracer.streams import kept_stream
