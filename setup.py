@@ -26,7 +26,7 @@ SIMULATORS = [
     "tags",
     "workers",
 ]
-SIMULATOR_HEADERS = ["access", "lanes", "recent_lines", "reuse_samples", "sets", "wide_sets"]
+SIMULATOR_HEADERS = ["access", "aged_sets", "lanes", "recent_lines", "reuse_samples", "sets", "wide_sets"]
 REUSE_PARTS = [f"reuse_{part}" for part in ("arrays", "bursts", "classes", "counts", "replays", "tracks")]
 WRITER_SOURCES = ["tracer/writer.c", "tracer/children.c"]
 WRITER_HEADERS = ["tracer/stream.h", "tracer/futex.h", "tracer/writer.h", "tracer/children.h"]

@@ -11,13 +11,14 @@
  * costs no more than finding this out, and accesses are looked up as they are.
  *
  * All use keys (line + 1; 0 marks an empty way), so that zeroed memory is an empty cache and a large cache costs only the
- * sets that are used. A set of up to 64 ways is a row of keys in order of use, most recent first: where the processor can, a row of
- * up to 16 is searched and moved at once (wide_sets.h). Keys of such rows are short ones (line / sets + 1) until a line comes
- * that needs more than 32 bits. A set of more ways is a doubly linked list in order of use, with one hash table for the whole
- * level to find a line.
+ * sets that are used. A set of up to 64 ways is a row of keys: in one of up to 16, where the processor can, they are in order of
+ * use, and are searched and moved at once (wide_sets.h); they are short ones (line / sets + 1) until a line comes that needs
+ * more than 32 bits. In other rows keys stay where they are, and each way has an age (aged_sets.h). A set of more ways is a
+ * doubly linked list in order of use, with one hash table for the whole level to find a line.
  */
 #include "cache.h"
 
+#include "aged_sets.h"
 #include "sets.h"
 #include "wide_sets.h"
 
@@ -27,9 +28,7 @@
 
 #define BATCH 1024u
 #define LIST_CAPACITY (2 * BATCH)
-#define SCANNED_WAYS 64u
 #define LINE_OF_HOST 64u
-#define KEYS_OF_LINE (LINE_OF_HOST / sizeof(uint64_t))
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
@@ -56,6 +55,8 @@ struct level {
     uint64_t *misses;    /* per operation */
     uint64_t *keys;  /* aligned, in `key_memory` */
     void *key_memory;
+    uint8_t *ages; /* aligned, in `age_memory` */
+    void *age_memory;
     struct list_set *sets;
     struct node *nodes;
     uint32_t *buckets;
@@ -177,29 +178,20 @@ LOOK_UP_ROWS(short_rows, 2)
 
 /* ---- up to 64 ways ------------------------------------------------------------------------------------------------ */
 
-static size_t look_up_scanning(struct level *level, const touch *touches, size_t length, touch *out)
+FT_FOR_WIDE_PROCESSORS static size_t look_up_aged(struct level *shared, const touch *touches, size_t length, touch *out)
 {
-    const uint32_t ways = level->ways;
+    const struct level copy = *shared, *level = &copy; /* no store can change it */
+    const uint32_t row_ages = ft_aged_ages(level->ways);
     uint16_t missed = level->missed;
     size_t num_out = 0;
     for (size_t i = 0; i < length; i++) {
-        uint64_t line = touches[i].address >> level->line_shift, key = line + 1;
-        uint64_t *keys = level->keys + set_of(level, line) * level->row_keys;
-        uint64_t moved = key;
-        uint32_t way = 0;
-        for (; way < ways; way++) {
-            uint64_t here = keys[way];
-            keys[way] = moved;
-            if (here == key)
-                break;
-            moved = here;
-        }
-        if (way < ways)
+        const uint64_t line = touches[i].address >> level->line_shift, set = set_of(level, line);
+        if (ft_aged_use(level->keys + set * level->row_keys, level->ages + set * row_ages, level->ways, line + 1))
             hit(&touches[i], &missed);
         else
             num_out = miss(level, &touches[i], &missed, out, num_out);
     }
-    level->missed = missed;
+    shared->missed = missed;
     return num_out;
 }
 
@@ -517,6 +509,13 @@ static void *zeroed(uint64_t count, uint64_t bytes)
     return count > SIZE_MAX / bytes ? NULL : calloc((size_t)count, (size_t)bytes);
 }
 
+/* Zeroed bytes that begin where a line of the host does; *memory is what to free, or NULL. */
+static void *aligned_zeroed(uint64_t bytes, void **memory)
+{
+    *memory = zeroed(bytes + LINE_OF_HOST - 1, 1);
+    return (void *)(((uintptr_t)*memory + LINE_OF_HOST - 1) & ~(uintptr_t)(LINE_OF_HOST - 1));
+}
+
 static bool allocate_list_sets(struct level *level)
 {
     uint64_t num_lines = level->num_sets * level->ways;
@@ -534,8 +533,8 @@ static bool allocate_list_sets(struct level *level)
 /* Chooses how a level of up to 64 ways is looked up. */
 static void choose_rows(struct level *level)
 {
-    level->look_up = look_up_scanning;
-    level->row_keys = level->ways;
+    level->look_up = look_up_aged;
+    level->row_keys = ft_aged_keys(level->ways);
 #ifdef FT_HAS_WIDE_SETS
     if (level->ways <= FT_MOST_VECTORS * FT_ROW_KEYS && __builtin_cpu_supports("avx2")) {
         choose_wide_rows(level, true);
@@ -549,17 +548,18 @@ static bool allocate_sets(struct level *level)
     if (level->num_sets > UINT64_MAX / level->ways)
         return false;
     level->feed = feed_root;
-    if (level->ways <= SCANNED_WAYS)
+    if (level->ways <= FT_AGED_WAYS)
         choose_rows(level);
     if (level->is_root && level->feed == feed_root && !(level->newest = zeroed(level->num_sets, sizeof *level->newest)))
         return false;
-    if (level->ways > SCANNED_WAYS)
+    if (level->ways > FT_AGED_WAYS)
         return allocate_list_sets(level);
-    if (level->num_sets > (UINT64_MAX - KEYS_OF_LINE) / level->row_keys)
+    if (level->num_sets > (UINT64_MAX - LINE_OF_HOST) / level->row_keys / sizeof *level->keys)
         return false;
-    level->key_memory = zeroed(level->num_sets * level->row_keys + KEYS_OF_LINE - 1, sizeof *level->keys);
-    level->keys = (uint64_t *)(((uintptr_t)level->key_memory + LINE_OF_HOST - 1) & ~(uintptr_t)(LINE_OF_HOST - 1));
-    return level->key_memory;
+    level->keys = aligned_zeroed(level->num_sets * level->row_keys * sizeof *level->keys, &level->key_memory);
+    if (level->look_up == look_up_aged)
+        level->ages = aligned_zeroed(level->num_sets * ft_aged_ages(level->ways), &level->age_memory);
+    return level->key_memory && (level->age_memory || level->look_up != look_up_aged);
 }
 
 static bool set_up(struct ft_cache *cache, size_t index, const struct ft_geometry *geometry)
@@ -605,6 +605,7 @@ void ft_cache_free(struct ft_cache *cache)
         struct level *level = &cache->levels[i];
         free(level->misses);
         free(level->key_memory);
+        free(level->age_memory);
         free(level->sets);
         free(level->nodes);
         free(level->buckets);
