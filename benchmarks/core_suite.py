@@ -40,7 +40,7 @@ _CYCLES = {
     "blocked_forward_latency_cycles": "blocked_forward",
     "register_crossing_cycles": "register_crossing",
 }
-_SECONDS = {"python_block_s": "python_block", "python_call_s": "python_call"}
+_SECONDS = {"python_block_s": "python_block", "python_line_s": "python_line", "python_call_s": "python_call"}
 _OF_OPERATIONS = {
     "fp_add_latency_cycles": (Operation.FP_ADD, "latency_cycles"),
     "fp_mul_latency_cycles": (Operation.FP_MUL, "latency_cycles"),
@@ -64,7 +64,8 @@ def core_measurements() -> dict[str, Measurement]:
         if _ARITHMETIC.fullmatch(name) or name in _WITHOUT_DATA or name in _WITH_DATA:
             run = over(name, data)
             found[name] = Measurement(name, run, reference=name == CYCLE)
-    found["python_block"] = Measurement("python_block", run_lines)
+    found["python_block"] = Measurement("python_block", _plain_lines)
+    found["python_line"] = Measurement("python_line", run_lines)
     found["python_call"] = Measurement("python_call", _array_calls)
     return found
 
@@ -145,6 +146,20 @@ def _peak(
         if cost.operation is Operation.FP_FMA and cost.element_bits == 64 and cost.interval_cycles
     ]
     return max(rates)
+
+
+def _plain_lines(repeats: int) -> tuple[float, int]:
+    """Lines of plain Python: arithmetic, an element of a list, a comparison. Five lines are run each time around."""
+    values = [0.25, 0.75, 0.5, 1.5]
+    total = 0.0
+    begin = time.perf_counter()
+    for i in itertools.repeat(3, repeats):
+        x = values[i]
+        y = x * 0.5 + total
+        if y > 1e6:
+            y = 0.0
+        total = y
+    return time.perf_counter() - begin, 5 * repeats
 
 
 def _array_calls(repeats: int) -> tuple[float, int]:

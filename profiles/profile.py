@@ -111,7 +111,8 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     fp_load_latency_cycles: float | None = None  # of a dependent load into a floating-point register, nearest cache
     register_crossing_cycles: float | None = None  # a value's way between integer and floating-point registers
     vector_int_latency_cycles: float | None = None  # of an addition of integer vectors
-    python_block_s: float | None = None  # one line-block of the Python interpreter
+    python_block_s: float | None = None  # one line of plain numbers in the Python interpreter
+    python_line_s: float | None = None  # one of foretrace/python_line.py
     python_call_s: float | None = None  # one array operation's fixed cost
     noise: dict[str, float] | None = None
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from foretrace import python_line
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Core, Profile
@@ -28,7 +27,8 @@ Floats = npt.NDArray[np.float64]
 
 # Of one array operation (an addition of four elements): NumPy 2 on an AMD EPYC at 3.2 GHz, 1330 to 2500 over repeated
 # runs.
-BYTECODES_OF_LINE = python_line.BYTECODES / python_line.LINES
+BYTECODES_OF_LINE = 3.8
+"""The calibration's loop of plain numbers takes 19 bytecodes for five lines."""
 DEARER_BYTECODES = (0.63, 1.65, 4.6)
 """What a bytecode takes over what one of the calibration's does, which are of the cheapest kinds: least, median and
 most of twelve loops (numbers, comparisons, elements of lists, calls of either kind, strings, dictionaries, large
@@ -36,8 +36,10 @@ integers) in CPython 3.11.7."""
 PYTHON_BYTECODE_CYCLES = (6.0, 15.0, 43.0)
 """The same loops on an AMD EPYC at 3.2 GHz."""
 PYTHON_CALL_CYCLES = (600.0, 1400.0, 5000.0)
-PYTHON_LINE_CYCLES = (22.0, 35.0, 70.0)
-"""Of a line of `python_line`: CPython 3.11 on an AMD EPYC at 3.2 GHz, from half as long again to twice as fast."""
+PYTHON_LINE_CYCLES = (100.0, 200.0, 400.0)
+"""Of a line of `foretrace/python_line.py`: CPython 3.11 on an AMD EPYC at 3.2 GHz, from half to twice as long."""
+LINE_OF_PLAIN_ONES = (4.5, 5.9, 7.5)
+"""How many lines of plain numbers it takes as long as, there; and a quarter less and more."""
 TIMED_PYTHON = (0.85, 1.0, 1.2)
 """How far what was timed in one run, in lines of Python, is from what it takes in another: assumed (docs/model.md)."""
 RECORDING_ERROR = 0.5
@@ -187,8 +189,13 @@ def _cycles_or(
 
 
 def _line(core: Core, clock: float, notes: Notes) -> Floats:
+    if core.python_line_s is not None:
+        return core.python_line_s * np.array(TIMED_PYTHON)
     if core.python_block_s is not None:
-        return core.python_block_s * np.array(TIMED_PYTHON)
+        less, usual, more = LINE_OF_PLAIN_ONES
+        notes.add("python_line", f"not measured, taken as {usual:g} lines of plain numbers ({less:g} to {more:g})")
+        factors = [line * timed for line, timed in zip(LINE_OF_PLAIN_ONES, TIMED_PYTHON, strict=True)]
+        return core.python_block_s * np.array(factors)
     return _assumed_python(PYTHON_LINE_CYCLES, "python_line", "a line", clock, notes)
 
 

@@ -80,7 +80,17 @@ def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> tuple[
             pages[operation_id] = uncovered
     of_regions = np.bincount(workload.operations.region, weights=pages, minlength=len(workload.regions))
     is_timed = workload.totals.python_lines > 0  # and that time holds what its pages took
-    return np.where(is_timed, 0.0, of_regions), pages
+    of_regions = np.where(is_timed, 0.0, of_regions)
+    return of_regions + _mapped_again(workload, float(of_regions.sum()), page_bytes), pages
+
+
+def _mapped_again(workload: Workload, first_touched: float, page_bytes: int) -> Floats:
+    """[regions]: pages that were counted as mapped for array operations, beyond those that were touched first.
+
+    An array that is made takes the place of one that is gone, and its pages were given back in between.
+    """
+    counted = workload.totals.array_faults * (PAGE_BYTES / page_bytes)
+    return counted * max(1 - first_touched / max(float(counted.sum()), 1.0), 0.0)
 
 
 def with_cleared_pages(misses: Misses, pages: Floats, page_bytes: int, page_s: float) -> Misses:

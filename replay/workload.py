@@ -69,8 +69,8 @@ class RegionArrays:
     Vector operations are counted in flops of 64 bits: one of 32 bits counts half. `serial_adds` are scalar additions
     in loops that add and never store: each waits for the one before it. `branch_misses` is what a predictor would miss
     that always says what a branch does most often. `python_lines` is the time of blocks of Python that were timed, in
-    lines, and `recording_lines` what was taken off it (`signature.InterpreterTime`); `python_bytecodes` counts those of
-    the others.
+    lines, `recording_lines` what was taken off it, and `array_faults` pages mapped in array operations
+    (`signature.InterpreterTime`); `python_bytecodes` counts those of the others.
     """
 
     instructions: Floats
@@ -85,6 +85,7 @@ class RegionArrays:
     loads: Floats
     stores: Floats
     python_lines: Floats
+    array_faults: Floats
     recording_lines: Floats
     python_bytecodes: Floats
     python_calls: Floats
@@ -243,6 +244,7 @@ def _region_arrays(
         loads=per_region(np.where(operations.is_store, 0, operations.executions)),
         stores=stores,
         python_lines=sums["python_lines"],
+        array_faults=sums["array_faults"],
         recording_lines=sums["recording_lines"],
         python_bytecodes=sums["python_bytecodes"],
         python_calls=np.where(is_array, [region.entries for region in regions], 0.0),
@@ -256,6 +258,7 @@ def _add_block(sums: dict[str, Floats], region: int, block: Block, timed: Interp
     if timed is not None:
         sums["python_lines"][region] += times * timed.lines
         sums["recording_lines"][region] += times * timed.recording_lines
+        sums["array_faults"][region] += times * timed.array_faults
     elif any(operation.kind is OperationKind.BYTECODE for operation in block.operations):
         sums["python_bytecodes"][region] += times * block.instructions
     else:

@@ -69,6 +69,7 @@ def measured_host(name: str = "measured", **changes) -> Profile:
         "int_div_interval_cycles": 20.0,
         "branch_miss_cycles": 10.0,
         "python_block_s": 50e-9,
+        "python_line_s": 50e-9,
         "python_call_s": 1e-6,
     }
     points = [

@@ -283,8 +283,31 @@ def test_python_that_was_timed_takes_its_lines_and_hides_what_its_accesses_take(
     assert "50 ns" in timed.text
     assert not any("compiled code" in warning for warning in found.warnings)
     published = predict(signature, published_host(memory=Memory(source={}, peak_bandwidth_bytes_per_s=2e9)))
-    assert published.time_s == pytest.approx(7000 * 35e-9)
+    assert published.time_s == pytest.approx(7000 * 200e-9)
     assert any(a.name == "python_line" for a in published.assumptions)
+
+
+def test_lines_that_were_not_measured_follow_from_lines_of_plain_numbers():
+    program = Program()
+    block = program.loop(1000, instructions=5, computes=[(OperationKind.BYTECODE, 5)], file="app.py")
+    program.interpreter_times = [InterpreterTime(block, 7.0, 2.0)]
+    host = measured_host()
+    found = predict(
+        program.signature(guest="python"),
+        msgspec.structs.replace(host, core=msgspec.structs.replace(host.core, python_line_s=None)),
+    )
+    assert found.time_s == pytest.approx(7000 * 5.9 * 50e-9)
+    assert any(a.name == "python_line" for a in found.assumptions)
+
+
+def test_pages_that_arrays_had_mapped_are_in_the_time():
+    program = Program()
+    block = program.loop(1000, instructions=5, computes=[(OperationKind.BYTECODE, 5)], file="app.py")
+    program.interpreter_times = [InterpreterTime(block, 7.0, 2.0, 3.0)]
+    host = measured_host(memory=Memory(source={}, first_touch_page_s=1e-6))
+    found = predict(program.signature(guest="python"), host)
+    assert found.regions[0].pages_s == pytest.approx(3000 * 1e-6)
+    assert found.time_s == pytest.approx(7000 * 50e-9 + 3000 * 1e-6)
 
 
 def test_what_a_python_trace_cannot_hold_is_said():

@@ -37,7 +37,9 @@ SYSTEM = Hierarchy.parse("L1=4K/4/64/plru,LL=64K/8/64/inclusive,I1=4K/4/64/instr
 @pytest.fixture(scope="module")
 def signature(compile_c: Callable[..., Path]) -> Signature:
     traced = trace_binary([str(compile_c(GATHER, "-O1"))], [DEFAULT_HIERARCHY, SYSTEM]).signature
-    return dataclasses.replace(traced, interpreter_times=(InterpreterTime(2, 0.5, 1.0), InterpreterTime(4, 3.0, 2.0)))
+    return dataclasses.replace(
+        traced, interpreter_times=(InterpreterTime(2, 0.5, 1.0), InterpreterTime(4, 3.0, 2.0, 256.0))
+    )
 
 
 @pytest.fixture
@@ -145,9 +147,18 @@ def test_what_is_not_a_signature_is_refused(statement: str, file: Path) -> None:
         read_signature(file)
 
 
-def test_one_of_version_4_has_no_times_of_the_interpreter(signature: Signature, file: Path) -> None:
+@pytest.mark.parametrize("version", [4, 5])
+def test_times_of_the_interpreter_of_older_ones_are_not_read(signature: Signature, file: Path, version: int) -> None:
     with closing(sqlite3.connect(file)) as database:
-        database.executescript("DROP TABLE interpreter_times; PRAGMA user_version = 4")
+        database.execute("DROP TABLE interpreter_times")
+        if version == 5:
+            database.execute(
+                "CREATE TABLE interpreter_times (block_id INTEGER PRIMARY KEY, lines REAL NOT NULL, "
+                "recording_lines REAL NOT NULL)"
+            )
+            database.execute("INSERT INTO interpreter_times VALUES (2, 5.0, 2.0)")
+        database.execute(f"PRAGMA user_version = {version}")
+        database.commit()
     read = read_signature(file)
     assert read.interpreter_times == ()
     assert read.blocks == signature.blocks

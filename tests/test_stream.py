@@ -23,7 +23,6 @@ def test_python_agrees_with_the_header() -> None:
     assert layout["side_pyblock"] == stream.PYBLOCK.size
     assert layout["side_operation"] == stream.OPERATION_BYTES
     assert layout["side_unseen"] == stream.UNSEEN.size
-    assert layout["side_timing"] == stream.TIMING.size
     assert layout["operand"] == stream.OPERAND.size
 
 
@@ -53,11 +52,3 @@ def test_entries_arrive_in_pieces() -> None:
     table.extend(memoryview(block + maps))
     assert [(b.address, b.lengths, b.code) for b in table.blocks] == [(0x1000, (1, 1), code)]  # type: ignore[union-attr]
     assert table.maps == ["a map"]
-
-
-def test_the_mean_of_the_lines_that_tell_the_speed() -> None:
-    table = SideTable()
-    assert table.lines_ns(memoryview(b"")) is None
-    table.extend(memoryview(stream.TIMING.pack(stream.SIDE_TIMING, stream.TIMING.size, 0, 0)))
-    assert table.lines_ns(memoryview(stream.TIMING.pack(stream.SIDE_TIMING, stream.TIMING.size, 0, 0))) is None
-    assert table.lines_ns(memoryview(stream.TIMING.pack(stream.SIDE_TIMING, stream.TIMING.size, 3, 3600))) == 1200

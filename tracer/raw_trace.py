@@ -30,7 +30,9 @@ class RawBlock(msgspec.Struct, frozen=True):
 class RawPythonBlock(msgspec.Struct, frozen=True):
     """A run of bytecode that belongs to one line, from `offset_bytes` of its function's code.
 
-    `timed` of its executions took `timed_ns` together: few were timed, each stands for some.
+    `timed` of its executions took `timed_rounds` millionths of a round (tracer/python/lines.c) together, and had
+    `timed_faults` page faults in recorded array operations: few were timed, each stands for some. `long_rounds` is what
+    single executions took that lasted long, and is not in the others.
     """
 
     block_id: int
@@ -43,7 +45,9 @@ class RawPythonBlock(msgspec.Struct, frozen=True):
     instructions: int
     executions: int
     timed: int = 0
-    timed_ns: int = 0
+    timed_rounds: int = 0
+    timed_faults: int = 0
+    long_rounds: int = 0
 
 
 class RawArrayOperation(msgspec.Struct, frozen=True):
@@ -102,8 +106,6 @@ class RawTrace:
     `operation_array` uint32 [operations] is the array operation id, 0 for none. `operation_longest_range` uint64
     [operations] is, for an indexed operand, the longest address range of a single execution; 0 for others.
     `edges` uint64 [edges, 3]: source block id, destination block id, count.
-    `lines_ns` is how long some lines of Python took that are always the same, while blocks were timed; None if none
-    were.
     `maps` are copies of the program's memory map as text, `guest_base` the host address of guest address 0.
     """
 
@@ -118,7 +120,6 @@ class RawTrace:
     maps: tuple[str, ...]
     guest_base: int
     unseen: tuple[RawUnseen, ...] = ()
-    lines_ns: float | None = None
     paths: tuple[RawPath, ...] = ()
 
     def executed(self) -> RawTrace:

@@ -172,8 +172,7 @@ static enum ft_read_status read_side_entry(struct ft_reader *reader, const unsig
         return add_block(reader, ((const struct ft_side_pyblock *)entry)->block_id, 0);
     if (kind == FT_SIDE_OPERATION && bytes >= sizeof(struct ft_side_operation))
         return add_array(reader, (const struct ft_side_operation *)entry);
-    if ((kind == FT_SIDE_UNSEEN && bytes >= sizeof(struct ft_side_unseen)) ||
-        (kind == FT_SIDE_TIMING && bytes >= sizeof(struct ft_side_timing)))
+    if (kind == FT_SIDE_UNSEEN && bytes >= sizeof(struct ft_side_unseen))
         return FT_READ_IDLE;
     return kind == FT_SIDE_MAPS ? FT_READ_IDLE : corrupt(reader, "the side table has an unknown entry");
 }

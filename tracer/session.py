@@ -335,7 +335,6 @@ class Session:
             maps=tuple(table.maps),
             guest_base=self._reader.header()["guest_base"],
             unseen=self._in_side_table(self._side.unseen),
-            lines_ns=self._in_side_table(self._side.lines_ns),
             paths=read_paths(self._reader.samples(), table.blocks),
         )
 

@@ -92,12 +92,14 @@ class InterpreterTime(msgspec.Struct, frozen=True):
 
     It was timed while the program ran, and is told in lines: by how long a line of `foretrace/python_line.py` took on
     the same machine. Array operations whose accesses were seen are not in it. `recording_lines` is what recording the
-    block was taken to add, and has been taken off.
+    block was taken to add, and has been taken off. `array_faults` is how often array operations whose accesses were
+    seen came to a page that had to be mapped.
     """
 
     block_id: int
     lines: float
     recording_lines: float
+    array_faults: float = 0.0
 
 
 class MemoryOperation(msgspec.Struct, frozen=True):

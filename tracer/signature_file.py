@@ -6,6 +6,7 @@ Version history (PRAGMA user_version):
     3  reuse, reuse_counts, reuse_errors: distances within sets, for four line sizes and many numbers of sets.
     4  instructions, paths: stretches of the run in order, and what waits for what in them.
     5  interpreter_times: of blocks of Python. Version 4 is read as one without.
+    6  interpreter_times in other lines, and with page faults. Those of version 5 are not read.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
@@ -52,8 +53,8 @@ from .signature import (
 )
 
 APPLICATION_ID = 0x46545253  # "FTRS", in the database header where file(1) finds it
-VERSION = 5
-_READ_VERSIONS = (4, VERSION)
+VERSION = 6
+_READ_VERSIONS = (4, 5, VERSION)
 MAX_FILE_BYTES = 8 << 30
 _SQLITE_MAGIC = b"SQLite format 3\0"
 
@@ -110,7 +111,7 @@ _SCHEMA = {
     ),
     "interpreter_times": (
         "CREATE TABLE interpreter_times (block_id INTEGER PRIMARY KEY, lines REAL NOT NULL, "
-        "recording_lines REAL NOT NULL)"
+        "recording_lines REAL NOT NULL, array_faults REAL NOT NULL)"
     ),
     "hierarchies": (
         "CREATE TABLE hierarchies (hierarchy_id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL)"
@@ -141,6 +142,10 @@ _SCHEMA = {
         "standard_error REAL NOT NULL)"
     ),
 }
+
+_INTERPRETER_TIMES_5 = (
+    "CREATE TABLE interpreter_times (block_id INTEGER PRIMARY KEY, lines REAL NOT NULL, recording_lines REAL NOT NULL)"
+)
 
 Record = TypeVar("Record", Block, InterpreterTime, MemoryOperation, Loop)
 _ROWS_AT_ONCE = 256  # inserted by one statement, which takes half as long as by one each
@@ -324,7 +329,11 @@ def _version_of(database: sqlite3.Connection) -> int:
 def _check_schema(database: sqlite3.Connection, path: Path) -> None:
     rows = database.execute("SELECT name, sql FROM sqlite_master WHERE type <> 'index' OR sql IS NOT NULL").fetchall()
     version = _version_of(database)
-    schema = {name: sql for name, sql in _SCHEMA.items() if version == VERSION or name != "interpreter_times"}
+    schema = dict(_SCHEMA)
+    if version == 5:
+        schema["interpreter_times"] = _INTERPRETER_TIMES_5
+    elif version < 5:
+        del schema["interpreter_times"]
     if dict(rows) != schema:
         raise SignatureError(f"{path}: its tables are not those of a signature of version {version}")
 
@@ -386,7 +395,7 @@ def _read_interpreter_times(database: sqlite3.Connection, num_blocks: int) -> tu
     names = InterpreterTime.__struct_fields__
     for row in database.execute("SELECT * FROM interpreter_times ORDER BY 1"):
         time = msgspec.convert(dict(zip(names, row, strict=True)), type=InterpreterTime, strict=True)
-        possible = 0 <= time.lines < math.inf and 0 <= time.recording_lines < math.inf
+        possible = all(0 <= value < math.inf for value in (time.lines, time.recording_lines, time.array_faults))
         if not 0 <= time.block_id < num_blocks or not possible:
             raise ValueError("the interpreter's time of a block is impossible")
         times.append(time)

@@ -189,8 +189,7 @@ enum ft_side_kind {
     FT_SIDE_MAPS = 2,     /* a copy of /proc/self/maps as text, made when executable mappings had changed */
     FT_SIDE_PYBLOCK = 3,  /* struct ft_side_pyblock, then file name and qualified name (UTF-8, not terminated) */
     FT_SIDE_OPERATION = 4, /* struct ft_side_operation, then its name (UTF-8, not terminated) */
-    FT_SIDE_UNSEEN = 5,    /* struct ft_side_unseen, then its name (UTF-8, not terminated) */
-    FT_SIDE_TIMING = 6     /* struct ft_side_timing */
+    FT_SIDE_UNSEEN = 5     /* struct ft_side_unseen, then its name (UTF-8, not terminated) */
 };
 
 struct ft_side_entry {
@@ -217,8 +216,12 @@ struct ft_side_pyblock {
     uint32_t n_instructions; /* bytecode instructions from here to where the next line starts */
     uint32_t file_bytes;
     uint32_t name_bytes;
-    _Atomic uint64_t timed;    /* executions that timings of it stand for, */
-    _Atomic uint64_t timed_ns; /* and what they took: kept up to date in place */
+    /* The rest is kept up to date in place (tracer/python/timing.h), times in millionths of a round (lines.h there). */
+    uint64_t has_long_arrays;      /* it makes array operations that take long */
+    _Atomic uint64_t timed;        /* executions that timings of it stand for, */
+    _Atomic uint64_t timed_rounds; /* what they took, */
+    _Atomic uint64_t timed_faults; /* and page faults of recorded array operations in them */
+    _Atomic uint64_t long_rounds;  /* what single executions took that lasted long, which count for themselves */
 };
 
 struct ft_operand {
@@ -240,13 +243,6 @@ struct ft_side_operation {
     uint32_t flops_per_point; /* floating-point operations at each point of the iteration space */
     uint32_t int_ops_per_point;
     struct ft_operand operands[FT_MAX_OPERANDS];
-};
-
-/* How often some lines of Python were timed that are always the same, and their nanoseconds: they tell how fast the
- * interpreter was. Kept up to date in place. */
-struct ft_side_timing {
-    struct ft_side_entry entry;
-    _Atomic uint64_t lines, lines_ns;
 };
 
 /* Array operations of one name, called in one block, whose accesses are not in the stream, or are there as one pass over

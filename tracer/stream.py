@@ -18,18 +18,17 @@ from .raw_trace import RawUnseen
 MEMORY_BYTES = 1 << 30
 """Of the shared memory. Pages never touched cost nothing; nearly all of it is room for the side table."""
 
-SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN, SIDE_TIMING = 1, 2, 3, 4, 5, 6
+SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN = 1, 2, 3, 4, 5
 MAX_OPERANDS = 8
 INSTRUCTIONS_PER_BLOCK = 2
 """That a table of blocks has room for, on average."""
 
 ENTRY = struct.Struct("<II")
 BLOCK = struct.Struct("<IIIIQII")
-PYBLOCK = struct.Struct("<IIIIIIIIIIQQ")
+PYBLOCK = struct.Struct("<IIIIIIIIIIQQQQQ")
 OPERATION = struct.Struct("<IIIIIIIIII")
 OPERAND = struct.Struct("<HBBB3x")
 UNSEEN = struct.Struct("<IIIIQQQQ")
-TIMING = struct.Struct("<IIQQ")
 OPERATION_BYTES = OPERATION.size + MAX_OPERANDS * OPERAND.size
 
 
@@ -96,7 +95,7 @@ def _block(entry: bytes) -> BlockEntry:
 
 
 def _python_block(entry: bytes) -> PythonBlockEntry:
-    _, _, _, code_id, line, first_line, offset, instructions, file_bytes, name_bytes, _, _ = PYBLOCK.unpack_from(entry)
+    _, _, _, code_id, line, first_line, offset, instructions, file_bytes, name_bytes, *_ = PYBLOCK.unpack_from(entry)
     file_end = PYBLOCK.size + file_bytes
     return PythonBlockEntry(
         code_id,
@@ -134,7 +133,6 @@ class SideTable:
         self.maps: list[str] = []
         self._unseen: list[slice] = []
         self._python_blocks: dict[int, int] = {}
-        self._timing: int | None = None
         self._position = 0
 
     def extend(self, table: memoryview) -> None:
@@ -163,23 +161,13 @@ class SideTable:
             self.operations.append(_operation(entry))
         elif kind == SIDE_MAPS:
             self.maps.append(sys.intern(_text(entry[ENTRY.size :].rstrip(b"\0"))))
-        elif kind == SIDE_TIMING:
-            TIMING.unpack_from(entry)
-            self._timing = self._position
         elif kind == SIDE_UNSEEN:
             _unseen(entry)
             self._unseen.append(slice(self._position, self._position + len(entry)))
 
-    def timings(self, table: memoryview) -> dict[int, tuple[int, int]]:
-        """For each block of bytecode: executions that timings of it stand for, and nanoseconds they took so far."""
-        return {block: PYBLOCK.unpack_from(table, where)[-2:] for block, where in self._python_blocks.items()}
-
-    def lines_ns(self, table: memoryview) -> float | None:
-        """Nanoseconds that the lines took which tell the interpreter's speed, on average so far; None if none did."""
-        if self._timing is None:
-            return None
-        _, _, samples, lines_ns = TIMING.unpack_from(table, self._timing)
-        return lines_ns / samples if samples else None
+    def timings(self, table: memoryview) -> dict[int, tuple[int, int, int, int]]:
+        """For each block of bytecode what was timed of it so far: see the end of struct ft_side_pyblock."""
+        return {block: PYBLOCK.unpack_from(table, where)[-4:] for block, where in self._python_blocks.items()}
 
     def unseen(self, table: memoryview) -> tuple[RawUnseen, ...]:
         """What the counts of operations that are not seen stand at now; `table` is what `extend` has read."""

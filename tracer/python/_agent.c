@@ -53,7 +53,6 @@ static PyObject *attach(PyObject *Py_UNUSED(module), PyObject *args)
     }
     ft_writer_lend_chunks();
     timing_init();
-    lines_init();
     if (atexit(finish) != 0 || !agent_blocks_init(core) || !agent_hooks_init())
         return PyErr_Occurred() ? NULL : PyErr_NoMemory();
     look_at_loaded_modules();
@@ -168,17 +167,17 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
     Py_Exit(ending == FAILED);
 }
 
-/* lines_ns(): see lines.h. */
+/* lines_round_ns(): see lines.h. */
 static PyObject *time_lines(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    return PyLong_FromUnsignedLongLong(lines_init() ? lines_ns() : 0);
+    return PyFloat_FromDouble(lines_init() ? lines_round_ns() : 0);
 }
 
 static PyMethodDef methods[] = {
     {"attach", attach, METH_VARARGS, "attach(fd, core): write to the stream behind fd"},
     {"importable", importable, METH_O, "importable(path) -> whether it is a directory or an archive"},
     {"run", run, METH_VARARGS, "run(name, is_module, set_argv0): run the program and exit as it does"},
-    {"lines_ns", time_lines, METH_NOARGS, "lines_ns() -> nanoseconds of lines that are always the same; 0: not now"},
+    {"lines_round_ns", time_lines, METH_NOARGS, "lines_round_ns() -> nanoseconds of lines that are always the same; 0: not now"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -72,9 +72,11 @@ struct agent_times {
     uint64_t begun_ns, processor_begun_ns;
     uint64_t call_ns, record_ns; /* of a hooked call: when it began, and when it was recorded; 0: not yet */
     uint64_t left_out_ns;
+    uint64_t call_faults, record_faults, left_out_faults; /* of pages, likewise, where executions may take long */
 };
 
 extern struct agent_times agent_times;
+extern uint64_t agent_times_points; /* of array operations that were recorded since the last timing ended */
 
 /* While a timing runs: a hooked call begins; what it touched has been recorded; no more of it is. */
 void agent_times_call(void);

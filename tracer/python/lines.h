@@ -3,12 +3,11 @@
 #define FORETRACE_PYAGENT_LINES_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 /* False, with no exception set, if there is no way to tell. */
 bool lines_init(void);
 
-/* Nanoseconds that the lines take. 0: not now. */
-uint64_t lines_ns(void);
+/* Nanoseconds that a round takes: all the lines once. 0: not now. */
+double lines_round_ns(void);
 
 #endif

@@ -189,11 +189,11 @@ static bool is_importing(const _PyInterpreterFrame *frame)
     return false;
 }
 
-static void begin_timing(Marker *marker, uint32_t block, bool goes_on)
+static void begin_timing(Marker *marker, uint32_t block, uint32_t before, bool goes_on)
 {
     struct ft_side_pyblock *entry = code_timed_block(block);
     if (entry && !is_importing(agent_interpreter_frame()))
-        timing_begin(&marker->pace, entry, goes_on);
+        timing_begin(&marker->pace, entry, before ? code_timed_block(before) : NULL, goes_on);
     else
         timing_put_off(&marker->pace);
 }
@@ -212,6 +212,7 @@ static PyObject *run_marker(PyObject *self)
     } else {
         top = running_frame(frame, marker->table);
     }
+    const uint32_t before = top ? top->block : 0;
     if (top && marker->kind & MARKER_BLOCK) {
         uint32_t id = marker->table->unit[marker->unit].block;
         if (__builtin_expect(!id, 0))
@@ -220,7 +221,7 @@ static PyObject *run_marker(PyObject *self)
         agent_write_block(id);
     }
     if (top && top->block && timing_is_due(&marker->pace))
-        begin_timing(marker, top->block, !(marker->kind & (MARKER_ENTRY | MARKER_BLOCK)));
+        begin_timing(marker, top->block, before, !(marker->kind & (MARKER_ENTRY | MARKER_BLOCK)));
     return Py_NewRef(Py_None);
 }
 
@@ -234,10 +235,11 @@ static PyObject *run_block_marker(PyObject *self)
     if (__builtin_expect(marker->block && t->n_frames && cursor, 1)) {
         struct marked_frame *top = &t->frames[t->n_frames - 1];
         if (__builtin_expect(top->frame == agent_interpreter_frame(), 1)) {
+            const uint32_t before = top->block;
             top->block = marker->block;
             ft_write(cursor, FT_ENTRY | marker->block);
             if (timing_is_due(&marker->pace))
-                begin_timing(marker, marker->block, false);
+                begin_timing(marker, marker->block, before, false);
             return Py_NewRef(Py_None);
         }
     }

@@ -64,12 +64,12 @@ def lines_timed() -> float | None:
 
     That is a property of processor and interpreter, whoever else uses the machine: both are timed in turns.
     """
-    from ._agent import lines_ns
+    from ._agent import lines_round_ns
 
     ratios = []
     for _ in range(_SAMPLES):
         seconds, lines = python_line.run_lines(_REPEATS)
-        ratios.append(lines_ns() * 1e-9 / (seconds / lines))
+        ratios.append(lines_round_ns() * 1e-9 / (seconds / lines))
     return statistics.median(ratios) or None
 
 

@@ -340,6 +340,7 @@ void agent_bulk_write(struct agent_bulk *bulk, struct agent_index *index)
     for (uint32_t i = 0; i < bulk->n_operands; i++)
         bases[i] = bulk->operand[i].base;
     write_split(bulk, id, 0, bases, index);
+    agent_times_points += (uint64_t)points_from(bulk, 0);
     if (__builtin_expect(agent_times.block != NULL, 0))
         agent_times_record();
 }

@@ -4,18 +4,29 @@
 
 #include "lines.h"
 
+#include <sys/resource.h>
 #include <time.h>
 
 #define N_FIRST 8u          /* executions of a block that are all timed */
 #define LARGEST_GAP 128u    /* of two timings, at most so many executions later */
 #define WORK_NS 4000u       /* between two timings, about: fifty times what one takes */
 #define LONG_NS 20000u      /* a block that takes so long is worth asking for the processor's time */
+#define VERY_LONG_NS 3000000u /* an execution that takes so long counts for itself */
+#define FEW_WORDS 256         /* of the stream, in so long a time: nothing else can have taken it, */
+#define POINT_NS 20           /* nor can array operations of few points; one takes less than this */
 #define RARE_NS 1000000u    /* a timing stands for no more time than this, if it was long: what is rare must not count often */
-#define N_BETWEEN_LINES 64u /* timings from one of the lines that are always the same to the next */
+#define ROUND_EVERY_NS 2000000u /* a round of the lines that are always the same: ten microseconds, with all before it */
+#define N_ROUNDS 5              /* whose median tells the speed */
+#define N_FIRST_ROUNDS 20       /* until the interpreter has specialised their bytecode */
 
 struct agent_times agent_times;
+uint64_t agent_times_points;
 
-static struct ft_side_timing *timing; /* in the side table; NULL: there is no room */
+static struct { /* when and where the last timing ended; no thread: not known */
+    const struct agent_thread *thread;
+    const uint64_t *words, *chunk_end;
+    uint64_t ns;
+} last;
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -26,19 +37,6 @@ static uint64_t clock_ns(clockid_t clock)
 static uint64_t less(uint64_t from, uint64_t what)
 {
     return from > what ? from - what : 0;
-}
-
-static void fill(void *memory, uint32_t number, void *context)
-{
-    (void)number;
-    (void)context;
-    timing = memory;
-    timing->entry.kind = FT_SIDE_TIMING;
-}
-
-void timing_init(void)
-{
-    ft_writer_append(sizeof *timing, NULL, fill, NULL);
 }
 
 uint64_t timing_now_ns(void)
@@ -68,14 +66,38 @@ static uint64_t without_waiting(uint64_t taken_ns)
 
 /* ---- the interpreter's speed ------------------------------------------------------------------------------------ */
 
-static void time_lines(void)
+static double rounds_ns[N_ROUNDS]; /* the last ones, in no order */
+static double round_ns;            /* their median; 0: not known, and nothing is timed */
+static uint64_t round_seen_ns;     /* when the last one was */
+
+static double median(const double *values)
 {
-    waited_ns();
-    const uint64_t taken_ns = lines_ns();
-    if (taken_ns && taken_ns < LONG_NS) {
-        atomic_fetch_add_explicit(&timing->lines, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&timing->lines_ns, taken_ns, memory_order_relaxed);
+    double sorted[N_ROUNDS];
+    for (int i = 0; i < N_ROUNDS; i++) {
+        int at = i;
+        for (; at > 0 && sorted[at - 1] > values[i]; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = values[i];
     }
+    return sorted[N_ROUNDS / 2];
+}
+
+static void time_round(uint64_t now_ns)
+{
+    static unsigned next;
+    const double taken_ns = lines_round_ns();
+    round_seen_ns = now_ns;
+    waited_ns(); /* so that it tells of the last few milliseconds when it is asked next */
+    if (taken_ns <= 0)
+        return;
+    rounds_ns[next++ % N_ROUNDS] = taken_ns;
+    round_ns = median(rounds_ns);
+}
+
+void timing_init(void)
+{
+    for (int i = 0; i < N_FIRST_ROUNDS && lines_init(); i++)
+        time_round(timing_now_ns());
 }
 
 /* ---- how often -------------------------------------------------------------------------------------------------- */
@@ -91,7 +113,11 @@ static uint32_t any_below(uint32_t bound)
 static uint64_t mean_ns(const struct ft_side_pyblock *block)
 {
     const uint64_t timed = atomic_load_explicit(&block->timed, memory_order_relaxed);
-    return timed ? atomic_load_explicit(&block->timed_ns, memory_order_relaxed) / timed : 0;
+    const uint64_t rounds = atomic_load_explicit(&block->timed_rounds, memory_order_relaxed) +
+                            atomic_load_explicit(&block->long_rounds, memory_order_relaxed);
+    if (block->has_long_arrays)
+        return LONG_NS;
+    return timed ? (uint64_t)((double)rounds * 1e-6 * round_ns / (double)timed) : 0;
 }
 
 static void set_pace(struct timing_pace *pace, uint64_t mean)
@@ -114,12 +140,55 @@ static const uint64_t *chunk_end(void)
     return agent_thread.cursor ? agent_thread.cursor->end : NULL;
 }
 
-void timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, bool goes_on)
+static uint64_t in_rounds(double ns)
 {
-    const uint64_t mean = mean_ns(block);
-    static uint32_t n_timings;
-    if (timing && n_timings++ % N_BETWEEN_LINES == 0)
-        time_lines();
+    return (uint64_t)(ns / round_ns * 1e6 + 0.5);
+}
+
+static uint64_t minor_faults(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_minflt : 0;
+}
+
+void timing_put_off(struct timing_pace *pace)
+{
+    pace->until_timed = 1;
+    last.thread = NULL;
+}
+
+/* The rounds of an execution that took very long: by the speed before it and after it. */
+static uint64_t very_long_rounds(uint64_t taken_ns)
+{
+    const double before_ns = round_ns;
+    for (int i = 0; i < N_ROUNDS; i++)
+        time_round(timing_now_ns());
+    return (uint64_t)((double)taken_ns / (0.5 * (before_ns + round_ns)) * 1e6 + 0.5);
+}
+
+/* What took very long since the last timing, if hardly anything came into the stream meanwhile: that which the frame's
+ * last block called, after it had called back for the last time. A sort is such, which asks for keys first. */
+static void count_very_long(struct ft_side_pyblock *before, uint64_t now_ns)
+{
+    const struct ft_cursor *cursor = agent_thread.cursor;
+    if (!before || !cursor || last.thread != &agent_thread || last.chunk_end != chunk_end())
+        return;
+    if (now_ns - last.ns < VERY_LONG_NS || cursor->next - last.words > FEW_WORDS)
+        return;
+    const uint64_t taken_ns = less(without_waiting(now_ns - last.ns), agent_times_points * POINT_NS);
+    if (taken_ns >= VERY_LONG_NS)
+        atomic_fetch_add_explicit(&before->long_rounds, very_long_rounds(taken_ns), memory_order_relaxed);
+}
+
+void timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struct ft_side_pyblock *before, bool goes_on)
+{
+    const uint64_t mean = mean_ns(block), now_ns = timing_now_ns();
+    if (round_ns > 0)
+        count_very_long(before, now_ns);
+    if (now_ns - round_seen_ns > ROUND_EVERY_NS)
+        time_round(now_ns);
+    if (round_ns <= 0)
+        return;
     const bool may_be_long = pace->n_first < N_FIRST || mean >= LONG_NS;
     agent_times = (struct agent_times){
         .block = block, .thread = &agent_thread, .stands_for = pace->stands_for, .goes_on = goes_on,
@@ -133,6 +202,7 @@ void timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, bool 
 void agent_times_call(void)
 {
     agent_times_settle();
+    agent_times.call_faults = agent_times.processor_begun_ns ? minor_faults() : 0;
     agent_times.call_ns = clock_ns(CLOCK_MONOTONIC);
     agent_times.record_ns = 0;
 }
@@ -140,31 +210,54 @@ void agent_times_call(void)
 void agent_times_record(void)
 {
     agent_times.record_ns = clock_ns(CLOCK_MONOTONIC);
+    agent_times.record_faults = agent_times.processor_begun_ns ? minor_faults() : 0;
     agent_times.chunk_end = chunk_end();
 }
 
 /* A call that was recorded whole is left out. One that was not seen, or only as a pass over its arrays, is not. */
 void agent_times_settle(void)
 {
-    if (agent_times.call_ns && agent_times.record_ns && !agent_thread.unseen)
+    if (agent_times.call_ns && agent_times.record_ns && !agent_thread.unseen) {
         agent_times.left_out_ns += agent_times.record_ns - agent_times.call_ns;
+        agent_times.left_out_faults += agent_times.record_faults - agent_times.call_faults;
+    }
     agent_times.call_ns = agent_times.record_ns = 0;
+}
+
+/* Adds to a block what its timing found: `taken_ns` without what was left out. */
+static void count(struct ft_side_pyblock *block, uint64_t taken_ns, uint64_t stands_for)
+{
+    if (!agent_times.goes_on)
+        atomic_fetch_add_explicit(&block->timed, stands_for, memory_order_relaxed);
+    if (taken_ns >= VERY_LONG_NS)
+        atomic_fetch_add_explicit(&block->long_rounds, very_long_rounds(taken_ns), memory_order_relaxed);
+    else
+        atomic_fetch_add_explicit(&block->timed_rounds, in_rounds((double)(stands_for * taken_ns)), memory_order_relaxed);
+    atomic_fetch_add_explicit(&block->timed_faults, stands_for * agent_times.left_out_faults, memory_order_relaxed);
+    if (agent_times.left_out_ns >= LONG_NS)
+        block->has_long_arrays = 1;
 }
 
 void timing_end(void)
 {
-    uint64_t taken_ns = clock_ns(CLOCK_MONOTONIC) - agent_times.begun_ns, stands_for = agent_times.stands_for;
+    const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+    uint64_t taken_ns = now_ns - agent_times.begun_ns, stands_for = agent_times.stands_for;
     struct ft_side_pyblock *block = agent_times.block;
     agent_times_settle();
     agent_times.block = NULL;
+    last.thread = NULL;
     if (agent_times.thread != &agent_thread || agent_times.chunk_end != chunk_end())
         return;
     if (taken_ns >= LONG_NS && agent_times.processor_begun_ns)
         taken_ns = less(clock_ns(CLOCK_THREAD_CPUTIME_ID), agent_times.processor_begun_ns);
-    else if (taken_ns >= LONG_NS && (taken_ns = without_waiting(taken_ns)) >= LONG_NS)
+    else if (taken_ns >= LONG_NS && (taken_ns = without_waiting(taken_ns)) >= LONG_NS && taken_ns < VERY_LONG_NS)
         stands_for = stands_for * taken_ns <= RARE_NS ? stands_for : 1 + RARE_NS / taken_ns;
-    taken_ns = less(taken_ns, agent_times.left_out_ns);
-    if (!agent_times.goes_on)
-        atomic_fetch_add_explicit(&block->timed, stands_for, memory_order_relaxed);
-    atomic_fetch_add_explicit(&block->timed_ns, stands_for * taken_ns, memory_order_relaxed);
+    count(block, less(taken_ns, agent_times.left_out_ns), stands_for);
+    if (agent_thread.cursor) {
+        last.thread = &agent_thread;
+        last.words = agent_thread.cursor->next;
+        last.chunk_end = chunk_end();
+        last.ns = now_ns;
+        agent_times_points = 0;
+    }
 }

@@ -30,16 +30,14 @@ struct timing_pace {
 
 void timing_init(void);
 
-/* Begins a timing of `block`, whose execution has just begun, or goes on after a yield. */
-void timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, bool goes_on);
+/* Begins a timing of `block`, whose execution has just begun, or goes on after a yield. `before` is the block that its
+ * frame was in until now, or NULL. */
+void timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struct ft_side_pyblock *before, bool goes_on);
 
 uint64_t timing_now_ns(void);
 
-/* Has the next execution timed in place of this one. */
-static inline void timing_put_off(struct timing_pace *pace)
-{
-    pace->until_timed = 1;
-}
+/* Has the next execution timed in place of this one, of which nothing is to be counted. */
+void timing_put_off(struct timing_pace *pace);
 
 /* Ends the timing that runs. */
 void timing_end(void);
