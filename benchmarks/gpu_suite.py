@@ -20,16 +20,18 @@ from foretrace.errors import CalibrationError
 from foretrace.profiles.checks import check
 from foretrace.profiles.points import IdiomRate, IndexMode
 from foretrace.profiles.profile import SCHEMA, Link, MachineKind, Memory, Profile, Source, SourceKind
+from foretrace.units import format_bytes
 
 from .agreement import unstable_figures
 from .calibrate import Calibration
 from .sampling import Measurement, Progress, Run, Timing, measure, rounded
-from .sgbench import OPERATIONS, Loop, curves, index_array, ranges
+from .sgbench import ELEMENTS_PER_INDEX, INDEX_BYTES, OPERATIONS, Loop, curves, index_array, ranges
 
 LEAST_INDICES = 1 << 22
 _ELEMENT_BYTES = 8
 _LARGEST_BYTES = 1 << 30
-_PARTS_OF_MEMORY = 8
+_TRANSFERRED_BYTES = 256 << 20
+_WARM_S = 0.002
 _MEASURED, _SYSTEM = "calibrate", "system"
 _KERNELS = {  # the array read, the array written, and what is done with index x of iteration i
     "gather": ("a", "b", "b[i] = a[x]"),
@@ -71,15 +73,27 @@ def calibrate_gpu(cupy: ModuleType, *, name: str, quick: bool, progress: Progres
     """Measure the first GPU.
 
     Raises:
-        CalibrationError: its memory is too small to measure with.
+        CalibrationError: too little of its memory is free to measure with, or it ran out.
     """
     begin = time.monotonic()
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     total_bytes = int(properties["totalGlobalMem"])
-    largest = min(_LARGEST_BYTES, total_bytes // _PARTS_OF_MEMORY)
-    if largest < LEAST_INDICES * _ELEMENT_BYTES:
-        raise CalibrationError(f"the GPU's memory has {total_bytes} bytes, too few to measure with")
-    measurements = gpu_measurements(cupy, 1 << (largest.bit_length() - 1), quick=quick)
+    free_bytes, _ = cupy.cuda.runtime.memGetInfo()
+    largest, least = _LARGEST_BYTES, LEAST_INDICES * _ELEMENT_BYTES
+    while largest >= least and needed_bytes(largest, quick=quick) > free_bytes:
+        largest //= 2
+    if largest < least:
+        raise CalibrationError(
+            f"{format_bytes(free_bytes)} of the GPU's {format_bytes(total_bytes)} are free, too little to measure with"
+        )
+    try:
+        measurements = gpu_measurements(cupy, largest, quick=quick)
+    except cupy.cuda.memory.OutOfMemoryError:
+        raise CalibrationError(
+            f"the GPU's memory ran out, of which {format_bytes(free_bytes)} seemed to be free: end what else uses it"
+        ) from None
+    for measurement in measurements.values():
+        measurement.run(1)  # the first launch of a kernel compiles it
     measure(
         list(measurements.values()),
         sample_s=0.002 if quick else 0.01,
@@ -104,18 +118,16 @@ def gpu_measurements(cupy: ModuleType, largest_bytes: int, *, quick: bool) -> di
     b = cupy.ones(max(LEAST_INDICES, largest_bytes // _ELEMENT_BYTES))
     arrays = {"a": a, "b": b}
     found: dict[Loop | str, Measurement] = {}
+    kernels = {operation: _kernel(cupy, operation) for operation in OPERATIONS}
     rng = np.random.default_rng(5)
     for mode in IndexMode:
         for size in ranges(largest_bytes, fine=not quick):
             index = cupy.asarray(long_index(mode, size // _ELEMENT_BYTES, rng))
             for operation in OPERATIONS:
-                read, written, statement = _KERNELS[operation]
-                kernel = cupy.ElementwiseKernel(
-                    f"uint32 x, raw float64 {read}", f"raw float64 {written}", statement, f"foretrace_{operation}"
-                )
-                launch = _bound(kernel, index, arrays[read], arrays[written])
+                read, written, _ = _KERNELS[operation]
+                launch = _bound(kernels[operation], index, arrays[read], arrays[written])
                 found[Loop(operation, mode, _ELEMENT_BYTES, 1, size)] = Measurement(
-                    operation, _timed(launch, synchronize, len(index))
+                    operation, _timed(launch, synchronize, len(index)), warm_s=_WARM_S
                 )
     n = largest_bytes // _ELEMENT_BYTES
     stream = cupy.ElementwiseKernel("float64 b, float64 c", "float64 a", "a = b + 3.0 * c", "foretrace_stream")
@@ -124,13 +136,33 @@ def gpu_measurements(cupy: ModuleType, largest_bytes: int, *, quick: bool) -> di
     found["reduction"] = Measurement("reduction", _timed(lambda: a.sum(), synchronize, n))
     one, result = cupy.ones(1), cupy.ones(1)
     found["launch"] = Measurement("launch", _timed(lambda: stream(one, one, result), synchronize, 1, each=True))
-    host, host_one = np.ones(n), np.ones(1)
-    found["to device"] = Measurement("to device", _timed(lambda: a.set(host), synchronize, n))
-    found["from device"] = Measurement("from device", _timed(lambda: a.get(out=host), synchronize, n))
+    host, host_one = np.ones(min(n, _TRANSFERRED_BYTES // _ELEMENT_BYTES)), np.ones(1)
+    part = a[: len(host)]
+    found["to device"] = Measurement("to device", _timed(lambda: part.set(host), synchronize, len(host)))
+    found["from device"] = Measurement("from device", _timed(lambda: part.get(out=host), synchronize, len(host)))
     found["short transfer"] = Measurement(
         "short transfer", _timed(lambda: one.set(host_one), synchronize, 1, each=True)
     )
     return found
+
+
+def needed_bytes(largest_bytes: int, *, quick: bool) -> int:
+    """Of the GPU's memory, for ranges up to this one: two arrays and two more for the stream, and all indices."""
+    arrays = 3 * largest_bytes + max(LEAST_INDICES * _ELEMENT_BYTES, largest_bytes)
+    indices = 0
+    for size in ranges(largest_bytes, fine=not quick):
+        for mode in IndexMode:
+            each = 1 if mode is IndexMode.STRIDE_1 else ELEMENTS_PER_INDEX
+            indices += max(LEAST_INDICES, size // _ELEMENT_BYTES // each)
+    return arrays + INDEX_BYTES * indices
+
+
+def _kernel(cupy: ModuleType, operation: str) -> Callable[..., Any]:
+    read, written, statement = _KERNELS[operation]
+    made: Callable[..., Any] = cupy.ElementwiseKernel(
+        f"uint32 x, raw float64 {read}", f"raw float64 {written}", statement, f"foretrace_{operation}"
+    )
+    return made
 
 
 def long_index(mode: IndexMode, num_elements: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:

@@ -95,9 +95,14 @@ class Ranking:
         return tuple(c for c in self.pairs if c.ranked_right is not None)
 
     @property
+    def undisturbed(self) -> tuple[Comparison, ...]:
+        """Those of them whose times were measured without a neighbour: of others nobody knows how much they differ."""
+        return tuple(c for c in self.notable if not c.disturbed)
+
+    @property
     def share_ranked_right(self) -> float | None:
-        """Of those; None where no two machines differ."""
-        return statistics.mean(bool(c.ranked_right) for c in self.notable) if self.notable else None
+        """Of the pairs that are to be ranked; None where no two machines differ."""
+        return _share_right(self.notable)
 
     @property
     def mean_absolute_error(self) -> float:
@@ -124,6 +129,8 @@ class Ranking:
             "pairs": len(self.pairs),
             "notable_pairs": len(self.notable),
             "share_ranked_right": self.share_ranked_right,
+            "undisturbed_pairs": len(self.undisturbed),
+            "share_of_undisturbed_ranked_right": _share_right(self.undisturbed),
             "mean_absolute_error": self.mean_absolute_error,
             "mean_absolute_anchored_error": self.mean_absolute_anchored_error,
             "worst_anchored_error": {"program": worst.program, "error": worst.anchored_error},
@@ -140,6 +147,10 @@ class Ranking:
             ],
             "skipped": [{"program": name, "reason": reason} for name, reason in self.skipped],
         }
+
+
+def _share_right(pairs: Sequence[Comparison]) -> float | None:
+    return statistics.mean(bool(pair.ranked_right) for pair in pairs) if pairs else None
 
 
 def rank(machines: Sequence[MeasuredMachine], directory: Path, progress: Progress) -> Ranking:

@@ -13,6 +13,12 @@ from foretrace.profiles.points import IndexMode
 from foretrace.profiles.profile import MachineKind
 from foretrace.profiles.profile_file import format_profile, parse_profile
 
+MEMORY_BYTES = 1 << 19
+
+
+class OutOfMemoryError(MemoryError):
+    """As CuPy has it."""
+
 
 class DeviceArray(np.ndarray):
     def set(self, host):
@@ -55,6 +61,7 @@ def stand_in(memory_bytes=1 << 20):
     runtime = types.SimpleNamespace(
         getDeviceCount=lambda: 1,
         getDeviceProperties=lambda _: {"name": b"A GPU", "totalGlobalMem": memory_bytes},
+        memGetInfo=lambda: (memory_bytes, memory_bytes),
     )
     null = types.SimpleNamespace(synchronize=lambda: None)
     return types.SimpleNamespace(
@@ -63,7 +70,11 @@ def stand_in(memory_bytes=1 << 20):
         ones=ones,
         asarray=lambda values: values.view(DeviceArray),
         ElementwiseKernel=lambda inputs, outputs, text, name: statement(text),
-        cuda=types.SimpleNamespace(runtime=runtime, Stream=types.SimpleNamespace(null=null)),
+        cuda=types.SimpleNamespace(
+            runtime=runtime,
+            Stream=types.SimpleNamespace(null=null),
+            memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
+        ),
     )
 
 
@@ -100,7 +111,7 @@ def test_loops_on_the_device_do_what_they_say():
 
 
 def test_the_profile_is_that_of_an_accelerator():
-    profile = calibrate_gpu(stand_in(1 << 17), name="gpu", quick=True).profile
+    profile = calibrate_gpu(stand_in(MEMORY_BYTES), name="gpu", quick=True).profile
     assert parse_profile(format_profile(profile).encode()) == profile
     assert (profile.kind, profile.title) == (MachineKind.ACCELERATOR, "A GPU")
     assert profile.link.launch_s > 0
@@ -121,8 +132,53 @@ def test_an_index_is_repeated_until_it_is_long_enough(mode, num_elements):
 
 
 def test_a_small_gpu_is_refused():
-    with pytest.raises(CalibrationError, match="too few to measure with"):
+    with pytest.raises(CalibrationError, match="1,000 B of the GPU's 1,000 B are free, too little to measure with"):
         calibrate_gpu(stand_in(1000), name="gpu", quick=True)
+
+
+def test_memory_that_others_take_is_said():
+    def full(count):
+        raise OutOfMemoryError
+
+    cupy = stand_in(MEMORY_BYTES)
+    cupy.ones = full
+    with pytest.raises(CalibrationError, match="ran out, of which 512 KiB seemed to be free: end what else uses it"):
+        calibrate_gpu(cupy, name="gpu", quick=True)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_as_much_memory_is_asked_for_as_is_needed(quick):
+    taken = []
+    cupy = stand_in()
+    ones, asarray = cupy.ones, cupy.asarray
+    cupy.ones = lambda count: taken.append(8 * count) or ones(count)
+    cupy.asarray = lambda values: taken.append(values.nbytes) or asarray(values)
+    gpu_measurements(cupy, 1 << 16, quick=quick)
+    assert gpu_suite.needed_bytes(1 << 16, quick=quick) == sum(taken) - 2 * 8  # but for the two arrays of one element
+
+
+def test_a_kernel_is_compiled_once_and_before_it_is_timed(monkeypatch):
+    cupy = stand_in(MEMORY_BYTES)
+    made, launched = [], []
+    whole = cupy.ElementwiseKernel
+
+    def kernel(inputs, outputs, text, name):
+        made.append(name)
+        run = whole(inputs, outputs, text, name)
+        return lambda *arrays: launched.append(name) or run(*arrays)
+
+    cupy.ElementwiseKernel = kernel
+    seen = []
+
+    def measure(measurements, **options):
+        seen.append(set(launched))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gpu_suite, "measure", measure)
+    with pytest.raises(KeyboardInterrupt):
+        calibrate_gpu(cupy, name="gpu", quick=True)
+    assert sorted(made) == sorted(f"foretrace_{name}" for name in ("gather", "scatter", "update", "stream"))
+    assert seen == [set(made)]
 
 
 def test_why_there_is_no_gpu_is_said(monkeypatch):

@@ -121,7 +121,7 @@ def test_machines_are_compared_from_one_signature(folder):
     assert forth["anchored_s"] == pytest.approx(2.0 * scaled.ratio)
     assert forth["anchored_error"] == pytest.approx(2.0 * scaled.ratio / 3.3 - 1)
     assert back["anchored_s"] == pytest.approx(3.3 / forth["predicted_ratio"])
-    assert found["share_ranked_right"] == 1
+    assert found["share_ranked_right"] == found["share_of_undisturbed_ranked_right"] == 1
     assert {one["program"]: one["reason"] for one in found["skipped"]} == {
         "only": "was measured on here only", "absent": f"there is no {folder / 'absent.sig'}"
     }  # fmt: skip
@@ -133,7 +133,10 @@ def test_what_is_shown_of_a_comparison(folder):
     there = document(folder / "there.json", profile(2), ("both", 1.0, {"executable_sha256": "0" * 64}))
     printed = compare(folder, here, there).output
     assert "here, there" in printed
-    assert "0 of 1 pairs that differ by more than 10% are ranked right (0%); mean absolute error anchored" in printed
+    assert (
+        "0 of 1 pairs that differ by more than 10% are ranked right (0%), 0 of the 0 that were measured without a "
+        "neighbour; mean absolute error anchored"
+    ) in printed
     assert "measured beside a neighbour only: both" in printed
     assert "not the same executable on all machines: both" in printed
 

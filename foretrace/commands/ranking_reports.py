@@ -44,6 +44,9 @@ def _summary(ranking: Ranking) -> str:
         right = sum(bool(pair.ranked_right) for pair in notable)
         differ = f"pairs that differ by more than {NOTABLE_RATIO - 1:.0%}"
         ranked = f"{right} of {len(notable)} {differ} are ranked right ({share:.0%})"
+        if len(ranking.undisturbed) < len(notable):
+            right = sum(bool(pair.ranked_right) for pair in ranking.undisturbed)
+            ranked += f", {right} of the {len(ranking.undisturbed)} that were measured without a neighbour"
     return (
         f"{ranked}; mean absolute error anchored {ranking.mean_absolute_anchored_error:.1%} "
         f"(worst {worst.anchored_error:+.0%}, {worst.program}), not anchored {ranking.mean_absolute_error:.1%}"
