@@ -16,7 +16,8 @@ UNDISTURBED_RUNS = 3
 MOST_TIMES = 3
 """At most so many times the runs that were asked for are made."""
 LEAST_RUNS_OF_LINE = 5
-"""A straight line through fewer runs tells nothing of an undisturbed one."""
+MOST_ERROR_OF_LINE = 0.1
+"""A straight line through fewer runs, or one less certain than this part, tells nothing of an undisturbed run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Measured:
     Starting Python and importing packages is taken off; it is no part of a script's signature. Runs beside a disturbed
     reference loop count only where there are no others. `reference_slowdown` is how many times longer the loop took
     beside the shortest run than undisturbed. `alone` is what the runs tell of one without a neighbour, None where
-    too few were made.
+    they tell too little.
     """
 
     shortest_s: float
@@ -136,7 +137,7 @@ def _counted(runs: Sequence[Run]) -> Sequence[Run]:
 
 
 def alone(runs: Sequence[tuple[float, float]]) -> Alone | None:
-    """Least squares, read at a slowdown of 1, and no longer than the shortest run took.
+    """Least squares, read at a slowdown of 1, and no longer than the shortest run took; None if that is uncertain.
 
     Args:
         runs: slowdown of the reference loop, and time of the program.
@@ -149,4 +150,5 @@ def alone(runs: Sequence[tuple[float, float]]) -> Alone | None:
     mean = statistics.fmean(slowdown for slowdown, _ in runs)
     variance = sum((time_s - at_zero - slope * slowdown) ** 2 for slowdown, time_s in runs) / (len(runs) - 2)
     leverage = 1 / len(runs) + (1 - mean) ** 2 / sum((slowdown - mean) ** 2 for slowdown, _ in runs)
-    return Alone(min(at_zero + slope, min(time_s for _, time_s in runs)), 2 * math.sqrt(variance * leverage))
+    found = Alone(min(at_zero + slope, min(time_s for _, time_s in runs)), 2 * math.sqrt(variance * leverage))
+    return found if found.error_s <= MOST_ERROR_OF_LINE * found.time_s else None
