@@ -52,7 +52,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is and its version, which may take a moment to find out."""
+        """What it is, and its version."""
         ...
 
     def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:

@@ -17,7 +17,8 @@ from foretrace.tracer.machine_code import isa
 
 from .guest_libraries import library_prefix
 
-_ANSWERS_WITHIN_S = 20
+_VERSION = re.compile(r"version (\d+\.\d+(?:\.\d+)?)")
+_VERSION_BYTES = 80  # of what QEMU says of itself: its name and version come first
 _ELF_HEADER_BYTES = 20
 _ELFCLASS64, _ELFDATA2LSB = 2, 1
 _ET_EXEC, _ET_DYN = 2, 3
@@ -121,41 +122,44 @@ def guest_of(path: Path) -> Guest:
     return guest
 
 
-class _Question:
-    """What a program is asked by an option; it answers while we go on."""
-
-    def __init__(self, program: str, option: str) -> None:
-        self._program = program
-        try:
-            self._process = subprocess.Popen(
-                [program, option],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-            )
-        except OSError as error:
-            raise EngineError(f"{program} does not run: {error}") from error
-
-    def answer(self) -> str:
-        """What it said."""
-        try:
-            return self._process.communicate(timeout=_ANSWERS_WITHIN_S)[0]
-        except subprocess.TimeoutExpired as error:
-            self._process.kill()
-            raise EngineError(f"{self._program} does not answer: {error}") from error
+def _ask_qemu(qemu: str, option: str) -> str:
+    try:
+        answer = subprocess.run([qemu, option], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EngineError(f"{qemu} does not run: {error}") from error
+    return answer.stdout + answer.stderr
 
 
-def _has_plugins(qemu: str) -> bool:
-    """Whether this QEMU was built with plugins: it then exports their interface. A script that starts one is asked."""
+def _version_in_file(qemu: str, name: str) -> str | None:
+    """The version of the QEMU in a file, if it was built with plugins and tells: its file then has names of their
+    interface, and what it says when it is asked. To ask it takes twice ten milliseconds."""
     try:
         with Path(qemu).open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
-            if content.find(b"qemu_plugin_register_vcpu_tb_exec_cb") >= 0:
-                return True
-    except (OSError, ValueError):  # it can be run, but not read; or it is empty
-        pass
-    return "-plugin" in _Question(qemu, "-h").answer()
+            at = content.find(f"{name} version ".encode())
+            if at < 0 or content.find(b"qemu_plugin_register_vcpu_tb_exec_cb") < 0:
+                return None
+            said = content[at : at + _VERSION_BYTES].decode("ascii", "replace")
+    except (OSError, ValueError):  # it may be run, but not read; or it is empty
+        return None
+    version = _VERSION.search(said)
+    return version[1] if version else None
+
+
+def _version_of(qemu: str, name: str) -> str:
+    """The version of a QEMU that has plugins; a script that starts one is asked.
+
+    Raises:
+        EngineError: it has no plugins, or no version.
+    """
+    found = _version_in_file(qemu, name)
+    if found is not None:
+        return found
+    if "-plugin" not in _ask_qemu(qemu, "-h"):
+        raise EngineError(f"{qemu} was built without plugins; install Debian's or Ubuntu's qemu-user")
+    version = _VERSION.search(_ask_qemu(qemu, "--version"))
+    if version is None:
+        raise EngineError(f"{qemu} does not tell its version; install Debian's or Ubuntu's qemu-user")
+    return version[1]
 
 
 def _with_own_value(variable: str) -> str:
@@ -184,9 +188,7 @@ class QemuEngine:
         if qemu is None:
             raise EngineError(f"{guest.qemu} is not installed; on Debian or Ubuntu: apt install qemu-user")
         self._qemu = qemu
-        if not _has_plugins(qemu):
-            raise EngineError(f"{qemu} was built without plugins; install Debian's or Ubuntu's qemu-user")
-        self._version = _Question(qemu, "--version")
+        self.name = f"{guest.qemu} {_version_of(qemu, guest.qemu)}"
         self._plugin = Path(__file__).with_name("plugin.so")
         prefix = library_prefix(self._path, guest.triplet, guest.libc_package)
         self._options = ["-cpu", guest.cpu]
@@ -194,12 +196,6 @@ class QemuEngine:
             self._options += ["-L", prefix]
         if guest.environment:
             self._options += ["-E", _with_own_value(guest.environment)]
-
-    @cached_property
-    def name(self) -> str:
-        """QEMU's name and version: it has had time to tell while the program ran."""
-        version = re.search(r"version (\d+\.\d+(?:\.\d+)?)", self._version.answer())
-        return f"qemu-{self.guest} {version[1] if version else '(of unknown version)'}"
 
     def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:
         """See `session.Engine`."""
