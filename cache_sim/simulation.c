@@ -308,19 +308,6 @@ static size_t count_repeating(const struct ft_simulation *simulation, const stru
     return number;
 }
 
-/* How often an access may go on by its step, from the line it is in, without leaving that. */
-static inline uint64_t steps_in_line(uint64_t address, uint64_t last_byte, uint64_t step, uint64_t in_line)
-{
-    const bool is_down = step >> 63;
-    const uint32_t left = (uint32_t)(is_down ? address & in_line : in_line - (last_byte & in_line));
-    const uint64_t size = is_down ? -step : step;
-    if (size > left)
-        return 0;
-    if (size == 0)
-        return UINT64_MAX;
-    return size & (size - 1) ? left / (uint32_t)size : left >> __builtin_ctz((uint32_t)size);
-}
-
 /* Makes room for an iteration, and as much once more. Returns 0, or -1 when memory ran out. */
 static inline int reserve_two(struct ft_simulation *simulation, const struct ft_iteration *iteration)
 {
@@ -346,12 +333,30 @@ static inline void add_repeat(struct ft_simulation *simulation, size_t begin, si
 }
 
 #define MOST_STRIDES 16u
+#define MOST_STEP_BITS 16u
+#define MOST_STEP (UINT64_C(1) << MOST_STEP_BITS)
 
-/* One access of a run in which each goes on by the same step from iteration to iteration. */
+/* One access of a run in which each goes on by the same step from iteration to iteration. The bytes that are left for it in its line
+ * are the lowest bits of (address ^ turn) + offset, the steps in them that times `reciprocal` / 2^32; `stays` is all bits for
+ * an access that has no step. */
 struct stride {
     struct ft_access access;
-    uint64_t step;
+    uint64_t step, turn, offset, reciprocal, stays;
 };
+
+static struct stride stride_of(struct ft_access access, uint64_t step)
+{
+    const bool is_down = step >> 63;
+    const uint64_t size = is_down ? -step : step;
+    return (struct stride){
+        .access = access,
+        .step = step,
+        .turn = is_down ? 0 : UINT64_MAX,
+        .offset = is_down ? 0 : UINT64_C(1) - access.size_bytes,
+        .reciprocal = size > 0 && size < MOST_STEP ? (UINT64_C(1) << 32) / size + 1 : 0, /* exact for bytes below MOST_STEP */
+        .stays = size == 0 ? UINT64_MAX : 0,
+    };
+}
 
 /* One iteration, as filter_iteration. Returns how many more touch the same lines, of the smallest size; 0 if it has accesses of
  * several lines, or more than stay in every cache. */
@@ -364,32 +369,42 @@ static inline __attribute__((always_inline)) uint64_t filter_strides(struct ft_s
     const uint64_t in_line = (UINT64_C(1) << sets.line_shift) - 1;
     uint64_t used = 0, shared = 0, straddles = 0, changed = 0, most = UINT64_MAX;
     for (uint32_t j = 0; j < num_strides; j++) {
-        const uint64_t address = strides[j].access.address, size = strides[j].access.size_bytes, step = strides[j].step;
-        const uint64_t last = address + size - 1, set = UINT64_C(1) << (address >> sets.set_shift & sets.set_mask);
-        const uint64_t steps = steps_in_line(address, last, step, in_line);
+        const struct stride *stride = &strides[j];
+        const uint64_t address = stride->access.address, size = stride->access.size_bytes;
+        const uint64_t set = UINT64_C(1) << (address >> sets.set_shift & sets.set_mask);
+        const uint64_t left = ((address ^ stride->turn) + stride->offset) & in_line;
+        const uint64_t steps = (left * stride->reciprocal >> 32) | stride->stays;
         struct ft_access *const before = list;
-        *list = strides[j].access;
-        straddles |= address ^ last;
-        changed |= (address ^ (address - step)) | (last ^ (last - step));
+        *list = stride->access;
+        straddles |= address ^ (address + size - 1);
+        changed |= address ^ (address - stride->step);
         most = steps < most ? steps : most;
         list = filter(&simulation->recent, list, address, size, 0, sets);
         shared |= list > before ? used & set : 0;
         used |= set;
     }
-    if (*is_single_line && changed >> simulation->cache_line_shift == 0)
+    if (*is_single_line && (changed | straddles) >> simulation->cache_line_shift == 0)
         for (struct ft_access *access = begin; access < list; access++)
             access->flags |= FT_CACHE_KNOWN;
     simulation->job->length = (size_t)(list - simulation->job->accesses);
     *is_single_line = straddles >> sets.line_shift == 0 && num_strides <= simulation->repeatable_lines;
     *is_shared = shared;
-    return *is_single_line ? most : 0;
+    return *is_single_line && sets.line_shift <= MOST_STEP_BITS ? most : 0;
 }
 
-/* Goes on in all strides by so many iterations. */
-static inline void go_on(struct stride *strides, uint32_t num_strides, uint64_t iterations)
+/* The same for an iteration that touches the lines of the one before. */
+static inline __attribute__((always_inline)) void filter_known_strides(struct ft_simulation *simulation,
+                                                                       const struct stride *strides,
+                                                                       uint32_t num_strides, const struct sets sets)
 {
-    for (uint32_t j = 0; j < num_strides; j++)
-        strides[j].access.address += iterations * strides[j].step;
+    struct ft_access *list = simulation->job->accesses + simulation->job->length;
+    for (uint32_t j = 0; j < num_strides; j++) {
+        *list = strides[j].access;
+        list->flags |= FT_CACHE_KNOWN;
+        list->address += strides[j].step;
+        list = filter(&simulation->recent, list, list->address, 1, 0, sets);
+    }
+    simulation->job->length = (size_t)(list - simulation->job->accesses);
 }
 
 /* The iterations at `words`, two at least, as long as nothing is in the way. Returns how many it came over. */
@@ -402,8 +417,8 @@ static inline __attribute__((always_inline)) size_t feed_strides(struct ft_simul
     struct stride strides[MOST_STRIDES];
     size_t done = 0;
     for (uint32_t j = 0; j < number; j++) {
-        strides[j].access = ft_run_access_at(iteration, words, j);
-        strides[j].step = ft_run_access_at(iteration, words + iteration->num_words, j).address - strides[j].access.address;
+        const struct ft_access access = ft_run_access_at(iteration, words, j);
+        strides[j] = stride_of(access, ft_run_access_at(iteration, words + iteration->num_words, j).address - access.address);
     }
     while (done < iterations && simulation->left >= number && simulation->job->num_repeats < FT_JOB_REPEATS &&
            FT_JOB_ACCESSES - simulation->job->length >= 2 * number) {
@@ -415,13 +430,11 @@ static inline __attribute__((always_inline)) size_t feed_strides(struct ft_simul
         times = within_left(simulation, iteration, times);
         if (is_shared && times > 0) {
             const size_t begin = simulation->job->length;
-            go_on(strides, number, 1);
-            filter_strides(simulation, strides, number, is_single_line, &is_shared, sets);
+            filter_known_strides(simulation, strides, number, sets);
             add_repeat(simulation, begin, times);
-            go_on(strides, number, times);
-        } else {
-            go_on(strides, number, times + 1);
         }
+        for (uint32_t j = 0; j < number; j++)
+            strides[j].access.address += (times + 1) * strides[j].step;
         simulation->left -= times * number;
         done += times;
     }
