@@ -55,8 +55,8 @@ class LoopShare:
 class Row:
     """A program of the suite. `loops` are the five in which it was most often seen; none for Python programs.
 
-    `cause` says where most of a notable error comes from, as far as samples tell. The checksums are those of what was
-    run (the executable, or the script) and of the timing that the shares are from.
+    `cause` says where most of a notable error comes from, as far as samples tell, or why there are none. The checksums
+    are those of what was run (the executable, or the script) and of the timing that the shares are from.
     """
 
     program: str
@@ -228,7 +228,13 @@ def compare(
     rows = []
     for subject in subjects:
         progress(f"{subject.program.name}: sampling")
-        rows.append(_row(subject, measured[subject.program.name], _sampled(subject, machine)))
+        sampled, reason = None, ""
+        try:
+            sampled = _sampled(subject, machine)
+        except EngineError as error:  # such as that it was traced under another path
+            reason = f"not sampled: {error}"
+        row = _row(subject, measured[subject.program.name], sampled)
+        rows.append(replace(row, cause=reason) if reason else row)
     return RunTimes(machine, tuple(rows), tuple(skipped))
 
 

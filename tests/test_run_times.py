@@ -129,6 +129,23 @@ def test_the_profile_is_identified_by_its_content(small):
     assert times.machine.profile.name == "jaguar-xt4"
 
 
+def test_a_program_that_cannot_be_sampled_is_measured_all_the_same(monkeypatch, tmp_path):
+    def refuse(*_):
+        raise EngineError("the timing is of another program")
+
+    subject = run_times._Subject(suite.choose("queens")[0], ("./queens",), tmp_path / "queens.sig", {
+        "time_s": 1.5, "low_s": 1.0, "high_s": 2.0, "bound_by": "issue",
+    })  # fmt: skip
+    (tmp_path / "queens").write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_times, "_predict", lambda *_, **__: subject)
+    monkeypatch.setattr(run_times, "measure_in_rounds", lambda *_: {"queens": Measured(1.0, 0.1, 1.0, 0.0, 5)})
+    monkeypatch.setattr(run_times, "_sampled", refuse)
+    (one,) = run_times.compare([subject.program], tmp_path, MACHINE, lambda text: None, runs=1).rows
+    assert (one.error, one.loops, one.timing_sha256) == (0.5, (), None)
+    assert one.cause == "not sampled: the timing is of another program"
+
+
 def test_a_program_that_cannot_be_built_is_left_out_and_named(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EngineError, match=r"none of the programs could be run; heat3d: .*apt install gfortran"):
