@@ -13,7 +13,7 @@ from foretrace.profiles.hierarchies import as_measured, effective_bytes
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.tracer.signature import Provenance, Signature
 
-from .convolution import RegionTimes, convolve
+from .convolution import RegionTimes, convolve, irregular_share
 from .core_regions import CoreRegions, core_regions, with_core_model
 from .engine import Activity, replay
 from .figures import MachineFigures, figures_of, on_another_instruction_set
@@ -117,11 +117,13 @@ def _sharing(workload: Workload, profile: Profile, figures: MachineFigures, whol
     if not others or effective is None or signature.reuse is None:
         return whole
 
+    irregular = irregular_share(workload.operations, whole, float(figures.memory.line_bytes[0]))
+
     def lru(held: float) -> Misses:
         return misses_on(signature, profile, held)
 
     def misses_if(held: float) -> Misses:
-        return evicted_at_random(lru, held, float(whole.hierarchy.levels[-1].size_bytes))
+        return evicted_at_random(lru, held, float(whole.hierarchy.levels[-1].size_bytes), irregular)
 
     def time_s(misses: Misses) -> float:
         times = convolve(workload, misses, figures)

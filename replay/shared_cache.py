@@ -22,6 +22,7 @@ from foretrace.profiles.hierarchies import effective_bytes
 from foretrace.profiles.profile import Profile
 
 from .hit_rates import Misses
+from .spread import Floats
 
 MOST_STEPS = 8
 SETTLED = 0.02
@@ -44,20 +45,24 @@ def others_bytes_per_s(profile: Profile, latency_s: float) -> float:
     return (last.line_bytes or 64) / latency_s * max(most_bytes(profile) / effective - 1, _FEW)
 
 
-def evicted_at_random(misses_in: Callable[[float], Misses], held: float, most: float) -> Misses:
+def evicted_at_random(misses_in: Callable[[float], Misses], held: float, most: float, irregular: Floats) -> Misses:
     """The misses in `held` bytes from which others evict lines, as if at random: of twice as much half stays.
 
-    As the mean over LRU caches of `held / u` bytes, u even between 0 and 1, but of no more than the whole.
+    Of loops that go through their data again and again, which LRU keeps whole or not at all: the mean over LRU caches
+    of `held / u` bytes, u even between 0 and 1, but of no more than the whole. Of accesses at random LRU keeps that
+    share by itself.
 
     Args:
         misses_in: those in an LRU cache of so many bytes.
         held: what the program holds, bytes.
         most: the whole cache, bytes.
+        irregular: [operations], the share of each one's misses that come at random.
     """
     sizes = [min(held / u, most) for u in _EVEN]
-    parts = {size: misses_in(size) for size in dict.fromkeys(sizes)}
-    mean = np.mean([parts[size].misses for size in sizes], axis=0)
-    return replace(parts[sizes[-1]], misses=np.asarray(mean, np.float64))
+    parts = {size: misses_in(size) for size in dict.fromkeys((*sizes, min(held, most)))}
+    regular = np.mean([parts[size].misses for size in sizes], axis=0)
+    lru = parts[min(held, most)]
+    return replace(lru, misses=regular + irregular[:, None] * np.maximum(lru.misses - regular, 0))
 
 
 def held_bytes(

@@ -59,8 +59,23 @@ def test_of_a_working_set_beyond_what_is_held_its_share_stays(working_set, misse
     def misses_in(size: float) -> Misses:
         return misses_of(0.0 if size >= working_set * held else 1e6)
 
-    found = evicted_at_random(misses_in, held, SIZE)
+    found = evicted_at_random(misses_in, held, SIZE, np.zeros(1))
     assert found.misses[0, -1] == pytest.approx(misses * 1e6, abs=0.126e6)
+
+
+def test_accesses_at_random_find_as_much_as_a_program_holds():
+    """Anywhere in twice what it holds: half of them, as in an LRU cache of that size."""
+    held = SIZE / 4
+
+    def misses_in(size: float) -> Misses:
+        return misses_of(max(1 - size / (2 * held), 0) * 1e6)
+
+    at_random = evicted_at_random(misses_in, held, SIZE, np.ones(1)).misses[0, -1]
+    half_so = evicted_at_random(misses_in, held, SIZE, np.full(1, 0.5)).misses[0, -1]
+    again_and_again = evicted_at_random(misses_in, held, SIZE, np.zeros(1)).misses[0, -1]
+    assert at_random == pytest.approx(0.5e6)
+    assert again_and_again < 0.2e6
+    assert half_so == pytest.approx((at_random + again_and_again) / 2)
 
 
 def test_what_is_lost_slows_a_program_which_then_loses_more():
