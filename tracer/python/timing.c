@@ -224,13 +224,14 @@ void agent_times_settle(void)
     agent_times.call_ns = agent_times.record_ns = 0;
 }
 
-/* Adds to a block what its timing found: `taken_ns` without what was left out. */
+/* Adds to a block what its timing found: `taken_ns` without what was left out. Runs no Python: the interpreter may have
+ * ended. */
 static void count(struct ft_side_pyblock *block, uint64_t taken_ns, uint64_t stands_for)
 {
     if (!agent_times.goes_on)
         atomic_fetch_add_explicit(&block->timed, stands_for, memory_order_relaxed);
     if (taken_ns >= VERY_LONG_NS)
-        atomic_fetch_add_explicit(&block->long_rounds, very_long_rounds(taken_ns), memory_order_relaxed);
+        atomic_fetch_add_explicit(&block->long_rounds, in_rounds((double)taken_ns), memory_order_relaxed);
     else
         atomic_fetch_add_explicit(&block->timed_rounds, in_rounds((double)(stands_for * taken_ns)), memory_order_relaxed);
     atomic_fetch_add_explicit(&block->timed_faults, stands_for * agent_times.left_out_faults, memory_order_relaxed);
