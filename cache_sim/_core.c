@@ -311,7 +311,7 @@ static bool feed_operation(Simulator *self, const uint64_t *addresses, size_t le
 {
     const struct ft_run_access access = {.op = first->op, .size_bytes = first->size_bytes, .flags = first->flags};
     const struct ft_iteration iteration = {.accesses = &access, .address_mask = UINT64_MAX, .num_accesses = 1,
-                                           .num_words = 1, .max_op = first->op};
+                                           .num_words = 1, .max_op = first->op, .has_distinct_ops = true};
     for (size_t done = 0, part; done < length; done += part) {
         part = length - done < BATCH ? length - done : BATCH;
         const struct ft_run run = {&iteration, addresses + done, part};

@@ -42,6 +42,7 @@ struct ft_iteration {
     uint32_t num_accesses; /* 1 .. FT_RUN_ACCESSES */
     uint32_t num_words;
     uint32_t max_op; /* no access is of a larger one */
+    bool has_distinct_ops; /* no two accesses are of one operation */
 };
 
 struct ft_run {

@@ -266,6 +266,17 @@ FT_FOR_WIDE_PROCESSORS static bool keep_steps(const uint64_t *words, size_t num_
     return rest == 0;
 }
 
+static void count_in_order(struct ft_statistics *statistics, const struct ft_run *run)
+{
+    const struct ft_iteration *iteration = run->iteration;
+    const uint64_t *words = run->words;
+    for (size_t i = 0; i < run->iterations; i++, words += iteration->num_words)
+        for (size_t j = 0; j < iteration->num_accesses; j++) {
+            const struct ft_access access = ft_run_access_at(iteration, words, j);
+            count(statistics, access.op, access.address, access.size_bytes);
+        }
+}
+
 int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run *run)
 {
     const struct ft_iteration *iteration = run->iteration;
@@ -273,6 +284,10 @@ int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run
     const size_t num_words = iteration->num_words, iterations = run->iterations;
     if (!ft_statistics_prepare(statistics, (size_t)iteration->max_op + 1))
         return -1;
+    if (!iteration->has_distinct_ops) { /* what one of an operation's accesses is depends on the other before it */
+        count_in_order(statistics, run);
+        return 0;
+    }
     const bool keep = keep_steps(run->words, num_words, iterations);
     bool is_steady = true;
     for (size_t j = 0; j < iteration->num_accesses; j++) {

@@ -120,3 +120,26 @@ def test_generated_code_and_libraries(compile_c: Callable[..., Path]) -> None:
         patterns = operation.repeated + operation.unit_stride + operation.strided + operation.irregular
         assert patterns == operation.executions - 1
         assert operation.first + operation.size_bytes <= operation.last_exclusive
+
+
+TWICE = """
+static volatile long a[100000], b[100000];
+__attribute__((noinline)) static long value_at(volatile long *p) { return *p; }
+int main(void)
+{
+    long sum = 0;
+    for (int i = 0; i < 100000; i++) {
+        sum += value_at(&a[i]);
+        sum ^= value_at(&b[i]);
+    }
+    return sum != 0;
+}
+"""
+
+
+def test_patterns_are_those_of_the_order_where_a_loop_runs_a_block_twice(compile_c: Callable[..., Path]) -> None:
+    analysis = analyse(compile_c(TWICE, "-O1", "-fno-inline"))
+    (block,) = (block for block in analysis.blocks if block.function == "value_at")
+    (load,) = (one for one in analysis.operations if one.block_id == block.block_id and one.executions == 200_000
+               and one.last_exclusive - one.first >= 800_000)  # fmt: skip
+    assert (load.repeated, load.unit_stride, load.strided, load.irregular) == (0, 0, 0, 199_999)

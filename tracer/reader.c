@@ -790,6 +790,14 @@ static bool add_to_path(struct ft_reader *reader, const struct ft_block *block, 
     return true;
 }
 
+static bool is_on_path(const struct ft_path *path, uint32_t block_id)
+{
+    for (uint32_t i = 0; i < path->num_steps; i++)
+        if (path->steps[i].block_id == block_id)
+            return true;
+    return false;
+}
+
 /* Adds the execution in `words`, from number `begin` on, as the same words of a path. False if it cannot be on one. */
 static bool add_execution(struct ft_reader *reader, struct ft_path *path, const uint64_t *words, uint32_t begin,
                           uint32_t end)
@@ -808,11 +816,16 @@ static bool add_execution(struct ft_reader *reader, struct ft_path *path, const 
             return false;
         before = has_access ? word : 0;
     }
-    uint32_t max_op = path->num_steps ? path->steps[path->num_steps - 1].iteration.max_op : 0;
-    for (uint32_t j = first; j < path->num_accesses; j++)
+    const struct ft_iteration *last = path->num_steps ? &path->steps[path->num_steps - 1].iteration : NULL;
+    uint32_t max_op = last ? last->max_op : 0;
+    bool has_distinct_ops = (!last || last->has_distinct_ops) && !is_on_path(path, id);
+    for (uint32_t j = first; j < path->num_accesses; j++) {
         max_op = path->accesses[j].op > max_op ? path->accesses[j].op : max_op;
-    path->steps[path->num_steps] =
-        (struct ft_path_step){id, path->num_steps + 1, {NULL, FT_ADDRESS_MASK, path->num_accesses, end, max_op}, 0};
+        has_distinct_ops &= j == first || path->accesses[j].op > path->accesses[j - 1].op; /* they are numbered in order */
+    }
+    const struct ft_iteration iteration = {.address_mask = FT_ADDRESS_MASK, .num_accesses = path->num_accesses,
+                                           .num_words = end, .max_op = max_op, .has_distinct_ops = has_distinct_ops};
+    path->steps[path->num_steps] = (struct ft_path_step){id, path->num_steps + 1, iteration, 0};
     path->num_steps++;
     return true;
 }
@@ -825,14 +838,6 @@ struct draft {
     struct ft_path_join joins[FT_PATH_WORDS];
     struct ft_path_step steps[FT_PATH_EXECUTIONS];
 };
-
-static bool is_on_path(const struct ft_path *path, uint32_t block_id)
-{
-    for (uint32_t i = 0; i < path->num_steps; i++)
-        if (path->steps[i].block_id == block_id)
-            return true;
-    return false;
-}
 
 /* Makes a path of what comes, from an entry word on and in `left` words: of `num_steps` executions, if they can be on one; for
  * 0 of as many as there are up to where a block comes again. */
