@@ -12,7 +12,7 @@
 #define WORK_NS 4000u       /* between two timings, about: fifty times what one takes */
 #define LONG_NS 20000u      /* a block that takes so long is worth asking for the processor's time */
 #define VERY_LONG_NS 3000000u /* an execution that takes so long counts for itself */
-#define FEW_WORDS 256         /* of the stream, in so long a time: nothing else can have taken it, */
+#define FEW_WORDS 1024        /* of the stream, more than between two timings, in so long a time: nothing else can have taken it, */
 #define POINT_NS 20           /* nor can array operations of few points; one takes less than this */
 #define RARE_NS 1000000u    /* a timing stands for no more time than this, if it was long: what is rare must not count often */
 #define ROUND_EVERY_NS 2000000u /* a round of the lines that are always the same: ten microseconds, with all before it */
@@ -166,14 +166,22 @@ static uint64_t very_long_rounds(uint64_t taken_ns)
     return (uint64_t)((double)taken_ns / (0.5 * (before_ns + round_ns)) * 1e6 + 0.5);
 }
 
+/* What came into the stream since the last timing: much less than a chunk, as timings are no further apart. */
+static uint64_t words_since(const struct ft_cursor *cursor)
+{
+    if (cursor->end == last.chunk_end)
+        return (uint64_t)(cursor->next - last.words);
+    return (uint64_t)(last.chunk_end - last.words) + FT_CHUNK_WORDS - (uint64_t)(cursor->end - cursor->next);
+}
+
 /* What took very long since the last timing, if hardly anything came into the stream meanwhile: that which the frame's
  * last block called, after it had called back for the last time. A sort is such, which asks for keys first. */
 static void count_very_long(struct ft_side_pyblock *before, uint64_t now_ns)
 {
     const struct ft_cursor *cursor = agent_thread.cursor;
-    if (!before || !cursor || last.thread != &agent_thread || last.chunk_end != chunk_end())
+    if (!before || !cursor || last.thread != &agent_thread)
         return;
-    if (now_ns - last.ns < VERY_LONG_NS || cursor->next - last.words > FEW_WORDS)
+    if (now_ns - last.ns < VERY_LONG_NS || words_since(cursor) > FEW_WORDS)
         return;
     const uint64_t taken_ns = less(without_waiting(now_ns - last.ns), agent_times_points * POINT_NS);
     if (taken_ns >= VERY_LONG_NS)
@@ -239,6 +247,16 @@ static void count(struct ft_side_pyblock *block, uint64_t taken_ns, uint64_t sta
         block->has_long_arrays = 1;
 }
 
+static void note_end(uint64_t now_ns)
+{
+    const struct ft_cursor *cursor = agent_times.thread == &agent_thread ? agent_thread.cursor : NULL;
+    last.thread = cursor ? &agent_thread : NULL;
+    last.words = cursor ? cursor->next : NULL;
+    last.chunk_end = chunk_end();
+    last.ns = now_ns;
+    agent_times_points = 0;
+}
+
 void timing_end(void)
 {
     const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
@@ -246,7 +264,7 @@ void timing_end(void)
     struct ft_side_pyblock *block = agent_times.block;
     agent_times_settle();
     agent_times.block = NULL;
-    last.thread = NULL;
+    note_end(now_ns);
     if (agent_times.thread != &agent_thread || agent_times.chunk_end != chunk_end())
         return;
     if (taken_ns >= LONG_NS && agent_times.processor_begun_ns)
@@ -254,11 +272,4 @@ void timing_end(void)
     else if (taken_ns >= LONG_NS && (taken_ns = without_waiting(taken_ns)) >= LONG_NS && taken_ns < VERY_LONG_NS)
         stands_for = stands_for * taken_ns <= RARE_NS ? stands_for : 1 + RARE_NS / taken_ns;
     count(block, less(taken_ns, agent_times.left_out_ns), stands_for);
-    if (agent_thread.cursor) {
-        last.thread = &agent_thread;
-        last.words = agent_thread.cursor->next;
-        last.chunk_end = chunk_end();
-        last.ns = now_ns;
-        agent_times_points = 0;
-    }
 }
