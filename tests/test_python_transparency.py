@@ -210,6 +210,29 @@ def test_a_signal_reaches_the_program_and_its_handler(tmp_path: Path, number: si
     assert process.returncode == 9
 
 
+def test_what_a_handler_raises_is_raised_in_the_program(tmp_path: Path) -> None:
+    """Wherever the signal arrives: in the middle of the lines that are timed now and then, too."""
+    script = tmp_path / "alarms.py"
+    script.write_text(
+        "import signal, time\n"
+        "def handler(number, frame):\n"
+        "    raise KeyError(frame.f_code.co_name)\n"
+        "signal.signal(signal.SIGALRM, handler)\n"
+        "caught = []\n"
+        "for _ in range(200):\n"
+        "    try:\n"
+        "        signal.setitimer(signal.ITIMER_REAL, 0.003)\n"
+        "        for _ in range(500):\n"
+        "            time.sleep(0.0005)\n"
+        "    except KeyError as error:\n"
+        "        caught.append(error.args)\n"
+        "print(len(caught), set(caught))\n"
+    )
+    command = [sys.executable, "-P", "-c", RUNNER, "markers", str(script)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout == "200 {('<module>',)}\n"
+
+
 def test_the_program_outlives_its_tracer(tmp_path: Path) -> None:
     script, finished = tmp_path / "lasting.py", tmp_path / "finished"
     script.write_text(

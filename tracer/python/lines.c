@@ -2,8 +2,9 @@
  * just then, which others on the machine slow down.
  *
  * Nobody may notice. The lines are in a row, and the instruction is taken out that begins a function, so that the
- * interpreter comes past no place where it looks for signals, or for another thread that waits: it has no other reason to
- * do something else. Nothing is made that the garbage collector counts, and where the program watches calls, none is made.
+ * interpreter comes past no place where it looks for another thread that waits: it has no other reason to do something else.
+ * Nothing is made that the garbage collector counts, and where the program watches calls, none is made. Only signals are
+ * looked for, by arithmetic on large numbers: what the program's handler raises then is raised where the program is.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -85,27 +86,31 @@ static bool is_watched(void)
 #endif
 }
 
-static bool run(void)
+/* 1; 0 if the lines were not to be run just now; -1, with an exception set, if a signal's handler has raised it. */
+static int run(void)
 {
     PyObject *result = PyObject_Vectorcall(function, &PyTuple_GET_ITEM(arguments, 0), N_ARGUMENTS, NULL);
+    if (!result && !PyErr_ExceptionMatches(PyExc_RecursionError) && !PyErr_ExceptionMatches(PyExc_MemoryError))
+        return -1;
     if (!result)
-        PyErr_Clear(); /* too many calls are under way */
+        PyErr_Clear();
     Py_XDECREF(result);
     return result != NULL;
 }
 
-static bool run_often(int times)
+static int run_often(int times)
 {
-    for (int i = 0; i < times; i++)
-        if (!run())
-            return false;
-    return true;
+    int done = 1;
+    for (int i = 0; i < times && done == 1; i++)
+        done = run();
+    return done;
 }
 
 double lines_round_ns(void)
 {
-    if (!function || is_watched() || !run_often(N_WARM))
-        return 0;
+    int done = function && !is_watched() ? run_often(N_WARM) : 0;
     const uint64_t begun = timing_now_ns();
-    return run_often(N_TIMED) ? (double)(timing_now_ns() - begun) / N_TIMED : 0;
+    if (done == 1)
+        done = run_often(N_TIMED);
+    return done == 1 ? (double)(timing_now_ns() - begun) / N_TIMED : done;
 }

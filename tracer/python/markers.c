@@ -189,13 +189,14 @@ static bool is_importing(const _PyInterpreterFrame *frame)
     return false;
 }
 
-static void begin_timing(Marker *marker, uint32_t block, uint32_t before, bool goes_on)
+/* False, with an exception set, if the program is to go on with that. */
+static bool begin_timing(Marker *marker, uint32_t block, uint32_t before, bool goes_on)
 {
     struct ft_side_pyblock *entry = code_timed_block(block);
     if (entry && !is_importing(agent_interpreter_frame()))
-        timing_begin(&marker->pace, entry, before ? code_timed_block(before) : NULL, goes_on);
-    else
-        timing_put_off(&marker->pace);
+        return timing_begin(&marker->pace, entry, before ? code_timed_block(before) : NULL, goes_on);
+    timing_put_off(&marker->pace);
+    return true;
 }
 
 /* ~marker */
@@ -220,8 +221,9 @@ static PyObject *run_marker(PyObject *self)
         top->block = id;
         agent_write_block(id);
     }
-    if (top && top->block && timing_is_due(&marker->pace))
-        begin_timing(marker, top->block, before, !(marker->kind & (MARKER_ENTRY | MARKER_BLOCK)));
+    if (top && top->block && timing_is_due(&marker->pace) &&
+        !begin_timing(marker, top->block, before, !(marker->kind & (MARKER_ENTRY | MARKER_BLOCK))))
+        return NULL;
     return Py_NewRef(Py_None);
 }
 
@@ -238,8 +240,8 @@ static PyObject *run_block_marker(PyObject *self)
             const uint32_t before = top->block;
             top->block = marker->block;
             ft_write(cursor, FT_ENTRY | marker->block);
-            if (timing_is_due(&marker->pace))
-                begin_timing(marker, marker->block, before, false);
+            if (timing_is_due(&marker->pace) && !begin_timing(marker, marker->block, before, false))
+                return NULL;
             return Py_NewRef(Py_None);
         }
     }

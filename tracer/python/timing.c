@@ -82,22 +82,24 @@ static double median(const double *values)
     return sorted[N_ROUNDS / 2];
 }
 
-static void time_round(uint64_t now_ns)
+/* False, with an exception set, if the handler of a signal has raised it meanwhile. */
+static bool time_round(uint64_t now_ns)
 {
     static unsigned next;
     const double taken_ns = lines_round_ns();
     round_seen_ns = now_ns;
     waited_ns(); /* so that it tells of the last few milliseconds when it is asked next */
-    if (taken_ns <= 0)
-        return;
-    rounds_ns[next++ % N_ROUNDS] = taken_ns;
-    round_ns = median(rounds_ns);
+    if (taken_ns > 0) {
+        rounds_ns[next++ % N_ROUNDS] = taken_ns;
+        round_ns = median(rounds_ns);
+    }
+    return taken_ns >= 0;
 }
 
 void timing_init(void)
 {
-    for (int i = 0; i < N_FIRST_ROUNDS && lines_init(); i++)
-        time_round(timing_now_ns());
+    for (int i = 0; i < N_FIRST_ROUNDS && lines_init() && time_round(timing_now_ns()); i++)
+        ;
 }
 
 /* ---- how often -------------------------------------------------------------------------------------------------- */
@@ -158,11 +160,11 @@ void timing_put_off(struct timing_pace *pace)
 }
 
 /* The rounds of an execution that took very long: by the speed before it and after it. */
-static uint64_t very_long_rounds(uint64_t taken_ns)
+static uint64_t very_long_rounds(uint64_t taken_ns, bool *is_raised)
 {
     const double before_ns = round_ns;
-    for (int i = 0; i < N_ROUNDS; i++)
-        time_round(timing_now_ns());
+    for (int i = 0; i < N_ROUNDS && !*is_raised; i++)
+        *is_raised = !time_round(timing_now_ns());
     return (uint64_t)((double)taken_ns / (0.5 * (before_ns + round_ns)) * 1e6 + 0.5);
 }
 
@@ -176,7 +178,7 @@ static uint64_t words_since(const struct ft_cursor *cursor)
 
 /* What took very long since the last timing, if hardly anything came into the stream meanwhile: that which the frame's
  * last block called, after it had called back for the last time. A sort is such, which asks for keys first. */
-static void count_very_long(struct ft_side_pyblock *before, uint64_t now_ns)
+static void count_very_long(struct ft_side_pyblock *before, uint64_t now_ns, bool *is_raised)
 {
     const struct ft_cursor *cursor = agent_thread.cursor;
     if (!before || !cursor || last.thread != &agent_thread)
@@ -185,18 +187,23 @@ static void count_very_long(struct ft_side_pyblock *before, uint64_t now_ns)
         return;
     const uint64_t taken_ns = less(without_waiting(now_ns - last.ns), agent_times_points * POINT_NS);
     if (taken_ns >= VERY_LONG_NS)
-        atomic_fetch_add_explicit(&before->long_rounds, very_long_rounds(taken_ns), memory_order_relaxed);
+        atomic_fetch_add_explicit(&before->long_rounds, very_long_rounds(taken_ns, is_raised), memory_order_relaxed);
 }
 
-void timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struct ft_side_pyblock *before, bool goes_on)
+bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struct ft_side_pyblock *before, bool goes_on)
 {
     const uint64_t mean = mean_ns(block), now_ns = timing_now_ns();
+    bool is_raised = false;
     if (round_ns > 0)
-        count_very_long(before, now_ns);
-    if (now_ns - round_seen_ns > ROUND_EVERY_NS)
-        time_round(now_ns);
+        count_very_long(before, now_ns, &is_raised);
+    if (!is_raised && now_ns - round_seen_ns > ROUND_EVERY_NS)
+        is_raised = !time_round(now_ns);
+    if (is_raised) {
+        timing_put_off(pace);
+        return false;
+    }
     if (round_ns <= 0)
-        return;
+        return true;
     const bool may_be_long = pace->n_first < N_FIRST || mean >= LONG_NS;
     agent_times = (struct agent_times){
         .block = block, .thread = &agent_thread, .stands_for = pace->stands_for, .goes_on = goes_on,
@@ -205,6 +212,7 @@ void timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struc
     };
     set_pace(pace, mean);
     agent_times.begun_ns = clock_ns(CLOCK_MONOTONIC); /* last, not to time ourselves */
+    return true;
 }
 
 void agent_times_call(void)

@@ -31,8 +31,8 @@ struct timing_pace {
 void timing_init(void);
 
 /* Begins a timing of `block`, whose execution has just begun, or goes on after a yield. `before` is the block that its
- * frame was in until now, or NULL. */
-void timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struct ft_side_pyblock *before, bool goes_on);
+ * frame was in until now, or NULL. False, with an exception set, if the handler of a signal has raised it meanwhile. */
+bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struct ft_side_pyblock *before, bool goes_on);
 
 uint64_t timing_now_ns(void);
 
