@@ -306,6 +306,15 @@ static __attribute__((noinline)) size_t feed_lines(struct ft_cache *cache, struc
     return num_out;
 }
 
+/* As `miss`, of an access that has a single line. */
+static inline size_t miss_of_one_line(const struct level *root, const struct ft_access *access, touch *out, size_t length)
+{
+    root->misses[access->op]++;
+    out[length] = *access;
+    out[length].flags = 0;
+    return length + 1;
+}
+
 FT_WIDE static inline __attribute__((always_inline)) void feed_rows(struct ft_cache *cache, struct level *shared,
                                                                     const struct ft_access *batch, size_t num_accesses,
                                                                     unsigned vectors)
@@ -325,9 +334,7 @@ FT_WIDE static inline __attribute__((always_inline)) void feed_rows(struct ft_ca
         }
         if (ft_row_use(root->keys + set_of(root, line) * FT_ROW_KEYS * vectors, line + 1, lanes, vectors))
             continue;
-        root->misses[batch[i].op]++;
-        out[num_out] = batch[i];
-        out[num_out++].flags = 0;
+        num_out = miss_of_one_line(root, &batch[i], out, num_out);
     }
     pass_on(cache, shared, out, num_out);
 }
@@ -355,9 +362,7 @@ FT_WIDE static inline __attribute__((always_inline)) void feed_short_rows(struct
         }
         if (ft_short_row_use(short_row(root, set, vectors), (uint32_t)tag + 1, last_ways, vectors))
             continue;
-        root->misses[batch[i].op]++;
-        out[num_out] = batch[i];
-        out[num_out++].flags = 0;
+        num_out = miss_of_one_line(root, &batch[i], out, num_out);
     }
     pass_on(cache, shared, out, num_out);
     if (UNLIKELY(i < num_accesses))

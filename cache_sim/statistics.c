@@ -251,7 +251,7 @@ static bool keeps_step(const struct ft_pending *pending, const uint64_t *words, 
 }
 
 /* Whether each word goes on by one step from iteration to iteration: its second differences are 0. */
-FT_FOR_WIDE_PROCESSORS static bool keep_steps(const uint64_t *words, size_t num_words, size_t iterations)
+FT_FOR_WIDE_PROCESSORS static bool all_keep_step(const uint64_t *words, size_t num_words, size_t iterations)
 {
     const size_t length = iterations > 2 ? (iterations - 2) * num_words : 0;
     ft_lanes differ = {0};
@@ -288,7 +288,7 @@ int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run
         count_in_order(statistics, run);
         return 0;
     }
-    const bool keep = keep_steps(run->words, num_words, iterations);
+    const bool all_keep = all_keep_step(run->words, num_words, iterations);
     bool is_steady = true;
     for (size_t j = 0; j < iteration->num_accesses; j++) {
         const struct ft_run_access *access = &iteration->accesses[j];
@@ -298,7 +298,7 @@ int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run
             count(statistics, access->op, words[i * num_words] & mask, access->size_bytes);
         const uint64_t *rest = words + i * num_words;
         if (i < iterations &&
-            (keep || keeps_step(&statistics->pending[access->op], rest, iteration, iterations - i))) {
+            (all_keep || keeps_step(&statistics->pending[access->op], rest, iteration, iterations - i))) {
             count_steps(statistics, access->op, iterations - i);
             continue;
         }

@@ -63,7 +63,6 @@ FT_WIDE static inline __attribute__((always_inline)) bool ft_row_use(uint64_t *r
 /* ---- short keys --------------------------------------------------------------------------------------------------- */
 
 #define FT_SHORT_KEYS 8u /* in a vector */
-#define FT_MOST_SHORT_VECTORS 2u
 
 static const uint32_t ft_short_lanes[FT_SHORT_KEYS] __attribute__((aligned(32))) = {1, 2, 4, 8, 16, 32, 64, 128};
 

@@ -28,7 +28,7 @@ def number_of(blocks: BasicBlocks, instruction: int) -> int:
     return int(blocks.addresses[instruction]) // LENGTH
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(programs(), st.integers(0, 99), st.integers(2, 9), st.integers(1, 9), st.integers(1, 150))
 def test_counts_are_those_of_the_program(program: Program, seed: int, page: int, limit: int, max_blocks: int) -> None:
     raw, engine = run(program, seed=seed, page=page, limit=limit, max_blocks=max_blocks)
@@ -76,7 +76,7 @@ def _check_operations(blocks: BasicBlocks, raw: RawTrace, engine: ToyEngine) -> 
     assert len(blocks.operation_instruction) == len(sums)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(programs(), st.integers(0, 99), st.integers(1, 150))
 def test_blocks_do_not_depend_on_where_the_engine_ends_its_own(program: Program, seed: int, max_blocks: int) -> None:
     """Pages and limits leave no trace: only how often instructions ran together counts."""

@@ -99,7 +99,7 @@ def forest_of(program: Program, seed: int) -> tuple[BasicBlocks, LoopForest]:
     return blocks, find_loops(blocks, [0] * blocks.num_blocks)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(programs(), st.integers(0, 99))
 def test_every_cycle_is_in_a_loop_and_every_loop_is_a_cycle(program: Program, seed: int) -> None:
     blocks, forest = forest_of(program, seed)
@@ -130,7 +130,7 @@ def test_every_cycle_is_in_a_loop_and_every_loop_is_a_cycle(program: Program, se
         assert (forest.loops[innermost].depth if innermost >= 0 else 0) == max(depths, default=0)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(programs(), st.integers(0, 99))
 def test_headers_are_those_of_natural_loops_where_flow_is_reducible(program: Program, seed: int) -> None:
     """Independent oracle: back edges by dominators."""

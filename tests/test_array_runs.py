@@ -213,7 +213,7 @@ def programs(draw: st.DrawFn) -> list[Step]:
     return result
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(programs(), st.sampled_from(HIERARCHIES))
 def test_every_count_is_that_of_a_walk(steps: list[Step], hierarchy: Hierarchy) -> None:
     check(steps, hierarchy)

@@ -149,7 +149,7 @@ def steps(draw: st.DrawFn) -> list[Step]:
     return result
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(hierarchies(), steps())
 def test_every_counter_is_the_references(hierarchy: Hierarchy, stream: list[Step]) -> None:
     (events,) = events_of([hierarchy], stream)

@@ -64,7 +64,7 @@ addresses = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(addresses, st.sampled_from([1, 8, 8, 16, 700]), st.integers(0, 2)), max_size=200))
 def test_at_rate_1_distances_are_exact(rows: list[tuple[int, int, int]]) -> None:
     accesses = [Access(*row) for row in rows]

@@ -89,7 +89,7 @@ def streams(draw: st.DrawFn) -> list[Access]:
     return stream
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(hierarchy_lists(), streams(), st.sampled_from([None, 1 / 64]))
 def test_every_counter_is_the_references(
     hierarchies: list[Hierarchy], stream: list[Access], reuse_rate: float | None
@@ -108,7 +108,7 @@ def test_every_counter_is_the_references(
         assert {name: int(getattr(totals, name)[operation]) for name in expected_totals} == expected_totals
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 70), st.integers(1, 40), st.integers(0, 2**32 - 1), st.integers(1, 3000))
 def test_long_streams_in_one_level(ways: int, num_sets: int, seed: int, footprint_lines: int) -> None:
     """Enough accesses to fill sets and to cross the boundaries of internal lists."""

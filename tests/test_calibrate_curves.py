@@ -57,14 +57,14 @@ noise = st.lists(st.floats(0, 0.08), min_size=1, max_size=40)
 
 
 @given(three_caches, four_times, st.sampled_from(["lru", "random"]), noise)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_whole_caches_are_not_taken_for_parts(ends, times, eviction, bumps):
     points = latency_curve(ends, times, eviction=eviction, bumps=bumps)
     assert effective_size(points, ends) is None
 
 
 @given(three_caches, four_times, st.sampled_from([0.125, 0.25, 0.5]), st.sampled_from(["lru", "random"]), noise)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_part_of_the_last_cache_is_found(ends, times, part, eviction, bumps):
     got = max(part * ends[-1], 4 * ends[1])
     points = latency_curve((*ends[:2], got), times, eviction=eviction, bumps=bumps)
@@ -75,7 +75,7 @@ def test_a_part_of_the_last_cache_is_found(ends, times, part, eviction, bumps):
 
 
 @given(three_caches, four_times, st.sampled_from([0.125, 0.25, 0.4]), st.sampled_from(["lru", "random"]), noise)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_what_streams_get_is_found(ends, times, part, eviction, bumps):
     got = max(part * ends[-1], 4 * ends[1])
     points = latency_curve((*ends[:2], got), times, eviction=eviction, bumps=bumps)
@@ -86,7 +86,7 @@ def test_what_streams_get_is_found(ends, times, part, eviction, bumps):
 
 
 @given(three_caches, four_times, st.sampled_from(["lru", "random"]), noise)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_ends_are_found_without_being_told(ends, times, eviction, bumps):
     found = cache_ends(latency_curve(ends, times, eviction=eviction, bumps=bumps))
     assert len(found) == 3 or eviction == "random", "shares of one level may hide the next"
@@ -122,7 +122,6 @@ def test_one_cache_that_nothing_lies_beyond_is_whole():
     st.tuples(st.floats(1.5, 5), st.floats(8, 40)),
     noise,
 )
-@settings(deadline=None)
 def test_the_levels_of_a_tlb_are_found(entries, heights, bumps):
     counts = working_sets(MOST_PAGES, fine=True, smallest_bytes=16)
     levels = (0.0, heights[0], sum(heights))

@@ -508,7 +508,7 @@ FASTER = {
 }
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(programs(), st.sampled_from(sorted(FASTER)))
 def test_a_faster_core_is_never_slower(signature, figure):
     """But for the little by which a greedy order of instructions can get worse (Graham, "Bounds on multiprocessing
@@ -518,14 +518,14 @@ def test_a_faster_core_is_never_slower(signature, figure):
     assert region(signature, fast).time_s <= region(signature, slow).time_s * 1.03
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(programs())
 def test_keeping_the_order_is_never_faster(signature):
     """But for what a window of 168 instructions hides less than none."""
     assert region(signature, machine(in_order=True)).time_s >= region(signature, machine()).time_s * 0.97
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(programs())
 def test_faster_memory_is_never_slower_and_times_are_in_their_interval(signature):
     slow = machine()

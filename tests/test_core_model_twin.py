@@ -65,7 +65,7 @@ def made(seed: int, num_blocks: int, executions: int):
     return core, instructions, np.array(registers, np.uint16), blocks, operations, (path, branches, depends, *distances)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 1 << 32), st.integers(1, 5), st.integers(1, 120))
 def test_both_take_the_same_cycles_for_the_same_causes(seed, num_blocks, executions):
     core, instructions, registers, blocks, operations, path = made(seed, num_blocks, executions)

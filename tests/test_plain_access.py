@@ -8,7 +8,7 @@ from pathlib import Path
 
 import capstone
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 UNKNOWN, NONE, PLAIN = range(3)
@@ -103,7 +103,6 @@ def test_chosen_instructions(library: Path, target: str, code: str, expected: tu
     assert Decoder(library, target)(bytes.fromhex(code))[: len(expected)] == expected
 
 
-@settings(deadline=None)
 @given(target=st.sampled_from(["x86_64", "aarch64", "riscv64"]), code=st.binary(max_size=15))
 def test_any_bytes_are_taken(library: Path, target: str, code: bytes) -> None:
     assert Decoder(library, target)(code)[0] in (UNKNOWN, NONE, PLAIN)

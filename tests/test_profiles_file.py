@@ -295,7 +295,7 @@ def test_an_impossible_profile_is_not_written(tmp_path):
 # ---- random input
 
 # The machine may be busy: time is no criterion.
-relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(suppress_health_check=[HealthCheck.too_slow])
 
 words = st.text(string.ascii_lowercase + "_", min_size=1, max_size=12)
 keys = st.one_of(

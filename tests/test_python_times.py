@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from python_runs import Run, trace
 
+from foretrace.tracer.analysis import Analysis
 from foretrace.tracer.python.analysis import BLOCK_LINES, LIST_ELEMENT_LINES, analyse
 from foretrace.tracer.python.program import PythonCore
 from foretrace.tracer.raw_trace import RawPythonBlock
@@ -31,6 +32,11 @@ b = 0
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return trace(tmp_path_factory.mktemp("times"), PROGRAM)
+
+
+def analysed(run: Run) -> Analysis:
+    """With times, a round of what the agent runs being 100 lines."""
+    return analyse(run.recording.raw, run.recording.simulator.statistics(), 100.0)
 
 
 def block_of(run: Run, line: int, function: str = "<module>") -> RawPythonBlock:
@@ -90,7 +96,7 @@ def test_array_operations_that_are_seen_are_left_out(tmp_path: Path) -> None:
 
 def test_what_recording_elements_adds_is_taken_off(tmp_path: Path) -> None:
     run = trace(tmp_path, "a = [1] * 100\nfor i in range(3000):\n    a[i % 100] = a[0]\n")
-    analysis = analyse(run.recording.raw, run.recording.simulator.statistics(), 100.0)
+    analysis = analysed(run)
     (number,) = (b.block_id for b in analysis.blocks if b.line == 3)
     (time,) = (time for time in analysis.interpreter_times if time.block_id == number)
     assert time.recording_lines == pytest.approx(BLOCK_LINES + 2 * LIST_ELEMENT_LINES)
@@ -99,7 +105,7 @@ def test_what_recording_elements_adds_is_taken_off(tmp_path: Path) -> None:
 def test_the_other_core_times_nothing(tmp_path: Path) -> None:
     run = trace(tmp_path, "x = 1\ny = 2\n", core=PythonCore.SETTRACE)
     assert not any(block.timed for block in run.recording.raw.python_blocks)
-    assert analyse(run.recording.raw, run.recording.simulator.statistics(), 100.0).interpreter_times == ()
+    assert analysed(run).interpreter_times == ()
 
 
 def test_what_takes_very_long_counts_for_itself(tmp_path: Path) -> None:
@@ -123,10 +129,7 @@ def test_pages_of_arrays_that_come_and_go_are_counted(tmp_path: Path) -> None:
         "    np.copyto(b, a)\n    b += a\n    del b\n"
     )
     run = trace(tmp_path, source)
-    times = {
-        time.block_id: time
-        for time in analyse(run.recording.raw, run.recording.simulator.statistics(), 100.0).interpreter_times
-    }
+    times = {time.block_id: time for time in analysed(run).interpreter_times}
 
     def faults(line: int) -> float:
         return max(

@@ -165,7 +165,7 @@ def loops(draw: st.DrawFn) -> list[Execution]:
     return executions
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(loops())
 def test_every_count_is_that_of_a_plain_walk(executions: list[Execution]) -> None:
     check(executions, chunk_words=8192)
@@ -190,7 +190,7 @@ def branches(draw: st.DrawFn) -> list[Execution]:
     return executions
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(branches(), st.sampled_from([211, 8192]))
 def test_every_count_of_a_loop_that_branches_is_that_of_a_plain_walk(
     executions: list[Execution], chunk_words: int
@@ -249,7 +249,7 @@ def test_damaged_streams_are_refused(words: list[int], what: str) -> None:
 WORDS = [(0, 2**64 - 1), (0, 4), (2**51, 2**55), (2**63, 2**63 + 3), (2**63 + 2**48, 2**63 + 3 * 2**48)]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.lists(st.one_of(*(st.integers(low, high) for low, high in WORDS)), max_size=60))
 def test_random_words_are_read_or_refused(words: list[int]) -> None:
     damaged = Stream()

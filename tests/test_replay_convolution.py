@@ -382,7 +382,7 @@ hosts = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(programs(), hosts)
 def test_interval_holds_the_time_and_the_regions_add_up(program, host):
     prediction = predict(program.signature(), host)
@@ -394,7 +394,7 @@ def test_interval_holds_the_time_and_the_regions_add_up(program, host):
         assert region.time_s == pytest.approx(parts, abs=1e-18)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(programs(), hosts, st.data())
 def test_more_misses_are_never_faster(program, host, data):
     before = predict(program.signature(), host)
@@ -408,7 +408,7 @@ def test_more_misses_are_never_faster(program, host, data):
     assert after.high_s >= before.high_s * (1 - 1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(programs(), hosts, st.integers(2, 9))
 def test_doing_all_of_it_several_times_takes_as_many_times_as_long(program, host, factor):
     once = predict(program.signature(), host).time_s

@@ -90,7 +90,7 @@ def looping(draw: st.DrawFn) -> list[tuple[int, int, int, int]]:
     return columns
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(columns=looping())
 def test_what_goes_in_comes_out(columns: list[tuple[int, int, int, int]], tmp_path: Path) -> None:
     path = tmp_path / "stream"
