@@ -54,6 +54,7 @@ AGENT_HEADERS = [
 ]
 
 READER_PARTS = ("reader", "block_path", "samples", "signals")
+READER_OWN_PARTS = ("side_table", "edges", "learning", "arrays")
 STREAM_PARTS = ["block_queue", "foreign", "foreign_binary", "foreign_text", "stored_reader", "stored_writer"]
 STREAM_HEADERS = ["block_queue", "foreign", "stored"]
 KERNEL_PARTS = ["kernels", "memory_kernels", "core_kernels", "fp_kernels", "together"]
@@ -93,9 +94,12 @@ setup(
         ),
         Extension(
             "foretrace.tracer._reader",
-            sources=[f"tracer/{part}.c" for part in ("_reader", *READER_PARTS)],
+            sources=[
+                *(f"tracer/{part}.c" for part in ("_reader", *READER_PARTS)),
+                *(f"tracer/reader_{part}.c" for part in READER_OWN_PARTS),
+            ],
             depends=[
-                *(f"tracer/{part}.h" for part in ("stream", "futex", *READER_PARTS)),
+                *(f"tracer/{part}.h" for part in ("stream", "futex", "reader_parts", *READER_PARTS)),
                 *(f"cache_sim/{part}.h" for part in ("access", "lanes")),
             ],
             include_dirs=["."],
