@@ -128,7 +128,7 @@ def test_pictures(path: Path, tmp_path: Path, suffix: str) -> None:
         (("-o", "curve.gif"), "must end in .svg, .png or .pdf"),
         (("--cache", "32K/7/64"), "size_bytes"),
         (("--cache", "32K/8/64/plru"), "LRU replacement"),
-        (("--cache", "32K"), "cache level"),
+        (("--cache", "32K"), "write SIZE/WAYS/LINE"),
         (("--function", "f", "--line", "a.c:1"), "not both"),
         (("--ways", "none"), "number of ways"),
         (("--cache", "32K/8/64", "-o", "curve.svg"), "curves, not single caches"),

@@ -310,6 +310,7 @@ def test_little_memory_for_a_large_expansion(tmp_path: Path) -> None:
         (b"", "auto", "is empty"),
         (b"\0\1\2 hello, this is nothing", "auto", "no trace of a known format"),
         (b"hello\n\n\x1b[2Jworld\n", "lackey", "2 lines were skipped, the first of them line 1"),
+        (b"SQLite format 3\0", "auto", "--keep-stream keeps them"),
         (b"I  400,3\n", "auto", "has no access"),
         (drmemtrace(SAMPLE)[:-12], "auto", "ends without the footer"),
         (drmemtrace(SAMPLE)[: 14496 - 5], "auto", "ends in the middle of a record at byte 14491"),

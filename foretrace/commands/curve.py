@@ -107,13 +107,12 @@ def _cache(text: str) -> Hierarchy:
         HierarchyError: it is none.
     """
     parts = text.split("/")
-    if len(parts) == 3 and parts[1] == "full":
+    if len(parts) != 3:
+        raise HierarchyError(f"{text!r} is not one cache with LRU replacement: write SIZE/WAYS/LINE, e.g. 48K/12/64")
+    if parts[1] == "full":
         lines = Hierarchy.parse(f"cache={parts[0]}/1/{parts[2]}").levels[0].num_sets
         parts[1] = str(min(lines, MAX_WAYS))
-    hierarchy = Hierarchy.parse(f"cache={'/'.join(parts)}")
-    if not hierarchy.is_plain or len(hierarchy.levels) != 1:
-        raise HierarchyError(f"{text!r} is not one cache with LRU replacement: write SIZE/WAYS/LINE, e.g. 48K/12/64")
-    return hierarchy
+    return Hierarchy.parse(f"cache={'/'.join(parts)}")
 
 
 def document(
