@@ -40,6 +40,7 @@ from .machine_facts import (
 from .memory_suite import first_touch_measurements, memory_measurements
 from .multimaps import surface_measurements
 from .ping_pong import network_measurement
+from .reference_loop import ReferenceLoop
 from .sampling import STABLE_NOISE, STATISTIC, Measurement, Progress, Room, Samples
 from .sgbench import ELEMENT_BYTES, OPERATIONS, Loop, loop_measurements, ranges
 from .thread_suite import numbers_of_threads, thread_measurements
@@ -55,6 +56,10 @@ _PARTS_OF_MEMORY = 8  # no suite takes more than five times the largest working 
 _SMALL_SET_BYTES = 128 << 10
 _BUDGET_S, _QUICK_BUDGET_S = 240.0, 24.0
 _PASSES, _QUICK_PASSES = 6, 3
+_SAMPLE_S = 0.0002
+"""As long as it takes, where a kernel's round over much memory takes longer. Neighbours leave a core for no longer."""
+_PATIENCE_S, _QUICK_PATIENCE_S = 0.02, 0.006
+"""So long is waited, for each figure in each pass, until a neighbour leaves the core."""
 LEAST_PASSES = 2
 """These are made on the slowest machine: fewer would not tell what is unstable."""
 
@@ -169,12 +174,14 @@ def calibrate(
     warnings = (
         *_warnings_of_limits(group, plan, cpu),
         *_warnings_of_load(load_before, load(), time.process_time()),
+        *_warnings_of_neighbour(measured),
         *_warnings_of_noise(measured),
     )
     facts |= {
         "statistic": STATISTIC,
         "samples": f"{min(t.num_samples for t in measured.timings())} or more of each",
         "noise": _noise(measured),
+        "neighbour": _neighbour(measured),
         "duration_s": f"{duration:.0f}",
         "foretrace": __version__,
     }
@@ -249,6 +256,8 @@ def _measure(plan: Plan, *, keep_partial: bool, progress: Progress | None) -> tu
     budget_s = _QUICK_BUDGET_S if plan.quick else _BUDGET_S
     passes = _QUICK_PASSES if plan.quick else _PASSES
     start = time.monotonic()
+    loop = ReferenceLoop()
+    loop.learn()
     try:
         for number, suite in ((number, suite) for number in itertools.count() for suite in SUITES):
             spent = (time.monotonic() - start) / budget_s
@@ -256,7 +265,7 @@ def _measure(plan: Plan, *, keep_partial: bool, progress: Progress | None) -> tu
                 break
             if progress is not None:
                 progress(min(spent, 1.0))
-            _measure_suite(suite, plan, kept, only_unstable=number >= passes)
+            _measure_suite(suite, plan, kept, loop, only_unstable=number >= passes)
     except KeyboardInterrupt:
         measured = _measured(kept)
         if not keep_partial or CYCLE not in measured.core:
@@ -267,14 +276,16 @@ def _measure(plan: Plan, *, keep_partial: bool, progress: Progress | None) -> tu
     return _measured(kept), False
 
 
-def _measure_suite(suite: Suite, plan: Plan, kept: dict[str, dict[Any, Samples]], *, only_unstable: bool) -> None:
+def _measure_suite(
+    suite: Suite, plan: Plan, kept: dict[str, dict[Any, Samples]], loop: ReferenceLoop, *, only_unstable: bool
+) -> None:
     """A group of samples of all measurements of a suite, or of those that are unstable, added to what is kept.
 
     If it is interrupted, what was begun is left out: figures of the core are divided by each other, so all or none
     count.
     """
     try:
-        _add_samples(suite, plan, kept.setdefault(suite.field, {}), only_unstable=only_unstable)
+        _add_samples(suite, plan, kept.setdefault(suite.field, {}), loop, only_unstable=only_unstable)
     except (MemoryError, OSError) as error:
         if isinstance(error, OSError) and error.errno != errno.ENOMEM:
             raise
@@ -285,7 +296,9 @@ def _measure_suite(suite: Suite, plan: Plan, kept: dict[str, dict[Any, Samples]]
         ) from None
 
 
-def _add_samples(suite: Suite, plan: Plan, earlier: dict[Any, Samples], *, only_unstable: bool) -> None:
+def _add_samples(
+    suite: Suite, plan: Plan, earlier: dict[Any, Samples], loop: ReferenceLoop, *, only_unstable: bool
+) -> None:
     if only_unstable and all(samples.timing.is_stable for samples in earlier.values()):
         return
     measurements = dict(suite.measurements(plan))
@@ -297,7 +310,8 @@ def _add_samples(suite: Suite, plan: Plan, earlier: dict[Any, Samples], *, only_
     for key, measurement in wanted.items():
         if key in earlier:
             measurement.samples = replace(earlier[key], groups=list(earlier[key].groups))
-    sampling.measure_once(list(wanted.values()), sample_s=0.001 if plan.quick else 0.003)
+    patience_s = _QUICK_PATIENCE_S if plan.quick else _PATIENCE_S
+    sampling.measure_once(list(wanted.values()), sample_s=_SAMPLE_S, loop=loop, patience_s=patience_s)
     earlier.update({key: m.samples for key, m in wanted.items()})
 
 
@@ -349,6 +363,17 @@ def _warnings_of_load(before: Load, after: Load, own_cpu_s: float, ticks_per_s: 
     if stolen > BUSY_PART:
         warnings.append(f"the hypervisor gave {stolen:.0%} of the processors' time to others")
     return warnings
+
+
+def _warnings_of_neighbour(measured: Measured) -> list[str]:
+    disturbed = any(timing.disturbed for timing in measured.timings())
+    return [f"a neighbour used the core: {_neighbour(measured)}"] if disturbed else []
+
+
+def _neighbour(measured: Measured) -> str:
+    timings = list(measured.timings())
+    disturbed = sum(timing.disturbed for timing in timings)
+    return f"{disturbed} of {len(timings)} measurements were never undisturbed on the core"
 
 
 def _warnings_of_noise(measured: Measured) -> list[str]:

@@ -1,4 +1,4 @@
-"""A short loop whose undisturbed time is known, run beside native runs: it tells which of them a neighbour slowed down.
+"""A short loop whose undisturbed time is known, run beside what is timed: it tells what a neighbour slowed down.
 
 On a machine that others use as well, in particular on one hardware thread of a core whose other one belongs to another
 virtual machine, a program may take half as long again for a while, and nothing that the system counts says so. The
@@ -21,22 +21,23 @@ DISTURBED = 1.05
 
 _KERNEL = "issue"
 _SAMPLE_S = 0.0001
+_GLANCE_S = 0.000015
 _INTERVAL_S = 0.008
+_LEARNT_S = 0.1
 
 
 class ReferenceLoop:
     """The loop. `least_s` is what an instruction of it takes undisturbed: as known beforehand, or the least seen.
 
-    Each sample is of the processor's time that the loop got, on whichever core this thread runs: keep it, and what is
-    timed, on one (`machine_facts.pinned`).
+    A sample is of the processor's time that the loop got, on whichever core this thread runs: keep it, and what is
+    timed, on one (`machine_facts.pinned`). What is least is learnt from real time, of which no part can be missing: the
+    processor's time leaves out what the hypervisor took, which it tells late, of a sample that had none of it taken.
     """
 
     def __init__(self, known_s: float | None = None) -> None:
         """Find out how much of it is a sample. `known_s`: see `least_s`."""
         self.least_s = float("inf") if known_s is None else known_s
-        self._repeats = 1
-        while self._run()[0] < _SAMPLE_S:
-            self._repeats *= 2
+        self._glance_repeats, self._sample_repeats = _repeats_for(_GLANCE_S), _repeats_for(_SAMPLE_S)
 
     @classmethod
     def of(cls, profile: Profile) -> ReferenceLoop:
@@ -50,11 +51,18 @@ class ReferenceLoop:
         return cls(1 / (core.clock_hz * core.issue_width_instructions_per_cycle))
 
     def sample(self) -> float:
-        """Seconds an instruction takes now."""
-        seconds, instructions = self._run()
-        time_s = seconds / instructions
-        self.least_s = min(self.least_s, time_s)
-        return time_s
+        """Seconds an instruction takes now, of the processor's time."""
+        return self._run(self._sample_repeats)[0]
+
+    def glance(self) -> float:
+        """The same of real time, in a fraction of a sample's: short enough for the moments between two neighbours."""
+        return self._run(self._glance_repeats)[1]
+
+    def learn(self) -> None:
+        """Look for a while how short it is."""
+        end = time.monotonic() + _LEARNT_S
+        while time.monotonic() < end:
+            self.glance()
 
     @contextlib.contextmanager
     def beside(self) -> Iterator[list[float]]:
@@ -82,7 +90,17 @@ class ReferenceLoop:
         """How many times longer that is than an instruction of the loop takes undisturbed: 1 or more."""
         return max(1.0, time_s / self.least_s)
 
-    def _run(self) -> tuple[float, int]:
+    def _run(self, repeats: int) -> tuple[float, float]:
+        """Seconds an instruction took, of the processor's time and of real time."""
         before = time.thread_time()
-        _, instructions, _ = _kernels.run(_KERNEL, repeats=self._repeats)
-        return time.thread_time() - before, instructions
+        real_s, instructions, _ = _kernels.run(_KERNEL, repeats=repeats)
+        processor_s = time.thread_time() - before
+        self.least_s = min(self.least_s, real_s / instructions)
+        return processor_s / instructions, real_s / instructions
+
+
+def _repeats_for(sample_s: float) -> int:
+    repeats = 1
+    while _kernels.run(_KERNEL, repeats=repeats)[0] < sample_s:
+        repeats *= 2
+    return repeats

@@ -2,6 +2,9 @@
 
 A pass takes a few samples of everything, so a burst of noise costs each measurement a few samples, and none all of
 them. How well the passes agree is a figure's noise.
+
+Beside a neighbour on the same core, which comes and goes within milliseconds, a reference loop runs before and after
+each sample: those that it shows to be disturbed count only where there are no others.
 """
 
 from __future__ import annotations
@@ -12,8 +15,12 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .reference_loop import DISTURBED, ReferenceLoop
 
 SAMPLES_OF_PASS = 4
+"""So many undisturbed ones are waited for."""
 STABLE_NOISE = 0.05
 """A figure with more noise is unstable: another run need not agree."""
 
@@ -21,12 +28,14 @@ _OWN_WARM_S = 0.002
 _SHARED_WARM_S = 0.02
 """A cache that others use as well takes its time: it learns which lines to keep, and others must be driven out."""
 _QUARTER = 0.25
+_LEAST_GROUPS = 2  # of undisturbed samples: one alone does not tell its noise
 
 _USUAL_OWN_BYTES, _USUAL_LAST_BYTES = 512 << 10, 32 << 20
 
 STATISTIC = (
     "the shortest time of the samples, noise: how far above it half of the passes come; where others have a part in it "
     "(caches that several cores use, memory, new pages) the lower quartile, noise: twice its standard error over passes"
+    "; of samples between two moments at which a reference loop on the core was undisturbed, where there are such"
 )
 
 Run = Callable[[int], tuple[float, int]]
@@ -37,11 +46,15 @@ Groups = Sequence[Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What a measurement came to: seconds of one operation, and how far the passes agree on it."""
+    """What a measurement came to: seconds of one operation, and how far the passes agree on it.
+
+    `disturbed`: a neighbour on the core had a part in it, as far as a reference loop tells.
+    """
 
     time_s: float
     noise: float
     num_samples: int
+    disturbed: bool = False
 
     @property
     def is_stable(self) -> bool:
@@ -79,21 +92,52 @@ def _figure(groups: Groups, *, shared: bool) -> float:
     return samples[int(_QUARTER * (len(samples) - 1)) if shared else 0]
 
 
+class Sample(NamedTuple):
+    """Seconds of one operation, and of an instruction of the reference loop before or after it, whichever took longer.
+
+    Without a reference loop that is 0.
+    """
+
+    time_s: float
+    reference_s: float = 0.0
+
+
 @dataclass(slots=True)
 class Samples:
-    """Seconds of one operation, in groups taken one after the other; `shared`: see `timing_of`.
+    """In groups taken one after the other; `shared`: see `timing_of`.
 
-    `repeats` is how much work a sample takes.
+    `repeats` is how much work a sample takes, `loop` what was run beside them.
     """
 
     shared: bool = False
     repeats: int = 1
-    groups: list[list[float]] = field(default_factory=list)
+    groups: list[list[Sample]] = field(default_factory=list)
+    loop: ReferenceLoop | None = None
+
+    def slowdown(self, sample: Sample) -> float:
+        """How many times longer than undisturbed the reference loop took beside a sample; 1 without one."""
+        return 1.0 if self.loop is None else self.loop.slowdown(sample.reference_s)
+
+    def is_undisturbed(self, sample: Sample) -> bool:
+        """Whether no neighbour was noticed beside it."""
+        return self.slowdown(sample) < DISTURBED
 
     @property
     def timing(self) -> Timing:
-        """What they come to."""
-        return timing_of(self.groups, shared=self.shared)
+        """What they come to.
+
+        Undisturbed ones alone, if two groups have any. Else it may be off by as much as the reference loop was beside
+        the least disturbed one, or by as much as all groups disagree, whichever is more.
+        """
+        all_groups = [[sample.time_s for sample in group] for group in self.groups]
+        quiet = [[s.time_s for s in group if self.is_undisturbed(s)] for group in self.groups]
+        quiet = [group for group in quiet if group]
+        if len(quiet) >= min(_LEAST_GROUPS, len(all_groups)):
+            return timing_of(quiet, shared=self.shared)
+        found = timing_of(all_groups, shared=self.shared)
+        least = min(self.slowdown(sample) for group in self.groups for sample in group)
+        time_s = timing_of(quiet, shared=self.shared).time_s if quiet else found.time_s
+        return Timing(time_s, max(found.noise, least - 1), found.num_samples, disturbed=True)
 
 
 @dataclass(slots=True)
@@ -125,18 +169,44 @@ class Measurement:
             factor = min(sample_s / max(seconds, 1e-9), 16)
             samples.repeats = max(samples.repeats + 1, int(samples.repeats * factor))
 
-    def sample(self, num_samples: int = SAMPLES_OF_PASS) -> None:
-        """Take a group of samples. Those in which something else got the processor are left out, if others remain."""
+    def sample(self, loop: ReferenceLoop | None = None, *, patience_s: float = 0.0) -> None:
+        """Take a group of samples. Those in which something else got the processor are left out, if others remain.
+
+        Args:
+            loop: runs before and after each sample; None tells nothing of neighbours.
+            patience_s: how long to wait for undisturbed ones, if the first are not.
+        """
         warm_s = 0.0
         while warm_s < self.warm_s:
             warm_s += max(self.run(self.samples.repeats)[0], 1e-6)
-        whole: list[float] = []
-        broken: list[float] = []
-        for _ in range(num_samples):
-            before = _interruptions()
+        self.samples.loop = loop
+        whole: list[Sample] = []
+        broken: list[Sample] = []
+        undisturbed = 0
+        end = time.monotonic() + patience_s
+        before_s = _glance(loop)
+        while undisturbed < SAMPLES_OF_PASS:
+            taken = len(whole) + len(broken)
+            if taken >= SAMPLES_OF_PASS and (loop is None or time.monotonic() >= end):
+                break
+            if taken >= SAMPLES_OF_PASS and not self.samples.is_undisturbed(Sample(0.0, before_s)):
+                before_s = _glance(loop)
+                continue
+            interruptions = _interruptions()
             seconds, operations = self.run(self.samples.repeats)
-            (whole if _interruptions() == before else broken).append(seconds / operations)
+            after_s = _glance(loop)
+            sample = Sample(seconds / operations, max(before_s, after_s))
+            before_s = after_s
+            if _interruptions() != interruptions:
+                broken.append(sample)
+                continue
+            whole.append(sample)
+            undisturbed += self.samples.is_undisturbed(sample)
         self.samples.groups.append(whole or broken)
+
+
+def _glance(loop: ReferenceLoop | None) -> float:
+    return 0.0 if loop is None else loop.glance()
 
 
 def _interruptions() -> int:
@@ -170,12 +240,18 @@ class Room:
         )
 
 
-def measure_once(measurements: Sequence[Measurement], *, sample_s: float) -> None:
-    """Add a group of samples to each measurement."""
+def measure_once(
+    measurements: Sequence[Measurement],
+    *,
+    sample_s: float,
+    loop: ReferenceLoop | None = None,
+    patience_s: float = 0.0,
+) -> None:
+    """Add a group of samples to each measurement; `loop` and `patience_s`: see `Measurement.sample`."""
     for measurement in measurements:
         if not measurement.samples.groups:
             measurement.tune(sample_s)
-        measurement.sample()
+        measurement.sample(loop, patience_s=patience_s)
 
 
 def measure(

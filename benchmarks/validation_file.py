@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from foretrace.errors import EngineError, ProfileError
+from foretrace.files import read_bounded
 from foretrace.profiles.profile import Profile
 from foretrace.profiles.profile_file import profile_of
 
@@ -59,15 +60,7 @@ def read_validation(path: Path) -> MeasuredMachine:
         EngineError: the file cannot be read, or is no such document; says why.
     """
     make = "make one on that machine with: foretrace validate -o FILE"
-    if path.exists() and not path.is_file():
-        raise EngineError(f"{path}: is not a file; {make}")
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise EngineError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(content) > MAX_FILE_BYTES:
-        raise EngineError(f"{path}: is larger than {MAX_FILE_BYTES >> 20} MiB, more than a validation can be")
+    content = read_bounded(path, MAX_FILE_BYTES, "what foretrace validate wrote", EngineError)
     try:
         document = msgspec.json.decode(content, type=_Document)
         if document.schema != SCHEMA:

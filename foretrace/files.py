@@ -1,15 +1,39 @@
-"""Writing files so that they are either whole or not there."""
+"""Reading files up to a limit, and writing them so that they are either whole or not there."""
 
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from foretrace.errors import OutputError
+from foretrace.errors import ForetraceError, OutputError
+
+
+def read_bounded(path: Path, max_bytes: int, what: str, error: type[ForetraceError]) -> bytes:
+    """The content of a file that may come from anyone: neither a pipe that never ends nor one that fills the memory.
+
+    Args:
+        path: of the file.
+        max_bytes: it may have.
+        what: it should be, for the message.
+        error: raised if it cannot be read, is no file, or larger; says which, and what was expected.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise error(f"{path}: is not a file; name {what}")
+        with path.open("rb") as file:
+            content = file.read(max_bytes + 1)
+    except OSError as failure:
+        raise error(f"{path}: cannot be read: {failure.strerror or failure}") from None
+    except ValueError:  # a NUL in the name
+        raise error(f"{path}: cannot be read: its name has a NUL character") from None
+    if len(content) > max_bytes:
+        raise error(f"{path}: is larger than {max_bytes >> 20} MiB, more than {what} can be")
+    return content
 
 
 def check_output(path: Path, *, force: bool) -> None:

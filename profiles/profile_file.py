@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import tomli_w
 from msgspec import inspect
 
 from foretrace.errors import ProfileError
-from foretrace.files import write_atomically
+from foretrace.files import read_bounded, write_atomically
 
 from .checks import check, shown, suggestion
 from .positions import line_of
@@ -43,11 +42,7 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
         ProfileError: the file cannot be read, or is not a profile; says where and what to do.
     """
     path = Path(path)
-    try:
-        content = _read_bytes(path)
-    except ProfileError as error:
-        raise ProfileError(f"{path}: {error}") from None
-    return parse_named(str(path), content)
+    return parse_named(str(path), read_bounded(path, MAX_FILE_BYTES, "a machine's profile", ProfileError))
 
 
 def parse_named(name: str, content: bytes) -> Profile:
@@ -130,21 +125,6 @@ def write_profile(profile: Profile, path: str | os.PathLike[str], *, force: bool
         OutputError: the file exists, or cannot be written.
     """
     write_atomically(Path(path), format_profile(profile).encode("utf-8"), force=force)
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise ProfileError("is not a file; a profile is a TOML file")
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise ProfileError(f"cannot be read: {error.strerror or error}") from None
-    except ValueError:  # a NUL in the name
-        raise ProfileError("cannot be read: its name has a NUL character") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise ProfileError(f"is larger than {MAX_FILE_BYTES >> 20} MiB: that is not a profile")
-    return content
 
 
 def _line_of(content: bytes, complaint: str) -> int | None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -31,6 +32,8 @@ from foretrace.profiles.profile import LatencyPoint, MachineKind, Pattern, Sourc
 from foretrace.profiles.profile_file import format_profile, parse_profile, read_profile
 
 KIB, MIB = 1 << 10, 1 << 20
+QUIET = SimpleNamespace(glance=lambda: 1.0, slowdown=lambda time_s: 1.0)
+"""A reference loop that no neighbour disturbs."""
 
 
 def foretrace(*arguments, **options):
@@ -404,14 +407,14 @@ def test_later_passes_measure_what_is_unstable_over_new_memory(monkeypatch):
     suite = calibrate.Suite("a suite", "core", measurements)
     kept = {}
     for _ in range(2):
-        calibrate._measure_suite(suite, plan_of(MIB), kept, only_unstable=False)
+        calibrate._measure_suite(suite, plan_of(MIB), kept, QUIET, only_unstable=False)
         times["wild"] *= 0.5
     for _ in range(3):
-        calibrate._measure_suite(suite, plan_of(MIB), kept, only_unstable=True)
+        calibrate._measure_suite(suite, plan_of(MIB), kept, QUIET, only_unstable=True)
     assert {name: len(samples.groups) for name, samples in kept["core"].items()} == {"steady": 2, "wild": 5}
     assert len(made) == 5
     assert kept["core"]["wild"].timing.is_stable, "the last three passes agree"
-    calibrate._measure_suite(suite, plan_of(MIB), kept, only_unstable=True)
+    calibrate._measure_suite(suite, plan_of(MIB), kept, QUIET, only_unstable=True)
     assert len(made) == 5, "nothing to measure, so no memory is taken"
 
 
@@ -422,8 +425,8 @@ def test_memory_that_runs_out_is_said(error):
 
     with pytest.raises(CalibrationError, match="out while the arrays were measured; 2 MiB seemed to be free"):
         calibrate._measure_suite(
-            calibrate.Suite("the arrays", "core", measurements), replace(plan_of(MIB), available_bytes=2 * MIB), {},
-            only_unstable=False,
+            calibrate.Suite("the arrays", "core", measurements), replace(plan_of(MIB), available_bytes=2 * MIB),
+            {}, QUIET, only_unstable=False,
         )  # fmt: skip
 
 
@@ -446,10 +449,10 @@ def test_an_interrupted_pass_is_left_out_whole(monkeypatch):
     runs = [lambda repeats: (1.0, 1), lambda repeats: (1.0, 1)]
     suite = calibrate.Suite("a suite", "core", lambda plan: {n: Measurement("x", run) for n, run in enumerate(runs)})
     kept = {}
-    calibrate._measure_suite(suite, plan_of(MIB), kept, only_unstable=False)
+    calibrate._measure_suite(suite, plan_of(MIB), kept, QUIET, only_unstable=False)
     runs[1] = interrupted
     with pytest.raises(KeyboardInterrupt):
-        calibrate._measure_suite(suite, plan_of(MIB), kept, only_unstable=False)
+        calibrate._measure_suite(suite, plan_of(MIB), kept, QUIET, only_unstable=False)
     assert [len(samples.groups) for samples in kept["core"].values()] == [1, 1]
 
 
@@ -564,6 +567,7 @@ _FEW_SAMPLES = """
 from foretrace.benchmarks import calibrate, latency_suite, sampling
 from foretrace.cli import main
 calibrate._LARGEST_BYTES, calibrate._QUICK_BUDGET_S = 4 << 20, 0.1
+calibrate._PATIENCE_S = calibrate._QUICK_PATIENCE_S = 0
 sampling._OWN_WARM_S = sampling._SHARED_WARM_S = latency_suite._WARM_PASSES = 0
 once = sampling.measure_once
 sampling.measure_once = lambda *a, **k: once(*a, **(k | {"sample_s": 1e-5}))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrace.benchmarks import sampling
-from foretrace.benchmarks.sampling import SAMPLES_OF_PASS, Measurement, Room, Samples, measure, timing_of
+from foretrace.benchmarks.sampling import SAMPLES_OF_PASS, Measurement, Room, Sample, Samples, measure, timing_of
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -101,21 +101,101 @@ def test_what_takes_long_is_not_repeated():
 def test_work_is_done_for_a_while_before_it_is_timed():
     machine = Machine(1e-3)
     measurement = Measurement("work", machine.run, warm_s=5e-3)
-    measurement.sample(2)
-    assert len(machine.runs) == 5 + 2
-    assert len(measurement.samples.groups[0]) == 2
+    measurement.sample()
+    assert len(machine.runs) == 5 + SAMPLES_OF_PASS
+    assert len(measurement.samples.groups[0]) == SAMPLES_OF_PASS
 
 
 @pytest.mark.parametrize(
-    ("interruptions", "kept"), [([0, 1, 1, 1, 1, 1], [2.0, 3.0]), ([0, 1, 2, 3, 4, 5], [1.0, 2.0, 3.0])]
+    ("interruptions", "kept"),
+    [([0, 1, 1, 1, 1, 1, 1, 1], [2.0, 3.0, 4.0]), ([0, 1, 2, 3, 4, 5, 6, 7], [1.0, 2.0, 3.0, 4.0])],
 )
 def test_interrupted_samples_are_left_out_where_others_remain(monkeypatch, interruptions, kept):
     counts = iter(interruptions)
     monkeypatch.setattr(sampling, "_interruptions", lambda: next(counts))
-    times = iter([1.0, 2.0, 3.0])
+    times = iter([1.0, 2.0, 3.0, 4.0])
     measurement = Measurement("work", lambda repeats: (next(times), 1))
-    measurement.sample(3)
-    assert measurement.samples.groups == [kept]
+    measurement.sample()
+    assert measurement.samples.groups == [[Sample(time_s) for time_s in kept]]
+
+
+# ---- beside a neighbour
+
+
+class PretendedLoop:
+    """Takes these times one after the other; 1 s is undisturbed."""
+
+    def __init__(self, *glances):
+        self._glances = iter(glances)
+
+    def glance(self):
+        return next(self._glances)
+
+    def slowdown(self, time_s):
+        return time_s
+
+
+def samples(*groups, shared=False):
+    """Each group of pairs: time, and slowdown of the loop beside."""
+    found = [[Sample(*pair) for pair in group] for group in groups]
+    return Samples(shared=shared, groups=found, loop=PretendedLoop())
+
+
+def test_a_sample_is_as_disturbed_as_the_worse_moment_beside_it():
+    glances = [1.0, 1.5, 1.2, 1.0, 1.01]
+    measurement = Measurement("work", lambda repeats: (2.0, 1))
+    measurement.sample(PretendedLoop(*glances))
+    assert measurement.samples.groups == [[(2.0, 1.5), (2.0, 1.5), (2.0, 1.2), (2.0, 1.01)]]
+
+
+def test_undisturbed_samples_are_waited_for_and_the_work_is_not_done_beside_a_neighbour_meanwhile(monkeypatch):
+    monkeypatch.setattr(sampling.time, "monotonic", lambda: 0.0)
+    glances = [1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.0, 1.0, 1.3, 1.0, 1.0, 1.0, 1.0]
+    done = []
+    measurement = Measurement("work", lambda repeats: (done.append(1) or 2.0, 1))
+    measurement.sample(PretendedLoop(*glances), patience_s=1.0)
+    # four disturbed ones; three glances without work; then all but the one before and the one after 1.3 are undisturbed
+    beside = [1.5, 1.5, 1.5, 1.5, 1.0, 1.3, 1.0, 1.0, 1.0]
+    assert [sample.reference_s for sample in measurement.samples.groups[0]] == beside
+    assert len(done) == 9
+
+
+def test_a_neighbour_that_stays_is_waited_for_no_longer_than_asked(monkeypatch):
+    clock = itertools.count()
+    monkeypatch.setattr(sampling.time, "monotonic", lambda: next(clock))
+    measurement = Measurement("work", lambda repeats: (2.0, 1))
+    measurement.sample(PretendedLoop(*[1.5] * 100), patience_s=50)
+    assert len(measurement.samples.groups[0]) == SAMPLES_OF_PASS
+    assert 50 <= next(clock) <= 55
+
+
+def test_undisturbed_samples_alone_count_where_two_groups_have_some():
+    found = samples([(3.0, 1.0), (2.0, 1.5)], [(3.03, 1.0), (9.0, 2.0)], [(1.0, 1.06), (8.0, 1.5)])
+    assert found.timing == sampling.Timing(3.0, pytest.approx(0.01), 2)
+    assert found.timing.is_stable
+
+
+def test_a_figure_beside_a_neighbour_may_be_off_by_as_much_as_the_loop_was():
+    steady = samples([(3.0, 1.4), (3.1, 1.3)], [(3.0, 1.5), (3.0, 1.6)]).timing
+    assert steady == sampling.Timing(3.0, pytest.approx(0.3), 4, disturbed=True)
+    wild = samples([(3.0, 1.4)], [(6.0, 1.06)]).timing
+    assert (wild.time_s, wild.noise, wild.disturbed) == (3.0, 1.0, True)
+
+
+def test_one_undisturbed_group_is_the_figure_but_does_not_tell_its_noise():
+    found = samples([(3.0, 1.0), (2.9, 1.3)], [(3.6, 1.3), (4.0, 1.3)], [(3.6, 1.3), (4.0, 1.3)]).timing
+    assert (found.time_s, found.disturbed) == (3.0, True)
+    assert found.noise == pytest.approx(3.6 / 2.9 - 1)
+
+
+@given(st.lists(st.lists(st.tuples(st.floats(1e-9, 1.0), st.floats(1.0, 3.0)), min_size=1, max_size=4), min_size=1))
+def test_what_was_disturbed_is_told_and_never_stable_without_a_reason(groups):
+    found = samples(*groups)
+    timing = found.timing
+    assert timing.time_s in [time_s for group in groups for time_s, _ in group]
+    if not any(slowdown < 1.05 for group in groups for _, slowdown in group):
+        assert timing.disturbed
+        assert not timing.is_stable
 
 
 def test_interruptions_are_counted():

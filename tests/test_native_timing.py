@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from foretrace.errors import ProgramError, TimingError
 from foretrace.tracer.native.perf_events import PerfSampler
 from foretrace.tracer.native.timing import NativeRun, SampledPosition, Timing, time_natively
-from foretrace.tracer.native.timing_file import read_timing, write_timing
+from foretrace.tracer.native.timing_file import MAX_FILE_BYTES, read_timing, write_timing
 
 
 def allowed_methods():
@@ -200,3 +201,13 @@ def test_a_file_that_is_no_timing_is_refused(tmp_path, content):
         read_timing(tmp_path / "x.timing")
     with pytest.raises(TimingError, match="No such file"):
         read_timing(tmp_path / "missing.timing")
+
+
+def test_a_timing_that_is_no_file_of_that_size_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TimingError, match="is not a file"):
+        read_timing(tmp_path / "pipe")
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(MAX_FILE_BYTES + 1)
+    with pytest.raises(TimingError, match="is larger than 64 MiB"):
+        read_timing(tmp_path / "huge")

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from foretrace.errors import TimingError
-from foretrace.files import write_atomically
+from foretrace.files import read_bounded, write_atomically
 
 from .timing import Timing
 
@@ -36,15 +36,12 @@ def read_timing(path: Path) -> Timing:
     Raises:
         TimingError: the file is missing, too large, no timing, or holds an impossible value.
     """
+    content = read_bounded(path, MAX_FILE_BYTES, "a timing", TimingError)
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise TimingError(f"{path}: is larger than {MAX_FILE_BYTES >> 20} MiB, more than a timing can be")
-        document: Any = msgspec.json.decode(path.read_bytes())
+        document: Any = msgspec.json.decode(content)
         if not isinstance(document, dict) or document.pop("schema", None) != SCHEMA:
             raise TimingError(f"{path}: is no timing of the version {SCHEMA}; make one with: foretrace time -o {path}")
         timing = msgspec.convert(document, type=Timing, strict=True)
-    except OSError as error:
-        raise TimingError(f"{path}: cannot be read: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TimingError(f"{path}: is no timing ({error}); make one with: foretrace time -o {path}") from error
     _check(timing, path)
