@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ _NOT_MEASURED = {"system"}  # the source of what the operating system tells
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A figure that both profiles have. `unstable`: one of them names it so.
+    """A figure that both profiles have. `unstable`: one of them names it so. `noise`: the larger one's of the two.
 
     `relative` is how far the larger lies above the smaller.
     """
@@ -28,6 +28,7 @@ class Difference:
     before: float
     after: float
     unstable: bool = False
+    noise: float | None = None
 
     @property
     def relative(self) -> float:
@@ -35,13 +36,37 @@ class Difference:
         low, high = sorted((self.before, self.after))
         return high / low - 1
 
+    @property
+    def agrees(self) -> bool:
+        """Whether another run might be expected to come so near."""
+        return self.relative <= AGREEMENT
+
+    @property
+    def surprising(self) -> bool:
+        """It does not agree, and no profile says that it need not."""
+        return not self.agrees and not self.unstable
+
 
 def differences(before: Profile, after: Profile) -> list[Difference]:
     """Every measured figure that both profiles have, those that differ most first."""
-    old = {name: value for name, value, _ in _figures(before)}
+    old = {name: (value, noise) for name, value, noise in _figures(before)}
     unstable = {*before.unstable, *after.unstable}
-    found = [Difference(name, old[name], value, name in unstable) for name, value, _ in _figures(after) if name in old]
+    found = []
+    for name, value, noise in _figures(after):
+        if name in old:
+            known = [n for n in (old[name][1], noise) if n is not None]
+            found.append(Difference(name, old[name][0], value, name in unstable, max(known, default=None)))
     return sorted(found, key=lambda difference: -difference.relative)
+
+
+def summary(found: Sequence[Difference]) -> str:
+    """How many figures agree, and how many of the others were expected to differ, for people."""
+    far = [d for d in found if not d.agrees]
+    text = f"{len(found) - len(far)} of {len(found)} figures agree within {AGREEMENT:.0%}"
+    if far:
+        surprising = sum(d.surprising for d in far)
+        text += f"; of the others {len(far) - surprising} are named as unstable, {surprising} are not"
+    return text
 
 
 def unstable_figures(profile: Profile) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import datetime
 import itertools
 import mmap
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -237,20 +237,39 @@ def _caches(levels: Sequence[CacheFacts], latency: Sequence[LatencyPoint]) -> tu
     return tuple(found)
 
 
+_SizeOf = Callable[[Sequence[tuple[int, float]], Sequence[int]], int | None]
+
+
 def _effective_size(levels: Sequence[CacheFacts], latency: Sequence[LatencyPoint]) -> tuple[int | None, float]:
     """What loads get of the last cache, in whole ways, at least one, and its noise: that of the loads' times.
 
     None where that is all of it, or cannot be told.
     """
-    way = levels[-1].size_bytes // (levels[-1].ways or 16)
+    points = [(p.working_set_bytes, p.latency_s, p.noise or 0.0) for p in latency]
+    last = levels[-1]
+    return _in_whole_ways(effective_size, points, [level.size_bytes for level in levels], last.ways)
 
-    def whole_ways(sign: int) -> int | None:
-        points = [(p.working_set_bytes, p.latency_s * (1 + (p.noise or 0.0)) ** sign) for p in latency]
-        size_bytes = effective_size(points, [level.size_bytes for level in levels])
+
+def _in_whole_ways(
+    size_of: _SizeOf, points: Sequence[tuple[int, float, float]], reported_bytes: Sequence[int], ways: int | None
+) -> tuple[int | None, float]:
+    """A size read off times by working set, each with its noise, and how far off that leaves the size.
+
+    As far as if the times of the sets that fit it were all too long and those of the others too short, or the opposite.
+    """
+    way = reported_bytes[-1] // (ways or 16)
+
+    def of(times: Sequence[tuple[int, float]]) -> int | None:
+        size_bytes = size_of(times, reported_bytes)
         return None if size_bytes is None else max(1, round(size_bytes / way)) * way
 
-    size_bytes = whole_ways(0)
-    sizes = [size or levels[-1].size_bytes for size in (size_bytes, whole_ways(-1), whole_ways(1))]
+    size_bytes = of([(size, time_s) for size, time_s, _ in points])
+    edge = size_bytes or reported_bytes[-1]
+    tilted = [
+        of([(size, time_s * (1 + noise) ** (sign if size <= edge else -sign)) for size, time_s, noise in points])
+        for sign in (-1, 1)
+    ]
+    sizes = [size or reported_bytes[-1] for size in (size_bytes, *tilted)]
     return size_bytes, max(sizes) / min(sizes) - 1
 
 
@@ -259,15 +278,16 @@ def _with_streams(caches: tuple[CacheLevel, ...], measured: Mapping[Point, Timin
     kernels = [name for name in LOAD_BYTES if any(point.kernel == name for point in measured)]
     if not caches or not kernels:
         return caches
-    points = [(p.size_bytes, t.time_s) for p, t in measured.items() if p.kernel == kernels[-1]]
-    size_bytes = streamed_size(points, [cache.size_bytes for cache in caches])
+    points = [(p.size_bytes, t.time_s, t.noise) for p, t in measured.items() if p.kernel == kernels[-1]]
     last = caches[-1]
+    size_bytes, noise = _in_whole_ways(streamed_size, points, [cache.size_bytes for cache in caches], last.ways)
     if size_bytes is None or last.effective_size_bytes is None:
         return caches
-    way_bytes = last.size_bytes // (last.ways or 16)
-    whole = max(round(size_bytes / way_bytes) * way_bytes, last.effective_size_bytes)
+    least, least_noise = last.effective_size_bytes, (last.noise or {}).get("effective_size_bytes", 0.0)
+    noises = (last.noise or {}) | {"effective_stream_size_bytes": rounded(max(noise, least_noise))}
     source = last.source | {"effective_stream_size_bytes": _MEASURED}
-    return (*caches[:-1], structs.replace(last, source=source, effective_stream_size_bytes=whole))
+    last = structs.replace(last, source=source, effective_stream_size_bytes=max(size_bytes, least), noise=noises)
+    return (*caches[:-1], last)
 
 
 def _latencies(sizes: Sequence[float], latency: Sequence[LatencyPoint]) -> list[LatencyPoint | None]:

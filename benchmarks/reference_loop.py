@@ -17,11 +17,13 @@ from foretrace.profiles.profile import Profile, SourceKind
 from . import _kernels
 
 DISTURBED = 1.05
-"""From this on, relative to its undisturbed time, the loop ran beside a neighbour."""
+"""From this on, relative to its undisturbed time, the loop ran beside a neighbour for part of a native run."""
+DISTURBED_GLANCE = 1.02
+"""The same of a glance, which a neighbour shares wholly or not at all. Undisturbed ones were within 0.7 %."""
 
 _KERNEL = "issue"
 _SAMPLE_S = 0.0001
-_GLANCE_S = 0.000015
+_GLANCE_S = 0.00001
 _INTERVAL_S = 0.008
 _LEARNT_S = 0.1
 

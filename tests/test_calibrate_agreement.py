@@ -1,11 +1,16 @@
 """Two profiles of a machine, compared figure by figure."""
 
+import json
+
 import msgspec
 import pytest
+from click.testing import CliRunner
 from test_calibrate_machine import machine
 
 from foretrace.benchmarks.agreement import AGREEMENT, differences, unstable_figures
 from foretrace.commands.calibrate import MOST_TOLD, _say_differences
+from foretrace.commands.machines import command
+from foretrace.profiles.profile_file import write_profile
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +77,32 @@ def test_figures_with_much_noise_are_named_as_unstable(profile, capsys, tmp_path
     random = [p for p in profile.bandwidth if p.pattern == "random"]
     assert f"of the others {len(faster) - len(random)} are named as unstable, {len(random)} are not:" in lines[0]
     assert all("random loads" in line for line in lines[1:])
+
+
+def test_what_differs_more_than_was_said_comes_first(profile, tmp_path):
+    core = msgspec.structs.replace(profile.core, clock_hz=1.2 * profile.core.clock_hz, loads_per_cycle=9.0)
+    other = msgspec.structs.replace(profile, core=core, name="other", unstable=("core loads_per_cycle",))
+    paths = [tmp_path / "a.toml", tmp_path / "b.toml"]
+    for path, one in zip(paths, (profile, other), strict=True):
+        write_profile(one, path)
+    lines = compare(*paths).splitlines()
+    assert "of the others 1 are named as unstable, 1 are not" in lines[0]
+    assert lines[2].startswith("core clock_hz")
+    assert "20.0%" in lines[2]
+    assert lines[3].startswith("core loads_per_cycle")
+    assert lines[3].endswith("named as unstable")
+    assert len(lines) == 4
+    everything = compare(*paths, "--all").splitlines()
+    document = json.loads(compare(*paths, "--json"))
+    assert len(everything) == 2 + document["figures"]
+    assert [document[key] for key in ("unstable", "surprising")] == [1, 1]
+    assert document["agreeing"] == document["figures"] - 2
+    assert document["machines"] == [profile.name, "other"]
+    assert [d["figure"] for d in document["differences"] if d["surprising"]] == ["core clock_hz"]
+    assert "figures agree within 5%" in compare(paths[0], paths[0])
+
+
+def compare(*arguments):
+    result = CliRunner().invoke(command, ["compare", *map(str, arguments)])
+    assert result.exit_code == 0, result.output
+    return result.output

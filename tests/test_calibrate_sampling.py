@@ -11,6 +11,8 @@ from foretrace.benchmarks import sampling
 from foretrace.benchmarks.sampling import SAMPLES_OF_PASS, Measurement, Room, Sample, Samples, measure, timing_of
 
 KIB, MIB = 1 << 10, 1 << 20
+OF_FOUR = 3.30682
+"""What of Student's distribution with three degrees of freedom is as rare as 2 of the normal one."""
 
 
 class Machine:
@@ -56,14 +58,14 @@ def test_what_is_shared_takes_the_lower_quartile():
 @pytest.mark.parametrize(
     ("groups", "noise"),
     [
-        ([[1.0], [1.0], [2.0], [2.0]], 2 * math.sqrt(1 / 3) / 2 / 1.5),
-        ([[1.0], [2.0], [1.0], [2.0]], 2 * math.sqrt(1 / 3) / 2 / 1.5),  # in which order is of no matter
-        ([[1.0], [2.0]] * 50, 2 * math.sqrt(100 / 99 / 4) / 10 / 1.5),  # more passes tell more
+        ([[1.0], [1.0], [2.0], [2.0]], OF_FOUR * math.sqrt(1 / 3) / 2 / 1.5),
+        ([[1.0], [2.0], [1.0], [2.0]], OF_FOUR * math.sqrt(1 / 3) / 2 / 1.5),  # in which order is of no matter
+        ([[1.0], [2.0]] * 50, 2.02557 * math.sqrt(100 / 99 / 4) / 10 / 1.5),  # more passes tell more
         ([[1.0, 4.0], [1.0, 3.0], [1.0, 2.0], [1.0, 9.0]], 0.0),
     ],
 )
 def test_passes_that_disagree_are_noise(groups, noise):
-    assert timing_of(groups, shared=True).noise == pytest.approx(noise)
+    assert timing_of(groups, shared=True).noise == pytest.approx(noise, rel=0.01)
 
 
 def test_a_single_pass_is_as_noisy_as_its_samples():
@@ -170,7 +172,7 @@ def test_a_neighbour_that_stays_is_waited_for_no_longer_than_asked(monkeypatch):
 
 
 def test_undisturbed_samples_alone_count_where_two_groups_have_some():
-    found = samples([(3.0, 1.0), (2.0, 1.5)], [(3.03, 1.0), (9.0, 2.0)], [(1.0, 1.06), (8.0, 1.5)])
+    found = samples([(3.0, 1.0), (2.0, 1.5)], [(3.03, 1.0), (9.0, 2.0)], [(1.0, 1.03), (8.0, 1.5)])
     assert found.timing == sampling.Timing(3.0, pytest.approx(0.01), 2)
     assert found.timing.is_stable
 
@@ -189,13 +191,13 @@ def test_one_undisturbed_group_is_the_figure_but_does_not_tell_its_noise():
 
 
 @given(st.lists(st.lists(st.tuples(st.floats(1e-9, 1.0), st.floats(1.0, 3.0)), min_size=1, max_size=4), min_size=1))
-def test_what_was_disturbed_is_told_and_never_stable_without_a_reason(groups):
+def test_what_was_disturbed_is_told_and_counts_as_noise(groups):
     found = samples(*groups)
     timing = found.timing
     assert timing.time_s in [time_s for group in groups for time_s, _ in group]
-    if not any(slowdown < 1.05 for group in groups for _, slowdown in group):
+    if not any(slowdown < 1.02 for group in groups for _, slowdown in group):
         assert timing.disturbed
-        assert not timing.is_stable
+        assert timing.noise >= 0.02 - 1e-9
 
 
 def test_interruptions_are_counted():

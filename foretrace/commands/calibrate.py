@@ -13,7 +13,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from foretrace.benchmarks.agreement import AGREEMENT, Difference, differences
+from foretrace.benchmarks.agreement import Difference, differences, summary
 from foretrace.benchmarks.calibrate import Calibration, calibrate
 from foretrace.benchmarks.gpu_suite import calibrate_gpu, load_cupy
 from foretrace.files import check_output
@@ -99,16 +99,12 @@ def document(calibration: Calibration, output: str, earlier: Profile | None = No
 
 
 def _say_differences(found: Sequence[Difference], path: Path | None) -> None:
-    """On standard output, or, where that has the profile, on standard error."""
-    far = [d for d in found if d.relative > AGREEMENT]
-    surprising = [d for d in far if not d.unstable]
-    lines = [f"{len(found) - len(far)} of {len(found)} figures agree with the earlier ones within {AGREEMENT:.0%}"]
-    if far:
-        lines[0] += f"; of the others {len(far) - len(surprising)} are named as unstable, {len(surprising)} are not"
-        lines[0] += ":" if surprising else ""
-        lines += [
-            f"  {d.figure}: {d.before:.4g} before, {d.after:.4g} now ({d.relative:.0%})" for d in surprising[:MOST_TOLD]
-        ]
+    """On standard output, or, where that has the profile, on standard error. `machines compare` says more."""
+    surprising = [d for d in found if d.surprising]
+    lines = [summary(found) + (":" if surprising else "")]
+    lines += [
+        f"  {d.figure}: {d.before:.4g} before, {d.after:.4g} now ({d.relative:.0%})" for d in surprising[:MOST_TOLD]
+    ]
     if len(surprising) > MOST_TOLD:
         lines.append(f"  and {len(surprising) - MOST_TOLD} more; --json has them all")
     for line in lines:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
+from foretrace.benchmarks.agreement import Difference, summary
 from foretrace.profiles.charts import charts_of
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.profile import GatherScatterCurve, LatencyPoint, Memory, Pattern, Profile
@@ -100,6 +101,22 @@ def show_check(file: Path, profile: Profile, found: dict[str, Any], out: Console
                 '(say read_on = "YYYY-MM-DD" once the figures were found there)'
             )
         )
+
+
+def show_comparison(names: tuple[str, str], found: Sequence[Difference], out: Console, *, show_all: bool) -> None:
+    """A line for each figure that differs, those that nobody expected to first, or for all."""
+    shown = sorted((d for d in found if show_all or not d.agrees), key=lambda d: (not d.surprising, -d.relative))
+    out.print(plain(summary(found)))
+    if not shown:
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("figure", *names, "differs", "noise", ""):
+        table.add_column(plain(heading), justify="left" if heading in ("figure", "") else "right")
+    for d in shown:
+        said = "named as unstable" if d.unstable else ""
+        noise = "" if d.noise is None else f"{d.noise:.1%}"
+        table.add_row(plain(d.figure), f"{d.before:.4g}", f"{d.after:.4g}", f"{d.relative:.1%}", noise, said)
+    out.print(table)
 
 
 def _show_sources(profile: Profile, out: Console) -> None:

@@ -1,13 +1,16 @@
-"""`foretrace machines`: list, explain and check machine profiles."""
+"""`foretrace machines`: list, explain, check and compare machine profiles."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
+from foretrace.benchmarks.agreement import Difference, differences
 from foretrace.errors import ForetraceError, ProfileError
 from foretrace.files import check_output, write_atomically
 from foretrace.plots import check_picture, draw_charts
@@ -21,7 +24,7 @@ from foretrace.replay.figures import figures_of
 from foretrace.replay.offload import Accelerator
 from foretrace.terminal import console, plain, print_json
 
-from .machine_reports import list_machines, show_check, show_machine
+from .machine_reports import list_machines, show_check, show_comparison, show_machine
 
 
 @click.group(invoke_without_command=True, epilog="Example: foretrace machines show convey-hc1-fpga")
@@ -84,6 +87,38 @@ def check(file: Path, as_json: bool) -> None:
         raise ProfileError(
             f"{file}: {len(found['doubts'])} of its figures contradict others beyond their noise, see above"
         )
+
+
+@command.command(epilog="Example: foretrace machines compare epyc-7763 epyc-9654")
+@click.argument("before")
+@click.argument("after")
+@click.option("--all", "show_all", is_flag=True, help="List every figure, also those that agree.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every figure.")
+def compare(before: str, after: str, show_all: bool, as_json: bool) -> None:
+    """Compare BEFORE and AFTER, names or profiles' paths, figure by figure.
+
+    Of two calibrations of a machine it lists what differs by more than 5 %, and whether one of them said so beforehand,
+    by its noise.
+    """
+    profiles = find(before), find(after)
+    found = differences(*profiles)
+    if as_json:
+        print_json(comparison(profiles, found))
+    else:
+        show_comparison((before, after), found, console(), show_all=show_all)
+
+
+def comparison(profiles: tuple[Profile, Profile], found: Sequence[Difference]) -> dict[str, Any]:
+    """What `machines compare --json` prints. A figure that agrees or is named as unstable is not surprising."""
+    return {
+        "schema": "foretrace.machines.compare/1",
+        "machines": [profile.name for profile in profiles],
+        "figures": len(found),
+        "agreeing": sum(d.agrees for d in found),
+        "unstable": sum(d.unstable and not d.agrees for d in found),
+        "surprising": sum(d.surprising for d in found),
+        "differences": [asdict(d) | {"relative": d.relative, "surprising": d.surprising} for d in found],
+    }
 
 
 def summary(profile: Profile) -> dict[str, Any]:
