@@ -69,6 +69,50 @@ static uint64_t int_mul_64x1_free(struct ft_work *work)
         return 8 * work->repeats;                                                                                      \
     }
 
+/* Kinds of integer instructions that not every unit does. Compilers choose among several for the same in C. */
+#if defined(__x86_64__)
+#define SHIFT(v) __asm__ volatile("rol $5, %0" : "+r"(v) : : "cc");
+#define SELECT(v) __asm__ volatile("cmovne %1, %0" : "+r"(v) : "r"(y));
+#define SHIFT_ADD(v) __asm__ volatile("leaq 8(%0,%1,4), %0" : "+r"(v) : "r"(y));
+#define BIT_COUNT(v) __asm__ volatile("rep bsfq %0, %0" : "+r"(v) : : "cc"); /* tzcnt where there is one */
+#elif defined(__aarch64__)
+#define SHIFT(v) __asm__ volatile("ror %0, %0, #5" : "+r"(v));
+#define SELECT(v) __asm__ volatile("csel %0, %0, %1, ne" : "+r"(v) : "r"(y));
+#define SHIFT_ADD(v) __asm__ volatile("add %0, %1, %0, lsl #5" : "+r"(v) : "r"(y));
+#define BIT_COUNT(v) __asm__ volatile("clz %0, %0" : "+r"(v));
+#elif defined(__riscv) && __riscv_xlen == 64
+#define SHIFT(v) __asm__ volatile("slli %0, %0, 5" : "+r"(v));
+#endif
+
+#define INTEGERS(name, STEP)                                                                                           \
+    static uint64_t name##_64x1_chain(struct ft_work *work)                                                            \
+    {                                                                                                                  \
+        uint64_t x = 3, y = 5;                                                                                         \
+        KEEP(y);                                                                                                       \
+        for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
+            TIMES4(TIMES16(STEP(x)))                                                                                   \
+        }                                                                                                              \
+        return 64 * work->repeats;                                                                                     \
+    }                                                                                                                  \
+    static uint64_t name##_64x1_free(struct ft_work *work)                                                             \
+    {                                                                                                                  \
+        uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7, h = 8, y = 5;                                        \
+        KEEP(y);                                                                                                       \
+        for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
+            TIMES16(EIGHT_OF(STEP))                                                                                    \
+        }                                                                                                              \
+        return 128 * work->repeats;                                                                                    \
+    }
+
+#ifdef SHIFT
+INTEGERS(int_shift, SHIFT)
+#endif
+#ifdef SELECT
+INTEGERS(int_select, SELECT)
+INTEGERS(int_shift_add, SHIFT_ADD)
+INTEGERS(int_bit_count, BIT_COUNT)
+#endif
+
 DIVISIONS(32, uint32_t, 0x12345678u, 12347u)
 DIVISIONS(64, uint64_t, UINT64_C(0x123456789ab), UINT64_C(1234577))
 
@@ -141,6 +185,50 @@ static uint64_t register_crossing(struct ft_work *work)
     return 32 * work->repeats;
 }
 
+/* Integers to floating point and back: two conversions. */
+static uint64_t fp_convert_64x1_chain(struct ft_work *work)
+{
+    int64_t x = 1;
+    double fp;
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES16(fp = (double)x; KEEP_FP(fp); x = (int64_t)fp; KEEP(x);)
+    }
+    return 32 * work->repeats;
+}
+
+static uint64_t fp_convert_64x1_free(struct ft_work *work)
+{
+    double fp = 1;
+    int64_t a, b, c, d;
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES16(KEEP_FP(fp); a = (int64_t)fp; KEEP(a); KEEP_FP(fp); b = (int64_t)fp; KEEP(b); KEEP_FP(fp);
+                c = (int64_t)fp; KEEP(c); KEEP_FP(fp); d = (int64_t)fp; KEEP(d);)
+    }
+    return 64 * work->repeats;
+}
+
+/* What a comparison makes goes to flags, and by an operation of one cycle and a crossing to where it is compared again. */
+static uint64_t fp_compare_64x1_chain(struct ft_work *work)
+{
+    double fp = 1, other = 2;
+    uint64_t x = UINT64_C(0x3ff0000000000000);
+    KEEP_FP(other);
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES16(FT_COMPARE_INTO(x, fp, other); FT_TO_FP(fp, x);)
+    }
+    return 16 * work->repeats;
+}
+
+static uint64_t fp_compare_64x1_free(struct ft_work *work)
+{
+    double x = 1, y = 2;
+    KEEP_FP(y);
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES16(FT_COMPARE(x, y); FT_COMPARE(y, x); FT_COMPARE(x, x); FT_COMPARE(y, y);)
+    }
+    return 64 * work->repeats;
+}
+
 /* A chain of loads into floating-point registers: a load, and a crossing to where its value is the next address. */
 static uint64_t fp_chase(struct ft_work *work)
 {
@@ -194,6 +282,18 @@ const struct ft_kernel ft_core_kernels[] = {
     {"int_add_64x1_free", int_add_64x1_free, 0, false, false, 0, NULL},
     {"int_mul_64x1_chain", int_mul_64x1_chain, 0, false, false, 0, NULL},
     {"int_mul_64x1_free", int_mul_64x1_free, 0, false, false, 0, NULL},
+#ifdef SHIFT
+    {"int_shift_64x1_chain", int_shift_64x1_chain, 0, false, false, 0, NULL},
+    {"int_shift_64x1_free", int_shift_64x1_free, 0, false, false, 0, NULL},
+#endif
+#ifdef SELECT
+    {"int_select_64x1_chain", int_select_64x1_chain, 0, false, false, 0, NULL},
+    {"int_select_64x1_free", int_select_64x1_free, 0, false, false, 0, NULL},
+    {"int_shift_add_64x1_chain", int_shift_add_64x1_chain, 0, false, false, 0, NULL},
+    {"int_shift_add_64x1_free", int_shift_add_64x1_free, 0, false, false, 0, NULL},
+    {"int_bit_count_64x1_chain", int_bit_count_64x1_chain, 0, false, false, 0, NULL},
+    {"int_bit_count_64x1_free", int_bit_count_64x1_free, 0, false, false, 0, NULL},
+#endif
     {"int_div_32x1_chain", int_div_32x1_chain, 0, false, false, 0, NULL},
     {"int_div_32x1_free", int_div_32x1_free, 0, false, false, 0, NULL},
     {"int_div_64x1_chain", int_div_64x1_chain, 0, false, false, 0, NULL},
@@ -205,6 +305,10 @@ const struct ft_kernel ft_core_kernels[] = {
     {"blocked_forward", blocked_forward, FT_LINE_BYTES, false, false, 0, NULL},
 #ifdef FT_TO_FP
     {"register_crossing", register_crossing, 0, false, false, 0, NULL},
+    {"fp_convert_64x1_chain", fp_convert_64x1_chain, 0, false, false, 0, NULL},
+    {"fp_convert_64x1_free", fp_convert_64x1_free, 0, false, false, 0, NULL},
+    {"fp_compare_64x1_chain", fp_compare_64x1_chain, 0, false, false, 0, NULL},
+    {"fp_compare_64x1_free", fp_compare_64x1_free, 0, false, false, 0, NULL},
     {"fp_chase", fp_chase, FT_LINE_BYTES, false, false, 0, NULL},
 #endif
     {"branches_random", branches_random, 0, false, false, 0, NULL},

@@ -82,6 +82,8 @@ def operation_costs(measured: Mapping[str, Timing], source: str) -> tuple[Operat
         latency_s = chain.time_s
         if match[1] == Operation.FP_SQRT:  # its chain has a multiplication in it
             latency_s -= measured[name.replace("sqrt", "mul")].time_s
+        if match[1] == Operation.FP_COMPARE:  # its chain has an operation of one cycle in it, and a crossing
+            latency_s -= cycle_s + measured["register_crossing"].time_s
         costs.append(
             OperationCost(
                 Operation(match[1]),

@@ -15,6 +15,10 @@ class Operation(StrEnum):
     """An arithmetic instruction."""
 
     INT_ADD = "int_add"
+    INT_SHIFT = "int_shift"
+    INT_SELECT = "int_select"
+    INT_SHIFT_ADD = "int_shift_add"
+    INT_BIT_COUNT = "int_bit_count"
     INT_MUL = "int_mul"
     INT_DIV = "int_div"
     FP_ADD = "fp_add"
@@ -22,6 +26,8 @@ class Operation(StrEnum):
     FP_FMA = "fp_fma"
     FP_DIV = "fp_div"
     FP_SQRT = "fp_sqrt"
+    FP_COMPARE = "fp_compare"
+    FP_CONVERT = "fp_convert"  # from an integer register to floating point, or back
 
 
 class Movement(StrEnum):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretrace.profiles.points import Movement, Operation
+from foretrace.profiles.points import Movement, Operation, OperationCost
 from foretrace.profiles.profile import Core, Pattern, Profile
 from foretrace.tracer.signature import OperationKind as Kind
 
@@ -19,6 +19,23 @@ from .spread import TYPICAL, Floats, Notes, between, exactly
 
 INT, INT_MUL, INT_DIV, FP_ADD, FP_MUL, FP_DIV, VECTOR, BRANCH = range(8)
 """Units, as they are numbered for core_model.h."""
+
+_PARTS = {
+    kind: (BRANCH + number, operation)
+    for number, (kind, operation) in enumerate(
+        (
+            (Kind.INT_SHIFT, Operation.INT_SHIFT),
+            (Kind.INT_SELECT, Operation.INT_SELECT),
+            (Kind.INT_SHIFT_ADD, Operation.INT_SHIFT_ADD),
+            (Kind.INT_BIT_COUNT, Operation.INT_BIT_COUNT),
+            (Kind.FP_COMPARE, Operation.FP_COMPARE),
+            (Kind.FP_CONVERT, Operation.FP_CONVERT),
+        ),
+        start=1,
+    )
+}
+"""Kinds that only some of their units do: the number of these after the units, and what a profile calls them."""
+_CROSSING = (Kind.FP_COMPARE, Kind.FP_CONVERT)
 
 CAUSES = (
     Bound.ISSUE,
@@ -73,6 +90,7 @@ class CoreFigures:
     that one place, `vector_forward` of vector and floating-point registers. `root_cycles` are of a square root on the
     divider. `native_lanes` is how many 64-bit elements a unit takes at once. `indexed` is what a load takes longer
     whose address is a sum of registers. `access` is what a load or a store takes of the units that both share.
+    `parts`: kinds that only some of their units do; cycles of one on those, and their number.
     """
 
     width: Floats
@@ -98,6 +116,7 @@ class CoreFigures:
     vector_int_cycles: Floats
     latency: dict[Kind, Floats]
     unit_cycles: tuple[Floats, ...]
+    parts: dict[Kind, tuple[Floats, int]]
     root_cycles: Floats
     native_lanes: float
     in_order: bool
@@ -117,6 +136,10 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
     load = 1 / source.rate("loads_per_cycle", "loads_per_cycle", (2, 1, 1), "load")
     store = 1 / source.rate("stores_per_cycle", "stores_per_cycle", (2, 1, 1), "store")
     int_div = source.cycles("int_div_interval_cycles", "int_divide", (6, 20, 60), "an integer divide")
+    crossing = source.cycles(
+        *("register_crossing_cycles", "register_crossing", (1, 3, 5)),
+        "a value's way between integer and vector registers, or to flags,",
+    )
     return CoreFigures(
         width=width * _REACHED,
         window=window,
@@ -131,10 +154,7 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
             first_latency_cycles,
             *("vector_load", (0, 2, 3), "a load into a vector register takes longer by"),
         ),
-        crossing=source.cycles(
-            *("register_crossing_cycles", "register_crossing", (1, 3, 5)),
-            "a value's way between integer and vector registers, or to flags,",
-        ),
+        crossing=crossing,
         convert=_CONVERT_CYCLES,
         extension=exactly(_EXTENSION_CYCLES),
         indexed=_INDEXED_CYCLES,
@@ -151,7 +171,7 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         vector_load_cycles=np.maximum(load, _vector_load_cycles(profile, core)),
         vector_store_cycles=np.maximum(store, _vector_store_cycles(profile, core)),
         vector_int_cycles=_vector_int_cycles(profile, adds) / _REACHED,
-        latency=source.latencies(),
+        latency=source.latencies() | _part_latencies(profile, crossing, notes),
         unit_cycles=(
             1 / source.rate("int_adds_per_cycle", "int_adds", _alus(width), "integer operation") / _REACHED,
             exactly(1.0),
@@ -162,10 +182,41 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
             adds / _REACHED,
             0.5 / _REACHED,
         ),
+        parts={
+            kind: (exactly(cost.interval_cycles) / _REACHED, number)
+            for kind, (number, operation) in _PARTS.items()
+            if (cost := _scalar_cost(profile, operation)) and cost.interval_cycles
+        },
         root_cycles=exactly(root) if root else div * np.array([1.0, 1.5, 2.0]),
         native_lanes=lanes,
         in_order=bool(core.in_order),
     )
+
+
+def _scalar_cost(profile: Profile, operation: Operation) -> OperationCost | None:
+    """Of one element of 64 bits."""
+    costs = (c for c in profile.operations if (c.operation, c.element_bits, c.elements) == (operation, 64, 1))
+    return next(costs, None)
+
+
+def _part_latencies(profile: Profile, crossing: Floats, notes: Notes) -> dict[Kind, Floats]:
+    """Of the kinds that only some units do, beside their crossing; as an integer operation or a comparison where the
+    profile does not tell them."""
+    found, missing = {}, []
+    for kind, (_, operation) in _PARTS.items():
+        cost = _scalar_cost(profile, operation)
+        if cost is not None and cost.latency_cycles is not None:
+            latency = exactly(cost.latency_cycles)
+            found[kind] = np.maximum(latency - crossing, 1.0) if kind in _CROSSING else latency
+        elif kind is Kind.FP_CONVERT:
+            found[kind] = 1 + _CONVERT_CYCLES
+        else:
+            found[kind] = exactly(1.0)
+        if cost is None:
+            missing.append(str(operation))
+    if missing:
+        notes.add("kinds", f"{', '.join(missing)} not in the profile, as other operations of their units")
+    return found
 
 
 def _shared_access_cycles(profile: Profile, core: Core, loads: float, stores: float) -> float:

@@ -421,7 +421,8 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
     }
     astray = latest_astray(s, reads, one->n_reads, astray) + one->latency;
     t.operands = latest(s, reads, one->n_reads, t.operands);
-    t.started = one->unit_cycles > 0 ? take(&s->units[one->unit], t.operands, one->unit_cycles, &end) : t.operands;
+    t.started = take(&s->units[one->part], t.operands, one->part_cycles, &end);
+    t.started = take(&s->units[one->unit], t.started, one->unit_cycles, &end);
     t.done = t.started + one->latency;
     heap_push(s, one->unit_cycles > 0 ? t.started : one->load >= 0 ? t.asked : t.operands);
     if (s->core->in_order) {

@@ -29,7 +29,7 @@
 
 #define FT_NUM_REGISTERS 1024u
 #define FT_MAX_LEVELS 8u
-#define FT_NUM_UNITS 8u
+#define FT_NUM_UNITS 14u
 
 /* What an instruction's time is put down to, when it retires later than the one before. */
 enum ft_cause {
@@ -51,11 +51,12 @@ struct ft_instruction {
     double latency;      /* from its start to its result; of a load, what comes after the data */
     double slot;         /* of the dispatch: 1/width, or 0 for what is fused with the one before */
     double unit_cycles;  /* of its unit */
+    double part_cycles;  /* of those of the units that alone do its kind; 0: all do */
     double load_more;    /* what its load takes longer than the operation's latency */
     double load_cycles, store_cycles; /* of the load and store units */
     uint32_t registers;  /* where its registers begin: first those read, then those of the address, then those written */
     int32_t load, store; /* positions among its block's memory operations; -1: none */
-    uint8_t unit, cause; /* of waiting for the unit */
+    uint8_t unit, part, cause; /* of waiting for the unit */
     uint8_t n_reads, n_addresses, n_writes;
     uint8_t runs_anyway; /* stands on both ways from a branch */
 };

@@ -26,6 +26,10 @@ OPERATION = np.dtype(
 
 _UNIT = {
     Kind.INT_ALU: INT,
+    Kind.INT_SHIFT: INT,
+    Kind.INT_SELECT: INT,
+    Kind.INT_SHIFT_ADD: INT,
+    Kind.INT_BIT_COUNT: INT,
     Kind.INT_MUL: INT_MUL,
     Kind.INT_DIV: INT_DIV,
     Kind.FP_ADD: FP_ADD,
@@ -33,6 +37,8 @@ _UNIT = {
     Kind.FP_FMA: FP_MUL,
     Kind.FP_DIV: FP_DIV,
     Kind.FP_SQRT: FP_DIV,
+    Kind.FP_COMPARE: VECTOR,
+    Kind.FP_CONVERT: VECTOR,
     Kind.FP_OTHER: VECTOR,
     Kind.VECTOR_INT: VECTOR,
     Kind.BRANCH: BRANCH,
@@ -128,7 +134,7 @@ def _operations(
 
 def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.NDArray[np.void]:
     table = program.instructions.copy()
-    known: dict[tuple[Kind, int, int], tuple[float, float, int, int]] = {}
+    known: dict[tuple[Kind, int, int], tuple[float, ...]] = {}
     for kind in set(program.kinds):
         known[kind] = _figures_of(kind, core, corner)
     rows = np.array([known[kind] for kind in program.kinds])
@@ -141,13 +147,14 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
     table["store_cycles"] = np.where(program.vectors, core.vector_store_cycles[corner], core.store[corner])
     table["unit_cycles"] = rows[:, 1]
     table["unit"], table["cause"] = rows[:, 2], rows[:, 3]
+    table["part_cycles"], table["part"] = rows[:, 4], rows[:, 5]
     table["slot"] = np.where(program.fused, 0, 1 / core.width[corner])
     table["unit_cycles"][program.fused] = 0
     return table
 
 
 def _converts(program: CoreProgram) -> npt.NDArray[np.bool_]:
-    """Which instructions convert between integer and floating point."""
+    """Which convert between integer and floating point, in signatures before version 7: by their kind in later ones."""
     return np.asarray(program.crosses & np.array([kind is Kind.FP_OTHER for kind, _, _ in program.kinds]), bool)
 
 
@@ -162,16 +169,25 @@ def _forward(program: CoreProgram, costs: OperationCosts, core: CoreFigures, cor
     return np.asarray(result, np.float64)
 
 
-def _figures_of(what: tuple[Kind, int, int], core: CoreFigures, corner: int) -> tuple[float, float, int, int]:
-    """Latency, cycles of its unit, unit and cause of an instruction of one kind, element width and number of lanes."""
+def _figures_of(what: tuple[Kind, int, int], core: CoreFigures, corner: int) -> tuple[float, ...]:
+    """Latency, cycles of its unit, unit and cause of an instruction of one kind, element width and number of lanes; and
+    cycles and number of the part of the units that does such."""
     kind, bits, lanes = what
+    cycles, part = core.parts.get(kind, (np.zeros(3), 0))
+    turns = max(lanes * bits / 64 / core.native_lanes, 1.0) if lanes > 1 else 1.0
+    return *_of_unit(what, turns, core, corner), float(cycles[corner]) * turns, part
+
+
+def _of_unit(
+    what: tuple[Kind, int, int], turns: float, core: CoreFigures, corner: int
+) -> tuple[float, float, int, int]:
+    kind = what[0]
     latency = float(core.latency.get(kind, np.ones(3))[corner])
     if kind is Kind.VECTOR_INT:
         return latency, float(core.vector_int_cycles[corner]), VECTOR, CAUSES.index(Bound.COMPUTE)
     unit = _UNIT.get(kind)
     if unit is None:
         return latency, 0.0, INT, CAUSES.index(Bound.ISSUE)
-    turns = max(lanes * bits / 64 / core.native_lanes, 1.0) if lanes > 1 else 1.0
     cause = Bound.DIVIDE if kind in _DIVIDES else Bound.COMPUTE
     if kind is Kind.FP_SQRT:
         return latency, float(core.root_cycles[corner]) * turns, unit, CAUSES.index(Bound.DIVIDE)

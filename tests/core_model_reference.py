@@ -73,7 +73,7 @@ class Core:
         self.path, self.branches, self.depends, self.store_distances, self.line_distances = path
         self.cycles = cycles
         self.ready: defaultdict[int, float] = defaultdict(float)
-        self.units = [Rate(1) for _ in range(8)]
+        self.units = [Rate(1) for _ in range(14)]
         self.lines = [Rate(16) for _ in range(MAX_LEVELS)]
         self.load_unit, self.store_unit, self.access_unit = Rate(1), Rate(1), Rate(1)
         self.accesses: list[Access | None] = []
@@ -245,7 +245,8 @@ class Core:
         astray = latest_astray(reads, astray) + one["latency"]
         operands = latest(reads, operands)
         busy = one["unit_cycles"] > 0
-        started = self.units[one["unit"]].take(operands, one["unit_cycles"])[0] if busy else operands
+        started = self.units[one["part"]].take(operands, one["part_cycles"])[0]
+        started = self.units[one["unit"]].take(started, one["unit_cycles"])[0]
         done = started + one["latency"]
         is_load = loads and not busy and one["latency"] == 0
         self.last_started = latest(addresses, asked if is_load else started)

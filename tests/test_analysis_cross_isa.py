@@ -69,12 +69,19 @@ swph w0, w1, [x2]                | move 32 1       | 2
 casal x0, x1, [x2]               | int_alu 64 1    | 8
 casp x0, x1, x2, x3, [x4]        | int_alu 64 2    | 16
 prfm pldl1keep, [x0]             | other 0 1       | -
-add x0, x1, w2, sxtw #3          | int_alu 64 1    | -
+add x0, x1, w2, sxtw #3          | int_shift_add 64 1 | -
+add x0, x1, x2                   | int_alu 64 1    | -
+cmp x0, x1, lsl #2               | int_shift_add 64 1 | -
+lsl x0, x1, #3                   | int_shift 64 1  | -
+ror w0, w1, w2                   | int_shift 32 1  | -
+csel x0, x1, x2, ne              | int_select 64 1 | -
+clz x0, x1                       | int_bit_count 64 1 | -
+cfinv                            | int_alu 64 1    | -
 subs w0, w1, #1                  | int_alu 32 1    | -
 cmp x0, #1                       | int_alu 64 1    | -
 ccmp x0, x1, #0, ne              | int_alu 64 1    | -
-cset w0, ne                      | int_alu 32 1    | -
-sbfiz x0, x1, #3, #32            | int_alu 64 1    | -
+cset w0, ne                      | int_select 32 1   | -
+sbfiz x0, x1, #3, #32            | int_shift 64 1   | -
 adrp x0, .                       | int_alu 64 1    | -
 crc32x w0, w1, x2                | int_alu 32 1    | -
 madd x0, x1, x2, x3              | int_mul 64 1    | -
@@ -98,10 +105,11 @@ bfdot v0.4s, v1.8h, v2.8h        | fp_fma 32 8     | -
 bfmmla v0.4s, v1.8h, v2.8h       | fp_fma 32 16    | -
 fdiv v0.2d, v1.2d, v2.2d         | fp_div 64 2     | -
 fsqrt s0, s1                     | fp_sqrt 32 1    | -
-scvtf d0, w0                     | fp_other 64 1   | -
-fcvtzs x0, d0                    | fp_other 64 1   | -
-fcvtl v0.2d, v1.2s               | fp_other 64 2   | -
-fcmp d0, #0.0                    | fp_other 64 1   | -
+scvtf d0, w0                     | fp_convert 64 1  | -
+fcvtzs x0, d0                    | fp_convert 64 1  | -
+fcvtl v0.2d, v1.2s               | fp_convert 64 2 | -
+frintm d0, d1                    | fp_convert 64 1  | -
+fcmp d0, #0.0                    | fp_compare 64 1  | -
 fcsel d0, d1, d2, ne             | fp_other 64 1   | -
 fmaxnm v0.4s, v1.4s, v2.4s       | fp_other 32 4   | -
 fneg d0, d1                      | fp_other 64 1   | -
@@ -148,21 +156,21 @@ c.addi16sp sp, -32               | int_alu 64 1    | -
 c.nop                            | other 0 1       | -
 addw a0, a1, a2                  | int_alu 32 1    | -
 sext.w a0, a1                    | int_alu 32 1    | -
-slli a0, a1, 3                   | int_alu 64 1    | -
-srliw a0, a1, 3                  | int_alu 32 1    | -
+slli a0, a1, 3                   | int_shift 64 1    | -
+srliw a0, a1, 3                  | int_shift 32 1    | -
 seqz a0, a1                      | int_alu 64 1    | -
 sltiu a0, a1, 4                  | int_alu 64 1    | -
 not a0, a1                       | int_alu 64 1    | -
 auipc a0, 1                      | int_alu 64 1    | -
-sh3add a0, a1, a2                | int_alu 64 1    | -
+sh3add a0, a1, a2                | int_shift_add 64 1    | -
 add.uw a0, a1, a2                | int_alu 64 1    | -
-slli.uw a0, a1, 3                | int_alu 64 1    | -
+slli.uw a0, a1, 3                | int_shift 64 1    | -
 andn a0, a1, a2                  | int_alu 64 1    | -
-clz a0, a1                       | int_alu 64 1    | -
-cpopw a0, a1                     | int_alu 32 1    | -
+clz a0, a1                       | int_bit_count 64 1    | -
+cpopw a0, a1                     | int_bit_count 32 1    | -
 maxu a0, a1, a2                  | int_alu 64 1    | -
-rorw a0, a1, a2                  | int_alu 32 1    | -
-roriw a0, a1, 3                  | int_alu 32 1    | -
+rorw a0, a1, a2                  | int_shift 32 1    | -
+roriw a0, a1, 3                  | int_shift 32 1    | -
 zext.h a0, a1                    | int_alu 64 1    | -
 rev8 a0, a1                      | int_alu 64 1    | -
 orc.b a0, a1                     | int_alu 64 1    | -
@@ -185,9 +193,9 @@ fmv.x.d a0, fa1                  | move 64 1       | -
 fmv.w.x fa0, a1                  | move 32 1       | -
 fneg.d fa0, fa1                  | fp_other 64 1   | -
 fabs.s fa0, fa1                  | fp_other 32 1   | -
-fcvt.d.w fa0, a1                 | fp_other 64 1   | -
-fcvt.w.s a0, fa1, rtz            | fp_other 32 1   | -
-feq.d a0, fa1, fa2               | fp_other 64 1   | -
+fcvt.d.w fa0, a1                 | fp_convert 64 1   | -
+fcvt.w.s a0, fa1, rtz            | fp_convert 32 1   | -
+feq.d a0, fa1, fa2               | fp_compare 64 1   | -
 fmin.d fa0, fa1, fa2             | fp_other 64 1   | -
 fclass.d a0, fa1                 | fp_other 64 1   | -
 csrr a0, fcsr                    | other 0 1       | -

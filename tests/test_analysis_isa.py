@@ -32,9 +32,21 @@ movsxd rax, dword ptr [rdi]         | move 64 1      | 4  -
 add dword ptr [rax], 1              | int_alu 32 1   | 4  4
 lock xadd qword ptr [rax], rcx      | int_alu 64 1   | 8  8
 lea rax, [rbx+rcx*4]                | int_alu 64 1   | -  -
+lea rax, [rbx+rcx*4+8]              | int_shift_add 64 1 | -  -
+lea eax, [rbx+rcx-12]               | int_shift_add 32 1 | -  -
+lea rax, [rbx*8+16]                 | int_alu 64 1   | -  -
+lea rax, [rip+16]                   | int_alu 64 1   | -  -
+xor eax, eax                        | move 32 1      | -  -
+xor eax, ebx                        | int_alu 32 1   | -  -
+movzx eax, bl                       | int_alu 32 1   | -  -
+movsxd rax, eax                     | int_alu 64 1   | -  -
+shr dword ptr [rax], 3              | int_shift 32 1 | 4  4
+ror eax, 7                          | int_shift 32 1 | -  -
+shlx rax, rbx, rcx                  | int_shift 64 1 | -  -
+tzcnt eax, ebx                      | int_bit_count 32 1 | -  -
 cmp rax, qword ptr [rbx]            | int_alu 64 1   | 8  -
-sete al                             | int_alu 8 1    | -  -
-cmovne rax, rbx                     | int_alu 64 1   | -  -
+sete al                             | int_select 8 1   | -  -
+cmovne rax, rbx                     | int_select 64 1  | -  -
 imul eax, dword ptr [rbx], 3        | int_mul 32 1   | 4  -
 mul rbx                             | int_mul 64 1   | -  -
 idiv ecx                            | int_div 32 1   | -  -
@@ -60,13 +72,18 @@ vfnmsub132ps ymm0, ymm1, ymm2       | fp_fma 32 8    | -  -
 divsd xmm0, xmm1                    | fp_div 64 1    | -  -
 vdivpd ymm0, ymm1, ymm2             | fp_div 64 4    | -  -
 sqrtsd xmm0, xmm1                   | fp_sqrt 64 1   | -  -
-cvtsi2sd xmm0, eax                  | fp_other 64 1  | -  -
-ucomisd xmm0, qword ptr [rax]       | fp_other 64 1  | 8  -
+cvtsi2sd xmm0, eax                  | fp_convert 64 1| -  -
+cvttsd2si eax, xmm0                 | fp_convert 64 1 | - -
+cvtps2pd xmm0, xmm1                 | fp_convert 64 2 | - -
+roundsd xmm0, xmm1, 1               | fp_convert 64 1 | - -
+ucomisd xmm0, qword ptr [rax]       | fp_compare 64 1 | 8  -
 maxpd xmm0, xmm1                    | fp_other 64 2  | -  -
 andps xmm0, xmm1                    | fp_other 32 4  | -  -
 paddd xmm0, xmm1                    | vector_int 32 4 | - -
 vpaddq ymm0, ymm1, ymm2             | vector_int 64 4 | - -
-pxor xmm0, xmm0                     | vector_int 64 2 | - -
+pxor xmm0, xmm1                     | vector_int 64 2 | - -
+pxor xmm0, xmm0                     | move 64 2      | -  -
+vxorps ymm0, ymm1, ymm1             | move 32 8      | -  -
 vpcmpeqb ymm0, ymm1, ymmword ptr [rax] | vector_int 8 32 | 32 -
 vgatherdpd ymm0, qword ptr [rax+xmm1*8], ymm2 | move 64 4 | 8 -
 vpgatherdd ymm0, dword ptr [rax+ymm1*4], ymm2 | move 32 8 | 4 -
@@ -80,17 +97,17 @@ fadd qword ptr [rax]                | fp_add 80 1    | 8  -
 fmulp                               | fp_mul 80 1    | -  -
 fdivr qword ptr [rax]               | fp_div 80 1    | 8  -
 fsqrt                               | fp_sqrt 80 1   | -  -
-fild dword ptr [rax]                | fp_other 80 1  | 4  -
+fild dword ptr [rax]                | fp_convert 80 1 | 4  -
 rep movsq                           | move 64 1      | 8  8
 stosb                               | move 8 1       | -  1
 repne scasb                         | int_alu 8 1    | 1  -
 cmpsd                               | int_alu 32 1   | 4  -
-cmpltsd xmm0, xmm1                  | fp_other 64 1  | -  -
+cmpltsd xmm0, xmm1                  | fp_compare 64 1 | -  -
 lock cmpxchg16b xmmword ptr [rax]   | int_alu 128 1  | 16 16
 fxsave [rax]                        | other 0 1      | -  0
 prefetcht0 byte ptr [rax]           | other 0 1      | -  -
 nop dword ptr [rax+rax]             | other 0 1      | -  -
-popcnt rax, rbx                     | int_alu 64 1   | -  -
+popcnt rax, rbx                     | int_bit_count 64 1  | -  -
 pause                               | other 0 1      | -  -
 cpuid                               | other 0 1      | -  -
 """

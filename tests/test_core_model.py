@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from replay_samples import Program, with_changes
 
 from foretrace.profiles.hierarchies import hierarchy_of
-from foretrace.profiles.points import Movement, SurfacePoint
+from foretrace.profiles.points import Movement, Operation, OperationCost, SurfacePoint
 from foretrace.profiles.profile import LatencyPoint, Memory
 from foretrace.replay import _core_model
 from foretrace.replay.core_figures import _REACHED
@@ -75,6 +75,38 @@ def test_a_chain_goes_on_across_the_blocks_of_a_loop():
     chain = (instruction("fp_add", "x1", "x1"), instruction("move", writes="r1"))
     signature = with_path(program.signature(), [first, second] * ITERATIONS, {first: chain, second: chain}, [], [])
     assert cycles(signature) == pytest.approx(6, rel=0.01)
+
+
+def with_costs(**costs):
+    """The machine, with latency and interval of scalar operations."""
+    operations = [OperationCost(Operation(name), 64, 1, "test", *cost) for name, cost in costs.items()]
+    return with_changes(machine(), operations=tuple(operations))
+
+
+def test_what_some_units_do_takes_turns_on_them_and_on_all():
+    """Two of four units shift: eight shifts take 4 cycles, with eight additions they take no more."""
+    profile = with_costs(int_shift=(1.0, 0.5))
+    shifts = [instruction("int_shift", f"r{n}", f"r{n}") for n in range(8)]
+    adds = [instruction("int_alu", f"s{n}", f"s{n}") for n in range(8)]
+    wide = with_changes(profile, core=with_changes(profile.core, issue_width_instructions_per_cycle=8.0))
+    assert cycles(loop_of(*shifts), wide) == pytest.approx(4 / REACHED, rel=0.02)
+    assert cycles(loop_of(*adds), wide) == pytest.approx(2 / REACHED, rel=0.02)
+    assert cycles(loop_of(*shifts, *adds), wide) == pytest.approx(4 / REACHED, rel=0.05)
+
+
+@pytest.mark.parametrize(("kind", "latency"), [("int_shift_add", 2), ("int_bit_count", 3), ("int_select", 1)])
+def test_kinds_of_integer_instructions_take_their_own_latency(kind, latency):
+    chain = loop_of(*[instruction(kind, "r1", "r1") for _ in range(4)])
+    assert cycles(chain, with_costs(**{kind: (latency, 0.5)})) == pytest.approx(4 * latency, rel=0.01)
+    assert cycles(chain) == pytest.approx(4, rel=0.01), "as any other where the profile does not tell"
+    assert any(kind in note.text for note in predict(chain, machine()).assumptions if note.name == "kinds")
+
+
+def test_a_conversion_takes_its_latency_crossing_included():
+    code = (instruction("fp_convert", "r1", "xmm1"), instruction("fp_convert", "xmm1", "r1"))
+    profile = with_costs(fp_convert=(6.5, 1.0))
+    assert cycles(loop_of(*code), profile) == pytest.approx(13, rel=0.01)
+    assert cycles(loop_of(*code)) == pytest.approx(2 * (3 + 3), rel=0.01), "a crossing, and 3 assumed"
 
 
 def test_a_divider_takes_its_interval():

@@ -32,6 +32,8 @@ def made(seed: int, num_blocks: int, executions: int):
             registers += rng.integers(0, NUM_REGISTERS, int(counts.sum())).tolist()
             one["latency"], one["slot"] = rng.integers(0, 6), rng.choice([0.25, 0.5, 0.0])
             one["unit"], one["unit_cycles"] = rng.integers(0, 8), rng.choice([0.0, 0.3, 1.0, 4.0])
+            one["part"], one["part_cycles"] = rng.integers(8, 14), rng.choice([0.0, 0.5, 2.0])
+            one["part_cycles"] *= one["unit_cycles"] > 0
             one["cause"], one["load_more"] = rng.choice([0, 1, 2]), rng.integers(0, 4)
             one["load_cycles"], one["store_cycles"] = rng.choice([0.3, 0.5, 1.0]), rng.choice([0.5, 1.0])
             one["runs_anyway"] = rng.integers(0, 2)

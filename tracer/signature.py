@@ -21,7 +21,11 @@ from foretrace.cache_sim.reuse_results import ReuseHistograms as ReuseHistograms
 class OperationKind(StrEnum):
     """What an instruction computes, as far as its cost depends on it."""
 
-    INT_ALU = "int_alu"
+    INT_ALU = "int_alu"  # what every integer unit does in a cycle: sums, comparisons, bits by bits, extensions
+    INT_SHIFT = "int_shift"  # shifts, rotates, bit fields
+    INT_SELECT = "int_select"  # by a condition: moves, and 0 or 1
+    INT_SHIFT_ADD = "int_shift_add"  # sums of three parts, or with a register that is shifted or extended first
+    INT_BIT_COUNT = "int_bit_count"  # how many bits are set, or lead, or trail
     INT_MUL = "int_mul"
     INT_DIV = "int_div"
     FP_ADD = "fp_add"
@@ -29,7 +33,9 @@ class OperationKind(StrEnum):
     FP_FMA = "fp_fma"
     FP_DIV = "fp_div"
     FP_SQRT = "fp_sqrt"
-    FP_OTHER = "fp_other"  # compare, convert, min/max, bitwise on floating-point registers: no flop
+    FP_COMPARE = "fp_compare"
+    FP_CONVERT = "fp_convert"  # between formats or with integers, and to whole numbers
+    FP_OTHER = "fp_other"  # min/max, bitwise, shuffles on floating-point registers: no flop
     VECTOR_INT = "vector_int"
     MOVE = "move"  # between registers, loads and stores included
     BRANCH = "branch"

@@ -7,6 +7,7 @@ Version history (PRAGMA user_version):
     4  instructions, paths: stretches of the run in order, and what waits for what in them.
     5  interpreter_times: of blocks of Python. Version 4 is read as one without.
     6  interpreter_times in other lines, and with page faults. Those of version 5 are not read.
+    7  more kinds of instructions: what was int_alu and fp_other before stays so, and is predicted at their cost.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
@@ -53,8 +54,9 @@ from .signature import (
 )
 
 APPLICATION_ID = 0x46545253  # "FTRS", in the database header where file(1) finds it
-VERSION = 6
-_READ_VERSIONS = (4, 5, VERSION)
+VERSION = 7
+_READ_VERSIONS = (4, 5, 6, VERSION)
+_TIMED_VERSIONS = (6, VERSION)
 MAX_FILE_BYTES = 8 << 30
 _SQLITE_MAGIC = b"SQLite format 3\0"
 
@@ -389,7 +391,7 @@ def _records(
 
 
 def _read_interpreter_times(database: sqlite3.Connection, num_blocks: int) -> tuple[InterpreterTime, ...]:
-    if _version_of(database) < VERSION:
+    if _version_of(database) not in _TIMED_VERSIONS:
         return ()
     times = []
     names = InterpreterTime.__struct_fields__

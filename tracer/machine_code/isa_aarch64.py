@@ -34,14 +34,20 @@ def _words(text: str) -> frozenset[str]:
 # ---- mnemonics ------------------------------------------------------------------------------------------------------
 
 _INT_ALU = _words(
-    "add adds sub subs cmp cmn neg negs adc adcs sbc sbcs ngc ngcs and ands orr eor bic bics orn eon mvn tst lsl lsr"
-    " asr ror ubfx sbfx ubfiz sbfiz bfi bfxil bfc extr sxtb sxth sxtw uxtb uxth clz cls rbit rev rev16 rev32 rev64 csel"
-    " csinc csinv csneg cset csetm cinc cinv cneg ccmp ccmn adr adrp rmif setf8 setf16 cfinv abs cnt ctz smax smin umax"
-    " umin"
+    "add adds sub subs cmp cmn neg negs adc adcs sbc sbcs ngc ngcs and ands orr eor bic bics orn eon mvn tst sxtb sxth"
+    " sxtw uxtb uxth rbit rev rev16 rev32 rev64 ccmp ccmn adr adrp rmif setf8 setf16 cfinv abs smax smin umax umin"
 )
+_INT_SHIFT = _words("lsl lsr asr ror ubfx sbfx ubfiz sbfiz bfi bfxil bfc extr")
+_INT_SELECT = _words("csel csinc csinv csneg cset csetm cinc cinv cneg")
+_INT_BIT_COUNT = _words("clz cls cnt ctz")
 _INT_MUL = _words("mul madd msub mneg smull umull smulh umulh smaddl umaddl smsubl umsubl smnegl umnegl")
 _INT_DIV = _words("sdiv udiv")
 _MOVE = _words("mov movz movn movk movi mvni fmov dup ins umov smov")
+_INTEGER_KINDS = (
+    *((_INT_ALU, Kind.INT_ALU), (_INT_SHIFT, Kind.INT_SHIFT), (_INT_SELECT, Kind.INT_SELECT)),
+    *((_INT_BIT_COUNT, Kind.INT_BIT_COUNT), (_INT_MUL, Kind.INT_MUL), (_INT_DIV, Kind.INT_DIV)),
+)
+_SHIFTED = re.compile(r"(lsl|lsr|asr|ror|[su]xt[bhwx])\b")
 _CRC = re.compile(r"crc32c?[bhwx]")
 _FP_KINDS = (
     (re.compile(r"f(add|sub|abd|addp|cadd)"), Kind.FP_ADD),
@@ -49,7 +55,9 @@ _FP_KINDS = (
     (re.compile(r"f(n?madd|n?msub|mla|mls|mlal2?|mlsl2?|cmla|recps|rsqrts)|bf(dot|mmla|mlalb|mlalt)"), Kind.FP_FMA),
     (re.compile(r"fdiv"), Kind.FP_DIV),
     (re.compile(r"fsqrt"), Kind.FP_SQRT),
-    (re.compile(r"[su]cvtf|bfcvt(n2?)?|f[a-z0-9]+"), Kind.FP_OTHER),
+    (re.compile(r"fc?cmpe?|fcm[a-z]{2}|fac[a-z]{2}"), Kind.FP_COMPARE),
+    (re.compile(r"[su]cvtf|bfcvt(n2?)?|fcvt[a-z0-9]+|fjcvtzs|frint[a-z0-9]+"), Kind.FP_CONVERT),
+    (re.compile(r"f[a-z0-9]+"), Kind.FP_OTHER),
 )
 _FMAS_PER_LANE = {"bfdot": 2, "bfmmla": 4}  # DDI 0487, section C7.2: sums of products in one lane
 
@@ -200,7 +208,7 @@ def _fp_class(mnemonic: str, operands: list[str]) -> InstructionClass | None:
     for pattern, kind in _FP_KINDS:
         if pattern.fullmatch(mnemonic):
             bits, lanes = _element(operands)
-            if kind is Kind.FP_OTHER and mnemonic.startswith("fcvt") and not _is_vector(operands[:1]):
+            if kind is Kind.FP_CONVERT and mnemonic.startswith("f") and not _is_vector(operands[:1]):
                 bits, lanes = _element(operands[1:])  # to an integer register
             return _shared(kind, bits, lanes * _FMAS_PER_LANE.get(mnemonic, 1))
     return None
@@ -233,9 +241,10 @@ def _classify(mnemonic: str, text: str) -> InstructionClass:
     bits, lanes = _element(operands)
     if _is_vector(operands):
         return _shared(Kind.VECTOR_INT, bits, lanes)
-    for names, kind in ((_INT_ALU, Kind.INT_ALU), (_INT_MUL, Kind.INT_MUL), (_INT_DIV, Kind.INT_DIV)):
+    for names, kind in _INTEGER_KINDS:
         if mnemonic in names:
-            return _shared(kind, bits or 64, 1)
+            is_shifted = kind is Kind.INT_ALU and any(map(_SHIFTED.match, operands[-1:]))
+            return _shared(Kind.INT_SHIFT_ADD if is_shifted else kind, bits or 64, 1)
     return _shared(Kind.INT_ALU, 32, 1) if _CRC.fullmatch(mnemonic) else _shared(Kind.OTHER, 0, 1)
 
 

@@ -36,14 +36,20 @@ _LINK = _words("ra t0")  # manual, section 2.5.1: jumps through x1 and x5 are ca
 
 # ---- mnemonics, without the c. of compressed instructions ------------------------------------------------------------
 
-_BIT_ALU = _words(
-    "sh1add sh2add sh3add add.uw sh1add.uw sh2add.uw sh3add.uw slli.uw andn orn xnor clz clzw ctz ctzw cpop cpopw max"
-    " maxu min minu sext.b sext.h zext.h rol rolw ror rorw rori roriw orc.b rev8 bclr bclri bext bexti binv binvi bset"
-    " bseti"
+_INT_ALU = _words(
+    "add.uw andn orn xnor max maxu min minu sext.b sext.h zext.h orc.b rev8 bclr bclri bext bexti binv binvi bset bseti"
+    " add addi addw addiw sub subw and andi or ori xor xori not neg negw slt slti sltu sltiu seqz snez sltz sgtz sext.w"
+    " auipc addi4spn addi16sp"
 )
-_INT_ALU = _BIT_ALU | _words(
-    "add addi addw addiw sub subw and andi or ori xor xori not neg negw sll slli sllw slliw srl srli srlw srliw sra"
-    " srai sraw sraiw slt slti sltu sltiu seqz snez sltz sgtz sext.w auipc addi4spn addi16sp srli64 srai64 slli64"
+_INT_SHIFT = _words(
+    "sll slli sllw slliw srl srli srlw srliw sra srai sraw sraiw srli64 srai64 slli64 slli.uw rol rolw ror rorw rori"
+    " roriw"
+)
+_INT_SHIFT_ADD = _words("sh1add sh2add sh3add sh1add.uw sh2add.uw sh3add.uw")
+_INT_BIT_COUNT = _words("clz clzw ctz ctzw cpop cpopw")
+_INTEGER_KINDS = (
+    *((_INT_ALU, Kind.INT_ALU), (_INT_SHIFT, Kind.INT_SHIFT)),
+    *((_INT_SHIFT_ADD, Kind.INT_SHIFT_ADD), (_INT_BIT_COUNT, Kind.INT_BIT_COUNT)),
 )
 _MOVE = _words("mv li lui")
 _INT_MUL = re.compile(r"mul(h|hu|hsu|w)?")
@@ -53,6 +59,7 @@ _FP = re.compile(r"f([a-z]+)\.(?:([a-z]+)\.)?([a-z]+)")
 _FP_KINDS = {
     "add": Kind.FP_ADD, "sub": Kind.FP_ADD, "mul": Kind.FP_MUL, "div": Kind.FP_DIV, "sqrt": Kind.FP_SQRT,
     "madd": Kind.FP_FMA, "msub": Kind.FP_FMA, "nmadd": Kind.FP_FMA, "nmsub": Kind.FP_FMA, "mv": Kind.MOVE,
+    "eq": Kind.FP_COMPARE, "lt": Kind.FP_COMPARE, "le": Kind.FP_COMPARE, "cvt": Kind.FP_CONVERT,
 }  # fmt: skip
 _FLOATING_STATUS = re.compile(r"f[rs](csr|rm|flags)i?|fs(rm|flags)i")
 _LOAD = re.compile(r"(lb|lbu|lh|lhu|lw|lwu|ld|flh|flw|fld|flq)(sp)?")
@@ -172,8 +179,9 @@ def _classify(mnemonic: str, text: str) -> InstructionClass:
         formats = [name for name in (fp[2], fp[3]) if name in _FORMAT and (name != "w" or fp[1] == "mv")]
         return _shared(_FP_KINDS.get(fp[1], Kind.FP_OTHER), _FORMAT[formats[0]] if formats else 64)
     bits = 32 if mnemonic.endswith("w") and not mnemonic.endswith(".uw") else 64
-    if mnemonic in _INT_ALU:
-        return _shared(Kind.INT_ALU, bits)
+    for names, kind in _INTEGER_KINDS:
+        if mnemonic in names:
+            return _shared(kind, bits)
     if mnemonic in _MOVE:
         return _shared(Kind.MOVE, 64)
     if _INT_MUL.fullmatch(mnemonic):

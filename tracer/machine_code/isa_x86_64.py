@@ -35,13 +35,20 @@ _SIZED = re.compile(r"\b([a-z]+) ptr ")
 # ---- mnemonics ------------------------------------------------------------------------------------------------------
 
 _INT_ALU = _words(
-    "add sub adc sbb inc dec neg not and or xor shl sal shr sar rol ror rcl rcr shld shrd cmp test bt btc btr bts"
-    " bsf bsr tzcnt lzcnt popcnt andn bextr blsi blsr blsmsk bzhi rorx sarx shlx shrx adcx adox xadd cmpxchg"
-    " cmpxchg8b cmpxchg16b lea bswap cbw cwde cdqe cwd cdq cqo pext pdep crc32 cmpsb cmpsw cmpsd cmpsq scasb scasw"
-    " scasd scasq"
+    "add sub adc sbb inc dec neg not and or xor cmp test bt btc btr bts andn bextr blsi blsr blsmsk bzhi adcx adox xadd"
+    " cmpxchg cmpxchg8b cmpxchg16b lea bswap cbw cwde cdqe cwd cdq cqo pext pdep crc32 cmpsb cmpsw cmpsd cmpsq scasb"
+    " scasw scasd scasq"
 )
+_INT_SHIFT = _words("shl sal shr sar rol ror rcl rcr shld shrd rorx sarx shlx shrx")
+_INT_BIT_COUNT = _words("bsf bsr tzcnt lzcnt popcnt")
+_EXTENSION = _words("movzx movsx movsxd")
+_THREE_PARTS = re.compile(r".*\[\w+ \+ [\w*]+ [+-] \w+\]")
 _INT_MUL = frozenset({"mul", "imul", "mulx"})
 _INT_DIV = frozenset({"div", "idiv"})
+_INTEGER_KINDS = (
+    *((_INT_ALU, Kind.INT_ALU), (_INT_SHIFT, Kind.INT_SHIFT), (_INT_BIT_COUNT, Kind.INT_BIT_COUNT)),
+    *((_INT_MUL, Kind.INT_MUL), (_INT_DIV, Kind.INT_DIV)),
+)
 _MOVE = _words(
     "mov movzx movsx movsxd movabs xchg push pop pushfq popfq movsb movsw movsd movsq stosb stosw stosd stosq"
     " lodsb lodsw lodsd lodsq movnti movbe leave enter xlatb fld fst fstp fxch fld1 fldz fldpi fldl2e fldl2t"
@@ -56,9 +63,10 @@ _X87 = (
     (re.compile(r"fi?mulp?$"), Kind.FP_MUL),
     (re.compile(r"fi?divr?p?$"), Kind.FP_DIV),
     (re.compile(r"fsqrt$"), Kind.FP_SQRT),
-    (re.compile(r"f(i?u?comi?p?p?|abs|chs|rndint|sin|cos|sincos|ptan|patan|2xm1|yl2x(p1)?|scale|prem1?|xtract|tst|xam)$"),
+    (re.compile(r"f(i?u?comi?p?p?|ucomp?i?p?|comp?i?p?|tst)$"), Kind.FP_COMPARE),
+    (re.compile(r"f(ild|istt?p?|bld|bstp|rndint)$"), Kind.FP_CONVERT),
+    (re.compile(r"f(abs|chs|sin|cos|sincos|ptan|patan|2xm1|yl2x(p1)?|scale|prem1?|xtract|xam|cmov\w+)$"),
      Kind.FP_OTHER),
-    (re.compile(r"f(ild|istt?p?|ucomp?i?p?|comp?i?p?|bld|bstp|cmov\w+)$"), Kind.FP_OTHER),
 )  # fmt: skip
 # Scalar and packed floating point: SSE, AVX, FMA. The suffix gives element and number of lanes.
 _FP = re.compile(r"v?([a-z0-9]+?)(ss|sd|ps|pd)$")
@@ -70,9 +78,11 @@ _FP_KINDS = (
     (re.compile(r"sqrt$"), Kind.FP_SQRT),
     (re.compile(r"dp$"), Kind.FP_FMA),
     (re.compile(r"(mov(a|u|h|l|nt)?|maskmov|gather[dq]|scatter[dq]|broadcast)$"), Kind.MOVE),
-    (re.compile(r"(and|andn|or|xor|min|max|rcp|rsqrt|rcp14|rsqrt14|round|rndscale|unpck[hl]|shuf|blendv?|test|perm(il|2)?"
-                r"|perm[it]2|insert|extract|movmsk|com[i]|ucomi|cmp[a-z_]*|cvt[a-z0-9]+|getexp|getmant|fixupimm|scalef|range"
-                r"|reduce|fpclass|expand|compress)$"), Kind.FP_OTHER),
+    (re.compile(r"(u?comi|cmp[a-z_]*)$"), Kind.FP_COMPARE),
+    (re.compile(r"(cvt[a-z0-9]+|round|rndscale)$"), Kind.FP_CONVERT),
+    (re.compile(r"(and|andn|or|xor|min|max|rcp|rsqrt|rcp14|rsqrt14|unpck[hl]|shuf|blendv?|test|perm(il|2)?|perm[it]2"
+                r"|insert|extract|movmsk|getexp|getmant|fixupimm|scalef|range|reduce|fpclass|expand|compress)$"),
+     Kind.FP_OTHER),
 )  # fmt: skip
 _FP_ODD = re.compile(r"v?(cvtt?[sp][sd]2(si|dq|pi|usi|udq|qq|uqq)|movlhps|movhlps|mov[sd]l?dup|movddup|movs[hl]dup)$")
 _VECTOR_MOVE = re.compile(
@@ -137,7 +147,7 @@ def _class_of(mnemonic: str, has_vector: bool) -> tuple[Kind, int, bool]:
     if _FP_ODD.match(mnemonic):
         is_move = "mov" in mnemonic
         return (
-            Kind.MOVE if is_move and "dup" in mnemonic else Kind.FP_OTHER,
+            (Kind.MOVE if "dup" in mnemonic else Kind.FP_OTHER) if is_move else Kind.FP_CONVERT,
             32 if "ps" in mnemonic else 64,
             "p" in mnemonic,
         )
@@ -146,12 +156,11 @@ def _class_of(mnemonic: str, has_vector: bool) -> tuple[Kind, int, bool]:
             return Kind.MOVE, 32 if mnemonic.endswith("d") else 64, False
         gather = re.search(r"(gather|scatter|maskmov|broadcast)[dq]?([bwdq])$", mnemonic)
         return Kind.MOVE, _VECTOR_SUFFIX[gather[2]] if gather else 64, True
-    if mnemonic in _INT_ALU or mnemonic.startswith(("set", "cmov")):
-        return Kind.INT_ALU, 0, False
-    if mnemonic in _INT_MUL:
-        return Kind.INT_MUL, 0, False
-    if mnemonic in _INT_DIV:
-        return Kind.INT_DIV, 0, False
+    if mnemonic.startswith(("set", "cmov")):
+        return Kind.INT_SELECT, 0, False
+    for names, kind in _INTEGER_KINDS:
+        if mnemonic in names:
+            return kind, 0, False
     for pattern, kind in _X87:
         if pattern.match(mnemonic):
             return kind, 80, False
@@ -179,6 +188,12 @@ def _classify(mnemonic: str, operands: str) -> InstructionClass:
         return _CALLS_SYSTEM
     has_vector = "mm" in operands and bool(re.search(r"\b[xyz]?mm\d", operands))
     kind, bits, is_packed = _class_of(mnemonic, has_vector)
+    if mnemonic == "lea" and _THREE_PARTS.match(operands):
+        kind = Kind.INT_SHIFT_ADD
+    elif mnemonic in _EXTENSION and "[" not in operands:
+        kind = Kind.INT_ALU
+    elif _sets_zero(mnemonic, operands):
+        kind = Kind.MOVE
     if is_packed:
         lanes = max(1, _vector_bits(operands) // bits)
     else:
@@ -186,6 +201,14 @@ def _classify(mnemonic: str, operands: str) -> InstructionClass:
         if bits == 0 and kind is not Kind.OTHER:
             bits = _scalar_bits(operands)
     return _shared(kind, bits, lanes)
+
+
+def _sets_zero(mnemonic: str, operands: str) -> bool:
+    """Whether it is a way to write zero to a register, which cores do without a unit."""
+    if mnemonic not in _CLEARED_BY_ITSELF:
+        return False
+    registers = operands.split(", ")
+    return len(registers) > 1 and len(set(registers[-2:])) == 1
 
 
 @cache
