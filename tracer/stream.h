@@ -217,7 +217,7 @@ struct ft_side_pyblock {
     uint32_t file_bytes;
     uint32_t name_bytes;
     /* The rest is kept up to date in place (tracer/python/timing.h), times in millionths of a round (lines.h there). */
-    uint64_t has_long_arrays;      /* it makes array operations that take long */
+    uint64_t array_ns;             /* how long the recorded array operations of an execution take lately */
     _Atomic uint64_t timed;        /* executions that timings of it stand for, */
     _Atomic uint64_t timed_rounds; /* what they took, */
     _Atomic uint64_t timed_faults; /* and page faults of recorded array operations in them */

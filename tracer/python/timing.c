@@ -9,7 +9,8 @@
 
 #define N_FIRST 8u          /* executions of a block that are all timed */
 #define LARGEST_GAP 128u    /* of two timings, at most so many executions later */
-#define WORK_NS 4000u       /* between two timings, about: fifty times what one takes */
+#define WORK_NS 4000u       /* between two timings, about: fifty times what one takes, */
+#define LONG_WORK_NS 150000u /* and where that asks the kernel, too */
 #define LONG_NS 20000u      /* a block that takes so long is worth asking for the processor's time */
 #define VERY_LONG_NS 3000000u /* an execution that takes so long counts for itself */
 #define FEW_WORDS 1024        /* of the stream, more than between two timings, in so long a time: nothing else can have taken it, */
@@ -117,18 +118,22 @@ static uint64_t mean_ns(const struct ft_side_pyblock *block)
     const uint64_t timed = atomic_load_explicit(&block->timed, memory_order_relaxed);
     const uint64_t rounds = atomic_load_explicit(&block->timed_rounds, memory_order_relaxed) +
                             atomic_load_explicit(&block->long_rounds, memory_order_relaxed);
-    if (block->has_long_arrays)
-        return LONG_NS;
     return timed ? (uint64_t)((double)rounds * 1e-6 * round_ns / (double)timed) : 0;
 }
 
-static void set_pace(struct timing_pace *pace, uint64_t mean)
+/* Asking costs as much as some short operations: only where each execution is long. */
+static bool asks_kernel(const struct ft_side_pyblock *block, uint64_t mean)
+{
+    return mean + block->array_ns >= LONG_NS;
+}
+
+static void set_pace(struct timing_pace *pace, const struct ft_side_pyblock *block, uint64_t mean)
 {
     uint32_t gap = 1;
     if (pace->n_first < N_FIRST) {
         pace->n_first++;
     } else {
-        const uint64_t wanted = 1 + WORK_NS / (mean + 10);
+        const uint64_t wanted = 1 + (asks_kernel(block, mean) ? LONG_WORK_NS / (mean + block->array_ns) : WORK_NS / (mean + 10));
         gap = wanted > LARGEST_GAP ? LARGEST_GAP : (uint32_t)wanted;
         gap = 1 + gap / 2 + any_below(gap);
     }
@@ -204,13 +209,13 @@ bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struc
     }
     if (round_ns <= 0)
         return true;
-    const bool may_be_long = pace->n_first < N_FIRST || mean >= LONG_NS;
+    const bool may_be_long = pace->n_first < N_FIRST || asks_kernel(block, mean);
     agent_times = (struct agent_times){
         .block = block, .thread = &agent_thread, .stands_for = pace->stands_for, .goes_on = goes_on,
         .chunk_end = chunk_end(),
         .processor_begun_ns = may_be_long ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0,
     };
-    set_pace(pace, mean);
+    set_pace(pace, block, mean);
     agent_times.begun_ns = clock_ns(CLOCK_MONOTONIC); /* last, not to time ourselves */
     return true;
 }
@@ -251,8 +256,9 @@ static void count(struct ft_side_pyblock *block, uint64_t taken_ns, uint64_t sta
     else
         atomic_fetch_add_explicit(&block->timed_rounds, in_rounds((double)(stands_for * taken_ns)), memory_order_relaxed);
     atomic_fetch_add_explicit(&block->timed_faults, stands_for * agent_times.left_out_faults, memory_order_relaxed);
-    if (agent_times.left_out_ns >= LONG_NS)
-        block->has_long_arrays = 1;
+    block->array_ns -= block->array_ns / 4; /* a single one that took long, for whatever reason, is forgotten */
+    if (agent_times.left_out_ns > block->array_ns)
+        block->array_ns = agent_times.left_out_ns;
 }
 
 static void note_end(uint64_t now_ns)
