@@ -58,7 +58,7 @@ _BUDGET_S, _QUICK_BUDGET_S = 240.0, 24.0
 _PASSES, _QUICK_PASSES = 6, 2
 _SAMPLE_S = 0.0001
 """Or longer, where a kernel's round over much memory takes longer. Neighbours leave a core for hardly more."""
-_PATIENCE_S, _QUICK_PATIENCE_S = 0.03, 0.012
+_PATIENCE_S, _QUICK_PATIENCE_S = 0.03, 0.008
 """So long is waited, for each figure in each pass, until a neighbour leaves the core."""
 LEAST_PASSES = 2
 """These are made on the slowest machine: fewer would not tell what is unstable."""

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from foretrace.neighbours import DISTURBED, Alone, alone
+
 from . import tools
 from .machine_facts import pinned
-from .reference_loop import DISTURBED, ReferenceLoop
+from .reference_loop import ReferenceLoop
 
 UNDISTURBED_RUNS = 3
 """So many are waited for."""
 MOST_TIMES = 3
 """At most so many times the runs that were asked for are made."""
-LEAST_RUNS_OF_LINE = 5
-MOST_ERROR_OF_LINE = 0.1
-"""A straight line through fewer runs, or one less certain than this part, tells nothing of an undisturbed run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +38,6 @@ class Run:
     def is_undisturbed(self) -> bool:
         """Whether no neighbour was noticed."""
         return self.slowdown < DISTURBED
-
-
-@dataclass(frozen=True, slots=True)
-class Alone:
-    """Processor time without a neighbour, by a straight line through runs beside more and less of one.
-
-    `error_s` is twice the standard error.
-    """
-
-    time_s: float
-    error_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,21 +121,3 @@ def summarise(runs: Sequence[Run], starts: Sequence[Run]) -> Measured:
 
 def _counted(runs: Sequence[Run]) -> Sequence[Run]:
     return [run for run in runs if run.is_undisturbed] or runs
-
-
-def alone(runs: Sequence[tuple[float, float]]) -> Alone | None:
-    """Least squares, read at a slowdown of 1, and no longer than the shortest run took; None if that is uncertain.
-
-    Args:
-        runs: slowdown of the reference loop, and time of the program.
-    """
-    if len(runs) < LEAST_RUNS_OF_LINE or len({slowdown for slowdown, _ in runs}) < 2:
-        return None
-    slope, at_zero = statistics.linear_regression(*zip(*runs, strict=True))
-    if slope < 0:  # whatever makes its runs differ, it is not the neighbour
-        slope, at_zero = 0.0, statistics.fmean(time_s for _, time_s in runs)
-    mean = statistics.fmean(slowdown for slowdown, _ in runs)
-    variance = sum((time_s - at_zero - slope * slowdown) ** 2 for slowdown, time_s in runs) / (len(runs) - 2)
-    leverage = 1 / len(runs) + (1 - mean) ** 2 / sum((slowdown - mean) ** 2 for slowdown, _ in runs)
-    found = Alone(min(at_zero + slope, min(time_s for _, time_s in runs)), 2 * math.sqrt(variance * leverage))
-    return found if found.error_s <= MOST_ERROR_OF_LINE * found.time_s else None

@@ -8,22 +8,23 @@ loop issues as many instructions as the core can, from no memory: whoever shares
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from foretrace.profiles.profile import Profile, SourceKind
 
 from . import _kernels
 
-DISTURBED = 1.05
-"""From this on, relative to its undisturbed time, the loop ran beside a neighbour for part of a native run."""
 DISTURBED_GLANCE = 1.02
-"""The same of a glance, which a neighbour shares wholly or not at all. Undisturbed ones were within 0.7 %."""
+"""From this on a glance was disturbed, which a neighbour shares wholly or not at all. Others were within 0.7 %."""
 
 _KERNEL = "issue"
 _SAMPLE_S = 0.0001
 _GLANCE_S = 0.00001
+_GLANCE_CLOCKS = 200  # so much longer than reading the clock, which an emulator makes slow
+_RUNS = 5  # of which the shortest was not interrupted
 _INTERVAL_S = 0.008
 _LEARNT_S = 0.1
 
@@ -39,7 +40,9 @@ class ReferenceLoop:
     def __init__(self, known_s: float | None = None) -> None:
         """Find out how much of it is a sample. `known_s`: see `least_s`."""
         self.least_s = float("inf") if known_s is None else known_s
-        self._glance_repeats, self._sample_repeats = _repeats_for(_GLANCE_S), _repeats_for(_SAMPLE_S)
+        clock_s = _shortest_s(1)
+        self._glance_repeats = _repeats_for(max(_GLANCE_S, _GLANCE_CLOCKS * clock_s))
+        self._sample_repeats = _repeats_for(_SAMPLE_S)
 
     @classmethod
     def of(cls, profile: Profile) -> ReferenceLoop:
@@ -67,17 +70,19 @@ class ReferenceLoop:
             self.glance()
 
     @contextlib.contextmanager
-    def beside(self) -> Iterator[list[float]]:
+    def beside(self, cpu: Callable[[], int | None] | None = None) -> Iterator[list[float]]:
         """Sample the loop before, during and after what is done meanwhile, which takes turns with it on the core.
 
-        Seconds an instruction took are in the list when the context has ended.
+        With `cpu`, which tells where that is, the loop goes after it, and is sampled only while it is anywhere. Seconds
+        an instruction took are in the list when the context has ended.
         """
-        samples = [self.sample()]
+        samples = [self.sample()] if cpu is None else []
         done = threading.Event()
 
         def watch() -> None:
             while not done.wait(_INTERVAL_S):
-                samples.append(self.sample())
+                if _went_to(cpu):
+                    samples.append(self.sample())
 
         thread = threading.Thread(target=watch, name="reference loop", daemon=True)
         thread.start()
@@ -86,7 +91,8 @@ class ReferenceLoop:
         finally:
             done.set()
             thread.join()
-            samples.append(self.sample())
+            if cpu is None:
+                samples.append(self.sample())
 
     def slowdown(self, time_s: float) -> float:
         """How many times longer that is than an instruction of the loop takes undisturbed: 1 or more."""
@@ -101,8 +107,25 @@ class ReferenceLoop:
         return processor_s / instructions, real_s / instructions
 
 
+def _went_to(cpu: Callable[[], int | None] | None) -> bool:
+    """Whether this thread is on the core asked for now; on any, if none is asked for."""
+    if cpu is None:
+        return True
+    number = cpu()
+    try:
+        if number is not None:
+            os.sched_setaffinity(0, {number})  # of this thread alone
+    except OSError:
+        return False
+    return number is not None
+
+
 def _repeats_for(sample_s: float) -> int:
     repeats = 1
-    while _kernels.run(_KERNEL, repeats=repeats)[0] < sample_s:
+    while _shortest_s(repeats) < sample_s:
         repeats *= 2
     return repeats
+
+
+def _shortest_s(repeats: int) -> float:
+    return min(_kernels.run(_KERNEL, repeats=repeats)[0] for _ in range(_RUNS))

@@ -200,6 +200,7 @@ def compare(
     *,
     runs: int,
     small: bool = False,
+    under: Sequence[str] = (),
 ) -> RunTimes:
     """Trace, predict, measure and sample the programs.
 
@@ -210,6 +211,7 @@ def compare(
         progress: is told what comes next.
         runs: native runs of each.
         small: take the small sizes.
+        under: a command that the programs are run by, such as an emulator: the machine is what it makes of this one.
 
     Raises:
         EngineError: none of the programs could be run.
@@ -223,19 +225,26 @@ def compare(
             skipped.append((program.name, str(error)))
     if not subjects:
         raise EngineError(f"none of the programs could be run; {skipped[0][0]}: {skipped[0][1]}")
-    timed = [Timed(s.program.name, s.command, s.program.start_up()) for s in subjects]
-    measured = measure_in_rounds(timed, runs, ReferenceLoop.of(machine.profile), progress)
+    timed = [_timed(subject, tuple(under)) for subject in subjects]
+    loop = ReferenceLoop() if under else ReferenceLoop.of(machine.profile)
+    loop.learn()
+    measured = measure_in_rounds(timed, runs, loop, progress)
     rows = []
     for subject in subjects:
         progress(f"{subject.program.name}: sampling")
         sampled, reason = None, ""
         try:
-            sampled = _sampled(subject, machine)
+            sampled = None if under else _sampled(subject, machine)
         except EngineError as error:  # such as that it was traced under another path
             reason = f"not sampled: {error}"
         row = _row(subject, measured[subject.program.name], sampled)
         rows.append(replace(row, cause=reason) if reason else row)
     return RunTimes(machine, tuple(rows), tuple(skipped))
+
+
+def _timed(subject: _Subject, under: tuple[str, ...]) -> Timed:
+    start_up = subject.program.start_up()
+    return Timed(subject.program.name, under + subject.command, under + start_up if start_up else None)
 
 
 def _traced(program: Program, command: tuple[str, ...]) -> tuple[str, ...]:

@@ -27,8 +27,12 @@ STABLE_NOISE = 0.05
 _OWN_WARM_S = 0.002
 _SHARED_WARM_S = 0.02
 """A cache that others use as well takes its time: it learns which lines to keep, and others must be driven out."""
+_OF_THREADS_S = 0.001
+"""Threads begin and end some microseconds apart."""
 _QUARTER = 0.25
+_RUNS_OF_TUNING = 3
 _LEAST_GROUPS = 2  # of undisturbed samples: one alone does not tell its noise
+_TRUSTED_SAMPLES = 3  # so many are not undisturbed by mistake
 
 _USUAL_OWN_BYTES, _USUAL_LAST_BYTES = 512 << 10, 32 << 20
 
@@ -69,7 +73,8 @@ def timing_of(groups: Groups, *, shared: bool) -> Timing:
     shortest times of half of the groups lie. What it shares with others, a cache or memory, has no such time: the
     shortest would be that of a rare moment. So the lower quartile is taken, and the noise is twice the standard error
     of those of the groups, more for few of them, as Student's distribution has it: of normally distributed ones, the
-    figure lies farther away in one of twenty times, that of another run as long in one of six.
+    figure lies farther away in one of twenty times, that of another run as long in one of six. It is no more than the
+    longest sample lies above.
 
     Args:
         groups: seconds of one operation; one group or more, none empty.
@@ -84,10 +89,10 @@ def timing_of(groups: Groups, *, shared: bool) -> Timing:
         shortest = sorted(map(min, groups))
         return Timing(shortest[0], shortest[len(shortest) // 2] / shortest[0] - 1, num_samples)
     figures = [_figure([group], shared=True) for group in groups]
-    error = (
-        _two_sigma(len(figures) - 1) * statistics.stdev(figures) / math.sqrt(len(figures)) / statistics.fmean(figures)
-    )
-    return Timing(_figure(groups, shared=True), error, num_samples)
+    error = statistics.stdev(figures) / math.sqrt(len(figures)) / statistics.fmean(figures)
+    time_s = _figure(groups, shared=True)
+    farthest = max(map(max, groups)) / time_s - 1
+    return Timing(time_s, min(_two_sigma(len(figures) - 1) * error, farthest), num_samples)
 
 
 def _two_sigma(degrees: int) -> float:
@@ -106,7 +111,8 @@ def _figure(groups: Groups, *, shared: bool) -> float:
 class Sample(NamedTuple):
     """Seconds of one operation, and of an instruction of the reference loop before or after it, whichever took longer.
 
-    Without a reference loop that is 0.
+    Of what lies in caches also before the run before: a neighbour that has gone has left its data there. Without a
+    reference loop that is 0.
     """
 
     time_s: float
@@ -137,18 +143,20 @@ class Samples:
     def timing(self) -> Timing:
         """What they come to.
 
-        Undisturbed ones alone, if two groups have any. Else it may be off by as much as the reference loop was beside
-        the least disturbed one, or by as much as all groups disagree, whichever is more.
+        Undisturbed ones alone, if there are three or more, in two groups. Else it may be off by as much as the loop was
+        beside the third of the least disturbed ones, or by as much as all groups disagree, whichever is more.
         """
         all_groups = [[sample.time_s for sample in group] for group in self.groups]
         quiet = [[s.time_s for s in group if self.is_undisturbed(s)] for group in self.groups]
         quiet = [group for group in quiet if group]
-        if len(quiet) >= min(_LEAST_GROUPS, len(all_groups)):
+        trusted = len(quiet) >= _LEAST_GROUPS and sum(map(len, quiet)) >= _TRUSTED_SAMPLES
+        if trusted or quiet == all_groups:
             return timing_of(quiet, shared=self.shared)
         found = timing_of(all_groups, shared=self.shared)
-        least = min(self.slowdown(sample) for group in self.groups for sample in group)
+        slowdowns = sorted(self.slowdown(sample) for group in self.groups for sample in group)
+        beside = slowdowns[min(_TRUSTED_SAMPLES, len(slowdowns)) - 1]
         time_s = timing_of(quiet, shared=self.shared).time_s if quiet else found.time_s
-        return Timing(time_s, max(found.noise, least - 1), found.num_samples, disturbed=True)
+        return Timing(time_s, max(found.noise, beside - 1), found.num_samples, disturbed=True)
 
 
 @dataclass(slots=True)
@@ -156,7 +164,8 @@ class Measurement:
     """Time of one operation. `run(repeats)` does the work and returns seconds and the number of operations it did.
 
     A `reference`, which others are divided by, is sampled as long as any of them: the clock may rise meanwhile.
-    The work is done for `warm_s` before it is timed. The samples may be those of an earlier pass, to be added to.
+    The work is done for `warm_s` before it is timed. The samples may be those of an earlier pass, to be added to; none
+    lasts less than `least_sample_s`.
     """
 
     name: str
@@ -164,6 +173,7 @@ class Measurement:
     samples: Samples = field(default_factory=Samples)
     reference: bool = False
     warm_s: float = 0.0
+    least_sample_s: float = 0.0
 
     @property
     def timing(self) -> Timing:
@@ -171,10 +181,14 @@ class Measurement:
         return self.samples.timing
 
     def tune(self, sample_s: float) -> None:
-        """Choose how much work takes about `sample_s`."""
+        """Choose how much work takes about `sample_s`, whatever may interrupt it: the shortest of a few runs."""
         samples = self.samples
+        sample_s = max(sample_s, self.least_sample_s)
         while True:
             seconds, _ = self.run(samples.repeats)
+            for _ in range(_RUNS_OF_TUNING - 1):
+                if seconds >= sample_s / 2:
+                    seconds = min(seconds, self.run(samples.repeats)[0])
             if seconds >= sample_s / 2 or samples.repeats >= 1 << 40:
                 return
             factor = min(sample_s / max(seconds, 1e-9), 16)
@@ -195,25 +209,39 @@ class Measurement:
         broken: list[Sample] = []
         undisturbed = 0
         end = time.monotonic() + patience_s
-        before_s = _glance(loop)
+        earlier_s = before_s = _glance(loop)
         while undisturbed < SAMPLES_OF_PASS:
-            taken = len(whole) + len(broken)
-            if taken >= SAMPLES_OF_PASS and (loop is None or time.monotonic() >= end):
-                break
-            if taken >= SAMPLES_OF_PASS and not self.samples.is_undisturbed(Sample(0.0, before_s)):
-                before_s = _glance(loop)
-                continue
+            if len(whole) + len(broken) >= SAMPLES_OF_PASS:
+                if loop is None or time.monotonic() >= end:
+                    break
+                if self._is_disturbed(before_s):
+                    earlier_s, before_s = before_s, _glance(loop)
+                    continue
+                if self._is_disturbed(self._counted(earlier_s)):
+                    self.run(self.samples.repeats)  # fetches what the neighbour drove out
+                    earlier_s, before_s = before_s, _glance(loop)
+                    continue
             interruptions = _interruptions()
             seconds, operations = self.run(self.samples.repeats)
             after_s = _glance(loop)
-            sample = Sample(seconds / operations, max(before_s, after_s))
-            before_s = after_s
+            sample = Sample(seconds / operations, max(self._counted(earlier_s), before_s, after_s))
+            earlier_s, before_s = before_s, after_s
             if _interruptions() != interruptions:
                 broken.append(sample)
+                if self.warm_s:
+                    self.run(self.samples.repeats)  # whoever interrupted it drove its data out
+                    before_s = _glance(loop)
                 continue
             whole.append(sample)
             undisturbed += self.samples.is_undisturbed(sample)
         self.samples.groups.append(whole or broken)
+
+    def _counted(self, earlier_s: float) -> float:
+        """A glance before the run before: with nothing in caches, it does not matter."""
+        return earlier_s if self.warm_s else 0.0
+
+    def _is_disturbed(self, glance_s: float) -> bool:
+        return not self.samples.is_undisturbed(Sample(0.0, glance_s))
 
 
 def _glance(loop: ReferenceLoop | None) -> float:
@@ -247,7 +275,11 @@ class Room:
         shared = size_bytes > self.own_bytes // 2
         least_s = max(_SHARED_WARM_S, warm_s) if shared else _OWN_WARM_S
         return Measurement(
-            name, run, Samples(shared or threads > 1), warm_s=least_s if size_bytes <= self.cached_bytes else 0.0
+            name,
+            run,
+            Samples(shared or threads > 1),
+            warm_s=least_s if size_bytes <= self.cached_bytes else 0.0,
+            least_sample_s=_OF_THREADS_S if threads > 1 else 0.0,
         )
 
 

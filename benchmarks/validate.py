@@ -186,8 +186,11 @@ def validate(
     *,
     runs: int,
     tables: bool,
+    under: Sequence[str] = (),
 ) -> Validation:
     """All comparisons. `progress` is told what comes next; without `tables` those with published ones are left out.
+
+    `under`: see `run_times.compare`.
 
     Raises:
         ForetraceError: a program cannot be built, or a verb of foretrace fails.
@@ -199,4 +202,4 @@ def validate(
         ranges = tuple(validate_ranges(directory))
         progress("bandwidth of the Convey HC-1's accelerator")
         bandwidths = tuple(validate_bandwidths(directory))
-    return Validation(ranges, bandwidths, compare(chosen, directory, machine, progress, runs=runs))
+    return Validation(ranges, bandwidths, compare(chosen, directory, machine, progress, runs=runs, under=under))

@@ -112,7 +112,7 @@ def anchor(there: Prediction, here: Prediction, timing: Timing, samples: RegionS
         anchor=here.machine,
         measured_s=measured_s,
         time_s=measured_s * typical,
-        low_s=measured_s * max(low - error, 0.0),
+        low_s=timing.least_alone_s * max(low - error, 0.0),
         high_s=measured_s * (high + error) * (1 + timing.spread),
         by_region=samples.num_samples > 0,
     )

@@ -1,6 +1,8 @@
 """Other conditions on the same machine: what a command sees of them, and that nothing is left of them."""
 
 import os
+import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +54,28 @@ def test_a_neighbour_needs_a_core_of_its_own(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     with pytest.raises(EngineError, match="needs a core of its own"), conditions.neighbour():
         pass
+
+
+@pytest.mark.skipif(shutil.which(f"qemu-{platform.machine()}") is None, reason="needs QEMU's user mode")
+def test_an_emulated_command_is_run_by_qemu(tmp_path):
+    """Of what it starts nothing is emulated: readlink sees what runs the shell."""
+    told = "readlink /proc/$$/exe; exit 3"
+    result = run("--emulated", "--", "sh", "-c", told)
+    assert (Path(result.stdout.strip()).name, result.returncode) == (f"qemu-{platform.machine()}", 3)
+    script = tmp_path / "script"
+    script.write_text(f"#!/bin/sh -e\n{told}\n")
+    script.chmod(0o755)
+    result = run("--emulated", "--", script)
+    assert (Path(result.stdout.strip()).name, result.returncode) == (f"qemu-{platform.machine()}", 3)
+
+
+def test_what_cannot_be_emulated_is_said(monkeypatch):
+    monkeypatch.setattr(conditions.shutil, "which", {"qemu-z80": "/bin/qemu-z80"}.get)
+    with pytest.raises(EngineError, match="is not on PATH"):
+        conditions.emulated(["sh"])
+    monkeypatch.setattr(conditions.platform, "machine", lambda: "z80")
+    with pytest.raises(EngineError, match="sh: no such command"):
+        conditions.emulated(["sh"])
 
 
 def test_the_exit_code_is_the_command_s():

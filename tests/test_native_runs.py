@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrace.benchmarks import reference_loop, tools
-from foretrace.benchmarks.native_runs import Alone, Measured, Run, Timed, alone, measure_in_rounds, summarise
-from foretrace.benchmarks.reference_loop import DISTURBED, ReferenceLoop
+from foretrace.benchmarks.native_runs import Measured, Run, Timed, measure_in_rounds, summarise
+from foretrace.benchmarks.reference_loop import ReferenceLoop
+from foretrace.neighbours import DISTURBED, Alone, alone
 from foretrace.profiles.library import find
 
 QUIET, BESIDE = 1.01, 1.5
@@ -168,6 +169,34 @@ def test_the_loop_is_sampled_before_during_and_after_what_it_is_beside():
     assert len(samples) >= 4
     assert loop.least_s <= min(samples)
     assert all(sample > 0 for sample in samples)
+
+
+def test_the_loop_goes_after_what_it_is_beside():
+    loop = ReferenceLoop()
+    allowed = os.sched_getaffinity(0)
+    seen = []
+
+    def cpu():
+        seen.append(os.sched_getaffinity(0))
+        return max(allowed) if len(seen) > 2 else None
+
+    with loop.beside(cpu) as samples:
+        assert samples == [], "it is nowhere yet"
+        while len(seen) < 5:
+            os.sched_yield()
+    assert seen[:2] == [allowed] * 2
+    assert seen[4] == {max(allowed)}
+    assert len(samples) >= 2
+    assert os.sched_getaffinity(0) == allowed, "only the loop's thread goes there"
+
+
+def test_a_core_that_may_not_be_used_tells_nothing():
+    loop = ReferenceLoop()
+    calls = []
+    with loop.beside(lambda: calls.append(1) or 1 << 14) as samples:
+        while len(calls) < 3:
+            os.sched_yield()
+    assert samples == []
 
 
 def test_a_failing_program_leaves_no_thread_behind():

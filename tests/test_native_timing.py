@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -184,6 +188,8 @@ def test_a_timing_is_read_as_it_was_written(tmp_path):
         ({"positions": [{"module": "/x", "offset": -1, "samples": 1, "kernel_samples": 0}]}, "cannot be"),
         ({"elsewhere": -1}, "cannot be"),
         ({"interval_s": 0}, "cannot be"),
+        ({"runs": [{"wall_s": 1, "user_s": 1, "system_s": 0, "slowdown": 0.5}]}, "0.5 times as long"),
+        ({"runs": [{"wall_s": 1, "user_s": 1, "system_s": 0, "slowdown": 1e9}]}, "times as long"),
     ],
 )
 def test_a_timing_that_cannot_be_is_refused(tmp_path, changes, complaint):
@@ -201,6 +207,85 @@ def test_a_file_that_is_no_timing_is_refused(tmp_path, content):
         read_timing(tmp_path / "x.timing")
     with pytest.raises(TimingError, match="No such file"):
         read_timing(tmp_path / "missing.timing")
+
+
+# ---- beside a neighbour
+
+
+def with_runs(*pairs):
+    """`pairs`: processor time, and slowdown of the reference loop beside."""
+    return replace(TIMING, runs=tuple(NativeRun(cpu_s, cpu_s, 0.0, slowdown) for cpu_s, slowdown in pairs))
+
+
+def test_undisturbed_runs_count_before_shorter_ones():
+    timing = with_runs((2.0, 1.5), (2.4, 1.01), (2.1, 1.0), (1.9, None))
+    assert (timing.shortest.cpu_s, timing.undisturbed_runs) == (2.1, 2)
+    assert timing.spread == pytest.approx(0.15 / 2.1)
+    assert timing.least_alone_s == 2.1
+
+
+@pytest.mark.parametrize(
+    ("runs", "least_s"),
+    [
+        (((2.0, None), (1.5, None)), 1.5),  # nothing is known of neighbours
+        (((2.0, 1.6), (1.8, 1.2)), 1.5),  # too few for a line
+        (((2.4, 1.4), (2.2, 1.2), (2.3, 1.3), (2.5, 1.5), (2.6, 1.6)), 2.0),
+        (((2.0, 1.2), (2.0, 1.3), (2.0, 1.4), (2.0, 1.5), (2.0, 1.6)), 2.0),  # it does not matter to this program
+    ],
+)
+def test_what_a_run_may_have_taken_alone(runs, least_s):
+    assert with_runs(*runs).least_alone_s == pytest.approx(least_s)
+
+
+class PretendedLoop:
+    """Twice as slow while the program runs on a core that is known."""
+
+    def __init__(self):
+        self.cpus = []
+
+    @contextlib.contextmanager
+    def beside(self, cpu):
+        assert cpu() is None, "it is not started yet"
+        samples = []
+        done = threading.Event()
+
+        def watch():
+            while not done.wait(0.001):
+                self.cpus.append(cpu())
+                if self.cpus[-1] is not None:
+                    samples.append(2.0)
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        yield samples
+        done.set()
+        thread.join()
+        assert cpu() is None, "it has ended"
+
+    def slowdown(self, time_s):
+        return time_s
+
+
+def test_a_loop_runs_beside_the_program_on_its_core(compile_c, tmp_path):
+    loop = PretendedLoop()
+    timing = time_natively([str(compile_c(TWO_LOOPS, "-O1"))], runs=2, method="ptrace", reference=loop)
+    assert [run.slowdown for run in timing.runs] == [2.0, 2.0]
+    assert set(loop.cpus) - {None} <= os.sched_getaffinity(0)
+    write_timing(timing, tmp_path / "x.timing")
+    assert read_timing(tmp_path / "x.timing") == timing
+
+
+def test_a_program_too_short_for_the_loop_tells_nothing_of_neighbours(monkeypatch):
+    loop = SimpleNamespace(beside=lambda cpu: contextlib.nullcontext([]), slowdown=lambda time_s: 1 / 0)
+    (run,) = time_natively(["true"], method="ptrace", reference=loop).runs
+    assert run.slowdown is None
+
+
+def test_the_command_runs_the_loop(tmp_path, compile_c):
+    path = tmp_path / "x.timing"
+    command = [sys.executable, "-P", "-m", "foretrace", "time", "-o", path, "--", compile_c(TWO_LOOPS, "-O1")]
+    subprocess.run(command, check=True, timeout=60)
+    assert read_timing(path).runs[0].slowdown >= 1
 
 
 def test_a_timing_that_is_no_file_of_that_size_is_refused(tmp_path):

@@ -57,6 +57,16 @@ def test_on_its_own_machine_a_program_takes_what_was_measured(machines):
     assert anchored.by_region
 
 
+def test_beside_a_neighbour_the_program_may_take_less_alone(machines):
+    here, _ = machines
+    signature, measured = two_loops(), timing((0, 30), (16, 70))
+    prediction = predict(signature, here)
+    beside = replace(measured, runs=(NativeRun(2.0, 1.5, 0.5, 1.25),))
+    anchored = anchor(prediction, prediction, beside, region_samples(signature, beside))
+    assert (anchored.time_s, anchored.high_s) == (pytest.approx(2.0), pytest.approx(2.0))
+    assert anchored.low_s == pytest.approx(1.6)
+
+
 @pytest.mark.parametrize(("dividing", "expected"), [(100, 0.5), (50, 0.75), (0, 1.0)])
 def test_each_region_is_scaled_by_its_own_ratio(machines, dividing, expected):
     samples = [(0, dividing), (16, 100 - dividing)]

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,24 @@ def test_a_program_that_cannot_be_sampled_is_measured_all_the_same(monkeypatch, 
     assert one.cause == "not sampled: the timing is of another program"
 
 
+def test_programs_are_run_under_a_command_and_not_sampled_there(monkeypatch, tmp_path):
+    subject = run_times._Subject(suite.choose("orbits")[0], ("python", "./orbits.py"), tmp_path / "orbits.sig", {
+        "time_s": 1.5, "low_s": 1.0, "high_s": 2.0, "bound_by": "issue",
+    })  # fmt: skip
+    (tmp_path / "orbits.py").write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    timed = []
+    monkeypatch.setattr(run_times, "_predict", lambda *_, **__: subject)
+    monkeypatch.setattr(
+        run_times, "measure_in_rounds", lambda t, *_: timed.extend(t) or {"orbits": Measured(1.0, 0.1, 1.0, 0.0, 5)}
+    )
+    monkeypatch.setattr(run_times, "_sampled", lambda *_: pytest.fail("sampled"))
+    run_times.compare([subject.program], tmp_path, MACHINE, lambda text: None, runs=1, under=("env", "-i"))
+    (one,) = timed
+    assert one.command == ("env", "-i", "python", "./orbits.py")
+    assert one.start_up[:3] == ("env", "-i", sys.executable)
+
+
 def test_a_program_that_cannot_be_built_is_left_out_and_named(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EngineError, match=r"none of the programs could be run; heat3d: .*apt install gfortran"):
@@ -169,7 +188,8 @@ def test_what_is_shown_and_written(monkeypatch, tmp_path):
     profile.write_bytes((ROOT / "profiles" / "machines" / "jaguar-xt4.toml").read_bytes())
     options = ["validate", "--machine", str(profile), "--quick", "-o", str(tmp_path / "x.json")]
     result = CliRunner().invoke(group, [*options, "--picture", str(tmp_path / "x.png")], catch_exceptions=False)
-    assert asked == {"runs": 3, "tables": False, "chosen": [p.name for p in suite.choose(",".join(suite.QUICK))]}
+    quick = [program.name for program in suite.choose(",".join(suite.QUICK))]
+    assert asked == {"runs": 3, "tables": False, "under": [], "chosen": quick}
     assert "2 programs: mean absolute error 25.0%, worst +50% (x), 100% inside" in result.output
     assert "x +50%: x.c:1 f: 9 s predicted, 1 s sampled" in result.output
     assert "left out: z: no compiler" in result.output

@@ -22,6 +22,8 @@ from foretrace.tracer.signature import Signature
 from foretrace.tracer.signature_file import read_signature
 from foretrace.units import format_count, format_seconds
 
+from .time import said_of_neighbours
+
 
 @click.command(epilog="Example: foretrace predict app.sig --machine jaguar-xt4 --machine here.toml")
 @click.argument("signature", type=click.Path(path_type=Path))
@@ -166,6 +168,9 @@ def _measured_document(measured: _Measured, predictions: tuple[Prediction, ...])
             "kernel_s": timing.shortest.system_s,
             "spread": timing.spread,
             "runs": len(timing.runs),
+            "undisturbed_runs": timing.undisturbed_runs,
+            "reference_slowdown": timing.shortest.slowdown,
+            "least_alone_s": timing.least_alone_s,
             "samples": timing.num_samples,
             "sampled_by": timing.method,
         },
@@ -248,6 +253,8 @@ def _show_measured(measured: _Measured, predictions: tuple[Prediction, ...]) -> 
         f"{plain(timing.method)})",
         soft_wrap=True,
     )
+    if timing.least_alone_s < timing.shortest.cpu_s:
+        out.print(f"{said_of_neighbours(timing)}: alone it may take {format_seconds(timing.least_alone_s)}")
     anchored = measured.anchored(predictions)
     if anchored:
         out.print(f"anchored: that time, scaled from {plain(anchored[0].anchor)} by the model's ratio")

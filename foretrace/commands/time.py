@@ -34,17 +34,21 @@ def command(output: Path, runs: int, method: str, force: bool, program: tuple[st
     """Run PROGRAM natively, time it, and sample where it is: what `foretrace predict --timing` compares with.
 
     PROGRAM is a compiled program with its arguments, or a Python script, which is timed with its interpreter. Its
-    output, exit code and signals are its own. Later runs than the first read and print nothing.
+    output, exit code and signals are its own. Later runs than the first read and print nothing. A loop of
+    0.1 ms that runs on its core every 8 ms tells how much a neighbour disturbed it.
     """
     check_output(output, force=force)
+    from foretrace.benchmarks.reference_loop import ReferenceLoop
     from foretrace.errors import EngineError
     from foretrace.tracer.native.timing import time_natively
     from foretrace.tracer.native.timing_file import write_timing
 
     if program[0].endswith((".py", ".pyw", ".pyz")):
         program = (sys.executable, *program)
+    loop = ReferenceLoop()
+    loop.learn()
     try:
-        timing = time_natively(program, runs=runs, method=method)
+        timing = time_natively(program, runs=runs, method=method, reference=loop)
     except OSError as error:
         raise EngineError(f"--method {method} is not possible here: {error.strerror or error}") from error
     write_timing(timing, output, force=force)
@@ -61,7 +65,17 @@ def _say_done(output: Path, timing: Timing) -> None:
 
         shortest = format_seconds(timing.shortest.cpu_s)
         print(
-            f"foretrace: wrote {output} ({shortest} at best, {timing.num_samples} samples by {timing.method}); "
+            f"foretrace: wrote {output} ({shortest} at best, {timing.num_samples} samples by {timing.method}; "
+            f"{said_of_neighbours(timing)}); "
             f"next: foretrace predict SIGNATURE --machine here.toml --timing {output}",
             file=sys.stderr,
         )
+
+
+def said_of_neighbours(timing: Timing) -> str:
+    """Whether runs were disturbed, for people."""
+    if timing.shortest.slowdown is None:
+        return "no neighbour was looked for"
+    if timing.undisturbed_runs:
+        return f"{timing.undisturbed_runs} of {len(timing.runs)} runs undisturbed"
+    return f"beside a neighbour, a reference loop took {timing.shortest.slowdown:.2f} times as long"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -37,6 +38,10 @@ HERE = Path("here.toml")
 @click.option("--quick", is_flag=True, help="Six programs, three runs each, no published tables.")
 @click.option("--runs", default=5, show_default=True, type=click.IntRange(1, 100), help="Native runs of each program.")
 @click.option(
+    "--under", metavar="COMMAND", default="",
+    help="Run the programs by this command, such as qemu-x86_64, under which the profile was measured as well.",
+)  # fmt: skip
+@click.option(
     "--directory", type=click.Path(path_type=Path, file_okay=False),
     help="Keep executables, signatures and timings there; signatures found there are used again.",
 )  # fmt: skip
@@ -53,6 +58,7 @@ def command(
     only: str,
     quick: bool,
     runs: int,
+    under: str,
     directory: Path | None,
     documents: tuple[Path, ...],
     output: Path | None,
@@ -86,7 +92,8 @@ def command(
             chosen,
             progress,
             runs=min(runs, 3) if quick else runs,
-            tables=not (only or quick),
+            tables=not (only or quick or under),
+            under=shlex.split(under),
         )
     document = validation.as_json()
     if output is not None:

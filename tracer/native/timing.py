@@ -12,10 +12,13 @@ import signal
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from foretrace import __version__
 from foretrace.errors import ProgramError
+from foretrace.neighbours import DISTURBED, Reference, alone
 from foretrace.tracer.qemu.binary import find_program
 
 from .perf_events import PerfSampler
@@ -29,16 +32,26 @@ PTRACE_INTERVAL_S = 0.00997
 
 @dataclass(frozen=True, slots=True)
 class NativeRun:
-    """One run: real time from its start to its end, and what it used of a CPU, in the program and in the kernel."""
+    """One run: real time from its start to its end, and what it used of a CPU, in the program and in the kernel.
+
+    `slowdown` is how many times longer than undisturbed a reference loop took beside it, on the core of its first
+    thread; None where none was run, or the run was too short for one.
+    """
 
     wall_s: float
     user_s: float
     system_s: float
+    slowdown: float | None = None
 
     @property
     def cpu_s(self) -> float:
         """What the program kept a processor busy. A prediction is of this: waiting is no part of it."""
         return self.user_s + self.system_s
+
+    @property
+    def is_undisturbed(self) -> bool:
+        """Whether it is known that no neighbour used the core."""
+        return self.slowdown is not None and self.slowdown < DISTURBED
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +87,37 @@ class Timing:
 
     @property
     def shortest(self) -> NativeRun:
-        """The run least disturbed."""
-        return min(self.runs, key=lambda run: run.cpu_s)
+        """The run least disturbed: one without a neighbour, if there are such."""
+        return min(self._counted, key=lambda run: run.cpu_s)
 
     @property
     def spread(self) -> float:
-        """How far the median run lies above the shortest, relative to it."""
-        return statistics.median(run.cpu_s for run in self.runs) / self.shortest.cpu_s - 1
+        """How far the median run lies above the shortest, relative to it; of those without a neighbour, if any."""
+        return statistics.median(run.cpu_s for run in self._counted) / self.shortest.cpu_s - 1
+
+    @property
+    def undisturbed_runs(self) -> int:
+        """Those without a neighbour."""
+        return sum(run.is_undisturbed for run in self.runs)
+
+    @property
+    def least_alone_s(self) -> float:
+        """The least that the shortest run may have taken without a neighbour: as long, if none is known of.
+
+        Else the low end of a straight line through the runs, beside more and less of one. Where they are too few for
+        that, less by the loop's slowdown: no program loses more than one that issues as much as the core can.
+        """
+        shortest = self.shortest
+        if shortest.slowdown is None or shortest.is_undisturbed:
+            return shortest.cpu_s
+        found = alone([(run.slowdown, run.cpu_s) for run in self.runs if run.slowdown is not None])
+        if found is not None:
+            return min(max(found.time_s - found.error_s, 0.0), shortest.cpu_s)
+        return shortest.cpu_s / shortest.slowdown
+
+    @property
+    def _counted(self) -> Sequence[NativeRun]:
+        return [run for run in self.runs if run.is_undisturbed] or self.runs
 
     @property
     def num_samples(self) -> int:
@@ -88,13 +125,16 @@ class Timing:
         return self.elsewhere + sum(position.samples for position in self.positions)
 
 
-def time_natively(command: Sequence[str], *, runs: int = 1, method: str = "auto") -> Timing:
+def time_natively(
+    command: Sequence[str], *, runs: int = 1, method: str = "auto", reference: Reference | None = None
+) -> Timing:
     """Run `command` `runs` times, sampling it each time.
 
     Args:
         command: a program's name, then its arguments.
         runs: how often.
         method: "perf", "ptrace", or "auto" for the first of them that the system allows.
+        reference: a loop to run beside each run, which takes turns with it on its core.
 
     Raises:
         ProgramError: it cannot be run, or does not end the same way each time.
@@ -104,16 +144,20 @@ def time_natively(command: Sequence[str], *, runs: int = 1, method: str = "auto"
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     done: list[NativeRun] = []
     found: list[Samples] = []
+    references: list[list[float]] = []
     endings = []
     sampled_by = ""
     for number in range(runs):
-        sampler = _sampler(method)
-        try:
-            run, status = _run(sampler, path, command, own_streams=number == 0)
-            found.append(sampler.samples())
-        finally:
-            sampler.close()
+        place = _Place()
+        with nullcontext([]) if reference is None else reference.beside(place.cpu) as beside:
+            sampler = _sampler(method)
+            try:
+                run, status = _run(sampler, path, command, place, own_streams=number == 0)
+                found.append(sampler.samples())
+            finally:
+                sampler.close()
         done.append(run)
+        references.append(beside)
         endings.append(os.waitstatus_to_exitcode(status))
         sampled_by = sampler.name
         if endings[-1] != endings[0]:
@@ -125,7 +169,10 @@ def time_natively(command: Sequence[str], *, runs: int = 1, method: str = "auto"
         started=started,
         exit_code=endings[0] if endings[0] >= 0 else None,
         signal=-endings[0] if endings[0] < 0 else None,
-        runs=tuple(done),
+        runs=tuple(
+            replace(run, slowdown=reference.slowdown(statistics.fmean(beside))) if reference and beside else run
+            for run, beside in zip(done, references, strict=True)
+        ),
         method=sampled_by,
         interval_s=PTRACE_INTERVAL_S if sampled_by == PtraceSampler.name else PERF_INTERVAL_S,
         positions=_summed(found),
@@ -144,7 +191,24 @@ def _sampler(method: str) -> Sampler:
     return PtraceSampler(PTRACE_INTERVAL_S)
 
 
-def _run(sampler: Sampler, path: str, command: Sequence[str], *, own_streams: bool) -> tuple[NativeRun, int]:
+class _Place:
+    """Where the program runs, for whoever wants to run beside it."""
+
+    def __init__(self) -> None:
+        self.pid: int | None = None
+
+    def cpu(self) -> int | None:
+        """The core that its first thread ran on last; None before it is started, and when it has ended."""
+        try:
+            # proc_pid_stat(5): field 39, of which the first two are the number and the name in parentheses.
+            return int(Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[36])
+        except (OSError, ValueError, IndexError):
+            return None
+
+
+def _run(
+    sampler: Sampler, path: str, command: Sequence[str], place: _Place, *, own_streams: bool
+) -> tuple[NativeRun, int]:
     """One run. A terminal's ^C is the program's, not ours, while it runs."""
     streams = [] if own_streams else [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)]
     began = 0.0
@@ -154,10 +218,11 @@ def _run(sampler: Sampler, path: str, command: Sequence[str], *, own_streams: bo
         nonlocal began
         began = time.perf_counter()
         try:
-            return os.posix_spawn(
+            place.pid = os.posix_spawn(
                 path, list(command), dict(os.environ), file_actions=streams,
                 setsigdef=[signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ], setsigmask=mask,
             )  # fmt: skip
+            return place.pid
         except OSError as error:
             raise ProgramError(f"cannot run {path}: {error.strerror}") from error
 

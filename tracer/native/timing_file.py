@@ -1,7 +1,7 @@
 """Timings on disk: one JSON object. Like every file, it may come from anyone.
 
 Version history (`schema`):
-    foretrace.timing/1  first version.
+    foretrace.timing/1  first version. Runs have a `slowdown` since, which files from before do not have.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .timing import Timing
 
 SCHEMA = "foretrace.timing/1"
 MAX_FILE_BYTES = 64 << 20
+MOST_SLOWDOWN = 1e6
 
 
 def write_timing(timing: Timing, path: Path, *, force: bool = False) -> None:
@@ -55,6 +56,11 @@ def _check(timing: Timing, path: Path) -> None:
         if min(run.wall_s, run.user_s, run.system_s) < 0 or run.cpu_s <= 0:
             raise TimingError(
                 f"{path}: a run of it took {run.cpu_s} s of a processor; make it again with: foretrace time"
+            )
+        if run.slowdown is not None and not 1 <= run.slowdown < MOST_SLOWDOWN:
+            raise TimingError(
+                f"{path}: a reference loop took {run.slowdown} times as long beside a run as undisturbed; "
+                "make it again with: foretrace time"
             )
     good = all(0 <= p.kernel_samples <= p.samples and p.offset >= 0 for p in timing.positions)
     if not good or min(timing.elsewhere, timing.lost) < 0 or timing.interval_s <= 0:
