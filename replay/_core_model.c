@@ -54,9 +54,9 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
     struct ft_core core;
     int in_order;
     PyObject *result = NULL;
-    if (!PyArg_ParseTuple(args, "(dddddddddIp)y*y*y*y*y*y*y*y*y*w*", &core.width, &core.window, &core.waiting,
-                          &core.stores, &core.refill, &core.blocked, &core.taken_branch, &core.lead, &core.access,
-                          &core.n_levels, &in_order, &b[0], &b[1], &b[2], &b[3],
+    if (!PyArg_ParseTuple(args, "(ddddddddddIp)y*y*y*y*y*y*y*y*y*w*", &core.width, &core.window, &core.waiting,
+                          &core.stores, &core.refill, &core.blocked, &core.taken_branch, &core.lead, &core.fetch,
+                          &core.access, &core.n_levels, &in_order, &b[0], &b[1], &b[2], &b[3],
                           &b[4], &b[5], &b[6], &b[7], &b[8], &b[9]))
         return NULL;
     core.in_order = in_order;
@@ -117,6 +117,7 @@ static PyMethodDef methods[] = {
 static int add_constants(PyObject *module)
 {
     return PyModule_AddIntConstant(module, "INSTRUCTION_BYTES", sizeof(struct ft_instruction)) < 0 ||
+                   PyModule_AddIntConstant(module, "BLOCK_BYTES", sizeof(struct ft_core_block)) < 0 ||
                    PyModule_AddIntConstant(module, "OPERATION_BYTES", sizeof(struct ft_core_operation)) < 0 ||
                    PyModule_AddIntConstant(module, "BRANCH_BYTES", sizeof(struct ft_branch)) < 0 ||
                    PyModule_AddIntConstant(module, "NUM_CAUSES", FT_NUM_CAUSES) < 0 ||

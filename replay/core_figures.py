@@ -74,6 +74,9 @@ _INDEXED_CYCLES = np.array([0.0, 1.0, 1.0])
 look-up gave took 7.8 cycles on an AMD EPYC (Zen 3), where 7 follow from all else."""
 _EXTENSION_CYCLES = 1.0
 """Of a move from a register to itself, which extends a part of it: no renaming does that."""
+_FETCHES = np.array([0.0, 1.0, 1.0])
+"""Of the time of a taken branch, what the next line of code takes: either begins to fetch anew. That was measured on
+Zen 3 (core_program.py); a core that fetches two lines a cycle where one follows the other does not notice."""
 _VECTOR_BYTES = 16
 _APART = 0.9
 """Of the accesses a cycle that a copy makes where loads and stores have units of their own: what it reaches of them."""
@@ -89,8 +92,8 @@ class CoreFigures:
     `forward` is from a store's data to that of a load that reads it back, `forward_variable` where both only ever touch
     that one place, `vector_forward` of vector and floating-point registers. `root_cycles` are of a square root on the
     divider. `native_lanes` is how many 64-bit elements a unit takes at once. `indexed` is what a load takes longer
-    whose address is a sum of registers. `access` is what a load or a store takes of the units that both share.
-    `parts`: kinds that only some of their units do; cycles of one on those, and their number.
+    whose address is a sum of registers. `access` is what a load or a store takes of the units that both share; `fetch`
+    is of a line of code. `parts`: kinds that only some of their units do; cycles of one on those, and their number.
     """
 
     width: Floats
@@ -108,6 +111,7 @@ class CoreFigures:
     indexed: Floats
     blocked: Floats
     taken_branch: Floats
+    fetch: Floats
     load: Floats
     store: Floats
     access: Floats
@@ -135,6 +139,7 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
     vector_forward = core.fp_store_forward_latency_cycles
     load = 1 / source.rate("loads_per_cycle", "loads_per_cycle", (2, 1, 1), "load")
     store = 1 / source.rate("stores_per_cycle", "stores_per_cycle", (2, 1, 1), "store")
+    taken_branch = 1 / source.rate("taken_branches_per_cycle", "taken_branch", (2, 1, 0.5), "taken branch")
     int_div = source.cycles("int_div_interval_cycles", "int_divide", (6, 20, 60), "an integer divide")
     crossing = source.cycles(
         *("register_crossing_cycles", "register_crossing", (1, 3, 5)),
@@ -164,7 +169,8 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
             *("blocked_forward", (10, 14, 18)),
             "a load wider than the store that it reads back waits from its data on for",
         ),
-        taken_branch=1 / source.rate("taken_branches_per_cycle", "taken_branch", (2, 1, 0.5), "taken branch"),
+        taken_branch=taken_branch,
+        fetch=taken_branch * _FETCHES,
         load=load,
         store=store,
         access=exactly(_shared_access_cycles(profile, core, float(1 / load[TYPICAL]), float(1 / store[TYPICAL]))),

@@ -8,6 +8,7 @@
 #define RECENT 8192u /* accesses that are remembered: more than any window holds */
 #define BUCKETS 16384u
 #define LINE_IN_REACH 64u /* accesses: a line touched that lately counts as held */
+#define FETCHED_AHEAD 8.0 /* cycles: of a queue of 48 to 64 instructions, 6 to 8 of which are dispatched a cycle */
 #define NEVER (-1e30)
 
 /* A unit, or what hands out a level's lines: how much of each stretch of `bucket` cycles is taken. */
@@ -59,7 +60,9 @@ struct state {
     double clock;        /* of the dispatch */
     double started;      /* the last instruction, of a core that keeps the order */
     double redirect;     /* dispatch resumes, after a branch that was not foreseen */
-    double taken;        /* the last taken branch was dispatched */
+    double fetched;      /* the line of code that is being dispatched, at the earliest */
+    uint32_t line;       /* which that is */
+    bool jumped;         /* there, by a taken branch */
     double last_retired, last_written;
     double *due;         /* by operation and level: misses that are due */
     struct astray astray;
@@ -142,6 +145,13 @@ static double heap_pop(struct state *s)
     return top;
 }
 
+/* Fetches what is dispatched next: a line of code, or what a taken branch leads to. */
+static void fetch_code(struct state *s, double cycles)
+{
+    s->fetched = fmax(s->fetched + cycles, s->clock - FETCHED_AHEAD);
+    s->clock = fmax(s->clock, s->fetched);
+}
+
 /* What an instruction's dispatch waited for, as a cause; FT_CAUSE_ISSUE if for nothing but its turn. */
 struct dispatched {
     double at;
@@ -151,8 +161,10 @@ struct dispatched {
 static struct dispatched dispatch(struct state *s, const struct ft_instruction *one)
 {
     struct dispatched d = {fmax(fmax(s->clock, s->started), s->retired[s->n % s->window]), FT_CAUSE_ISSUE};
-    if (s->redirect > d.at)
+    if (s->redirect > d.at) {
         d = (struct dispatched){s->redirect, FT_CAUSE_BRANCH};
+        s->fetched = fmax(s->fetched, s->redirect);
+    }
     const struct written *oldest = &s->written[s->n_written % s->n_stores];
     if (one->store >= 0 && oldest->at > d.at)
         d = (struct dispatched){oldest->at, oldest->cause < FT_NUM_CAUSES ? oldest->cause : FT_CAUSE_PORTS};
@@ -451,15 +463,20 @@ static void run_block(struct state *s, size_t execution, uint64_t first_slot, do
     const struct ft_instruction *instructions = s->program->instructions + block->first;
     const uint8_t branch = s->path->branches[execution];
     double done = 0;
-    for (uint32_t i = 0; i < block->n_instructions; i++)
+    if (!s->jumped && block->first_line != s->line)
+        fetch_code(s, s->core->fetch);
+    for (uint32_t i = 0; i < block->n_instructions; i++) {
+        if (instructions[i].lines)
+            fetch_code(s, instructions[i].lines * s->core->fetch);
         done = run_one(s, &instructions[i], block, first_slot, cycles);
+    }
+    s->line = block->last_line;
+    s->jumped = (branch & FT_BRANCH_TAKEN) != 0;
     s->astray.depending -= s->astray.depending > 0;
     if (branch & FT_BRANCH_MISSED)
         go_astray(s, done, s->path->depends[execution]);
-    if (branch & FT_BRANCH_TAKEN) {
-        s->clock = fmax(s->clock, s->taken + s->core->taken_branch * (branch & FT_BRANCH_CALLS ? 2 : 1));
-        s->taken = s->clock;
-    }
+    if (s->jumped)
+        fetch_code(s, s->core->taken_branch * (branch & FT_BRANCH_CALLS ? 2 : 1));
 }
 
 /* ---- a path ----------------------------------------------------------------------------------------------------- */

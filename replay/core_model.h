@@ -17,6 +17,8 @@
  * A line takes its turn at each level that it comes through on its way to the core. One that a load brought in and that is
  * then stored to is written back some time: it takes another turn at each of those levels.
  *
+ * Code is fetched by lines, and anew behind a taken branch, as far ahead of the dispatch as a queue holds.
+ *
  * Units and the lines that a level hands out are rates: each use takes some part of a cycle of its unit, in the first
  * cycles from when it is ready that have room. So an instruction may overtake others that wait for operands.
  */
@@ -59,11 +61,13 @@ struct ft_instruction {
     uint8_t unit, part, cause; /* of waiting for the unit */
     uint8_t n_reads, n_addresses, n_writes;
     uint8_t runs_anyway; /* stands on both ways from a branch */
+    uint8_t lines;       /* of code that it reaches into behind the instruction before it */
 };
 
 struct ft_core_block {
     uint32_t first, n_instructions;
     uint32_t first_operation, n_operations; /* in the tables of memory operations */
+    uint32_t first_line, last_line; /* of code */
 };
 
 /* Of a memory operation on a machine, by the level that its data comes from (0: the nearest cache). */
@@ -85,6 +89,7 @@ struct ft_core {
     double blocked;           /* from a store's data to the cache, for a load that it cannot serve alone */
     double taken_branch;      /* least time between two; twice that where one is a call or a return */
     double lead;              /* how far ahead a prefetcher fetches */
+    double fetch;             /* cycles that a line of code takes to be fetched; 0: none */
     double access;            /* cycles that a load or a store takes of the units that both share; 0: they share none */
     uint32_t n_levels;        /* caches and main memory */
     bool in_order;

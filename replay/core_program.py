@@ -25,19 +25,26 @@ INSTRUCTION = np.dtype(
         "names": [
             *("latency", "slot", "unit_cycles", "part_cycles", "load_more", "load_cycles", "store_cycles"),
             *("registers", "load", "store"),
-            *("unit", "part", "cause", "n_reads", "n_addresses", "n_writes", "runs_anyway"),
+            *("unit", "part", "cause", "n_reads", "n_addresses", "n_writes", "runs_anyway", "lines"),
         ],
-        "formats": [*["f8"] * 7, "u4", "i4", "i4", *["u1"] * 7],
+        "formats": [*["f8"] * 7, "u4", "i4", "i4", *["u1"] * 8],
     },
     align=True,
 )
-BLOCK = np.dtype([(name, "u4") for name in ("first", "n_instructions", "first_operation", "n_operations")])
+BLOCK = np.dtype([(name, "u4") for name in (
+    "first", "n_instructions", "first_operation", "n_operations", "first_line", "last_line",
+)])  # fmt: skip
 BRANCH = np.dtype({"names": ["place", "target", "kind"], "formats": ["u4", "u4", "u1"]}, align=True)
 _CONDITIONAL, _INDIRECT = 1, 2
 _MISSED, _TAKEN, _SECOND_HALF, _CALLS = 1, 2, 4, 8
 _LEARNING = 32
 """Executions of a branch in the paths after which it counts: a real predictor knew it long before."""
 _IN_REACH = 64
+_CODE_LINE_BYTES = 64
+"""Of code, what is fetched a cycle: a loop of three instructions takes one on an AMD EPYC (Zen 3) where they lie in one
+such line, and two where they lie in two."""
+_OFFSETS = _CODE_LINE_BYTES << 32
+"""Modulo this: only lines of blocks that run one after the other are compared."""
 _VECTOR_NAMES = ("xmm", "ymm", "zmm", "v", "ft", "fs", "fa")
 _FUSES = (OperationKind.INT_ALU,)
 
@@ -91,7 +98,8 @@ class CoreProgram:
             first = len(table.rows)
             for one in paths.instructions[block_id]:
                 table.add(one, positions, is_first=len(table.rows) == first)
-            blocks[number] = first, len(table.rows) - first, first_operation[number], len(operations[number])
+            counts = len(table.rows) - first, first_operation[number], len(operations[number])
+            blocks[number] = first, *counts, *_first_and_last_line(signature, block_id)
         second = np.repeat(np.arange(len(paths.starts) - 1) % 2 == 1, np.diff(paths.starts))
         flags, missed = _branches(signature, block_ids, path, paths.starts)
         of_block = [paths.instructions[block_id] for block_id in block_ids.tolist()]
@@ -100,6 +108,7 @@ class CoreProgram:
         instructions["runs_anyway"] = [
             ways.runs_anyway(number, one) for number, block in enumerate(of_block) for one in block
         ]
+        instructions["lines"] = [line for block_id in block_ids.tolist() for line in _lines_begun(signature, block_id)]
         executions = np.stack([np.bincount(path[second == half], minlength=len(block_ids)) for half in (False, True)])
         operation_ids = np.array([operation for of_block in operations for operation in of_block], np.int64)
         return cls(
@@ -134,6 +143,23 @@ def _operations(signature: Signature, block_ids: Ints) -> list[list[int]]:
     return list(of_block.values())
 
 
+def _code_lines(signature: Signature, block_id: int) -> Ints:
+    """The lines of code that a block begins in, and that each of its instructions ends in."""
+    lengths = [one.length_bytes for one in signature.paths.instructions[block_id]]
+    ends = signature.blocks[block_id].offset % _OFFSETS + np.cumsum([1, *lengths]) - 1
+    return np.concatenate((ends[:1], np.maximum(ends[1:] - 1, ends[0]))) // _CODE_LINE_BYTES
+
+
+def _first_and_last_line(signature: Signature, block_id: int) -> tuple[int, int]:
+    lines = _code_lines(signature, block_id) % (_OFFSETS // _CODE_LINE_BYTES)
+    return int(lines[0]), int(lines[-1])
+
+
+def _lines_begun(signature: Signature, block_id: int) -> list[int]:
+    """Of each instruction of a block: how many lines it reaches into beyond what is before it."""
+    return [min(int(lines), 255) for lines in np.diff(_code_lines(signature, block_id))]
+
+
 class _InstructionTable:
     """Instructions one after the other, their registers by number."""
 
@@ -158,7 +184,7 @@ class _InstructionTable:
         groups = [names[:255] for names in (one.reads, one.addresses, one.writes)]
         self.registers += [self._number(name) for names in groups for name in names]
         counts = [len(names) for names in groups]
-        self.rows.append((0, 0, 0, 0, 0, 0, 0, first, load, store, 0, 0, 0, *counts, False))
+        self.rows.append((0, 0, 0, 0, 0, 0, 0, first, load, store, 0, 0, 0, *counts, False, 0))
         self.vectors.append(_is_vector(one))
         self.extends.append(one.kind is OperationKind.MOVE and one.reads == one.writes and load < 0)
         self.kinds.append((one.kind, one.element_bits, one.lanes))

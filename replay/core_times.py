@@ -99,9 +99,9 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
     figures = (
         core.width, core.window, core.waiting, core.stores, core.refill, core.blocked, core.taken_branch,
     )  # fmt: skip
-    shared = float(core.access[corner])
+    units = float(core.fetch[corner]), float(core.access[corner])
     _core_model.run(
-        (*(float(figure[corner]) for figure in figures), 2 * memory_cycles, shared, costs.hits.shape[1], core.in_order),
+        (*(float(figure[corner]) for figure in figures), 2 * memory_cycles, *units, costs.hits.shape[1], core.in_order),
         _instructions(program, core, corner).tobytes(),
         program.registers,
         program.blocks.tobytes(),

@@ -21,6 +21,7 @@ ALL_DEPEND = 0xFFFF
 IN_REACH = 64
 MAX_LEVELS = 8
 NEVER = -1e30
+FETCHED_AHEAD = 8.0
 
 
 class Rate:
@@ -68,7 +69,7 @@ class Core:
 
     def __init__(self, figures, instructions, registers, blocks, operations, path, cycles) -> None:
         (self.width, self.window, self.waiting, self.stores, self.refill, self.blocked,
-         self.taken_branch, self.lead, self.shared, self.levels, self.in_order) = figures  # fmt: skip
+         self.taken_branch, self.lead, self.code_line, self.shared, self.levels, self.in_order) = figures  # fmt: skip
         self.instructions, self.registers, self.blocks, self.operations = instructions, registers, blocks, operations
         self.path, self.branches, self.depends, self.store_distances, self.line_distances = path
         self.cycles = cycles
@@ -80,7 +81,8 @@ class Core:
         self.retired: list[float] = []
         self.left: list[tuple[float, int | None]] = []  # stores: when written, and what their line was waited for
         self.not_started: list[float] = []
-        self.clock = self.redirect = self.last_taken = self.last_written = 0.0
+        self.clock = self.redirect = self.fetched = self.last_written = 0.0
+        self.line, self.jumped = 0, False
         self.last_started = 0.0
         numbers = np.arange(len(operations) * MAX_LEVELS, dtype=np.uint64)
         self.due = (numbers * np.uint64(2654435761) % np.uint64(65536) / 65536).reshape(-1, MAX_LEVELS).tolist()
@@ -96,15 +98,24 @@ class Core:
             first_access = len(self.accesses)
             self.accesses += [None] * int(block["n_operations"])
             done = 0.0
+            if not self.jumped and block["first_line"] != self.line:
+                self.fetch_code(self.code_line)
             for one in self.instructions[block["first"] : block["first"] + block["n_instructions"]]:
+                if one["lines"]:
+                    self.fetch_code(int(one["lines"]) * self.code_line)
                 done = self.run_one(one, int(block["first_operation"]), first_access, row)
             self.depending = max(self.depending - 1, 0)
             if self.branches[execution] & MISSED:
                 self.miss(done, int(self.depends[execution]))
-            if self.branches[execution] & TAKEN:
+            self.line, self.jumped = block["last_line"], bool(self.branches[execution] & TAKEN)
+            if self.jumped:
                 turns = 2 if self.branches[execution] & CALLS else 1
-                self.clock = max(self.clock, self.last_taken + turns * self.taken_branch)
-                self.last_taken = self.clock
+                self.fetch_code(turns * self.taken_branch)
+
+    def fetch_code(self, cycles: float) -> None:
+        """A line of code, or what a taken branch leads to."""
+        self.fetched = max(self.fetched + cycles, self.clock - FETCHED_AHEAD)
+        self.clock = max(self.clock, self.fetched)
 
     def miss(self, done: float, depends: int) -> None:
         self.redirect = done + self.refill
@@ -127,6 +138,7 @@ class Core:
             at = max(at, self.last_started)
         if self.redirect > at:
             at, cause = self.redirect, BRANCH
+            self.fetched = max(self.fetched, at)
         written, waited_for = self.ring(self.left, self.stores) or (0.0, None)
         if one["store"] >= 0 and written > at:
             at, cause = written, PORTS if waited_for is None else waited_for

@@ -17,7 +17,7 @@ from foretrace.profiles.points import Movement, Operation, OperationCost, Surfac
 from foretrace.profiles.profile import LatencyPoint, Memory
 from foretrace.replay import _core_model
 from foretrace.replay.core_figures import _REACHED
-from foretrace.replay.core_program import BRANCH, INSTRUCTION
+from foretrace.replay.core_program import BLOCK, BRANCH, INSTRUCTION
 from foretrace.replay.core_times import OPERATION
 from foretrace.replay.figures import figures_of
 from foretrace.replay.interval import path_error, together
@@ -386,6 +386,32 @@ def test_what_stands_behind_a_store_waits_for_its_value():
     assert cycles(signature, machine()) == pytest.approx(1, rel=0.02)  # a store a cycle
 
 
+# ---- fetching code --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("length_bytes", "lines"), [(2, 1), (21, 1), (22, 2), (42, 2), (43, 3)])
+def test_a_loop_takes_a_cycle_for_each_line_of_its_code(length_bytes, lines):
+    body = [instruction("move", writes=f"r{n}", length_bytes=length_bytes) for n in range(3)]
+    assert cycles(loop_of(*body)) == pytest.approx(lines, rel=0.01)
+
+
+def test_a_short_piece_of_a_line_is_fetched_while_a_long_one_is_dispatched():
+    body = [instruction("move", writes=f"r{n}", length_bytes=4) for n in range(18)]  # of which two in the next line
+    assert cycles(loop_of(*body)) == pytest.approx(18 / WIDTH / REACHED, rel=0.01)
+
+
+def test_a_block_that_follows_in_the_same_line_needs_no_fetch():
+    program = Program()
+    head = program.loop(ITERATIONS, instructions=2)
+    tail = program.block(ITERATIONS, loop_id=0, instructions=1)  # begins 16 bytes behind
+    first = [instruction("move", writes=f"r{n}", length_bytes=8) for n in range(2)]
+    for length_bytes, lines in ((8, 1), (49, 2)):
+        last = instruction("move", writes="r3", length_bytes=length_bytes)
+        code = {head: tuple(first), tail: (last,)}
+        signature = with_path(program.signature(), [head, tail] * ITERATIONS, code, [], [])
+        assert cycles(signature) == pytest.approx(lines, rel=0.01)
+
+
 # ---- branches -------------------------------------------------------------------------------------------------------
 
 
@@ -579,15 +605,16 @@ def test_faster_memory_is_never_slower_and_times_are_in_their_interval(signature
 
 def test_layouts_agree():
     assert INSTRUCTION.itemsize == _core_model.INSTRUCTION_BYTES
+    assert BLOCK.itemsize == _core_model.BLOCK_BYTES
     assert OPERATION.itemsize == _core_model.OPERATION_BYTES
     assert BRANCH.itemsize == _core_model.BRANCH_BYTES
 
 
 def test_what_refers_to_nothing_is_refused():
-    core = (*[1.0] * 9, 2, False)
+    core = (*[1.0] * 10, 2, False)
     row = np.zeros(1, INSTRUCTION)
     row["load"], row["store"] = 5, -1
-    block = np.array([0, 1, 0, 0], np.uint32)
+    block = np.array([0, 1, 0, 0, 0, 0], np.uint32)
     cycles_out = np.zeros((2, 1, _core_model.NUM_CAUSES))
     one, none, ways = np.zeros(1, np.uint32), np.zeros(0, np.uint16), np.zeros(1, np.uint16)
     with pytest.raises(ValueError, match="refers to what does not exist"):

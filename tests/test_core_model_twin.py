@@ -37,12 +37,13 @@ def made(seed: int, num_blocks: int, executions: int):
             one["cause"], one["load_more"] = rng.choice([0, 1, 2]), rng.integers(0, 4)
             one["load_cycles"], one["store_cycles"] = rng.choice([0.3, 0.5, 1.0]), rng.choice([0.5, 1.0])
             one["runs_anyway"] = rng.integers(0, 2)
+            one["lines"] = rng.choice([0, 0, 0, 1, 2])
             one["load"], one["store"] = -1, -1
             if rng.random() < 0.4:
                 one["load"], own = own, own + 1
             if rng.random() < 0.3:
                 one["store"], own = own, own + 1
-        blocks[number] = row, size, num_operations, own
+        blocks[number] = row, size, num_operations, own, *rng.integers(0, 3, 2)
         row, num_operations = row + size, num_operations + own
     operations = np.zeros(num_operations, OPERATION)
     for facts in operations:
@@ -61,7 +62,7 @@ def made(seed: int, num_blocks: int, executions: int):
     core = (
         float(rng.integers(1, 7)), float(rng.integers(1, 60)), float(rng.integers(1, 30)), float(rng.integers(1, 12)),
         float(rng.integers(0, 20)), float(rng.integers(0, 20)), rng.choice([0.5, 1.0, 2.0]),
-        float(rng.integers(0, 200)), rng.choice([0.0, 0.4, 1.0]), levels,
+        float(rng.integers(0, 200)), rng.choice([0.0, 0.5, 1.0]), rng.choice([0.0, 0.4, 1.0]), levels,
         bool(rng.integers(0, 2)),
     )  # fmt: skip
     return core, instructions, np.array(registers, np.uint16), blocks, operations, (path, branches, depends, *distances)
