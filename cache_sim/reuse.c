@@ -70,22 +70,21 @@ void ft_reuse_advance(struct ft_reuse *reuse, uint64_t accesses)
 
 /* ---- accesses ----------------------------------------------------------------------------------------------------- */
 
-#define LEAVES 0x8000u
-
-/* Appends to `chosen` which of the accesses begin .. end-1 may be in blocks that are followed, with LEAVES if they leave a line,
- * and counts those of all that do, `times` each. Returns how many are chosen then. */
-static inline size_t choose(struct ft_reuse *reuse, const struct ft_access *batch, size_t begin, size_t end, uint64_t times,
-                            uint16_t *chosen, size_t num_chosen)
+/* Writes to `chosen` which accesses may be in blocks that are followed, and to `leaves` whether each leaves a line (0 or 1),
+ * and counts those that do, `times` each. Returns how many are chosen. A function of its own has registers for all of it. */
+static __attribute__((noinline)) size_t choose(struct ft_reuse *reuse, const struct ft_access *batch, size_t length,
+                                               uint64_t times, uint16_t *chosen, uint8_t *leaves)
 {
     struct ft_reuse_operation *const operations = reuse->operations;
-    for (size_t i = begin; i < end; i++) {
+    size_t num_chosen = 0;
+    for (size_t i = 0; i < length; i++) {
         const uint64_t address = batch[i].address;
-        const uint64_t last_byte = address + batch[i].size_bytes - 1;
-        const unsigned leaves = leaves_line(reuse, address);
-        operations[batch[i].op].leaving += leaves ? times : 0;
-        chosen[num_chosen] = (uint16_t)(i | leaves * LEAVES);
-        num_chosen += reuse->is_followed[address >> FT_BLOCK_SHIFT & (FT_NUM_CLASSES - 1)] |
-                      ((address ^ last_byte) >> FT_BLOCK_SHIFT != 0);
+        const bool spans = (address & ((1u << FT_BLOCK_SHIFT) - 1)) + batch[i].size_bytes > 1u << FT_BLOCK_SHIFT;
+        const bool leaves_one = leaves_line(reuse, address);
+        operations[batch[i].op].leaving += leaves_one ? times : 0;
+        leaves[i] = leaves_one;
+        chosen[num_chosen] = (uint16_t)i;
+        num_chosen += (uint8_t)(reuse->is_followed[address >> FT_BLOCK_SHIFT & (FT_NUM_CLASSES - 1)] | spans);
     }
     return num_chosen;
 }
@@ -93,10 +92,11 @@ static inline size_t choose(struct ft_reuse *reuse, const struct ft_access *batc
 void ft_reuse_sample_part(struct ft_reuse *reuse, const struct ft_access *batch, size_t length)
 {
     uint16_t chosen[PART];
+    uint8_t leaves[PART];
     struct distances found[FT_LINE_SIZES];
-    const size_t num_chosen = choose(reuse, batch, 0, length, (uint64_t)reuse->times, chosen, 0);
+    const size_t num_chosen = choose(reuse, batch, length, (uint64_t)reuse->times, chosen, leaves);
     for (size_t i = 0; i < num_chosen && !reuse->failed; i++)
-        ft_reuse_look_at(reuse, &batch[chosen[i] & ~LEAVES], 1, chosen[i] & LEAVES, found);
+        ft_reuse_look_at(reuse, &batch[chosen[i]], 1, leaves[chosen[i]], found);
 }
 
 int ft_reuse_feed(struct ft_reuse *reuse, const struct ft_access *batch, size_t length)
@@ -129,39 +129,39 @@ void ft_reuse_set_repeating(struct ft_reuse *reuse, bool is_repeating)
     reuse->is_repeating = is_repeating;
 }
 
-/* The same for a part of a batch of which repeats from `*repeat` on tell how often it happened. */
-static size_t choose_repeated(struct ft_reuse *reuse, const struct ft_access *batch, size_t part_begin, size_t length,
-                              const struct ft_repeat **repeat, const struct ft_repeat *end, uint16_t *chosen)
+/* Counts those that leave a line as often as repeats from `repeat` on tell, besides once, of accesses begin .. end-1 of a
+ * batch; `leaves` is of these. Returns the first repeat that may tell of others. */
+static const struct ft_repeat *count_leaving_again(struct ft_reuse_operation *operations, const struct ft_access *batch,
+                                                   const uint8_t *leaves, size_t begin, size_t end,
+                                                   const struct ft_repeat *repeat, const struct ft_repeat *last)
 {
-    const uint64_t times = (uint64_t)reuse->times;
-    size_t num_chosen = 0;
-    for (size_t begin = 0, next; begin < length; begin = next) {
-        while (*repeat < end && (*repeat)->end <= part_begin + begin)
-            ++*repeat;
-        const bool is_repeated = *repeat < end && (*repeat)->begin <= part_begin + begin;
-        next = *repeat == end ? length : (is_repeated ? (*repeat)->end : (*repeat)->begin) - part_begin;
-        next = next < length ? next : length;
-        num_chosen = choose(reuse, batch + part_begin, begin, next, is_repeated ? times + (*repeat)->times : times, chosen,
-                            num_chosen);
+    for (; repeat < last && repeat->begin < end; repeat++) {
+        size_t i = repeat->begin > begin ? repeat->begin : begin;
+        for (; i < repeat->end && i < end; i++)
+            operations[batch[i].op].leaving += leaves[i - begin] ? repeat->times : 0;
+        if (repeat->end > end)
+            break;
     }
-    return num_chosen;
+    return repeat;
 }
 
 void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size_t length,
                      const struct ft_repeat *repeats, size_t num_repeats)
 {
-    const struct ft_repeat *repeat = repeats, *unseen = repeats, *end = repeats + num_repeats;
+    const struct ft_repeat *repeat = repeats, *unseen = repeats, *const last = repeats + num_repeats;
     struct distances found[FT_LINE_SIZES];
     uint16_t chosen[PART];
+    uint8_t leaves[PART];
     for (size_t begin = 0; begin < length; begin += PART) {
         const size_t part = length - begin < PART ? length - begin : PART;
-        const size_t num_chosen = choose_repeated(reuse, batch, begin, part, &unseen, end, chosen);
+        const size_t num_chosen = choose(reuse, batch + begin, part, (uint64_t)reuse->times, chosen, leaves);
+        unseen = count_leaving_again(reuse->operations, batch, leaves, begin, begin + part, unseen, last);
         for (size_t i = 0; i < num_chosen && !reuse->failed; i++) {
-            const size_t place = begin + (chosen[i] & ~LEAVES);
-            while (repeat < end && repeat->end <= place)
+            const size_t place = begin + chosen[i];
+            while (repeat < last && repeat->end <= place)
                 repeat++;
-            const uint32_t more = repeat < end && repeat->begin <= place ? repeat->times : 0;
-            ft_reuse_look_at(reuse, &batch[place], 1 + more, chosen[i] & LEAVES, found);
+            const uint32_t more = repeat < last && repeat->begin <= place ? repeat->times : 0;
+            ft_reuse_look_at(reuse, &batch[place], 1 + more, leaves[chosen[i]], found);
         }
     }
 }
