@@ -289,7 +289,8 @@ static struct arrival load(struct state *s, const struct ft_instruction *one, ui
         const bool is_wider = facts->bytes > store->bytes;
         const double leaves = is_wider ? fmax(store->written, store->data + s->core->blocked) : store->written;
         if (leaves > asked) {
-            const double there = is_wider ? leaves + hit - asked : store->data + facts->forward;
+            const double forward = facts->bytes < store->bytes ? facts->forward_part : facts->forward;
+            const double there = is_wider ? leaves + hit - asked : store->data + forward;
             arrival = (struct arrival){fmax(hit, there), FT_CAUSE_FORWARD};
         }
     }

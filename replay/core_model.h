@@ -75,7 +75,8 @@ struct ft_core_operation {
     double share[FT_MAX_LEVELS];     /* of its accesses; level 0 has the rest */
     double candidates;               /* share of its accesses whose line was not touched a short while before */
     double irregular;                /* share of its misses that no prefetcher sees coming */
-    double forward;                  /* from a store's data to that of a load that reads it back */
+    double forward;                  /* from a store's data to that of a load that reads it back, */
+    double forward_part;             /* and to that of one that reads a part of it */
     double bytes;                    /* of one access */
     double latency[FT_MAX_LEVELS];   /* of an access that nothing has prefetched */
     double random[FT_MAX_LEVELS];    /* time between two such, if nothing else limits them */

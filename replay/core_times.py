@@ -18,8 +18,11 @@ from .spread import Floats
 _MAX_LEVELS = _core_model.MAX_LEVELS
 OPERATION = np.dtype(
     {
-        "names": ["share", "candidates", "irregular", "forward", "bytes", "latency", "random", "stream", "write_back"],
-        "formats": [(np.float64, _MAX_LEVELS), "f8", "f8", "f8", "f8", *[(np.float64, _MAX_LEVELS)] * 4],
+        "names": [
+            *("share", "candidates", "irregular", "forward", "forward_part", "bytes"),
+            *("latency", "random", "stream", "write_back"),
+        ],
+        "formats": [(np.float64, _MAX_LEVELS), *["f8"] * 5, *[(np.float64, _MAX_LEVELS)] * 4],
     },
     align=True,
 )
@@ -126,6 +129,7 @@ def _operations(
     table["bytes"] = costs.access_bytes[ids]
     table["irregular"] = costs.irregular[ids]
     table["forward"] = _forward(program, costs, core, corner)
+    table["forward_part"] = np.maximum(table["forward"], core.forward[corner])
     for name, seconds in (("latency", costs.latency_s), ("random", costs.random_s), ("stream", costs.stream_s),
                           ("write_back", costs.write_back_s)):  # fmt: skip
         table[name][:, :levels] = seconds[ids] / cycle_s

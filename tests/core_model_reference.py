@@ -225,7 +225,8 @@ class Core:
         if facts["bytes"] > store.bytes:
             leaves = max(store.written, store.data + self.blocked)
             return (max(hit, leaves + hit - asked), FORWARD) if leaves > asked else (at, cause)
-        return (max(hit, store.data + facts["forward"]), FORWARD) if store.written > asked else (at, cause)
+        forward = facts["forward_part"] if facts["bytes"] < store.bytes else facts["forward"]
+        return (max(hit, store.data + forward), FORWARD) if store.written > asked else (at, cause)
 
     def run_one(self, one, first_operation: int, first_slot: int, row) -> float:
         begin = int(one["registers"])

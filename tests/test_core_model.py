@@ -229,6 +229,23 @@ def test_what_reads_more_than_was_stored_waits_for_the_cache():
     assert taken(16) > taken(4) + 3
 
 
+def test_a_part_of_what_was_stored_is_not_renamed_as_a_variable():
+    """4 bytes of 16 stored take the nearest cache and 3 cycles, though a variable of the stack takes but one."""
+    load = instruction("int_alu", "r1", "r1", "r2", load_operation=0)
+    store = instruction("move", "r1", "", "r2", store_operation=1)
+
+    def taken(store_bytes: int) -> float:
+        accesses = [
+            {"pattern": "repeated", "size": 4, "length": 4},
+            {"pattern": "repeated", "is_store": True, "size": store_bytes},
+        ]
+        chain = loop_of(load, store, accesses=accesses, store_distances=[1, 2], seen_lines=True)
+        return cycles(chain, machine(store_forward_latency_cycles=1.0))
+
+    assert taken(16) == pytest.approx(4 + 3 + 1, rel=0.02)
+    assert taken(4) < taken(16) - 2
+
+
 def test_a_floating_point_value_is_read_back_as_measured():
     load = instruction("fp_add", "xmm2", "xmm1", "r2", load_operation=0)
     store = instruction("move", "xmm1", "", "r2", store_operation=1)

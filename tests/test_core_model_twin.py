@@ -50,6 +50,7 @@ def made(seed: int, num_blocks: int, executions: int):
         facts["share"][:levels] = rng.dirichlet(np.ones(levels))
         facts["candidates"], facts["irregular"] = rng.random(), rng.choice([0.0, 1.0, rng.random()])
         facts["forward"], facts["bytes"] = rng.integers(1, 9), rng.choice([4, 8, 16])
+        facts["forward_part"] = facts["forward"] + rng.integers(0, 9)
         for name, least in (("latency", 4.0), ("random", 0.0), ("stream", 0.0), ("write_back", 0.0)):
             facts[name][:levels] = least + np.sort(rng.random(levels)) * 60
     path = rng.integers(0, num_blocks, executions).astype(np.uint32)
