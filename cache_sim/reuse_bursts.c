@@ -3,6 +3,15 @@
 
 #define BURST_SHIFT 2u /* bursts are rarer than what tracks follow */
 
+/* The error that bursts are to leave, a ratio to the accesses, for caches of so many bytes; larger ones are told by others. */
+#define WANTED_ERROR 0.015
+#define SMALLEST_CACHE (UINT64_C(1) << 12)
+#define LARGEST_CACHE (UINT64_C(1) << 19)
+#define BURSTS_BEFORE_MORE 48u  /* from so many on their error is known well enough to have more of them, */
+#define BURSTS_BEFORE_FEWER 64u /* or fewer: */
+#define MOST_MORE 3u  /* 2^MOST_MORE times as many, */
+#define MOST_FEWER 2u /* or 2^-MOST_FEWER */
+
 size_t ft_reuse_burst(struct ft_reuse *reuse, const struct ft_access *batch, size_t length)
 {
     const bool is_exact = reuse->num_bursts == 0;
@@ -40,16 +49,55 @@ void ft_reuse_begin_burst(struct ft_reuse *reuse, uint64_t length)
     reuse->last_line = 0;
 }
 
+/* Whether a distance of a bin's edge, in lines of 2^line_shift bytes (or ways of as many), is one of the caches above. */
+static bool is_wanted(unsigned bin, unsigned line_shift)
+{
+    const uint64_t bytes = ft_reuse_bin_edge(bin) << line_shift;
+    return bytes >= SMALLEST_CACHE && bytes <= LARGEST_CACHE;
+}
+
+/* The largest variance of what bursts tell of such caches, of ratios to the accesses. */
+static double burst_variance(const struct ft_reuse *reuse)
+{
+    double most = 0;
+    for (unsigned size = 0; size < FT_LINE_SIZES; size++) {
+        const double *one_set = reuse->variances.one_set[size];
+        for (unsigned bin = 0; bin < FT_REUSE_BEYOND; bin++)
+            if (one_set[bin] > most && is_wanted(bin, FT_LINE_SHIFT + size))
+                most = one_set[bin];
+        for (unsigned way = first_way_of[SMALL]; way < first_way_of[MIDDLE]; way++)
+            for (unsigned bin = 0; bin < FT_REUSE_NEAR_BEYOND; bin++)
+                if (reuse->variances.sets[size][way - 1][bin] > most && is_wanted(bin, way + 7))
+                    most = reuse->variances.sets[size][way - 1][bin];
+    }
+    return most / ((double)reuse->num_accesses * (double)reuse->num_accesses);
+}
+
+/* A burst sees one moment, in which a cache may miss all or nothing: how many it takes is told by how much they differ. An
+ * error is halved by four times as many. The rate is chosen before what it is for is seen. */
+static unsigned fit_to_error(const struct ft_reuse *reuse, unsigned shift)
+{
+    const double ratio = burst_variance(reuse) / (WANTED_ERROR * WANTED_ERROR);
+    unsigned more = 0, fewer = 0;
+    while (more < MOST_MORE && more < shift && reuse->num_bursts >= BURSTS_BEFORE_MORE && ratio >= 2u << more)
+        more++;
+    while (fewer < MOST_FEWER && reuse->num_bursts >= BURSTS_BEFORE_FEWER && ratio * (2u << fewer) < 1)
+        fewer++;
+    return shift - more + fewer;
+}
+
 /* The rate for a period. */
 static unsigned burst_shift(const struct ft_reuse *reuse, uint64_t begin)
 {
     if (reuse->is_replaying)
         return reuse->replay_shift;
-    if (reuse->is_repeating && reuse->options.burst_shift >= REPEATING_SHIFT)
-        return FT_REUSE_MAX_BURST_SHIFT;
     const unsigned rate = ft_reuse_rate_shift(reuse, begin, reuse->options.burst_shift);
-    const unsigned shift = rate ? rate + BURST_SHIFT : 0;
-    return shift < FT_REUSE_MAX_BURST_SHIFT ? shift : FT_REUSE_MAX_BURST_SHIFT;
+    const unsigned usual = rate ? rate + BURST_SHIFT : 0;
+    const unsigned shift = usual < FT_REUSE_MAX_BURST_SHIFT ? usual : FT_REUSE_MAX_BURST_SHIFT;
+    const unsigned fitted = shift ? fit_to_error(reuse, shift) : 0;
+    if (reuse->is_repeating && reuse->options.burst_shift >= REPEATING_SHIFT && fitted < FT_REUSE_MAX_BURST_SHIFT)
+        return FT_REUSE_MAX_BURST_SHIFT;
+    return fitted;
 }
 
 static struct periods *periods_of(struct ft_reuse *reuse)
