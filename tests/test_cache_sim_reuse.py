@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from foretrace.cache_sim import reference
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.reference import Access
+from foretrace.cache_sim.reuse_model import miss_count_error, misses_from_reuse
 from foretrace.cache_sim.reuse_results import CHAINS, LINE_BYTES, ReuseHistograms
 from foretrace.cache_sim.simulator import Simulator
 
@@ -185,3 +186,15 @@ def test_document_tells_how_it_was_sampled() -> None:
     assert reuse.document["burst_share"] == reuse.document["sampling_rate"] == 1
     noisy = replace(reuse, errors=np.full_like(reuse.errors, 0.5))
     assert noisy.document["largest_standard_error"] == 0.5
+
+
+def test_bursts_are_more_where_one_moment_is_unlike_the_next() -> None:
+    step = np.arange(1 << 23)
+    alike = fed(np.stack([step * 8, np.full_like(step, 8), np.zeros_like(step)], axis=1), rate=1 / 64)
+    again = (step // 8192 * 1024 + step % 1024) * 64  # 1024 lines, eight times each: a burst sees all missed, or none
+    unlike = fed(np.stack([again, np.full_like(step, 8), np.zeros_like(step)], axis=1), rate=1 / 64)
+    assert unlike.bursts > 2 * alike.bursts
+    cache = Hierarchy.parse("L1=64K/1024/64")
+    ((misses,),) = misses_from_reuse(unlike, cache, [len(step)])
+    assert misses / len(step) == pytest.approx(1 / 8, abs=0.03)
+    assert 0.001 < miss_count_error(unlike, cache.levels[0]) / len(step) < 0.03
