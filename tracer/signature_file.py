@@ -31,6 +31,7 @@ from urllib.parse import quote
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.results import Event, MemoryEvents
@@ -205,10 +206,18 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
         )
         insert("reuse_bins", enumerate(reuse.bin_edges.tolist()))
         columns = (reuse.operation, reuse.line_bytes, reuse.way, reuse.bin, reuse.count)
-        insert("reuse_counts", zip(*(column.tolist() for column in columns), strict=True))
+        _insert_numbers(database, "reuse_counts", np.stack([column.astype(np.int64) for column in columns], axis=1))
         sizes, ways, bins = np.nonzero(reuse.errors)
         lines, errors = np.array(LINE_BYTES)[sizes].tolist(), reuse.errors[sizes, ways, bins].tolist()
         insert("reuse_errors", zip(lines, ways.tolist(), bins.tolist(), errors, strict=True))
+
+
+def _insert_numbers(database: sqlite3.Connection, table: str, rows: npt.NDArray[np.int64]) -> None:
+    """Insert int64 [rows, columns], of which there are very many."""
+    places = f"({', '.join('?' * rows.shape[1])})"
+    for begin in range(0, len(rows), _ROWS_AT_ONCE):
+        batch = rows[begin : begin + _ROWS_AT_ONCE]
+        database.execute(f"INSERT INTO {table} VALUES {', '.join([places] * len(batch))}", batch.reshape(-1).tolist())
 
 
 def _rows(kind: type[Record], records: Iterable[Record], skip: str = "") -> Iterator[tuple[Any, ...]]:
