@@ -229,6 +229,25 @@ static uint64_t fp_compare_64x1_free(struct ft_work *work)
     return 64 * work->repeats;
 }
 
+/* Some cores dispatch nothing for a while beside it: so not only one after the other, but also among 64 additions. */
+static uint64_t fp_control_64x1_chain(struct ft_work *work)
+{
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES16(FT_CONTROL();)
+    }
+    return 16 * work->repeats;
+}
+
+static uint64_t fp_control_64x1_free(struct ft_work *work)
+{
+    uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7, h = 8, y = 5;
+    KEEP(y);
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES4(FT_CONTROL(); TIMES4(EIGHT_OF(ADD) EIGHT_OF(ADD)))
+    }
+    return 4 * work->repeats;
+}
+
 /* A chain of loads into floating-point registers: a load, and a crossing to where its value is the next address. */
 static uint64_t fp_chase(struct ft_work *work)
 {
@@ -309,6 +328,8 @@ const struct ft_kernel ft_core_kernels[] = {
     {"fp_convert_64x1_free", fp_convert_64x1_free, 0, false, false, 0, NULL},
     {"fp_compare_64x1_chain", fp_compare_64x1_chain, 0, false, false, 0, NULL},
     {"fp_compare_64x1_free", fp_compare_64x1_free, 0, false, false, 0, NULL},
+    {"fp_control_64x1_chain", fp_control_64x1_chain, 0, false, false, 0, NULL},
+    {"fp_control_64x1_free", fp_control_64x1_free, 0, false, false, 0, NULL},
     {"fp_chase", fp_chase, FT_LINE_BYTES, false, false, 0, NULL},
 #endif
     {"branches_random", branches_random, 0, false, false, 0, NULL},

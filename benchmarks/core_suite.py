@@ -18,6 +18,7 @@ from .sampling import Measurement, Timing, rounded
 
 CYCLE = "int_add_64x1_chain"
 _L1_BYTES = 4096
+_ADDITIONS = 64
 _ARITHMETIC = re.compile(r"(\w+)_(\d+)x(\d+)_(chain|free)")
 _WITHOUT_DATA = (
     *("issue", "branches_random", "branches_regular", "taken_branches", "flops_scalar", "flops_vector"),
@@ -84,6 +85,9 @@ def operation_costs(measured: Mapping[str, Timing], source: str) -> tuple[Operat
             latency_s -= measured[name.replace("sqrt", "mul")].time_s
         if match[1] == Operation.FP_COMPARE:  # its chain has an operation of one cycle in it, and a crossing
             latency_s -= cycle_s + measured["register_crossing"].time_s
+        interval_s = free.time_s
+        if match[1] == Operation.FP_CONTROL:  # it stands among additions
+            interval_s -= _ADDITIONS * measured["int_add_64x1_free"].time_s
         costs.append(
             OperationCost(
                 Operation(match[1]),
@@ -91,7 +95,7 @@ def operation_costs(measured: Mapping[str, Timing], source: str) -> tuple[Operat
                 elements=int(match[3]),
                 source=source,
                 latency_cycles=rounded(latency_s / cycle_s) if latency_s > 0 else None,
-                interval_cycles=rounded(free.time_s / cycle_s),
+                interval_cycles=rounded(interval_s / cycle_s) if interval_s > 0 else None,
                 noise=rounded(max(chain.noise, free.noise)),
             )
         )

@@ -28,6 +28,7 @@ class Operation(StrEnum):
     FP_SQRT = "fp_sqrt"
     FP_COMPARE = "fp_compare"
     FP_CONVERT = "fp_convert"  # from an integer register to floating point, or back
+    FP_CONTROL = "fp_control"  # the control register read; its interval is what nothing else is dispatched for
 
 
 class Movement(StrEnum):

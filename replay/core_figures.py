@@ -94,6 +94,7 @@ class CoreFigures:
     divider. `native_lanes` is how many 64-bit elements a unit takes at once. `indexed` is what a load takes longer
     whose address is a sum of registers. `access` is what a load or a store takes of the units that both share; `fetch`
     is of a line of code. `parts`: kinds that only some of their units do; cycles of one on those, and their number.
+    `control`: for how long nothing else is dispatched beside an access to the control register of floating point.
     """
 
     width: Floats
@@ -121,6 +122,7 @@ class CoreFigures:
     latency: dict[Kind, Floats]
     unit_cycles: tuple[Floats, ...]
     parts: dict[Kind, tuple[Floats, int]]
+    control: Floats
     root_cycles: Floats
     native_lanes: float
     in_order: bool
@@ -141,6 +143,7 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
     store = 1 / source.rate("stores_per_cycle", "stores_per_cycle", (2, 1, 1), "store")
     taken_branch = 1 / source.rate("taken_branches_per_cycle", "taken_branch", (2, 1, 0.5), "taken branch")
     int_div = source.cycles("int_div_interval_cycles", "int_divide", (6, 20, 60), "an integer divide")
+    control = _scalar_cost(profile, Operation.FP_CONTROL)
     crossing = source.cycles(
         *("register_crossing_cycles", "register_crossing", (1, 3, 5)),
         "a value's way between integer and vector registers, or to flags,",
@@ -193,6 +196,7 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
             for kind, (number, operation) in _PARTS.items()
             if (cost := _scalar_cost(profile, operation)) and cost.interval_cycles
         },
+        control=exactly((control.interval_cycles or 0.0) if control else 0.0),
         root_cycles=exactly(root) if root else div * np.array([1.0, 1.5, 2.0]),
         native_lanes=lanes,
         in_order=bool(core.in_order),
@@ -220,6 +224,10 @@ def _part_latencies(profile: Profile, crossing: Floats, notes: Notes) -> dict[Ki
             found[kind] = exactly(1.0)
         if cost is None:
             missing.append(str(operation))
+    control = _scalar_cost(profile, Operation.FP_CONTROL)
+    found[Kind.FP_CONTROL] = exactly((control.latency_cycles or 1.0) if control else 1.0)
+    if control is None:
+        missing.append(str(Operation.FP_CONTROL))
     if missing:
         notes.add("kinds", f"{', '.join(missing)} not in the profile, as other operations of their units")
     return found

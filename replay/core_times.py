@@ -153,6 +153,8 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
     table["unit"], table["cause"] = rows[:, 2], rows[:, 3]
     table["part_cycles"], table["part"] = rows[:, 4], rows[:, 5]
     table["slot"] = np.where(program.fused, 0, 1 / core.width[corner])
+    controls = np.array([kind is Kind.FP_CONTROL for kind, _, _ in program.kinds], bool)
+    table["slot"][controls] += core.control[corner]
     table["unit_cycles"][program.fused] = 0
     return table
 

@@ -122,6 +122,7 @@ cmhi v0.2d, v1.2d, v2.2d         | vector_int 64 2 | -
 uzp1 v0.4s, v1.4s, v2.4s         | vector_int 32 4 | -
 nop                              | other 0 1       | -
 mrs x0, tpidr_el0                | other 0 1       | -
+mrs x0, fpcr                     | fp_control 64 1 | -
 paciasp                          | other 0 1       | -
 dmb ish                          | other 0 1       | -
 dc zva, x0                       | move 0 1        | -
@@ -198,8 +199,8 @@ fcvt.w.s a0, fa1, rtz            | fp_convert 32 1   | -
 feq.d a0, fa1, fa2               | fp_compare 64 1   | -
 fmin.d fa0, fa1, fa2             | fp_other 64 1   | -
 fclass.d a0, fa1                 | fp_other 64 1   | -
-csrr a0, fcsr                    | other 0 1       | -
-fsflags a0                       | other 0 1       | -
+csrr a0, fcsr                    | fp_control 64 1      | -
+fsflags a0                       | fp_control 64 1      | -
 fence                            | other 0 1       | -
 """,
 }

@@ -104,6 +104,7 @@ repne scasb                         | int_alu 8 1    | 1  -
 cmpsd                               | int_alu 32 1   | 4  -
 cmpltsd xmm0, xmm1                  | fp_compare 64 1 | -  -
 lock cmpxchg16b xmmword ptr [rax]   | int_alu 128 1  | 16 16
+stmxcsr dword ptr [rax]             | fp_control 32 1 | -  4
 fxsave [rax]                        | other 0 1      | -  0
 prefetcht0 byte ptr [rax]           | other 0 1      | -  -
 nop dword ptr [rax+rax]             | other 0 1      | -  -

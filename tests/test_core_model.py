@@ -102,6 +102,14 @@ def test_kinds_of_integer_instructions_take_their_own_latency(kind, latency):
     assert any(kind in note.text for note in predict(chain, machine()).assumptions if note.name == "kinds")
 
 
+def test_nothing_else_is_dispatched_beside_the_control_register_of_floating_point():
+    moves = [instruction("move", writes=f"r{n}") for n in range(20)]
+    code = loop_of(instruction("fp_control", writes="r30"), *moves)
+    alone = cycles(code)
+    assert alone == pytest.approx(21 / WIDTH / REACHED, rel=0.02)
+    assert cycles(code, with_costs(fp_control=(15.0, 6.0))) == pytest.approx(alone + 6, rel=0.02)
+
+
 def test_a_conversion_takes_its_latency_crossing_included():
     code = (instruction("fp_convert", "r1", "xmm1"), instruction("fp_convert", "xmm1", "r1"))
     profile = with_costs(fp_convert=(6.5, 1.0))

@@ -36,6 +36,7 @@ class OperationKind(StrEnum):
     FP_COMPARE = "fp_compare"
     FP_CONVERT = "fp_convert"  # between formats or with integers, and to whole numbers
     FP_OTHER = "fp_other"  # min/max, bitwise, shuffles on floating-point registers: no flop
+    FP_CONTROL = "fp_control"  # the register of rounding mode and exceptions read or written
     VECTOR_INT = "vector_int"
     MOVE = "move"  # between registers, loads and stores included
     BRANCH = "branch"

@@ -47,6 +47,7 @@ _INTEGER_KINDS = (
     *((_INT_ALU, Kind.INT_ALU), (_INT_SHIFT, Kind.INT_SHIFT), (_INT_SELECT, Kind.INT_SELECT)),
     *((_INT_BIT_COUNT, Kind.INT_BIT_COUNT), (_INT_MUL, Kind.INT_MUL), (_INT_DIV, Kind.INT_DIV)),
 )
+_FP_CONTROL = _words("fpcr fpsr")
 _SHIFTED = re.compile(r"(lsl|lsr|asr|ror|[su]xt[bhwx])\b")
 _CRC = re.compile(r"crc32c?[bhwx]")
 _FP_KINDS = (
@@ -230,6 +231,8 @@ def _classify(mnemonic: str, text: str) -> InstructionClass:
     if mnemonic == "dc" and text.startswith(("zva", "gzva")):
         return InstructionClass(Kind.MOVE, hides_access=True)
     operands = split_operands(text)
+    if mnemonic in ("mrs", "msr") and _FP_CONTROL.intersection(operands):
+        return _shared(Kind.FP_CONTROL, 64, 1)
     access_bytes = _access_bytes(mnemonic, text)
     if access_bytes:
         return _memory_class(mnemonic, operands, access_bytes)

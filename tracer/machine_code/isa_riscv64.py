@@ -173,7 +173,7 @@ def _classify(mnemonic: str, text: str) -> InstructionClass:
         is_wide = _LOAD.fullmatch(mnemonic) and not mnemonic.startswith("f")
         return _shared(Kind.INT_ALU if is_sum else Kind.MOVE, 64 if is_wide else 8 * access_bytes)
     if _FLOATING_STATUS.fullmatch(mnemonic):
-        return _shared(Kind.OTHER, 0)
+        return _shared(Kind.FP_CONTROL, 64)
     fp = _FP.fullmatch(mnemonic)
     if fp:
         formats = [name for name in (fp[2], fp[3]) if name in _FORMAT and (name != "w" or fp[1] == "mv")]

@@ -41,6 +41,7 @@ _INT_ALU = _words(
 )
 _INT_SHIFT = _words("shl sal shr sar rol ror rcl rcr shld shrd rorx sarx shlx shrx")
 _INT_BIT_COUNT = _words("bsf bsr tzcnt lzcnt popcnt")
+_FP_CONTROL = _words("stmxcsr ldmxcsr vstmxcsr vldmxcsr")
 _EXTENSION = _words("movzx movsx movsxd")
 _THREE_PARTS = re.compile(r".*\[\w+ \+ [\w*]+ [+-] \w+\]")
 _INT_MUL = frozenset({"mul", "imul", "mulx"})
@@ -158,6 +159,8 @@ def _class_of(mnemonic: str, has_vector: bool) -> tuple[Kind, int, bool]:
         return Kind.MOVE, _VECTOR_SUFFIX[gather[2]] if gather else 64, True
     if mnemonic.startswith(("set", "cmov")):
         return Kind.INT_SELECT, 0, False
+    if mnemonic in _FP_CONTROL:
+        return Kind.FP_CONTROL, 32, False
     for names, kind in _INTEGER_KINDS:
         if mnemonic in names:
             return kind, 0, False
