@@ -101,19 +101,73 @@ static uint32_t operation_id(struct operation *key)
     return key->id;
 }
 
-static uint32_t bulk_operation_id(const struct agent_bulk *bulk)
+/* The ids of operations that were written lately: a bulk's operands in few words, 16 bits for each. */
+#define N_RECENT_BULKS 256u
+#define MAX_SHORT_BYTES (1 << 12) /* of an element */
+
+struct bulk_shape {
+    uint32_t block, site, flops, int_ops;
+    const char *name;
+    uint64_t operands[FT_MAX_OPERANDS / 4];
+    uint32_t n_operands;
+};
+
+static struct {
+    struct bulk_shape shape;
+    uint32_t id; /* 0: free */
+} recent_bulks[N_RECENT_BULKS];
+
+/* False if an element is too large for that. */
+static bool shape_of(const struct agent_bulk *bulk, uint32_t block, struct bulk_shape *shape)
 {
-    const uint32_t block = agent_charged_block(); /* before the site, which goes by it */
-    struct operation key = {.block = block, .site = agent_charged_site(), .name = bulk->name,
-                            .flops = bulk->flops, .int_ops = bulk->int_ops, .n_operands = bulk->n_operands};
-    if (!key.block)
-        return 0;
+    bool is_short = true;
+    *shape = (struct bulk_shape){.block = block, .site = agent_charged_site(), .flops = bulk->flops,
+                                 .int_ops = bulk->int_ops, .name = bulk->name, .n_operands = bulk->n_operands};
+    for (uint32_t i = 0; i < bulk->n_operands; i++) {
+        const struct agent_operand *o = &bulk->operand[i];
+        is_short &= o->size_bytes < MAX_SHORT_BYTES;
+        shape->operands[i / 4] = shape->operands[i / 4] << 16 | (uint64_t)o->size_bytes << 3 | (uint64_t)o->store << 2 |
+                                 (uint64_t)o->indexed << 1 | o->is_index;
+    }
+    return is_short;
+}
+
+static bool same_shape(const struct bulk_shape *a, const struct bulk_shape *b)
+{
+    return a->block == b->block && a->site == b->site && a->name == b->name && a->operands[0] == b->operands[0] &&
+           a->operands[1] == b->operands[1] && a->n_operands == b->n_operands && a->flops == b->flops &&
+           a->int_ops == b->int_ops;
+}
+
+static uint32_t described_operation_id(const struct agent_bulk *bulk, const struct bulk_shape *shape)
+{
+    struct operation key = {.block = shape->block, .site = shape->site, .name = bulk->name, .flops = bulk->flops,
+                            .int_ops = bulk->int_ops, .n_operands = bulk->n_operands};
     for (uint32_t i = 0; i < bulk->n_operands; i++)
         key.operands[i] = (struct ft_operand){.size_bytes = bulk->operand[i].size_bytes,
                                               .is_store = bulk->operand[i].store,
                                               .is_indexed = bulk->operand[i].indexed,
                                               .is_index = bulk->operand[i].is_index};
     return operation_id(&key);
+}
+
+static uint32_t bulk_operation_id(const struct agent_bulk *bulk)
+{
+    const uint32_t block = agent_charged_block(); /* before the site, which goes by it */
+    struct bulk_shape shape;
+    if (!block)
+        return 0;
+    const bool is_short = shape_of(bulk, block, &shape);
+    const uint64_t hash = mix(mix((uintptr_t)shape.name, (uint64_t)block << 32 | shape.site), shape.operands[0]);
+    const uint32_t place = (uint32_t)hash % N_RECENT_BULKS;
+    if (is_short && recent_bulks[place].id && same_shape(&recent_bulks[place].shape, &shape))
+        return recent_bulks[place].id;
+    const uint32_t id = described_operation_id(bulk, &shape);
+    if (is_short && id) {
+        recent_bulks[place].shape = shape;
+        recent_bulks[place].id = id;
+    }
+    return id;
 }
 
 /* ---- building --------------------------------------------------------------------------------------------------- */
@@ -299,18 +353,18 @@ static void write_record(struct agent_bulk *bulk, uint32_t id, uint32_t dim, int
     agent_thread.wrote = true;
 }
 
-/* Writes dimensions `dim` and up, split so that each record's index payload fits. */
+/* Writes dimensions `dim` and up with their index, split so that each record's payload fits. */
 static void write_split(struct agent_bulk *bulk, uint32_t id, uint32_t dim, uint64_t *bases, struct agent_index *index)
 {
-    const int64_t indices_per_word = index && index->next_narrow ? 2 : 1;
+    const int64_t indices_per_word = index->next_narrow ? 2 : 1;
     const int64_t room = (int64_t)(FT_MAX_BULK_WORDS - head_words(bulk, bulk->n_dims - dim)) * indices_per_word;
     const int64_t inner = points_from(bulk, dim + 1), extent = bulk->extent[dim];
-    const int64_t step = !index || extent * inner <= room ? extent : inner > room ? 1 : room / inner;
+    const int64_t step = extent * inner <= room ? extent : inner > room ? 1 : room / inner;
     uint64_t at[FT_MAX_OPERANDS];
-    memcpy(at, bases, sizeof at);
+    memcpy(at, bases, bulk->n_operands * sizeof *at);
     for (int64_t done = 0; done < extent; done += step) {
         int64_t part = extent - done < step ? extent - done : step;
-        if (index && inner > room)
+        if (inner > room)
             write_split(bulk, id, dim + 1, at, index);
         else
             write_record(bulk, id, dim, part, at, index);
@@ -330,16 +384,20 @@ void agent_bulk_write(struct agent_bulk *bulk, struct agent_index *index)
             return;
     if (bulk->n_operands == 0)
         return;
-    agent_bulk_coalesce(bulk);
+    if (bulk->n_dims > 1 || bulk->extent[0] == 1)
+        agent_bulk_coalesce(bulk);
     uint32_t id = bulk->n_dims <= FT_MAX_DIMS ? bulk_operation_id(bulk) : 0;
     if (!id) {
         agent_unseen();
         return;
     }
-    uint64_t bases[FT_MAX_OPERANDS] = {0};
+    uint64_t bases[FT_MAX_OPERANDS];
     for (uint32_t i = 0; i < bulk->n_operands; i++)
         bases[i] = bulk->operand[i].base;
-    write_split(bulk, id, 0, bases, index);
+    if (index)
+        write_split(bulk, id, 0, bases, index);
+    else
+        write_record(bulk, id, 0, bulk->extent[0], bases, NULL);
     agent_times_points += (uint64_t)points_from(bulk, 0);
     if (__builtin_expect(agent_times.block != NULL, 0))
         agent_times_record();

@@ -113,29 +113,45 @@ static bool is_run_like(const struct np_array *array, const struct np_array *sha
 
 static void add_run(struct agent_bulk *bulk, const struct np_array *array, bool store)
 {
+    struct agent_operand *operand = &bulk->operand[bulk->n_operands++];
     const int64_t bytes = np_item_bytes(array);
-    agent_bulk_add(bulk, array->data, &bytes, bytes, store);
+    operand->base = (uintptr_t)array->data;
+    operand->size_bytes = bytes > UINT16_MAX ? UINT16_MAX : (uint16_t)bytes;
+    operand->store = store;
+    operand->indexed = operand->is_index = false;
+    operand->stride[0] = bytes;
 }
 
-/* The common case of an elementwise call, recorded at once: all arrays are runs of one shape. False if it is another. */
-static bool runs_call(const char *name, struct np_cost cost, const struct operands *o)
+/* The common call, recorded at once: one result, and arrays that are runs of its shape, beside Python's
+ * numbers. False if it is another. */
+static bool runs_call(const char *name, struct np_cost cost, const struct agent_call *call)
 {
+    const struct np_ufunc *ufunc = (struct np_ufunc *)call->self;
+    const struct np_array *result = (const struct np_array *)call->result;
     struct agent_bulk bulk;
-    const int64_t size = np_size(o->shape);
-    for (Py_ssize_t i = 0; i < o->n_inputs; i++)
-        if (np_is_array(o->inputs[i]) && !is_run_like((struct np_array *)o->inputs[i], o->shape))
+    char kind = 'i';
+    if (!Py_IS_TYPE(call->result, np.array) || ufunc->nin >= (int)FT_MAX_OPERANDS || ufunc->nout != 1 || call->n_args < ufunc->nin ||
+        cost.generalised || !is_run_like(result, result) || np_is_object(result))
+        return false;
+    bulk.n_operands = 0;
+    for (int i = 0; i <= ufunc->nin; i++) {
+        PyObject *object = i < ufunc->nin ? call->args[i] : call->result;
+        const struct np_array *array = (const struct np_array *)object;
+        if (PyFloat_CheckExact(object) || PyLong_CheckExact(object))
+            continue;
+        if (!Py_IS_TYPE(object, np.array) || !is_run_like(array, result) || np_is_object(array))
             return false;
-    for (Py_ssize_t i = 0; i < o->n_outputs; i++)
-        if (np_is_array(o->outputs[i]) && !is_run_like((struct np_array *)o->outputs[i], o->shape))
-            return false;
-    agent_bulk_begin(&bulk, name, 1, &size);
-    set_cost(&bulk, cost, o->kind);
-    for (Py_ssize_t i = 0; i < o->n_inputs; i++)
-        if (np_is_array(o->inputs[i]))
-            add_run(&bulk, (struct np_array *)o->inputs[i], false);
-    for (Py_ssize_t i = 0; i < o->n_outputs; i++)
-        if (np_is_array(o->outputs[i]))
-            add_run(&bulk, (struct np_array *)o->outputs[i], true);
+        if (is_float(array->dtype->kind) && kind != 'c')
+            kind = array->dtype->kind;
+        add_run(&bulk, array, i == ufunc->nin);
+    }
+    if (call->kwnames && np_is_array(agent_argument(call, -1, "where")))
+        return false;
+    bulk.name = name;
+    bulk.continued = false;
+    bulk.n_dims = 1;
+    bulk.extent[0] = np_size(result);
+    set_cost(&bulk, cost, kind);
     agent_bulk_write(&bulk, NULL);
     return true;
 }
@@ -147,8 +163,6 @@ static bool elementwise_call(const char *name, struct np_cost cost, const struct
     PyObject *where = agent_argument(call, -1, "where");
     if (o->n_inputs + o->n_outputs + 1 > (Py_ssize_t)FT_MAX_OPERANDS)
         return false;
-    if (!np_is_array(where) && runs_call(name, cost, o))
-        return true;
     if (!np_bulk_begin(&bulk, name, o->shape))
         return false;
     set_cost(&bulk, cost, o->kind);
@@ -174,7 +188,7 @@ void np_ufunc_call(const struct agent_call *call)
     struct np_cost cost;
     bool objects;
     const char *name = np_ufunc_name(call->self, NP_CALL, &cost);
-    if (!name || !sort_operands(call, &o, &objects))
+    if (!name || runs_call(name, cost, call) || !sort_operands(call, &o, &objects))
         return;
     if (objects)
         agent_unseen();
