@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foretrace.errors import OutputError
-from foretrace.units import format_bytes
+from foretrace.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -117,30 +117,30 @@ def _saved(figure: Figure, picture_format: str) -> bytes:
 
 
 def draw_predictions(points: list[tuple[str, float, float, float, float]], picture_format: str) -> bytes:
-    """Predicted over measured time. `points`: name, measured_s, predicted_s, low_s, high_s."""
+    """Predicted relative to measured time, a line a program. `points`: name, measured_s, predicted_s, low_s, high_s."""
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+    ordered = sorted(points, key=lambda point: point[2] / point[1])
     with matplotlib.rc_context({"svg.hashsalt": "foretrace", "svg.fonttype": "none"}):
-        figure = Figure(figsize=(7.5, 7), layout="constrained")
+        figure = Figure(figsize=(7.5, 1.2 + 0.19 * len(ordered)), layout="constrained")
         axes = figure.add_subplot()
-        times = [time_s for point in points for time_s in point[1:3]]
-        ends = [min(times) / 1.5, max(times) * 1.5]
-        axes.plot(ends, ends, color="black", linewidth=1, label="exact")
-        axes.fill_between(
-            ends, [0.85 * end for end in ends], [1.15 * end for end in ends], alpha=0.15, label="within 15 %"
-        )
-        for name, measured_s, predicted_s, low_s, high_s in points:
-            inside = low_s <= measured_s <= high_s
-            reach = [[max(predicted_s - low_s, 0)], [max(high_s - predicted_s, 0)]]
-            colour = "tab:blue" if inside else "tab:red"
-            axes.errorbar([measured_s], [predicted_s], yerr=reach, fmt="o", markersize=4, linewidth=0.8, color=colour)
-            axes.annotate(name, (measured_s, predicted_s), (4, 3), textcoords="offset points", fontsize=7)
+        axes.axvspan(0.85, 1.15, alpha=0.15, label="within 15 %")
+        axes.axvline(1, color="black", linewidth=1)
+        for row, (_, measured_s, predicted_s, low_s, high_s) in enumerate(ordered):
+            ratio, low, high = (time_s / measured_s for time_s in (predicted_s, low_s, high_s))
+            colour = "tab:blue" if low <= 1 <= high else "tab:red"
+            reach = [[max(ratio - low, 0)], [max(high - ratio, 0)]]
+            axes.errorbar([ratio], [row], xerr=reach, fmt="o", markersize=4, linewidth=0.8, color=colour)
+        axes.set_yticks(range(len(ordered)), [f"{name}, {format_seconds(time_s)}" for name, time_s, *_ in ordered])
+        axes.tick_params(axis="y", labelsize=7)
+        axes.set_ylim(-1, len(ordered))
         axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlim(min(ends), max(ends))
-        axes.set_xlabel("measured, s")
-        axes.set_ylabel("predicted, s, with its interval (red: measured time outside)")
-        axes.grid(alpha=0.3, which="both")
-        axes.legend()
+        axes.xaxis.set_major_locator(FixedLocator([0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.set_xlabel("predicted / measured, with the interval (red: measured time outside)")
+        axes.grid(alpha=0.3, axis="x")
+        axes.legend(loc="lower right")
         return _saved(figure, picture_format)

@@ -212,5 +212,5 @@ def test_without_a_profile_it_says_how_to_make_one(tmp_path):
 
 def test_a_picture_names_each_program():
     picture = draw_predictions([("alpha", 1.0, 1.1, 0.9, 1.2), ("beta", 0.1, 0.3, 0.2, 0.4)], "svg").decode()
-    assert ">alpha<" in picture
-    assert ">beta<" in picture
+    assert ">alpha, 1 s<" in picture
+    assert ">beta, 100 ms<" in picture

@@ -50,7 +50,7 @@ HERE = Path("here.toml")
     help="Measure nothing: take what -o wrote on several machines, and rank these (repeatable; needs --directory).",
 )  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write all figures as JSON.")
-@click.option("--picture", type=click.Path(path_type=Path), help="Also draw predicted over measured times.")
+@click.option("--picture", type=click.Path(path_type=Path), help="Also draw predicted relative to measured times.")
 @click.option("--force", is_flag=True, help="Overwrite these files if they exist.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
