@@ -19,6 +19,7 @@ Buffer = mmap.mmap | memoryview
 _SMAPS = Path("/proc/self/smaps")
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 _STATUS = Path("/proc/self/status")
+_MOST_ALIGNED_BYTES = 2 << 20
 
 
 class Pages(StrEnum):
@@ -50,10 +51,15 @@ def new_memory(size_bytes: int, pages: Pages) -> mmap.mmap:
 def allocate(size_bytes: int, pages: Pages = Pages.DEFAULT) -> memoryview:
     """Memory of its own, every page of it written to: one that was not is one and the same page of zeros.
 
-    It begins at a huge page's boundary if those are asked for, else at a usual page's.
+    It begins at a huge page's boundary if those are asked for, else at a power of two: its size, up to 2 MiB. So what
+    is as small as a first-level cache crosses no multiple of more: on Zen 3, which finds the way of a line by some bits
+    of its address, loops over 12 to 32 KB that cross a multiple of 64 MiB take 1.4 to 2 times as long.
     """
     huge = huge_page_bytes()
-    boundary = huge if huge is not None and pages is Pages.HUGE else mmap.PAGESIZE
+    if huge is not None and pages is Pages.HUGE:
+        boundary = huge
+    else:
+        boundary = max(min(1 << (size_bytes - 1).bit_length(), _MOST_ALIGNED_BYTES), mmap.PAGESIZE)
     memory = new_memory(size_bytes + boundary, pages)
     start = -np.frombuffer(memory, dtype=np.uint8).ctypes.data % boundary
     view = memoryview(memory)[start : start + size_bytes]

@@ -105,6 +105,18 @@ def test_random_branches_go_on_where_they_stopped():
     assert state == expected
 
 
+@pytest.mark.parametrize("pages", [Pages.DEFAULT, Pages.USUAL])
+@pytest.mark.parametrize("size_bytes", [1, 4096, 12288, 32 << 10, 3 << 20])
+def test_small_working_sets_cross_no_multiple_of_more_than_their_size(size_bytes, pages):
+    """Else some loops over 12 to 32 KB take twice as long on a Zen 3, all through a calibration."""
+    for _ in range(4):
+        begin = np.frombuffer(allocate(size_bytes, pages), dtype=np.uint8).ctypes.data
+        assert begin % mmap.PAGESIZE == 0
+        for part in (size_bytes, min(size_bytes, 32 << 10)):
+            for multiple in (64 << 10, 2 << 20, 64 << 20):
+                assert part > multiple or begin // multiple == (begin + part - 1) // multiple
+
+
 def test_small_working_sets_share_huge_pages():
     """Each of its own would begin one: some 40 MiB for 20 chains of a few KiB."""
     huge = huge_page_bytes() or 2 << 20
