@@ -20,9 +20,10 @@
 #define USE_FP(x) __asm__ volatile("" : : FT_FP(x))
 #define CLOBBER() __asm__ volatile("" : : : "memory")
 
-/* FT_CONTROL: the register of rounding mode and exceptions is read. FT_COMPARE: two floating-point numbers compared, to flags or an integer register that nothing reads. FT_COMPARE_INTO: and
- * then one operation of a cycle, on x.
- * A value of 64 bits from an integer to a floating-point register, and back. */
+/* FT_TO_FP, FT_FROM_FP: a value of 64 bits goes from an integer to a floating-point register, and back.
+ * FT_CONTROL: the register of rounding mode and exceptions is read.
+ * FT_COMPARE: two floating-point numbers are compared, to flags or an integer register that nothing reads.
+ * FT_COMPARE_INTO: and then one operation of a cycle is done, on x. */
 #if defined(__x86_64__)
 #define FT_TO_FP(fp, x) __asm__ volatile("movq %1, %0" : "=x"(fp) : "r"(x))
 #define FT_FROM_FP(x, fp) __asm__ volatile("movq %1, %0" : "=r"(x) : "x"(fp))

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from foretrace.neighbours import DISTURBED, Alone, alone
+from foretrace.neighbours import DISTURBED, Alone, alone, counted
 
 from . import tools
 from .machine_facts import pinned
@@ -102,22 +102,18 @@ def _known(runs: Sequence[_Beside], loop: ReferenceLoop) -> list[Run]:
 
 def summarise(runs: Sequence[Run], starts: Sequence[Run]) -> Measured:
     """Of one program; `starts` are what is to be taken off, if anything."""
-    start = min((run.cost for run in _counted(starts)), key=lambda c: c.cpu_s, default=tools.Cost(0.0, 0.0, 0.0))
-    costs = [run.cost for run in _counted(runs)]
-    shortest = min(_counted(runs), key=lambda run: run.cost.cpu_s)
+    start = min((run.cost for run in counted(starts)), key=lambda c: c.cpu_s, default=tools.Cost(0.0, 0.0, 0.0))
+    costs = [run.cost for run in counted(runs)]
+    shortest = min(counted(runs), key=lambda run: run.cost.cpu_s)
     shortest_s = shortest.cost.cpu_s - start.cpu_s
     above_s = statistics.median(cost.cpu_s for cost in costs) - shortest.cost.cpu_s
     return Measured(
         shortest_s=shortest_s,
         spread=above_s / shortest_s if shortest_s > 0 else 0.0,
-        wall_s=min(cost.wall_s for cost in costs) - min((run.cost.wall_s for run in _counted(starts)), default=0.0),
+        wall_s=min(cost.wall_s for cost in costs) - min((run.cost.wall_s for run in counted(starts)), default=0.0),
         kernel_s=max(shortest.cost.kernel_s - start.kernel_s, 0.0),
         runs=len(runs),
         undisturbed_runs=sum(run.is_undisturbed for run in runs),
         reference_slowdown=shortest.slowdown,
         alone=alone([(run.slowdown, run.cost.cpu_s - start.cpu_s) for run in runs]),
     )
-
-
-def _counted(runs: Sequence[Run]) -> Sequence[Run]:
-    return [run for run in runs if run.is_undisturbed] or runs

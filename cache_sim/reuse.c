@@ -21,8 +21,9 @@
  *
  * An access sampled at a rate of 1/n counts as n. Rates are chosen before what they are for is seen: from the number of
  * accesses until then, so that short programs are measured exactly and long ones cheaply, from the work until then, so
- * that no program costs much, and that of bursts from the error until then. Each period of a stream (2^n bursts long) has one burst, somewhere in it; windows begin and
- * end at multiples of FT_REUSE_INTERVAL. Classes only become fewer, by half each time.
+ * that no program costs much, and that of bursts from the error until then. Each period of a stream (2^n bursts long) has
+ * one burst, somewhere in it; windows begin and end at multiples of FT_REUSE_INTERVAL. Classes only become fewer, by half
+ * each time.
  *
  * Where the program does exactly the same again and again, bursts are as rare as can be: they would see the same. Or its
  * accesses are passed over altogether: then one repetition stands for as many, in classes, tracks and bursts of its own (a

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 DISTURBED = 1.05
 """From this on, relative to its undisturbed time, the loop ran beside a neighbour for part of a run."""
@@ -29,6 +29,23 @@ class Reference(Protocol):
     def slowdown(self, time_s: float) -> float:
         """How many times longer a sample is than undisturbed: 1 or more."""
         ...
+
+
+class Run(Protocol):
+    """A run of which it may be known that no neighbour used the core."""
+
+    @property
+    def is_undisturbed(self) -> bool:
+        """Whether that is known."""
+        ...
+
+
+AnyRun = TypeVar("AnyRun", bound=Run)
+
+
+def counted(runs: Sequence[AnyRun]) -> Sequence[AnyRun]:
+    """The undisturbed runs; all, if there are no such."""
+    return [run for run in runs if run.is_undisturbed] or runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ _IN_REACH = 64
 _CODE_LINE_BYTES = 64
 """Of code, what is fetched a cycle: a loop of three instructions takes one on an AMD EPYC (Zen 3) where they lie in one
 such line, and two where they lie in two."""
-_OFFSETS = _CODE_LINE_BYTES << 32
+_NUM_LINES = 1 << 32
 """Modulo this: only lines of blocks that run one after the other are compared."""
 _VECTOR_NAMES = ("xmm", "ymm", "zmm", "v", "ft", "fs", "fa")
 _FUSES = (OperationKind.INT_ALU,)
@@ -93,13 +93,16 @@ class CoreProgram:
         first_operation = np.cumsum([0, *(len(of_block) for of_block in operations)])
         table = _InstructionTable()
         blocks = np.zeros(len(block_ids), BLOCK)
+        lines_begun: list[int] = []  # by each instruction, beyond what is before it
         for number, block_id in enumerate(block_ids.tolist()):
             positions = {operation: position for position, operation in enumerate(operations[number])}
             first = len(table.rows)
             for one in paths.instructions[block_id]:
                 table.add(one, positions, is_first=len(table.rows) == first)
             counts = len(table.rows) - first, first_operation[number], len(operations[number])
-            blocks[number] = first, *counts, *_first_and_last_line(signature, block_id)
+            lines = _code_lines(signature, block_id)
+            blocks[number] = first, *counts, *(lines[[0, -1]] % _NUM_LINES)
+            lines_begun += np.minimum(np.diff(lines), 255).tolist()
         second = np.repeat(np.arange(len(paths.starts) - 1) % 2 == 1, np.diff(paths.starts))
         flags, missed = _branches(signature, block_ids, path, paths.starts)
         of_block = [paths.instructions[block_id] for block_id in block_ids.tolist()]
@@ -108,7 +111,7 @@ class CoreProgram:
         instructions["runs_anyway"] = [
             ways.runs_anyway(number, one) for number, block in enumerate(of_block) for one in block
         ]
-        instructions["lines"] = [line for block_id in block_ids.tolist() for line in _lines_begun(signature, block_id)]
+        instructions["lines"] = lines_begun
         executions = np.stack([np.bincount(path[second == half], minlength=len(block_ids)) for half in (False, True)])
         operation_ids = np.array([operation for of_block in operations for operation in of_block], np.int64)
         return cls(
@@ -146,18 +149,8 @@ def _operations(signature: Signature, block_ids: Ints) -> list[list[int]]:
 def _code_lines(signature: Signature, block_id: int) -> Ints:
     """The lines of code that a block begins in, and that each of its instructions ends in."""
     lengths = [one.length_bytes for one in signature.paths.instructions[block_id]]
-    ends = signature.blocks[block_id].offset % _OFFSETS + np.cumsum([1, *lengths]) - 1
+    ends = signature.blocks[block_id].offset % (_NUM_LINES * _CODE_LINE_BYTES) + np.cumsum([1, *lengths]) - 1
     return np.concatenate((ends[:1], np.maximum(ends[1:] - 1, ends[0]))) // _CODE_LINE_BYTES
-
-
-def _first_and_last_line(signature: Signature, block_id: int) -> tuple[int, int]:
-    lines = _code_lines(signature, block_id) % (_OFFSETS // _CODE_LINE_BYTES)
-    return int(lines[0]), int(lines[-1])
-
-
-def _lines_begun(signature: Signature, block_id: int) -> list[int]:
-    """Of each instruction of a block: how many lines it reaches into beyond what is before it."""
-    return [min(int(lines), 255) for lines in np.diff(_code_lines(signature, block_id))]
 
 
 class _InstructionTable:

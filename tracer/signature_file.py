@@ -177,11 +177,9 @@ def write_signature(signature: Signature, path: str | Path, *, force: bool = Fal
 def _fill(database: sqlite3.Connection, signature: Signature) -> None:
     def insert(table: str, rows: Iterable[tuple[Any, ...]]) -> None:
         width = database.execute(f"SELECT count(*) FROM pragma_table_info('{table}')").fetchone()[0]
-        places = f"({', '.join('?' * width)})"
         remaining = iter(rows)
         while batch := list(itertools.islice(remaining, _ROWS_AT_ONCE)):
-            values = ", ".join([places] * len(batch))
-            database.execute(f"INSERT INTO {table} VALUES {values}", list(itertools.chain.from_iterable(batch)))
+            database.execute(_insertion(table, len(batch), width), list(itertools.chain.from_iterable(batch)))
 
     insert("provenance", [(msgspec.json.encode(signature.provenance).decode(),)])
     insert("blocks", _rows(Block, signature.blocks, skip="operations"))
@@ -214,10 +212,15 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
 
 def _insert_numbers(database: sqlite3.Connection, table: str, rows: npt.NDArray[np.int64]) -> None:
     """Insert int64 [rows, columns], of which there are very many."""
-    places = f"({', '.join('?' * rows.shape[1])})"
     for begin in range(0, len(rows), _ROWS_AT_ONCE):
         batch = rows[begin : begin + _ROWS_AT_ONCE]
-        database.execute(f"INSERT INTO {table} VALUES {', '.join([places] * len(batch))}", batch.reshape(-1).tolist())
+        database.execute(_insertion(table, *batch.shape), batch.reshape(-1).tolist())
+
+
+def _insertion(table: str, num_rows: int, num_columns: int) -> str:
+    """The statement that inserts so many rows."""
+    places = f"({', '.join('?' * num_columns)})"
+    return f"INSERT INTO {table} VALUES {', '.join([places] * num_rows)}"
 
 
 def _rows(kind: type[Record], records: Iterable[Record], skip: str = "") -> Iterator[tuple[Any, ...]]:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from foretrace import __version__
 from foretrace.errors import ProgramError
-from foretrace.neighbours import DISTURBED, Reference, alone
+from foretrace.neighbours import DISTURBED, Reference, alone, counted
 from foretrace.tracer.qemu.binary import find_program
 
 from .perf_events import PerfSampler
@@ -88,12 +88,12 @@ class Timing:
     @property
     def shortest(self) -> NativeRun:
         """The run least disturbed: one without a neighbour, if there are such."""
-        return min(self._counted, key=lambda run: run.cpu_s)
+        return min(counted(self.runs), key=lambda run: run.cpu_s)
 
     @property
     def spread(self) -> float:
         """How far the median run lies above the shortest, relative to it; of those without a neighbour, if any."""
-        return statistics.median(run.cpu_s for run in self._counted) / self.shortest.cpu_s - 1
+        return statistics.median(run.cpu_s for run in counted(self.runs)) / self.shortest.cpu_s - 1
 
     @property
     def undisturbed_runs(self) -> int:
@@ -114,10 +114,6 @@ class Timing:
         if found is not None:
             return min(max(found.time_s - found.error_s, 0.0), shortest.cpu_s)
         return shortest.cpu_s / shortest.slowdown
-
-    @property
-    def _counted(self) -> Sequence[NativeRun]:
-        return [run for run in self.runs if run.is_undisturbed] or self.runs
 
     @property
     def num_samples(self) -> int:

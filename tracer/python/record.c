@@ -134,9 +134,8 @@ static bool shape_of(const struct agent_bulk *bulk, uint32_t block, struct bulk_
 
 static bool same_shape(const struct bulk_shape *a, const struct bulk_shape *b)
 {
-    return a->block == b->block && a->site == b->site && a->name == b->name && a->operands[0] == b->operands[0] &&
-           a->operands[1] == b->operands[1] && a->n_operands == b->n_operands && a->flops == b->flops &&
-           a->int_ops == b->int_ops;
+    return a->block == b->block && a->site == b->site && a->name == b->name && a->n_operands == b->n_operands &&
+           a->flops == b->flops && a->int_ops == b->int_ops && !memcmp(a->operands, b->operands, sizeof a->operands);
 }
 
 static uint32_t described_operation_id(const struct agent_bulk *bulk, const struct bulk_shape *shape)
@@ -332,7 +331,8 @@ static void write_record(struct agent_bulk *bulk, uint32_t id, uint32_t dim, int
     ft_write_begin(cursor, words);
     uint64_t *p = cursor->next;
     *p++ = (uint64_t)FT_TAG_BULK << FT_TAG_SHIFT | (uint64_t)words << 32 | id;
-    *p++ = (bulk->continued ? FT_BULK_CONTINUED : 0) | (narrow ? FT_BULK_NARROW : 0) | (uint64_t)payload << 16 | dims << 8 | bulk->n_operands;
+    *p++ = (bulk->continued ? FT_BULK_CONTINUED : 0) | (narrow ? FT_BULK_NARROW : 0) | (uint64_t)payload << 16 | dims << 8 |
+           bulk->n_operands;
     *p++ = (uint64_t)extent;
     for (uint32_t d = dim + 1; d < bulk->n_dims; d++)
         *p++ = (uint64_t)bulk->extent[d];

@@ -133,7 +133,8 @@ static void set_pace(struct timing_pace *pace, const struct ft_side_pyblock *blo
     if (pace->n_first < N_FIRST) {
         pace->n_first++;
     } else {
-        const uint64_t wanted = 1 + (asks_kernel(block, mean) ? LONG_WORK_NS / (mean + block->array_ns) : WORK_NS / (mean + 10));
+        const uint64_t wanted =
+            1 + (asks_kernel(block, mean) ? LONG_WORK_NS / (mean + block->array_ns) : WORK_NS / (mean + 10));
         gap = wanted > LARGEST_GAP ? LARGEST_GAP : (uint32_t)wanted;
         gap = 1 + gap / 2 + any_below(gap);
     }

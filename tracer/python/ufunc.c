@@ -130,8 +130,8 @@ static bool runs_call(const char *name, struct np_cost cost, const struct agent_
     const struct np_array *result = (const struct np_array *)call->result;
     struct agent_bulk bulk;
     char kind = 'i';
-    if (!Py_IS_TYPE(call->result, np.array) || ufunc->nin >= (int)FT_MAX_OPERANDS || ufunc->nout != 1 || call->n_args < ufunc->nin ||
-        cost.generalised || !is_run_like(result, result) || np_is_object(result))
+    if (!Py_IS_TYPE(call->result, np.array) || ufunc->nin >= (int)FT_MAX_OPERANDS || ufunc->nout != 1 ||
+        call->n_args < ufunc->nin || cost.generalised || !is_run_like(result, result) || np_is_object(result))
         return false;
     bulk.n_operands = 0;
     for (int i = 0; i <= ufunc->nin; i++) {
