@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import random
 import re
 from collections.abc import Sequence
 from enum import StrEnum
@@ -20,6 +21,7 @@ _SMAPS = Path("/proc/self/smaps")
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 _STATUS = Path("/proc/self/status")
 _MOST_ALIGNED_BYTES = 2 << 20
+_LARGEST_GAP_BYTES = 64 << 20
 
 
 class Pages(StrEnum):
@@ -53,14 +55,19 @@ def allocate(size_bytes: int, pages: Pages = Pages.DEFAULT) -> memoryview:
 
     It begins at a huge page's boundary if those are asked for, else at a power of two: its size, up to 2 MiB. So what
     is as small as a first-level cache crosses no multiple of more: on Zen 3, which finds the way of a line by some bits
-    of its address, loops over 12 to 32 KB that cross a multiple of 64 MiB take 1.4 to 2 times as long.
+    of its address, loops over 12 to 32 KB that cross a multiple of 64 MiB take 1.4 to 2 times as long. Where it begins
+    is up to chance otherwise: by the same bits, small arrays may be in each other's way.
     """
     huge = huge_page_bytes()
     if huge is not None and pages is Pages.HUGE:
         boundary = huge
     else:
         boundary = max(min(1 << (size_bytes - 1).bit_length(), _MOST_ALIGNED_BYTES), mmap.PAGESIZE)
-    memory = new_memory(size_bytes + boundary, pages)
+    needed = size_bytes + boundary
+    try:  # the system maps downwards, so what is not used, after it, moves it
+        memory = new_memory(needed + random.randrange(_LARGEST_GAP_BYTES), pages)
+    except OSError:  # a limit of addresses
+        memory = new_memory(needed, pages)
     start = -np.frombuffer(memory, dtype=np.uint8).ctypes.data % boundary
     view = memoryview(memory)[start : start + size_bytes]
     np.frombuffer(view, dtype=np.uint8)[:: mmap.PAGESIZE] = 1
