@@ -208,7 +208,7 @@ def _post_stratified(resolved: Rows, seen: Rows, seen_of_resolved: Rows, first_u
         track, num_bins = max(index - 1, 0), _NEAR_BINS if first else _NUM_BINS
         for size, line_bytes in enumerate(LINE_BYTES):
             part = [_of_track(rows, line_bytes, first, end) for rows in (resolved, seen, seen_of_resolved)]
-            operations = np.unique(part[0][0])
+            operations = np.flatnonzero(np.bincount(part[0][0])).astype(part[0][0].dtype)  # np.unique imports numpy.ma
             shape = (end - first, num_bins)
             changes, *of_own = (_at_least(rows, operations, first, shape) for rows in part)
             of_all = (_at_least((np.zeros_like(r[0]), *r[1:]), np.zeros(1, r[0].dtype), first, shape) for r in part[1:])

@@ -9,16 +9,19 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
+from foretrace.cache_sim.reuse_results import LINE_BYTES
 from foretrace.errors import OutputError, SignatureError
 from foretrace.tracer.signature import AddressRange, InterpreterTime, Signature, merge_ranges
-from foretrace.tracer.signature_file import read_signature, write_signature
+from foretrace.tracer.signature_file import _ROWS_7, read_signature, write_signature
 from foretrace.tracer.tracing import trace_binary
 
 GATHER = r"""
@@ -113,11 +116,14 @@ def test_an_existing_file_is_kept(signature: Signature, file: Path) -> None:
         "UPDATE misses SET level = 9",
         "UPDATE reuse SET sampling_rate = 0",
         "UPDATE reuse SET burst_accesses = accesses + 1",
-        "UPDATE reuse_counts SET way = 21",
-        "UPDATE reuse_counts SET line_bytes = 48",
-        "UPDATE reuse_counts SET bin = 173",
-        "INSERT INTO reuse_errors VALUES (64, 3, 2, -1.0)",
-        "INSERT INTO reuse_errors VALUES (65, 3, 2, 1.0)",
+        "UPDATE reuse_counts SET rows = rows + 1",
+        "UPDATE reuse_counts SET rows = -1",
+        "UPDATE reuse_counts SET rows = 'many'",
+        "UPDATE reuse_counts SET way = bin",
+        "UPDATE reuse_counts SET accesses = 'text'",
+        "DELETE FROM reuse_counts",
+        "DELETE FROM reuse_errors",
+        "INSERT INTO reuse_errors VALUES (x'00')",
         "UPDATE reuse_bins SET lower_edge_lines = 5",
         "UPDATE hierarchies SET spec = 'L1=32K/0/64'",
         "UPDATE hierarchies SET spec = 'L1=32K/8/64'",
@@ -134,6 +140,7 @@ def test_an_existing_file_is_kept(signature: Signature, file: Path) -> None:
         "DROP TABLE interpreter_times",
         "PRAGMA user_version = 3",
         "PRAGMA user_version = 4",
+        "PRAGMA user_version = 7",
         "DELETE FROM provenance",
         "UPDATE provenance SET record = '{\"command\": 7}'",
         "DELETE FROM blocks WHERE block_id = 3",
@@ -147,8 +154,93 @@ def test_what_is_not_a_signature_is_refused(statement: str, file: Path) -> None:
         read_signature(file)
 
 
+def changed(array: npt.NDArray[Any], value: float) -> npt.NDArray[Any]:
+    """A copy whose last value is another."""
+    copy = array.copy()
+    copy.reshape(-1)[-1] = value
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("operation", 1 << 30), ("line_bytes", 48), ("way", 21), ("bin", 173), ("errors", -1.0), ("errors", np.inf)],
+)
+def test_impossible_counts_of_reuse_are_refused(
+    column: str, value: float, signature: Signature, tmp_path: Path
+) -> None:
+    assert signature.reuse is not None
+    wrong = {column: changed(getattr(signature.reuse, column), value)}
+    write_signature(
+        dataclasses.replace(signature, reuse=dataclasses.replace(signature.reuse, **wrong)), tmp_path / "s.sig"
+    )
+    with pytest.raises(SignatureError, match="reuse"):
+        read_signature(tmp_path / "s.sig")
+
+
+def with_a_row_each(file: Path, signature: Signature) -> None:
+    """Turn a file into one of version 7."""
+    reuse = signature.reuse
+    assert reuse is not None
+    counts = np.stack([reuse.operation, reuse.line_bytes, reuse.way, reuse.bin, reuse.count], axis=1).tolist()
+    errors = [(LINE_BYTES[i], way, b, reuse.errors[i, way, b]) for i, way, b in np.argwhere(reuse.errors).tolist()]
+    instructions = [
+        (
+            block, position, str(one.kind), one.element_bits, one.lanes, one.length_bytes, one.flow,
+            *(" ".join(names) for names in (one.reads, one.addresses, one.writes)),
+            one.load_operation, one.store_operation,
+        )
+        for block, members in signature.paths.instructions.items()
+        for position, one in enumerate(members)
+    ]  # fmt: skip
+    with closing(sqlite3.connect(file)) as database:
+        for name in ("instruction_forms", "instructions", "reuse_counts", "reuse_errors"):
+            database.execute(f"DROP TABLE {name}")
+        for statement in _ROWS_7.values():
+            database.execute(statement)
+        for name, rows in (("reuse_counts", counts), ("reuse_errors", errors), ("instructions", instructions)):
+            places = ", ".join("?" * len(rows[0]))
+            database.executemany(f"INSERT INTO {name} VALUES ({places})", rows)
+        database.execute("PRAGMA user_version = 7")
+        database.commit()
+
+
+def test_older_ones_with_a_row_for_each_count_and_instruction_are_read(signature: Signature, file: Path) -> None:
+    with_a_row_each(file, signature)
+    read = read_signature(file)
+    assert read.reuse is not None
+    assert signature.reuse is not None
+    assert len(signature.reuse.count) > 1000
+    for field in dataclasses.fields(signature.reuse):
+        assert np.array_equal(getattr(read.reuse, field.name), getattr(signature.reuse, field.name))
+    assert len(signature.paths.instructions) > 100
+    assert read.paths.instructions == signature.paths.instructions
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE reuse_counts SET way = 21",
+        "UPDATE reuse_counts SET line_bytes = 48",
+        "UPDATE reuse_counts SET bin = 173",
+        "INSERT INTO reuse_errors VALUES (64, 3, 2, -1.0)",
+        "INSERT INTO reuse_errors VALUES (65, 3, 2, 1.0)",
+        "DELETE FROM instructions WHERE position = 0",
+        "UPDATE instructions SET kind = 'magic'",
+        "UPDATE instructions SET load_operation = 1000000 WHERE load_operation IS NOT NULL",
+    ],
+)
+def test_damaged_ones_with_a_row_for_each_are_refused(statement: str, signature: Signature, file: Path) -> None:
+    with_a_row_each(file, signature)
+    with closing(sqlite3.connect(file)) as database:
+        database.execute(statement)
+        database.commit()
+    with pytest.raises(SignatureError, match=str(file)):
+        read_signature(file)
+
+
 @pytest.mark.parametrize("version", [4, 5])
 def test_times_of_the_interpreter_of_older_ones_are_not_read(signature: Signature, file: Path, version: int) -> None:
+    with_a_row_each(file, signature)
     with closing(sqlite3.connect(file)) as database:
         database.execute("DROP TABLE interpreter_times")
         if version == 5:

@@ -8,6 +8,7 @@ Version history (PRAGMA user_version):
     5  interpreter_times: of blocks of Python. Version 4 is read as one without.
     6  interpreter_times in other lines, and with page faults. Those of version 5 are not read.
     7  more kinds of instructions: what was int_alu and fp_other before stays so, and is predicted at their cost.
+    8  reuse_counts, reuse_errors, instructions: packed arrays in place of a row each; instruction_forms.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
@@ -31,15 +32,14 @@ from urllib.parse import quote
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.results import Event, MemoryEvents
-from foretrace.cache_sim.reuse_results import LINE_BYTES, NUM_WAYS
 from foretrace.errors import HierarchyError, SignatureError
 from foretrace.files import write_atomically
 
-from . import signature_paths
+from . import signature_paths, signature_reuse
+from .instruction_table import InstructionTable
 from .signature import (
     AddressRange,
     Block,
@@ -48,16 +48,15 @@ from .signature import (
     Loop,
     MemoryOperation,
     Provenance,
-    ReuseHistograms,
     Signature,
     SimulatedHierarchy,
     merge_ranges,
 )
 
 APPLICATION_ID = 0x46545253  # "FTRS", in the database header where file(1) finds it
-VERSION = 7
-_READ_VERSIONS = (4, 5, 6, VERSION)
-_TIMED_VERSIONS = (6, VERSION)
+VERSION = 8
+_READ_VERSIONS = (4, 5, 6, 7, VERSION)
+_TIMED_VERSIONS = (6, 7, VERSION)
 MAX_FILE_BYTES = 8 << 30
 _SQLITE_MAGIC = b"SQLite format 3\0"
 
@@ -102,11 +101,14 @@ _SCHEMA = {
         "CREATE TABLE edges (source_block_id INTEGER NOT NULL, destination_block_id INTEGER NOT NULL, "
         "count INTEGER NOT NULL)"
     ),
-    "instructions": (
-        "CREATE TABLE instructions (block_id INTEGER NOT NULL, position INTEGER NOT NULL, kind TEXT NOT NULL, "
+    "instruction_forms": (
+        "CREATE TABLE instruction_forms (form_id INTEGER PRIMARY KEY, kind TEXT NOT NULL, "
         "element_bits INTEGER NOT NULL, lanes INTEGER NOT NULL, length_bytes INTEGER NOT NULL, flow TEXT NOT NULL, "
-        "reads TEXT NOT NULL, addresses TEXT NOT NULL, writes TEXT NOT NULL, load_operation INTEGER, "
-        "store_operation INTEGER)"
+        "reads TEXT NOT NULL, addresses TEXT NOT NULL, writes TEXT NOT NULL)"
+    ),
+    "instructions": (
+        "CREATE TABLE instructions (block_id INTEGER PRIMARY KEY, forms BLOB NOT NULL, load_operations BLOB NOT NULL, "
+        "store_operations BLOB NOT NULL)"
     ),
     "paths": (
         "CREATE TABLE paths (path_id INTEGER PRIMARY KEY, executions INTEGER NOT NULL, blocks BLOB NOT NULL, "
@@ -137,6 +139,20 @@ _SCHEMA = {
     ),
     "reuse_bins": "CREATE TABLE reuse_bins (bin INTEGER PRIMARY KEY, lower_edge_lines REAL NOT NULL)",
     "reuse_counts": (
+        "CREATE TABLE reuse_counts (rows INTEGER NOT NULL, operation_id BLOB NOT NULL, line_bytes BLOB NOT NULL, "
+        "way BLOB NOT NULL, bin BLOB NOT NULL, accesses BLOB NOT NULL)"
+    ),
+    "reuse_errors": "CREATE TABLE reuse_errors (standard_error BLOB NOT NULL)",
+}
+
+_ROWS_7 = {
+    "instructions": (
+        "CREATE TABLE instructions (block_id INTEGER NOT NULL, position INTEGER NOT NULL, kind TEXT NOT NULL, "
+        "element_bits INTEGER NOT NULL, lanes INTEGER NOT NULL, length_bytes INTEGER NOT NULL, flow TEXT NOT NULL, "
+        "reads TEXT NOT NULL, addresses TEXT NOT NULL, writes TEXT NOT NULL, load_operation INTEGER, "
+        "store_operation INTEGER)"
+    ),
+    "reuse_counts": (
         "CREATE TABLE reuse_counts (operation_id INTEGER NOT NULL, line_bytes INTEGER NOT NULL, way INTEGER NOT NULL, "
         "bin INTEGER NOT NULL, accesses INTEGER NOT NULL)"
     ),
@@ -145,7 +161,6 @@ _SCHEMA = {
         "standard_error REAL NOT NULL)"
     ),
 }
-
 _INTERPRETER_TIMES_5 = (
     "CREATE TABLE interpreter_times (block_id INTEGER PRIMARY KEY, lines REAL NOT NULL, recording_lines REAL NOT NULL)"
 )
@@ -190,7 +205,9 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
     insert("idioms", ((i.idiom_id, i.loop_id, str(i.kind), i.file, i.line) for i in signature.idioms))
     insert("idiom_operations", _idiom_operation_rows(signature))
     insert("edges", signature.edges.tolist())
-    insert("instructions", signature_paths.instruction_rows(signature.paths))
+    instructions = InstructionTable.of(signature.paths.instructions)
+    insert("instruction_forms", signature_paths.form_rows(instructions))
+    insert("instructions", signature_paths.instruction_rows(instructions))
     insert("paths", signature_paths.path_rows(signature))
     insert("interpreter_times", _rows(InterpreterTime, signature.interpreter_times))
     insert("hierarchies", ((i, s.hierarchy.name, s.hierarchy.spec) for i, s in enumerate(signature.hierarchies)))
@@ -198,23 +215,8 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
     insert("misses", _miss_rows(signature))
     insert("memory_events", _memory_event_rows(signature))
     if signature.reuse is not None:
-        reuse = signature.reuse
-        insert(
-            "reuse", [(reuse.accesses, reuse.bursts, reuse.burst_accesses, reuse.sampling_rate, reuse.sampled_blocks)]
-        )
-        insert("reuse_bins", enumerate(reuse.bin_edges.tolist()))
-        columns = (reuse.operation, reuse.line_bytes, reuse.way, reuse.bin, reuse.count)
-        _insert_numbers(database, "reuse_counts", np.stack([column.astype(np.int64) for column in columns], axis=1))
-        sizes, ways, bins = np.nonzero(reuse.errors)
-        lines, errors = np.array(LINE_BYTES)[sizes].tolist(), reuse.errors[sizes, ways, bins].tolist()
-        insert("reuse_errors", zip(lines, ways.tolist(), bins.tolist(), errors, strict=True))
-
-
-def _insert_numbers(database: sqlite3.Connection, table: str, rows: npt.NDArray[np.int64]) -> None:
-    """Insert int64 [rows, columns], of which there are very many."""
-    for begin in range(0, len(rows), _ROWS_AT_ONCE):
-        batch = rows[begin : begin + _ROWS_AT_ONCE]
-        database.execute(_insertion(table, *batch.shape), batch.reshape(-1).tolist())
+        for name, rows in signature_reuse.rows(signature.reuse):
+            insert(name, rows)
 
 
 def _insertion(table: str, num_rows: int, num_columns: int) -> str:
@@ -344,6 +346,9 @@ def _check_schema(database: sqlite3.Connection, path: Path) -> None:
     rows = database.execute("SELECT name, sql FROM sqlite_master WHERE type <> 'index' OR sql IS NOT NULL").fetchall()
     version = _version_of(database)
     schema = dict(_SCHEMA)
+    if version < 8:
+        del schema["instruction_forms"]
+        schema |= _ROWS_7
     if version == 5:
         schema["interpreter_times"] = _INTERPRETER_TIMES_5
     elif version < 5:
@@ -371,8 +376,8 @@ def _read(database: sqlite3.Connection) -> Signature:
         idioms=_read_idioms(database),
         edges=np.array(database.execute("SELECT * FROM edges").fetchall(), np.uint64).reshape(-1, 3),
         hierarchies=_read_hierarchies(database, len(operations), len(blocks)),
-        reuse=_read_reuse(database, len(operations)),
-        paths=signature_paths.read(database, operations, len(blocks)),
+        reuse=signature_reuse.read(database, _version_of(database), len(operations)),
+        paths=signature_paths.read(database, _version_of(database), operations, len(blocks)),
         interpreter_times=_read_interpreter_times(database, len(blocks)),
     )
     _check_references(signature)
@@ -467,42 +472,6 @@ def _no_events(hierarchy: Hierarchy, num_operations: int, num_blocks: int) -> Me
     shape = (len(hierarchy.parts), len(Event))
     tables = (np.zeros((num_rows, *shape), np.uint64) for num_rows in (num_operations, num_blocks))
     return MemoryEvents(tuple(part.name for part in hierarchy.parts), *tables)
-
-
-def _read_reuse(database: sqlite3.Connection, num_operations: int) -> ReuseHistograms | None:
-    head = database.execute("SELECT * FROM reuse").fetchall()
-    if not head:
-        return None
-    accesses, bursts, burst_accesses, rate, blocks = head[0]
-    if not 0 < rate <= 1 or min(accesses, bursts, blocks) < 0 or not 0 <= burst_accesses <= accesses:
-        raise ValueError("its reuse histograms have an impossible sampling rate")
-    edges = np.array([row[1] for row in database.execute("SELECT * FROM reuse_bins ORDER BY bin")], np.float64)
-    if not 2 <= len(edges) <= 256 or np.any(np.isnan(edges)) or np.any(np.diff(edges) <= 0):
-        raise ValueError("the bins of its reuse histograms are not in order")
-    counts = np.array(database.execute("SELECT * FROM reuse_counts").fetchall(), np.int64).reshape(-1, 5)
-    largest = (num_operations, LINE_BYTES[-1] + 1, NUM_WAYS, len(edges))
-    if np.any(counts[:, :4] < 0) or np.any(counts[:, :4] >= largest) or not np.all(np.isin(counts[:, 1], LINE_BYTES)):
-        raise ValueError("a reuse count belongs to no operation, line size, way size or bin")
-    errors = np.zeros((len(LINE_BYTES), NUM_WAYS, len(edges)))
-    for line_bytes, way, index, error in database.execute("SELECT * FROM reuse_errors"):
-        known = line_bytes in LINE_BYTES and 0 <= way < NUM_WAYS and 0 <= index < len(edges)
-        if not known or not 0 <= error < math.inf:
-            raise ValueError("a standard error of its reuse histograms is impossible")
-        errors[LINE_BYTES.index(line_bytes), way, index] = error
-    return ReuseHistograms(
-        accesses=accesses,
-        bursts=bursts,
-        burst_accesses=burst_accesses,
-        sampling_rate=rate,
-        sampled_blocks=blocks,
-        bin_edges=edges,
-        operation=counts[:, 0].astype(np.uint32),
-        line_bytes=counts[:, 1].astype(np.uint16),
-        way=counts[:, 2].astype(np.uint8),
-        bin=counts[:, 3].astype(np.uint16),
-        count=counts[:, 4],
-        errors=errors,
-    )
 
 
 def _check_references(signature: Signature) -> None:

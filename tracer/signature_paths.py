@@ -1,37 +1,44 @@
-"""The paths of a signature on disk: their instructions as rows, their long arrays compressed (zlib, little-endian).
+"""The paths of a signature on disk: forms of instructions as rows, and long arrays packed.
 
-Registers are told in one text, with spaces between them. Like the rest of a signature, all of it may come from anyone.
+Registers are told in one text, with spaces between them; a block's instructions are packed as the numbers of their
+forms and of their memory operations. Like the rest of a signature, all of it may come from anyone.
 """
 
 from __future__ import annotations
 
 import sqlite3
-import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from .instruction_table import NO_OPERATION, InstructionForm, InstructionTable
+from .packed_arrays import packed, unpacked
 from .signature import NO_PATHS, Instruction, MemoryOperation, Paths, Signature
 
 MAX_PATH_EXECUTIONS = 1 << 20
 MAX_PATH_ACCESSES = 1 << 23
-_COMPRESSION = 1  # takes half as long as zlib's default, and a fifth more room
+_BLOCK, _DISTANCE = "<u4", "<u2"
+_NUMBER = "<i4"  # of a form or a memory operation
+_LAST_ROW_VERSION = 7  # the last that had a row for each instruction
 
 
-def instruction_rows(paths: Paths) -> Iterator[tuple[Any, ...]]:
+def form_rows(table: InstructionTable) -> Iterator[tuple[Any, ...]]:
+    """Rows of the table `instruction_forms`."""
+    for number, one in enumerate(table.forms):
+        registers = (" ".join(names) for names in (one.reads, one.addresses, one.writes))
+        yield number, str(one.kind), one.element_bits, one.lanes, one.length_bytes, one.flow, *registers
+
+
+def instruction_rows(table: InstructionTable) -> Iterator[tuple[Any, ...]]:
     """Rows of the table `instructions`."""
-    joined = cache(" ".join)
-    for block_id, instructions in paths.instructions.items():
-        for position, one in enumerate(instructions):
-            yield (
-                block_id, position, str(one.kind), one.element_bits, one.lanes, one.length_bytes, one.flow,
-                joined(one.reads), joined(one.addresses), joined(one.writes), one.load_operation, one.store_operation,
-            )  # fmt: skip
+    columns = [column.astype(_NUMBER).tobytes() for column in (table.form, table.load, table.store)]
+    bounds = (table.first * np.dtype(_NUMBER).itemsize).tolist()
+    for block, begin, end in zip(table.blocks.tolist(), bounds[:-1], bounds[1:], strict=True):
+        yield block, *(column[begin:end] for column in columns)
 
 
 def path_rows(signature: Signature) -> Iterator[tuple[Any, ...]]:
@@ -41,32 +48,36 @@ def path_rows(signature: Signature) -> Iterator[tuple[Any, ...]]:
     accesses = np.cumsum([0, *per_block[paths.blocks].tolist()])
     for number, (begin, end) in enumerate(zip(paths.starts[:-1].tolist(), paths.starts[1:].tolist(), strict=True)):
         inside = slice(int(accesses[begin]), int(accesses[end]))
-        arrays = (paths.blocks[begin:end], paths.store_distances[inside], paths.line_distances[inside])
-        yield number, end - begin, *(zlib.compress(_little_endian(array).tobytes(), _COMPRESSION) for array in arrays)
+        blocks, stores, lines = paths.blocks[begin:end], paths.store_distances[inside], paths.line_distances[inside]
+        yield number, end - begin, packed(blocks, _BLOCK), packed(stores, _DISTANCE), packed(lines, _DISTANCE)
 
 
-def read(database: sqlite3.Connection, operations: Sequence[MemoryOperation], num_blocks: int) -> Paths:
-    """Read both tables.
+def read(database: sqlite3.Connection, version: int, operations: Sequence[MemoryOperation], num_blocks: int) -> Paths:
+    """Read the tables.
 
     Raises:
         ValueError: they do not fit together, or the rest of the signature.
         msgspec.ValidationError: an instruction is impossible.
     """
-    instructions = _read_instructions(database, operations)
+    if version <= _LAST_ROW_VERSION:
+        instructions = InstructionTable.of(_read_instruction_rows(database))
+    else:
+        instructions = _read_instructions(database)
+    _check_operations(instructions, operations)
     per_block = _operations_per_block(operations, num_blocks)
     starts = [0]
     columns: list[list[npt.NDArray[Any]]] = [[], [], []]
     for number, (path_id, executions, *blobs) in enumerate(database.execute("SELECT * FROM paths ORDER BY 1")):
         if path_id != number or not 0 <= executions <= MAX_PATH_EXECUTIONS:
             raise ValueError("a path has an impossible number or length")
-        blocks = _array(blobs[0], np.dtype("<u4"), executions)
-        if not np.all(np.isin(blocks, list(instructions))):
+        blocks = unpacked(blobs[0], _BLOCK, executions, "a path")
+        if not np.all(np.isin(blocks, instructions.blocks)):
             raise ValueError("a path runs a block whose instructions are not told")
         accesses = int(per_block[blocks].sum())
         if accesses > MAX_PATH_ACCESSES:
             raise ValueError("a path makes more accesses than it can")
         starts.append(starts[-1] + executions)
-        distances = (_array(blob, np.dtype("<u2"), accesses) for blob in blobs[1:])
+        distances = (unpacked(blob, _DISTANCE, accesses, "a path") for blob in blobs[1:])
         for column, array in zip(columns, (blocks, *distances), strict=True):
             column.append(array)
     if len(starts) == 1:
@@ -79,41 +90,55 @@ def _operations_per_block(operations: Sequence[MemoryOperation], num_blocks: int
     return np.bincount(np.array([op.block_id for op in operations], np.int64), minlength=num_blocks)
 
 
-def _little_endian(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return array.astype(array.dtype.newbyteorder("<"))
+def _read_instructions(database: sqlite3.Connection) -> InstructionTable:
+    names = InstructionForm.__struct_fields__
+    forms: list[InstructionForm] = []
+    for number, *values in database.execute("SELECT * FROM instruction_forms ORDER BY form_id"):
+        record = _with_registers(dict(zip(names, values, strict=True)))
+        one = msgspec.convert(record, type=InstructionForm, strict=True)
+        if number != len(forms) or min(one.element_bits, one.lanes, one.length_bytes) < 0:
+            raise ValueError("the forms of instructions are not in order")
+        forms.append(one)
+    rows = database.execute("SELECT * FROM instructions ORDER BY block_id").fetchall()
+    columns: list[npt.NDArray[np.int64]] = []
+    for column in range(1, 4):
+        # Joining and reading them refuses what is no such bytes.
+        columns.append(np.frombuffer(b"".join(row[column] for row in rows), _NUMBER).astype(np.int64))
+    lengths = np.array([[len(blob) for blob in row[1:]] for row in rows], np.int64).reshape(-1, 3)
+    if np.any(lengths == 0) or np.any(lengths % np.dtype(_NUMBER).itemsize) or np.any(lengths[:, 0] != lengths.T):
+        raise ValueError("the instructions of a block are cut off")
+    form, load, store = columns
+    if np.any(form < 0) or np.any(form >= len(forms)):
+        raise ValueError("an instruction has no form")
+    first = np.cumsum([0, *(lengths[:, 0] // np.dtype(_NUMBER).itemsize)], dtype=np.int64)
+    return InstructionTable(forms, np.array([row[0] for row in rows], np.int64), first, form, load, store)
 
 
-def _array(blob: Any, kind: np.dtype[Any], length: int) -> npt.NDArray[Any]:
-    """An array of just this length."""
-    size_bytes = length * kind.itemsize
-    try:
-        content = zlib.decompressobj().decompress(blob, size_bytes + 1)
-    except (zlib.error, TypeError) as error:
-        raise ValueError(f"a path cannot be unpacked: {error}") from error
-    if len(content) != size_bytes:
-        raise ValueError("a path is longer or shorter than it says")
-    return np.frombuffer(content, kind).astype(kind.newbyteorder("="))
+def _check_operations(table: InstructionTable, operations: Sequence[MemoryOperation]) -> None:
+    """Refuse instructions with memory operations that are not their own."""
+    block_of = np.repeat(table.blocks, np.diff(table.first))
+    owner = np.array([operation.block_id for operation in operations], np.int64)
+    stores = np.array([operation.is_store for operation in operations], bool)
+    for column, is_store in ((table.load, False), (table.store, True)):
+        has_one = column != NO_OPERATION
+        numbers = column[has_one]
+        known = np.all((numbers >= 0) & (numbers < len(operations)))
+        if not known or np.any(owner[numbers] != block_of[has_one]) or np.any(stores[numbers] != is_store):
+            raise ValueError("an instruction has a memory operation that is not its own")
 
 
-def _read_instructions(
-    database: sqlite3.Connection, operations: Sequence[MemoryOperation]
-) -> Mapping[int, tuple[Instruction, ...]]:
+def _with_registers(record: dict[str, Any]) -> dict[str, Any]:
+    return record | {name: record[name].split() for name in ("reads", "addresses", "writes")}
+
+
+def _read_instruction_rows(database: sqlite3.Connection) -> Mapping[int, Sequence[Instruction]]:
+    """Those of a signature that has a row for each."""
     found: dict[int, list[Instruction]] = defaultdict(list)
+    names = Instruction.__struct_fields__
     for block_id, position, *values in database.execute("SELECT * FROM instructions ORDER BY block_id, position"):
-        names = ("kind", "element_bits", "lanes", "length_bytes", "flow", "reads", "addresses", "writes")
-        record = dict(zip((*names, "load_operation", "store_operation"), values, strict=True))
-        for name in ("reads", "addresses", "writes"):
-            record[name] = record[name].split()
+        record = _with_registers(dict(zip(names, values, strict=True)))
         one = msgspec.convert(record, type=Instruction, strict=True)
         if position != len(found[block_id]) or min(one.element_bits, one.lanes, one.length_bytes) < 0:
             raise ValueError("the instructions of a block are not in order")
-        for operation, is_store in ((one.load_operation, False), (one.store_operation, True)):
-            good = operation is None or (
-                0 <= operation < len(operations)
-                and operations[operation].block_id == block_id
-                and operations[operation].is_store == is_store
-            )
-            if not good:
-                raise ValueError("an instruction has a memory operation that is not its own")
         found[block_id].append(one)
-    return {block_id: tuple(instructions) for block_id, instructions in found.items()}
+    return found

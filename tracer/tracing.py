@@ -122,7 +122,6 @@ def _import_for_the_end(guest: str) -> None:
     isa.load(guest)
     for name in ("tracer.machine_code.binary_analysis", "tracer.machine_code.endings", "tracer.signature_file"):
         importlib.import_module(f"foretrace.{name}")
-    importlib.import_module("numpy.ma")  # which numpy.unique imports when it is first called
 
 
 def _estimated(traced: Traced, part: Part, accuracy: Accuracy) -> Signature:

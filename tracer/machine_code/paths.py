@@ -11,12 +11,13 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.tracer.instruction_table import NO_OPERATION, InstructionForm, InstructionTable
 from foretrace.tracer.raw_trace import RawPath
-from foretrace.tracer.signature import NO_PATHS, Instruction, Paths
+from foretrace.tracer.signature import NO_PATHS, Paths
 
 from ._distances import distances
 from .basic_blocks import BasicBlocks
-from .isa import DataFlow, Flow, Isa
+from .isa import DataFlow, Flow, InstructionClass, Isa
 
 Ints = npt.NDArray[np.int64]
 Names = tuple[str, ...]
@@ -33,14 +34,13 @@ def find_paths(raw_paths: Sequence[RawPath], blocks: BasicBlocks, isa: Isa) -> P
     if not found:
         return NO_PATHS
     executed = np.concatenate([path[0] for path in found])
-    used = np.flatnonzero(np.bincount(executed)).tolist()
-    registers = Registers(isa)
+    used = np.flatnonzero(np.bincount(executed))
     return Paths(
         starts=np.cumsum([0, *(len(path[0]) for path in found)]),
         blocks=executed.astype(np.uint32),
         store_distances=np.concatenate([path[1] for path in found]),
         line_distances=np.concatenate([path[2] for path in found]),
-        instructions={block: _instructions(block, blocks, operations, registers) for block in used},
+        instructions=_instruction_table(used, blocks, operations, Registers(isa)),
     )
 
 
@@ -51,11 +51,8 @@ class _Operations:
         self.keys = 2 * blocks.operation_instruction + blocks.operation_is_store
         of_block = blocks.block_of[blocks.operation_instruction]
         self.first = np.searchsorted(of_block, np.arange(blocks.num_blocks + 1))  # of each block, and one past the last
-        self._number = {key: number for number, key in enumerate(self.keys.tolist())}
-
-    def find(self, instruction: int) -> tuple[int | None, int | None]:
-        """The operations that are an instruction's load and store."""
-        return self._number.get(2 * instruction), self._number.get(2 * instruction + 1)
+        self.of_instruction = np.full((len(blocks.codes), 2), NO_OPERATION)  # its load, and its store
+        self.of_instruction[self.keys // 2, self.keys % 2] = np.arange(len(self.keys))
 
 
 def _path(
@@ -102,17 +99,32 @@ def _part_bytes(blocks: BasicBlocks, instructions: Ints) -> npt.NDArray[np.uint8
     return widths[instructions]
 
 
-def _instructions(
-    block: int, blocks: BasicBlocks, operations: _Operations, registers: Registers
-) -> tuple[Instruction, ...]:
-    return tuple(_instruction(number, blocks, operations, registers) for number in blocks.instructions(block))
+def _instruction_table(
+    used: Ints, blocks: BasicBlocks, operations: _Operations, registers: Registers
+) -> InstructionTable:
+    """The instructions of some blocks."""
+    lengths = np.diff(blocks.first)[used]
+    first = np.cumsum([0, *lengths], dtype=np.int64)
+    numbers = np.repeat(blocks.first[used] - first[:-1], lengths) + np.arange(first[-1])
+    load, store = operations.of_instruction[numbers].T
+    accesses = (load != NO_OPERATION).tolist(), (store != NO_OPERATION).tolist()
+    known: dict[tuple[bytes, bool, bool], int] = {}
+    forms: dict[InstructionForm, int] = {}
+    form = []
+    for number, loads, stores in zip(numbers.tolist(), *accesses, strict=True):
+        key = (blocks.codes[number], loads, stores)
+        if key not in known:
+            found = _form(
+                blocks.codes[number], blocks.classes[number], registers.of(key[0], loads=loads, stores=stores)
+            )
+            known[key] = forms.setdefault(found, len(forms))
+        form.append(known[key])
+    return InstructionTable(tuple(forms), used, first, np.array(form, np.int64), load, store)
 
 
-def _instruction(number: int, blocks: BasicBlocks, operations: _Operations, registers: Registers) -> Instruction:
-    code, kind = blocks.codes[number], blocks.classes[number]
-    load, store = operations.find(number)
-    reads, addresses, writes = registers.of(code, loads=load is not None, stores=store is not None)
-    return Instruction(
+def _form(code: bytes, kind: InstructionClass, registers: tuple[Names, Names, Names]) -> InstructionForm:
+    reads, addresses, writes = registers
+    return InstructionForm(
         kind=kind.kind,
         element_bits=kind.element_bits,
         lanes=kind.lanes,
@@ -121,8 +133,6 @@ def _instruction(number: int, blocks: BasicBlocks, operations: _Operations, regi
         reads=reads,
         addresses=addresses,
         writes=writes,
-        load_operation=load,
-        store_operation=store,
     )
 
 
