@@ -98,7 +98,7 @@ def anchor(there: Prediction, here: Prediction, timing: Timing, samples: RegionS
     """
     if here.time_s <= 0:
         raise TimingError(f"{here.machine}: the model sees nothing that takes time; there is nothing to scale by")
-    measured_s = timing.shortest.cpu_s
+    measured_s = timing.time_s
     whole = _ratios((there.low_s, there.time_s, there.high_s), (here.low_s, here.time_s, here.high_s))
     parts = _parts(there.regions, here, samples, whole)
     low, typical, high = (sum(weight * ratios[corner] for weight, ratios in parts) for corner in range(3))
@@ -113,7 +113,7 @@ def anchor(there: Prediction, here: Prediction, timing: Timing, samples: RegionS
         measured_s=measured_s,
         time_s=measured_s * typical,
         low_s=timing.least_alone_s * max(low - error, 0.0),
-        high_s=measured_s * (high + error) * (1 + timing.spread),
+        high_s=timing.most_s * (high + error),
         by_region=samples.num_samples > 0,
     )
 

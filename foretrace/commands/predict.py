@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from foretrace.tracer.signature import Signature
 from foretrace.tracer.signature_file import read_signature
 from foretrace.units import format_count, format_seconds
 
-from .time import said_of_neighbours
+from .time import said_of_neighbours, said_of_segments
 
 
 @click.command(epilog="Example: foretrace predict app.sig --machine jaguar-xt4 --machine here.toml")
@@ -171,6 +171,9 @@ def _measured_document(measured: _Measured, predictions: tuple[Prediction, ...])
             "undisturbed_runs": timing.undisturbed_runs,
             "reference_slowdown": timing.shortest.slowdown,
             "least_alone_s": timing.least_alone_s,
+            "time_s": timing.time_s,
+            "segments": None if timing.segments is None else asdict(timing.segments),
+            "undivided": plain(timing.undivided),
             "samples": timing.num_samples,
             "sampled_by": timing.method,
         },
@@ -250,10 +253,10 @@ def _show_measured(measured: _Measured, predictions: tuple[Prediction, ...]) -> 
     runs = "1 run" if len(timing.runs) == 1 else f"{len(timing.runs)} runs, median {timing.spread:+.1%}"
     out.print(
         f"\nmeasured: {format_seconds(timing.shortest.cpu_s)} of a processor ({runs}; {timing.num_samples} samples by "
-        f"{plain(timing.method)})",
+        f"{plain(timing.method)}{said_of_segments(timing)})",
         soft_wrap=True,
     )
-    if timing.least_alone_s < timing.shortest.cpu_s:
+    if timing.segments is None and timing.least_alone_s < timing.shortest.cpu_s:
         out.print(f"{said_of_neighbours(timing)}: alone it may take {format_seconds(timing.least_alone_s)}")
     anchored = measured.anchored(predictions)
     if anchored:

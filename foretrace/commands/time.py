@@ -28,20 +28,40 @@ if TYPE_CHECKING:
     show_default=True,
     help="How to sample: by the kernel's perf events, or by ptrace where these are not allowed.",
 )
+@click.option(
+    "--signature", type=click.Path(path_type=Path),
+    help="Signature of PROGRAM with these arguments: also run it in segments, whose least times are summed up.",
+)  # fmt: skip
+@click.option(
+    "--seconds", default=20.0, show_default=True, type=click.FloatRange(0, 3600),
+    help="With --signature: how long to repeat these runs at most (at least 12 are made).",
+)  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
-def command(output: Path, runs: int, method: str, force: bool, program: tuple[str, ...]) -> int | None:
+def command(
+    output: Path,
+    runs: int,
+    method: str,
+    signature: Path | None,
+    seconds: float,
+    force: bool,
+    program: tuple[str, ...],
+) -> int | None:
     """Run PROGRAM natively, time it, and sample where it is: what `foretrace predict --timing` compares with.
 
     PROGRAM is a compiled program with its arguments, or a Python script, which is timed with its interpreter. Its
     output, exit code and signals are its own. Later runs than the first read and print nothing. A loop of
-    0.1 ms that runs on its core every 8 ms tells how much a neighbour disturbed it.
+    0.1 ms that runs on its core every 8 ms tells how much a neighbour disturbed it; with --signature, the time that it
+    takes undisturbed is told even where no run was.
     """
     check_output(output, force=force)
     from foretrace.benchmarks.reference_loop import ReferenceLoop
     from foretrace.errors import EngineError
-    from foretrace.tracer.native.timing import time_natively
+    from foretrace.tracer.native.timing import divide, time_natively
     from foretrace.tracer.native.timing_file import write_timing
+    from foretrace.tracer.signature_file import read_signature
+
+    read = None if signature is None else read_signature(signature)
 
     if program[0].endswith((".py", ".pyw", ".pyz")):
         program = (sys.executable, *program)
@@ -51,6 +71,8 @@ def command(output: Path, runs: int, method: str, force: bool, program: tuple[st
         timing = time_natively(program, runs=runs, method=method, reference=loop)
     except OSError as error:
         raise EngineError(f"--method {method} is not possible here: {error.strerror or error}") from error
+    if read is not None:
+        timing = divide(timing, read, seconds)
     write_timing(timing, output, force=force)
     _say_done(output, timing)
     if timing.signal is not None:
@@ -66,7 +88,7 @@ def _say_done(output: Path, timing: Timing) -> None:
         shortest = format_seconds(timing.shortest.cpu_s)
         print(
             f"foretrace: wrote {output} ({shortest} at best, {timing.num_samples} samples by {timing.method}; "
-            f"{said_of_neighbours(timing)}); "
+            f"{said_of_neighbours(timing)}{said_of_segments(timing)}); "
             f"next: foretrace predict SIGNATURE --machine here.toml --timing {output}",
             file=sys.stderr,
         )
@@ -79,3 +101,18 @@ def said_of_neighbours(timing: Timing) -> str:
     if timing.undisturbed_runs:
         return f"{timing.undisturbed_runs} of {len(timing.runs)} runs undisturbed"
     return f"beside a neighbour, a reference loop took {timing.shortest.slowdown:.2f} times as long"
+
+
+def said_of_segments(timing: Timing) -> str:
+    """What segments tell, for people, after something else; nothing if that was not asked for."""
+    from foretrace.terminal import plain
+    from foretrace.units import format_seconds
+
+    if timing.segments is None:
+        return f"; not divided into segments: {plain(timing.undivided)}" if timing.undivided else ""
+    found = timing.segments
+    low, likely, high = (format_seconds(time_s) for time_s in (found.low_s, found.time_s, found.high_s))
+    return (
+        f"; undisturbed {likely} ({low} to {high}), "
+        f"by the least times of {found.segments} segments of {found.runs} runs"
+    )

@@ -20,10 +20,12 @@ from foretrace import __version__
 from foretrace.errors import ProgramError
 from foretrace.neighbours import DISTURBED, Reference, alone, counted
 from foretrace.tracer.qemu.binary import find_program
+from foretrace.tracer.signature import Signature
 
 from .perf_events import PerfSampler
 from .ptrace_stops import PtraceSampler
 from .samples import Position, Sampler, Samples
+from .segments import SegmentTime, UndividedError, time_by_segments
 
 PERF_INTERVAL_S = 0.000997
 PTRACE_INTERVAL_S = 0.00997
@@ -69,7 +71,8 @@ class Timing:
     """How long a program took on a machine, and where its time went.
 
     `method` says how it was sampled. `elsewhere` counts samples of child processes and of code that
-    lies in no file.
+    lies in no file. `segments` is the time told by segments of further runs; where that was tried in vain, `undivided`
+    says why.
     """
 
     command: tuple[str, ...]
@@ -84,6 +87,13 @@ class Timing:
     positions: tuple[SampledPosition, ...]
     elsewhere: int
     lost: int
+    segments: SegmentTime | None = None
+    undivided: str = ""
+
+    @property
+    def time_s(self) -> float:
+        """What it takes: by segments if that is known, else the shortest run."""
+        return self.shortest.cpu_s if self.segments is None else self.segments.time_s
 
     @property
     def shortest(self) -> NativeRun:
@@ -96,17 +106,25 @@ class Timing:
         return statistics.median(run.cpu_s for run in counted(self.runs)) / self.shortest.cpu_s - 1
 
     @property
+    def most_s(self) -> float:
+        """The most that it may take: by segments, if these are known, else what the median run took."""
+        return self.shortest.cpu_s * (1 + self.spread) if self.segments is None else self.segments.high_s
+
+    @property
     def undisturbed_runs(self) -> int:
         """Those without a neighbour."""
         return sum(run.is_undisturbed for run in self.runs)
 
     @property
     def least_alone_s(self) -> float:
-        """The least that the shortest run may have taken without a neighbour: as long, if none is known of.
+        """The least that it may take without a neighbour: by segments, if these are known; else of the shortest run, as
+        long as it took if no neighbour is known of.
 
         Else the low end of a straight line through the runs, beside more and less of one. Where they are too few for
         that, less by the loop's slowdown: no program loses more than one that issues as much as the core can.
         """
+        if self.segments is not None:
+            return self.segments.low_s
         shortest = self.shortest
         if shortest.slowdown is None or shortest.is_undisturbed:
             return shortest.cpu_s
@@ -175,6 +193,27 @@ def time_natively(
         elsewhere=sum(samples.elsewhere for samples in found),
         lost=sum(samples.lost for samples in found),
     )
+
+
+def divide(timing: Timing, signature: Signature, budget_s: float) -> Timing:
+    """The same with the time by segments of further runs, or why there is none.
+
+    Args:
+        timing: of a program.
+        signature: of the same program with the same arguments.
+        budget_s: about so many seconds of runs at most.
+    """
+    ending = -timing.signal if timing.exit_code is None and timing.signal is not None else timing.exit_code or 0
+    path = str(find_program(timing.command[0]))
+    try:
+        return replace(
+            timing,
+            segments=time_by_segments(
+                signature, path, timing.command, about_s=timing.shortest.cpu_s, exit_code=ending, budget_s=budget_s
+            ),
+        )
+    except UndividedError as error:
+        return replace(timing, undivided=str(error))
 
 
 def _sampler(method: str) -> Sampler:

@@ -1,7 +1,8 @@
 """Timings on disk: one JSON object. Like every file, it may come from anyone.
 
 Version history (`schema`):
-    foretrace.timing/1  first version. Runs have a `slowdown` since, which files from before do not have.
+    foretrace.timing/1  first version. Since then runs have a `slowdown`, and a timing `segments` and `undivided`; files
+                        from before lack them.
 """
 
 from __future__ import annotations
@@ -62,6 +63,10 @@ def _check(timing: Timing, path: Path) -> None:
                 f"{path}: a reference loop took {run.slowdown} times as long beside a run as undisturbed; "
                 "make it again with: foretrace time"
             )
+    if (found := timing.segments) is not None:
+        good = 0 <= found.low_s <= found.time_s <= found.high_s and found.time_s > 0 and 0 <= found.long_share <= 1
+        if not good or min(found.runs, found.segments, found.counting_s) < 0:
+            raise TimingError(f"{path}: its segments took a time that cannot be; make it again with: foretrace time")
     good = all(0 <= p.kernel_samples <= p.samples and p.offset >= 0 for p in timing.positions)
     if not good or min(timing.elsewhere, timing.lost) < 0 or timing.interval_s <= 0:
         raise TimingError(f"{path}: counts samples in a way that cannot be; make it again with: foretrace time")

@@ -1,0 +1,206 @@
+"""The time that a program takes undisturbed, on a machine where no whole run ever is.
+
+Another virtual machine on the core's other hardware thread slows down any run of a second for part of it, but not each
+millisecond. A program that does the same each time is divided into segments at places that it comes to in the same
+order in every run (`stamp_points`); the least time of each segment over many runs is taken, and these are summed up.
+
+The sum holds all real time from the program's first instruction to its end: its own, page faults and system calls. Two
+errors of it are known, and in its interval: segments that were disturbed in all runs (as much less as the sum became by
+the last doubling of runs) and least times that were luck, not rest (the sum of each segment's second least).
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+import stat
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.errors import EngineError
+from foretrace.tracer.signature import Signature
+
+from .stamp_code import Place
+from .stamp_points import COUNTING_S, SEGMENT_S, Candidate, choose, find_candidates, probe
+from .stamped_run import StampedRun, TimeStampCounter, run_stamped
+
+LONG_S = 0.002
+"""Of a longer segment few are undisturbed."""
+LEAST_RUNS, MOST_RUNS = 12, 100
+ENOUGH_CHANGE = 0.003
+"""Runs end when twice as many no longer make the sum so much smaller."""
+_SPARE_RECORDS = 1024
+_MOST_WAITS = 10  # of a program that may be taken to wait for nothing
+
+Times = npt.NDArray[np.float64]
+
+
+class UndividedError(EngineError):
+    """A program whose runs cannot be divided into segments; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentTime:
+    """The sum of segments' least times, an interval for it, and what it is made of.
+
+    `runs` were divided into `segments`; `long_share` of the sum is in segments longer than 2 ms. `counting_s` was taken
+    off for counting at the places: that may take from nothing to twice as much, which is in the interval.
+    """
+
+    time_s: float
+    low_s: float
+    high_s: float
+    runs: int
+    segments: int
+    long_share: float
+    counting_s: float
+
+
+def time_by_segments(
+    signature: Signature, path: str, command: Sequence[str], *, about_s: float, exit_code: int, budget_s: float
+) -> SegmentTime:
+    """Run the program until its segments' least times no longer change, for `budget_s` at most (12 runs at least).
+
+    Its standard streams are /dev/null.
+
+    Args:
+        signature: of this program with these arguments.
+        path: of the executable.
+        command: its name and arguments.
+        about_s: what it takes, roughly.
+        exit_code: what it ends with.
+        budget_s: seconds.
+
+    Raises:
+        UndividedError: it cannot be done, with the reason.
+    """
+    _check(signature, path)
+    real = str(Path(path).resolve())
+    try:
+        candidates = find_candidates(signature, real, about_s)
+        if not candidates:
+            raise UndividedError("the signature has no blocks of the executable whose code can be moved")
+        return _time(_Program(path, command, exit_code), candidates, about_s, budget_s)
+    except (OSError, ValueError) as error:
+        raise UndividedError(f"its code cannot be divided: {error}") from error
+
+
+class _Program:
+    """A program that is run again and again."""
+
+    def __init__(self, path: str, command: Sequence[str], exit_code: int) -> None:
+        self._path, self._command, self._exit_code = path, command, exit_code
+        self._counter = TimeStampCounter()
+
+    def run(self, places: Sequence[Place], num_records: int) -> StampedRun:
+        """Run it once, and see that it ended well and wrote no more than there is room for."""
+        run = run_stamped(self._path, self._command, places, num_records, self._counter)
+        if run.exit_code != self._exit_code:
+            raise UndividedError(f"divided, it ended with {run.exit_code} instead of {self._exit_code}")
+        if len(run.ticks) >= num_records:
+            raise UndividedError("it came to places far more often than its signature says")
+        return run
+
+
+def _time(program: _Program, candidates: Sequence[Candidate], about_s: float, budget_s: float) -> SegmentTime:
+    end = time.monotonic() + budget_s
+    places = probe(candidates)
+    first = program.run(places, _room(zip(candidates, places, strict=True)))
+    chosen = choose(candidates, first.ticks, first.numbers, first.end_ticks, about_s)
+    places = tuple(place for _, place in chosen)
+    executions = sum(candidate.executions for candidate, _ in chosen)
+    num_records = _room(chosen)
+    runs: list[StampedRun] = []
+    while len(runs) < LEAST_RUNS or (len(runs) < MOST_RUNS and time.monotonic() < end):
+        runs.append(program.run(places, num_records))
+        if not np.array_equal(runs[-1].numbers, runs[0].numbers):
+            raise UndividedError("it does not go the same way each time")
+        if len(runs) >= LEAST_RUNS and _change(sums_of_least(segment_times(runs))) < ENOUGH_CHANGE:
+            break
+    found = summarise(segment_times(runs), executions)
+    if min(run.waits for run in runs) > _MOST_WAITS:
+        raise UndividedError("it waits for something, and real time is then not its own")
+    if found.time_s > min(run.cpu_s for run in runs):
+        raise UndividedError(f"too long segments: {found.long_share:.0%} of its time are in such of more than 2 ms")
+    return found
+
+
+def _room(noted: Iterable[tuple[Candidate, Place]]) -> int:
+    """Twice the records that are expected, and some."""
+    return 2 * sum(candidate.executions // place.period for candidate, place in noted) + _SPARE_RECORDS
+
+
+def _check(signature: Signature, path: str) -> None:
+    """That the method is one for this program and machine."""
+    obtained = signature.provenance
+    if platform.machine() != "x86_64" or obtained.guest != "x86_64":
+        raise UndividedError("only x86-64 programs are divided, on their own machines")
+    flags = Path("/proc/cpuinfo").read_text().partition("\nflags")[2].partition("\n")[0].split()
+    if not {"constant_tsc", "nonstop_tsc"} <= set(flags):
+        raise UndividedError("the processor's time-stamp counter does not tell time")
+    if obtained.threads > 1 or obtained.untraced_threads or obtained.processes or obtained.untraced_children:
+        raise UndividedError("it has several threads or processes")
+    if not obtained.complete:
+        raise UndividedError("its signature is incomplete")
+    if Path(path).stat().st_mode & (stat.S_ISUID | stat.S_ISGID):
+        raise UndividedError("it has another user's rights, which it has not when it is looked at")
+
+
+def segment_times(runs: Sequence[StampedRun]) -> Times:
+    """Seconds [runs, segments], of segments of about 0.2 ms, or more where there are no places.
+
+    How long a tick is all runs tell together.
+    """
+    tick_s = sum(run.wall_s for run in runs) / sum(run.end_ticks for run in runs)
+    stamps = [np.concatenate([[0], run.ticks, [run.end_ticks]]) for run in runs]
+    parts = np.diff(np.array(stamps, np.float64), axis=1) * tick_s
+    after = np.cumsum(parts.min(axis=0))
+    number = np.minimum(after // SEGMENT_S, max(after[-1] // SEGMENT_S - 1, 0))
+    begins = np.flatnonzero(np.diff(number, prepend=-1))
+    return np.add.reduceat(parts, begins, axis=1)
+
+
+def sums_of_least(times: Times) -> tuple[float, float, float]:
+    """Sums over the segments of the least time, of the second least, and of the least that half as many runs would have
+    had, on average over all such halves.
+
+    Args:
+        times: seconds [runs, segments], two runs or more.
+    """
+    runs = len(times)
+    half = runs // 2
+    ordered = np.sort(times, axis=0).sum(axis=1)
+    # The k-th least of all (from 0) is the least of a half if none of the k before it is in it.
+    chances = [math.comb(runs - 1 - k, half - 1) / math.comb(runs, half) for k in range(runs)]
+    return float(ordered[0]), float(ordered[1]), float(np.dot(chances, ordered))
+
+
+def _change(sums: tuple[float, float, float]) -> float:
+    least, _, of_half = sums
+    return of_half / least - 1
+
+
+def summarise(times: Times, executions: int) -> SegmentTime:
+    """Of runs in which stubs were executed so many times.
+
+    Args:
+        times: seconds [runs, segments].
+        executions: of a run.
+    """
+    least, second, of_half = sums_of_least(times)
+    counting_s = executions * COUNTING_S / 2
+    shortest = times.min(axis=0)
+    return SegmentTime(
+        time_s=least - counting_s,
+        low_s=max(2 * least - of_half - 2 * counting_s, 0.0),
+        high_s=second,
+        runs=times.shape[0],
+        segments=times.shape[1],
+        long_share=float(shortest[shortest > LONG_S].sum() / least),
+        counting_s=counting_s,
+    )
