@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import platform
@@ -242,6 +243,21 @@ def test_what_lies_in_long_segments_and_what_counting_takes_is_told():
     assert found.time_s == pytest.approx(0.0095)
     assert (found.high_s, found.long_share) == (pytest.approx(0.012), pytest.approx(0.9))
     assert found.low_s < found.time_s
+
+
+@on_x86_64
+def test_a_block_that_is_entered_under_the_jump_is_no_place(compile_c):
+    """Blocks overlap where something jumps to the middle of one."""
+    program = compile_c(KNOWN, "-O1", "-no-pie")
+    signature = signature_of(program, outer=30, inner=30_000)
+    outer = signature.blocks[0]
+    for inside, kept in ((0, True), (1, False), (4, False), (5, True)):  # a jump has 5 bytes
+        entered = msgspec.structs.replace(
+            outer, block_id=2, function="g", offset=outer.offset + inside, executions=10**9
+        )
+        both = dataclasses.replace(signature, blocks=(*signature.blocks, entered))
+        found = stamp_points.find_candidates(both, str(program), time_s=1.0)
+        assert (outer.offset in [one.address for one in found]) == kept, inside
 
 
 def test_places_are_chosen_that_divide_a_run_for_what_they_cost():

@@ -7,6 +7,7 @@ their executions costs.
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -59,16 +60,29 @@ def find_candidates(signature: Signature, path: str, time_s: float) -> list[Cand
     most = _MOST_IN_PROBE * COUNTING_SHARE * time_s / COUNTING_S
     found: list[Candidate] = []
     seen: set[Any] = set()
-    blocks = (block for block in signature.blocks if block.module == path and 0 < block.executions <= most)
+    blocks = [block for block in signature.blocks if block.module == path and block.executions]
+    starts = sorted(block.offset for block in blocks)
     for block in sorted(blocks, key=lambda block: block.executions):
+        if block.executions > most:
+            break
         kind = (block.function, block.loop_id, round(math.log(block.executions, _ALIKE)))
         if kind in seen or len(found) >= MOST_PLACES:
             continue
         displaced = displaced_at(_code(elf, block), block.offset, block.instructions, decoder)
-        if displaced is not None:
-            seen |= {kind, block.offset}
-            found.append(Candidate(block, displaced))
+        if displaced is None:
+            continue
+        candidate = Candidate(block, displaced)
+        if not _is_entered_in(candidate, starts):
+            seen.add(kind)
+            found.append(candidate)
     return found
+
+
+def _is_entered_in(candidate: Candidate, starts: Sequence[int]) -> bool:
+    """Whether another block begins under the jump: who goes there would run half of it."""
+    after = bisect.bisect_right(starts, candidate.address)
+    size_bytes = sum(len(one.code) for one in candidate.displaced)
+    return after < len(starts) and starts[after] < candidate.address + size_bytes
 
 
 def probe(candidates: Sequence[Candidate]) -> tuple[Place, ...]:
