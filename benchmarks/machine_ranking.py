@@ -212,11 +212,11 @@ def _compare(
             program=program,
             first=one.label,
             second=other.label,
-            measured_s=(rows[0].measured.shortest_s, rows[1].measured.shortest_s),
+            measured_s=(rows[0].measured.time_s, rows[1].measured.time_s),
             predicted_s=(times[one.label], times[other.label]),
-            anchored_s=rows[0].measured.shortest_s * ratio,
+            anchored_s=rows[0].measured.time_s * ratio,
             anchored_by_region=by_region is not None,
-            disturbed=any(row.measured.undisturbed_runs == 0 for row in rows),
+            disturbed=any(row.measured.is_disturbed for row in rows),
             same_executable=rows[0].executable_sha256 == rows[1].executable_sha256,
         )
 

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from foretrace.neighbours import DISTURBED, Alone, alone, counted
+from foretrace.neighbours import DISTURBED, Alone, SegmentTime, alone, counted
 
 from . import tools
 from .machine_facts import pinned
@@ -47,7 +47,8 @@ class Measured:
     Starting Python and importing packages is taken off; it is no part of a script's signature. Runs beside a disturbed
     reference loop count only where there are no others. `reference_slowdown` is how many times longer the loop took
     beside the shortest run than undisturbed. `alone` is what the runs tell of one without a neighbour, None where
-    they tell too little.
+    they tell too little. `segments` is what segments of further runs tell of that, if they do; where that was tried in
+    vain, `undivided` says why.
     """
 
     shortest_s: float
@@ -58,6 +59,13 @@ class Measured:
     undisturbed_runs: int = 0
     reference_slowdown: float = 1.0
     alone: Alone | None = None
+    segments: SegmentTime | None = None
+    undivided: str = ""
+
+    @property
+    def time_s(self) -> float:
+        """What the program takes: by segments if that is known, else the shortest run."""
+        return self.shortest_s if self.segments is None else self.segments.time_s
 
 
 def measure_in_rounds(

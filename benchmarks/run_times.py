@@ -2,7 +2,8 @@
 
 The profile is fixed beforehand and never changed here. Each program is traced and predicted through the command line,
 as a user would; then all are run natively, in rounds, so that a slow moment of the machine meets each of them, and
-beside a reference loop, which tells whether it was one; last they are sampled, to compare the shares of their loops.
+beside a reference loop, which tells whether it was one; last they are sampled, to compare the shares of their loops,
+and those of which no run was undisturbed are timed by segments.
 
 What is measured is the time a program keeps a processor busy, its own and the kernel's for it: that is what a
 prediction is of. On a quiet machine it is the real time, which is noted as well.
@@ -18,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from foretrace.errors import EngineError
+from foretrace.neighbours import SegmentTime
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import Profile
 
 from . import tools
+from .machine_facts import pinned
 from .native_runs import Measured, Timed, measure_in_rounds
 from .reference_loop import ReferenceLoop
 from .suite import HELD_OUT, INSTALLED_LANGUAGE, Program
@@ -30,6 +33,8 @@ Progress = Callable[[str], None]
 
 TOP_LOOPS = 5
 SAMPLED_RUNS = 3
+SEGMENTS_S = 15
+"""So long, or for 12 runs, a program is run for the least times of its segments."""
 NOTABLE_ERROR = 0.05
 """From this on a cause is looked for."""
 
@@ -75,7 +80,7 @@ class Row:
     @property
     def error(self) -> float:
         """Of the prediction, relative to the measurement."""
-        return self.predicted_s / self.measured.shortest_s - 1
+        return self.predicted_s / self.measured.time_s - 1
 
     @property
     def error_alone(self) -> float | None:
@@ -85,13 +90,13 @@ class Row:
 
     @property
     def beside_a_neighbour(self) -> bool:
-        """No run was without one."""
-        return not self.measured.undisturbed_runs
+        """No run was without one, and no segments are known."""
+        return not self.measured.undisturbed_runs and self.measured.segments is None
 
     @property
     def inside(self) -> bool:
         """The measured time lies in the predicted interval."""
-        return self.low_s <= self.measured.shortest_s <= self.high_s
+        return self.low_s <= self.measured.time_s <= self.high_s
 
     @property
     def disturbed(self) -> bool:
@@ -234,7 +239,8 @@ def compare(
         progress(f"{subject.program.name}: sampling")
         sampled, reason = None, ""
         try:
-            sampled = None if under else _sampled(subject, machine)
+            disturbed = not measured[subject.program.name].undisturbed_runs
+            sampled = None if under else _sampled(subject, machine, by_segments=disturbed)
         except EngineError as error:  # such as that it was traced under another path
             reason = f"not sampled: {error}"
         row = _row(subject, measured[subject.program.name], sampled)
@@ -263,18 +269,23 @@ def _predict(program: Program, directory: Path, machine: Machine, *, small: bool
     return _Subject(program, command, signature, prediction)
 
 
-def _sampled(subject: _Subject, machine: Machine) -> dict[str, Any] | None:
-    """The prediction with measured shares; None for what cannot be sampled."""
+def _sampled(subject: _Subject, machine: Machine, *, by_segments: bool) -> dict[str, Any] | None:
+    """The prediction with measured shares, and the time by segments if asked; None for what cannot be sampled."""
     if subject.program.is_python:
         return None
     timing = str(subject.timing)
-    options = ("-o", timing, "--force", "--runs", str(SAMPLED_RUNS))
-    tools.measure([tools.foretrace_executable(), "time", *options, "--", *subject.command])
+    options = ["-o", timing, "--force", "--runs", str(SAMPLED_RUNS)]
+    if by_segments:
+        options += ["--signature", str(subject.signature), "--seconds", str(SEGMENTS_S)]
+    with pinned():
+        tools.measure([tools.foretrace_executable(), "time", *options, "--", *subject.command])
     return tools.foretrace_json("predict", str(subject.signature), "--machine", machine.path, "--timing", timing)
 
 
 def _row(subject: _Subject, measured: Measured, sampled: dict[str, Any] | None) -> Row:
     prediction = subject.prediction
+    if sampled is not None:
+        measured = with_segments(measured, sampled["measured"])
     regions = [] if sampled is None else sampled["predictions"][0]["loops"]
     regions = [region for region in regions if region["measured_share"] is not None]
     row = Row(
@@ -294,6 +305,12 @@ def _row(subject: _Subject, measured: Measured, sampled: dict[str, Any] | None) 
     if abs(row.error) < NOTABLE_ERROR:
         return row
     return replace(row, cause=cause_of(regions, row.predicted_s, measured))
+
+
+def with_segments(measured: Measured, document: dict[str, Any]) -> Measured:
+    """With what a timing, as `foretrace predict --timing` tells it, has of segments."""
+    found = document["segments"]
+    return replace(measured, segments=None if found is None else SegmentTime(**found), undivided=document["undivided"])
 
 
 def _sha256(path: Path) -> str:
@@ -321,12 +338,12 @@ def cause_of(regions: Sequence[dict[str, Any]], predicted_s: float, measured: Me
     """Where predicted and sampled time differ most: a loop, a function, or code that was not traced."""
     if not regions:
         return ""
-    unseen_s = (1 - sum(region["measured_share"] for region in regions)) * measured.shortest_s
+    unseen_s = (1 - sum(region["measured_share"] for region in regions)) * measured.time_s
     candidates = [(-unseen_s, f"code that was not traced: {unseen_s:.3g} s sampled")]
     for region in regions:
-        sampled_s = region["measured_share"] * measured.shortest_s
+        sampled_s = region["measured_share"] * measured.time_s
         place = f"{Path(region['file']).name}:{region['line']}" if region["file"] else Path(region["module"]).name
         text = f"{place} {region['function']}: {region['time_s']:.3g} s predicted, {sampled_s:.3g} s sampled"
         candidates.append((region["time_s"] - sampled_s, f"{text} ({region['bound_by']})"))
-    wanted = 1 if predicted_s > measured.shortest_s else -1
+    wanted = 1 if predicted_s > measured.time_s else -1
     return max(candidates, key=lambda candidate: wanted * candidate[0])[1]

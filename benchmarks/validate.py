@@ -83,6 +83,7 @@ class Validation:
         rows = [
             asdict(row)
             | {
+                "measured_s": row.measured.time_s,
                 "error": row.error,
                 "error_alone": row.error_alone,
                 "inside": row.inside,

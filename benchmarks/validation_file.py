@@ -22,12 +22,29 @@ Name = Annotated[str, Meta(pattern="^[a-z0-9_]{1,64}$")]
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
+class Segments(Struct, frozen=True):
+    """What segments of runs tell of one without a neighbour; see neighbours.SegmentTime."""
+
+    time_s: Annotated[float, Meta(gt=0, lt=1e9)]
+
+
 class MeasuredTime(Struct, frozen=True):
     """Of a program's native runs; see native_runs.Measured. What a document from before that did not have is None."""
 
     shortest_s: Annotated[float, Meta(gt=0, lt=1e9)]
     undisturbed_runs: int | None = None
     reference_slowdown: Annotated[float, Meta(ge=1, lt=1e9)] | None = None
+    segments: Segments | None = None
+
+    @property
+    def time_s(self) -> float:
+        """What the program takes: by segments if that is known, else the shortest run."""
+        return self.shortest_s if self.segments is None else self.segments.time_s
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether it is known to have been measured beside a neighbour only."""
+        return self.undisturbed_runs == 0 and self.segments is None
 
 
 class ProgramTime(Struct, frozen=True):

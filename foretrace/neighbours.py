@@ -1,6 +1,7 @@
 """What runs tell of one without a neighbour on the same core: each has the slowdown of a reference loop beside it.
 
-The loop is in `foretrace.benchmarks.reference_loop`; here is what follows from its times.
+The loop is in `foretrace.benchmarks.reference_loop`; here is what follows from its times. Where no run was without a
+neighbour, segments of runs may have been: their times are measured in `foretrace.tracer.native.segments`.
 """
 
 from __future__ import annotations
@@ -75,3 +76,22 @@ def alone(runs: Sequence[tuple[float, float]]) -> Alone | None:
     leverage = 1 / len(runs) + (1 - mean) ** 2 / sum((slowdown - mean) ** 2 for slowdown, _ in runs)
     found = Alone(min(at_zero + slope, min(time_s for _, time_s in runs)), 2 * math.sqrt(variance * leverage))
     return found if found.error_s <= MOST_ERROR_OF_LINE * found.time_s else None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentTime:
+    """The time that a program takes without a neighbour: the sum of its segments' least times over many runs.
+
+    An interval for it, and what it is made of: see `foretrace.tracer.native.segments`.
+
+    `runs` were divided into `segments`; `long_share` of the sum is in segments longer than 2 ms. `counting_s` was taken
+    off for counting at the places: that may take from nothing to twice as much, which is in the interval.
+    """
+
+    time_s: float
+    low_s: float
+    high_s: float
+    runs: int
+    segments: int
+    long_share: float
+    counting_s: float

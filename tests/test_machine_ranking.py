@@ -141,6 +141,15 @@ def test_what_is_shown_of_a_comparison(folder):
     assert "not the same executable on all machines: both" in printed
 
 
+def test_times_by_segments_are_compared_where_no_run_was_undisturbed(folder):
+    beside = {"shortest_s": 2.0, "undisturbed_runs": 0, "segments": {"time_s": 1.5, "runs": 20}}
+    here = document(folder / "here.json", profile(1), ("both", 2.0, {"measured": beside}))
+    there = document(folder / "there.json", profile(2), ("both", 1.0, {}))
+    (forth, _) = json.loads(compare(folder, here, there, more=("--json",)).output)["comparisons"]
+    assert forth["measured_s"] == [1.5, 1.0]
+    assert forth["disturbed"] is False
+
+
 def test_what_cannot_be_compared_is_said(folder):
     here = document(folder / "here.json", profile(1), ("both", 2.0, {}))
     (folder / "more").mkdir()

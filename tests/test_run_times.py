@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from foretrace.benchmarks.native_runs import Alone, Measured
 from foretrace.benchmarks.run_times import LoopShare, Machine, Row, RunTimes
 from foretrace.cli import group
 from foretrace.errors import EngineError, ProfileError
+from foretrace.neighbours import SegmentTime
 from foretrace.plots import draw_predictions
 from foretrace.profiles.library import find
 
@@ -54,6 +56,25 @@ def test_errors_of_times_without_a_neighbour_are_summed_up_apart():
     assert [one.error_alone for one in rows] == [None, pytest.approx(0.1), pytest.approx(0.5)]
     assert RunTimes(MACHINE, rows, ()).mean_absolute_error_alone == pytest.approx(0.3)
     assert RunTimes(MACHINE, rows[:1], ()).mean_absolute_error_alone is None
+
+
+def test_a_time_by_segments_counts_instead_of_runs_beside_a_neighbour():
+    found = {
+        "time_s": 0.8,
+        "low_s": 0.7,
+        "high_s": 0.9,
+        "runs": 12,
+        "segments": 400,
+        "long_share": 0.0,
+        "counting_s": 0.01,
+    }
+    one = row(1.0, measured_s=1.2, low_s=0.75, high_s=1.1)
+    assert (one.error, one.inside, one.beside_a_neighbour) == (pytest.approx(-1 / 6), False, True)
+    measured = run_times.with_segments(one.measured, {"segments": found, "undivided": ""})
+    two = replace(one, measured=measured)
+    assert (two.error, two.inside, two.beside_a_neighbour) == (pytest.approx(0.25), True, False)
+    none = run_times.with_segments(one.measured, {"segments": None, "undivided": "it waits"})
+    assert (none.segments, none.undivided, none.time_s) == (None, "it waits", 1.2)
 
 
 def test_the_error_of_programs_held_out_is_told_apart():
@@ -131,7 +152,7 @@ def test_the_profile_is_identified_by_its_content(small):
 
 
 def test_a_program_that_cannot_be_sampled_is_measured_all_the_same(monkeypatch, tmp_path):
-    def refuse(*_):
+    def refuse(*_, **__):
         raise EngineError("the timing is of another program")
 
     subject = run_times._Subject(suite.choose("queens")[0], ("./queens",), tmp_path / "queens.sig", {
@@ -175,6 +196,8 @@ def test_what_is_shown_and_written(monkeypatch, tmp_path):
     rows = (
         row(1.5, (0.5, 0.2), cause="x.c:1 f: 9 s predicted, 1 s sampled", wall_s=2.0),
         row(1.0, program="y", undisturbed_runs=2, alone=Alone(0.8, 0.04)),
+        row(0.6, program="w", segments=SegmentTime(0.6, 0.57, 0.66, 20, 900, 0.0, 0.001)),
+        row(1.0, program="v", undisturbed_runs=1, undivided="it waits"),
     )
     times = RunTimes(MACHINE, rows, (("z", "no compiler"),))
     asked = {}
@@ -190,18 +213,21 @@ def test_what_is_shown_and_written(monkeypatch, tmp_path):
     result = CliRunner().invoke(group, [*options, "--picture", str(tmp_path / "x.png")], catch_exceptions=False)
     quick = [program.name for program in suite.choose(",".join(suite.QUICK))]
     assert asked == {"runs": 3, "tables": False, "under": [], "chosen": quick}
-    assert "2 programs: mean absolute error 25.0%, worst +50% (x), 100% inside" in result.output
+    assert "4 programs: mean absolute error 12.5%, worst +50% (x), 100% inside" in result.output
     assert "x +50%: x.c:1 f: 9 s predicted, 1 s sampled" in result.output
     assert "left out: z: no compiler" in result.output
     assert "the machine was busy with something else beside: x\n" in result.output
-    assert "measured beside a neighbour on the same core: 1 of 2 " in result.output
+    assert "measured beside a neighbour on the same core: 1 of 4 " in result.output
     assert "800 ms ±5%" in result.output
+    assert "segments ±10%" in result.output
+    assert "not timed by segments: v: it waits" in result.output
     assert "; 25.0% of the times alone" in result.output
     document = json.loads((tmp_path / "x.json").read_text())
     assert document["schema"] == "foretrace.validate/2"
     assert document["anchored"] is False
     assert document["worst_error"] == {"program": "x", "error": 0.5}
     assert document["run_times"][0]["measured"]["wall_s"] == 2.0
+    assert document["run_times"][2]["measured_s"] == document["run_times"][2]["measured"]["segments"]["time_s"] == 0.6
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -23,6 +23,7 @@ from foretrace.terminal import console, plain, print_json
 from foretrace.units import format_bytes, format_bytes_per_s, format_seconds
 
 if TYPE_CHECKING:
+    from foretrace.benchmarks.native_runs import Measured
     from foretrace.benchmarks.run_times import Row, RunTimes
     from foretrace.benchmarks.validate import Validation
 
@@ -100,7 +101,7 @@ def command(
         write_atomically(output, json.dumps(document, indent=1).encode() + b"\n", force=force)
     if picture is not None:
         points = [
-            (row.program, row.measured.shortest_s, row.predicted_s, row.low_s, row.high_s)
+            (row.program, row.measured.time_s, row.predicted_s, row.low_s, row.high_s)
             for row in validation.run_times.rows
         ]
         write_atomically(picture, draw_predictions(points, picture.suffix.removeprefix(".")), force=force)
@@ -203,17 +204,26 @@ def _bandwidths(validation: Validation) -> Table:
 def _run_times(times: RunTimes) -> Table:
     table = _table(
         f"Processor time here, not anchored; profile {plain(times.machine.path)} of {times.machine.profile.date}",
-        "program", "measured", "spread", "neighbour", "alone", "predicted", "error", "interval", "inside",
+        "program", "measured", "by", "neighbour", "alone", "predicted", "error", "interval", "inside",
     )  # fmt: skip
     table.add_column("bound by")
     for row in times.rows:
         table.add_row(
-            row.program, format_seconds(row.measured.shortest_s), f"{row.measured.spread:+.0%}",
+            row.program, format_seconds(row.measured.time_s), _told_by(row.measured),
             f"{row.measured.reference_slowdown:.2f}x" if row.beside_a_neighbour else "none", _alone(row),
             format_seconds(row.predicted_s), f"{row.error:+.0%}",
             f"{format_seconds(row.low_s)} to {format_seconds(row.high_s)}", "yes" if row.inside else "no", row.bound_by,
         )  # fmt: skip
     return table
+
+
+def _told_by(measured: Measured) -> str:
+    """What the time is from, and how certain it is: the median run, or the farther end of the interval of segments."""
+    found = measured.segments
+    if found is None:
+        return f"runs {measured.spread:+.0%}"
+    error = max(found.high_s - found.time_s, found.time_s - found.low_s) / found.time_s
+    return f"segments ±{error:.0%}"
 
 
 def _alone(row: Row) -> str:
@@ -243,6 +253,9 @@ def _show_summary(times: RunTimes) -> None:
             out.print(f"{row.program} {row.error:+.0%}: {plain(row.cause)}", soft_wrap=True)
     for name, reason in times.skipped:
         out.print(f"left out: {name}: {plain(reason)}", soft_wrap=True)
+    for row in times.rows:
+        if row.measured.undivided:
+            out.print(f"not timed by segments: {row.program}: {plain(row.measured.undivided)}", soft_wrap=True)
     disturbed = [row.program for row in times.rows if row.disturbed]
     if disturbed:
         out.print(f"the machine was busy with something else beside: {', '.join(disturbed)}", soft_wrap=True)

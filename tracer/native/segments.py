@@ -16,13 +16,13 @@ import platform
 import stat
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from foretrace.errors import EngineError
+from foretrace.neighbours import SegmentTime
 from foretrace.tracer.signature import Signature
 
 from .stamp_code import Place
@@ -42,23 +42,6 @@ Times = npt.NDArray[np.float64]
 
 class UndividedError(EngineError):
     """A program whose runs cannot be divided into segments; says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentTime:
-    """The sum of segments' least times, an interval for it, and what it is made of.
-
-    `runs` were divided into `segments`; `long_share` of the sum is in segments longer than 2 ms. `counting_s` was taken
-    off for counting at the places: that may take from nothing to twice as much, which is in the interval.
-    """
-
-    time_s: float
-    low_s: float
-    high_s: float
-    runs: int
-    segments: int
-    long_share: float
-    counting_s: float
 
 
 def time_by_segments(

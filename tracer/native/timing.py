@@ -18,14 +18,14 @@ from pathlib import Path
 
 from foretrace import __version__
 from foretrace.errors import ProgramError
-from foretrace.neighbours import DISTURBED, Reference, alone, counted
+from foretrace.neighbours import DISTURBED, Reference, SegmentTime, alone, counted
 from foretrace.tracer.qemu.binary import find_program
 from foretrace.tracer.signature import Signature
 
 from .perf_events import PerfSampler
 from .ptrace_stops import PtraceSampler
 from .samples import Position, Sampler, Samples
-from .segments import SegmentTime, UndividedError, time_by_segments
+from .segments import UndividedError, time_by_segments
 
 PERF_INTERVAL_S = 0.000997
 PTRACE_INTERVAL_S = 0.00997
