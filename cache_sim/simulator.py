@@ -9,19 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.errors import ForetraceError, HierarchyError
+from foretrace.errors import ForetraceError
 
 from . import _core
 from .hierarchy import Hierarchy
-from .memory_plan import plan_of
 from .results import Event, MemoryEvents, OperationStatistics, SimulatedHierarchy
 from .reuse_results import ReuseHistograms, measured_reuse
+from .simulator_core import DEFAULT_REUSE_RATE as DEFAULT_REUSE_RATE
+from .simulator_core import SimulatorCore
 
-DEFAULT_REUSE_RATE = 1 / 64
-"""Of the blocks of 256 bytes. See reuse.c for the rates of the other samples."""
-
-_MAX_RATE_SHIFT = 9
-_EXACT_ACCESSES, _BURST_ACCESSES, _WARM_ACCESSES = 1 << 15, 1 << 10, 1 << 11
 _FETCH = 2  # FT_ACCESS_FETCH of access.h; FT_ACCESS_STORE is 1
 
 
@@ -48,15 +44,17 @@ class Simulator:
         reuse_rate: float | None = DEFAULT_REUSE_RATE,
     ) -> None:
         """Allocate the simulated caches."""
-        self._hierarchies = tuple(hierarchies)
-        levels, self._level_indices = _tree([h for h in self._hierarchies if h.is_plain])
-        systems = [plan_of(h) for h in self._hierarchies if not h.is_plain]
-        options = None if reuse_rate is None else _reuse_options(reuse_rate)
-        try:
-            self._core = _core.Simulator(levels, systems, options)
-        except MemoryError:
-            wanted = "; ".join(hierarchy.spec for hierarchy in self._hierarchies)
-            raise HierarchyError(f"memory cannot hold the state of the simulated caches {wanted}") from None
+        self._take(SimulatorCore(hierarchies, reuse_rate))
+
+    @classmethod
+    def of(cls, core: SimulatorCore) -> Simulator:
+        """The simulator that a core, which may have been fed already, is part of."""
+        simulator = cls.__new__(cls)
+        simulator._take(core)
+        return simulator
+
+    def _take(self, core: SimulatorCore) -> None:
+        self._hierarchies, self._level_indices, self._core = core.hierarchies, core.level_indices, core.core
 
     @property
     def sink(self) -> object:
@@ -200,37 +198,6 @@ def _memory_checked() -> Iterator[None]:
         yield
     except MemoryError:
         raise ForetraceError("memory ran out while simulating: simulate fewer or smaller caches") from None
-
-
-def _tree(hierarchies: Sequence[Hierarchy]) -> tuple[list[tuple[int, int, int, int]], list[list[int]]]:
-    """The levels as (num_sets, ways, line_shift, parent), shared prefixes once; and each hierarchy's level indices."""
-    levels: list[tuple[int, int, int, int]] = []
-    index_of: dict[tuple[int, int, int, int], int] = {}
-    paths = []
-    for hierarchy in hierarchies:
-        path: list[int] = []
-        for level in hierarchy.levels:
-            node = (level.num_sets, level.ways, _line_shift(level.line_bytes), path[-1] if path else -1)
-            if node not in index_of:
-                index_of[node] = len(levels)
-                levels.append(node)
-            path.append(index_of[node])
-        paths.append(path)
-    return levels, paths
-
-
-def _line_shift(line_bytes: int) -> int:
-    return line_bytes.bit_length() - 1
-
-
-def _reuse_options(rate: float) -> tuple[int, int, int, int, int, int]:
-    """The fields of `struct ft_reuse_options`: classes at first and in the end, bursts, and their lengths."""
-    for shift in range(_MAX_RATE_SHIFT + 1):
-        if rate == 2.0**-shift:
-            exact_accesses = _EXACT_ACCESSES if shift else 1 << 62
-            burst_shift = min(shift + 2, _MAX_RATE_SHIFT) if shift else 0
-            return min(shift, 2), shift, burst_shift, _BURST_ACCESSES, _WARM_ACCESSES, exact_accesses
-    raise ForetraceError(f"reuse_rate is {rate!r}, must be None, 1, 1/2, 1/4, ... down to 2**-{_MAX_RATE_SHIFT}")
 
 
 def _reach_too_far(addresses: npt.NDArray[np.uint64], sizes_bytes: npt.NDArray[np.uint16]) -> bool:

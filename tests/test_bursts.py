@@ -21,7 +21,8 @@ from foretrace.errors import ForetraceError
 from foretrace.profiles.library import find
 from foretrace.replay.hit_rates import misses_on
 from foretrace.tracer import tracing
-from foretrace.tracer.bursts import NUM_GROUPS, Accuracy, BurstCounts, Schedule, schedule_of
+from foretrace.tracer.burst_schedule import Accuracy, Schedule, schedule_of
+from foretrace.tracer.bursts import NUM_GROUPS, BurstCounts
 from foretrace.tracer.estimate import estimated_misses, scaled_to_run
 from foretrace.tracer.signature import EstimatedMisses, Signature
 from foretrace.tracer.signature_file import read_signature, write_signature

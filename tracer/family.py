@@ -17,7 +17,7 @@ from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import ForetraceError
 
 from . import _reader
-from .bursts import Schedule
+from .burst_schedule import Schedule
 from .recorded import Part, part_of
 from .session import Ending, Engine, Recording, Session
 from .signature import ProcessRecord

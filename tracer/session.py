@@ -1,5 +1,7 @@
 """Runs a program under an engine as a child process, and reads its stream while it runs.
 
+What takes long to import, and is not needed before the program's start, is imported when it is needed.
+
 The child is left alone: it has our standard streams, its own signals, and one shared memory that its engine has mapped
 and closed before the program's first instruction. If it dies, what it wrote is still read; if we die, it goes on.
 """
@@ -13,19 +15,22 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
-
-import numpy as np
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.cache_sim.simulator import Simulator
+from foretrace.cache_sim.simulator_core import SimulatorCore
 from foretrace.errors import EngineError, ProgramError
 
 from . import _reader
-from .bursts import BurstCounts, BurstRecorder, Schedule
-from .raw_paths import read_paths
+from .burst_schedule import Schedule
 from .raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace
 from .stream import INSTRUCTIONS_PER_BLOCK, MEMORY_BYTES, BlockEntry, PythonBlockEntry, SideTable, StreamError
+
+if TYPE_CHECKING:
+    from foretrace.cache_sim.simulator import Simulator
+
+    from .bursts import BurstCounts, BurstRecorder
 
 _Counts = TypeVar("_Counts")
 
@@ -136,17 +141,17 @@ class Session:
             EngineError: the system has no room for the shared memory.
         """
         self._engine = engine
-        self._simulator = Simulator(hierarchies)
+        self._core = SimulatorCore(hierarchies)
         try:
             self._fd = os.memfd_create("foretrace-stream", 0)
             os.ftruncate(self._fd, MEMORY_BYTES)
             self._memory = mmap.mmap(self._fd, MEMORY_BYTES)
         except OSError as error:
             raise EngineError(f"cannot set up {MEMORY_BYTES >> 20} MiB of shared memory: {error.strerror}") from error
-        self._reader = _reader.StreamReader(self._memory, tee(self._simulator.sink))
+        self._reader = _reader.StreamReader(self._memory, tee(self._core.sink))
         self._reader.expect(os.getpid(), engine.mmap_call, engine.mprotect_call)
         self._reader.limit(MAX_BLOCKS)
-        self._bursts = None if schedule is None else BurstRecorder(self._simulator, hierarchies, schedule)
+        self._bursts = None if schedule is None else self._burst_recorder(hierarchies, schedule)
         if schedule is not None:
             self._reader.schedule(
                 schedule.seed + number, schedule.first_chunks, schedule.period_chunks, schedule.warm_chunks,
@@ -159,8 +164,23 @@ class Session:
         if family is not None and engine.follows is not None:
             self._reader.follow(*engine.follows)
 
-    def run(self, on_progress: Callable[[Progress], None] = lambda progress: None) -> Recording:
-        """Run the program to its end.
+    @cached_property
+    def _simulator(self) -> Simulator:
+        from foretrace.cache_sim.simulator import Simulator
+
+        return Simulator.of(self._core)
+
+    def _burst_recorder(self, hierarchies: Sequence[Hierarchy], schedule: Schedule) -> BurstRecorder:
+        from .bursts import BurstRecorder
+
+        return BurstRecorder(self._simulator, hierarchies, schedule)
+
+    def run(
+        self,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+        on_start: Callable[[], None] = lambda: None,
+    ) -> Recording:
+        """Run the program to its end, after `on_start` once it has been started.
 
         Signals sent to us while it runs are passed on to it.
 
@@ -173,6 +193,7 @@ class Session:
         try:
             pid = self._start()
             _reader.catch_ignored_signals(signals)
+            on_start()
             ending = self._follow(pid, on_progress)
             wall_s = time.monotonic() - started
         finally:
@@ -295,6 +316,10 @@ class Session:
         )
 
     def _raw_trace(self) -> RawTrace:
+        import numpy as np
+
+        from .raw_paths import read_paths
+
         table = self._side_table()
         executions = np.frombuffer(self._reader.block_executions(), np.uint64).tolist()
         operations = np.frombuffer(self._reader.operations(), np.uint32).reshape(-1, 3)

@@ -1,35 +1,30 @@
 """From a program to its signature: run it under an engine, then work out what its stream meant.
 
-Each engine and its analysis are imported when they are needed: neither needs what the other one does.
+What is not needed before a program's start takes long to import: that is done while the program runs.
 """
 
 from __future__ import annotations
 
 import datetime
 import importlib
-import platform
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import msgspec
-import numpy as np
-import numpy.typing as npt
-
-from foretrace import __version__
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.errors import ForetraceError, HierarchyError
 
-from .analysis import Analysis
-from .bursts import Accuracy, schedule_of
-from .recorded import Part, part_of
-from .session import Ending, Engine, Progress, Recording, Session
-from .signature import ProcessRecord, Provenance, Sampling, Signature
-from .unseen import unseen_of
+from .burst_schedule import Accuracy, schedule_of
+from .session import Ending, Engine, Progress, Session
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from foretrace.tracer.streams.stored_stream import StreamWriter
+
+    from .signature import ProcessRecord, Signature
 
 OnProgress = Callable[[Progress], None]
 
@@ -89,11 +84,16 @@ def trace_binary(
 
         family = Family(engine, hierarchies, schedule)
     session = Session(engine, hierarchies, _tee(keep, engine, program), family, schedule=schedule)
-    importing = threading.Thread(target=_import_for_the_end, args=[engine.guest])
-    importing.start()
-    recording = session.run(on_progress)
+    importing = threading.Thread(
+        target=_import,
+        args=[f"machine_code.isa_{engine.guest}", "machine_code.binary_analysis", "machine_code.endings"],
+    )
+    recording = session.run(on_progress, on_start=importing.start)
     importing.join()
     from foretrace.tracer.machine_code import binary_analysis, endings
+
+    from .assembly import estimated, signature_of
+    from .recorded import part_of
 
     members = family.finish() if family else []
     explanation = endings.explain(recording, engine.guest, engine.name)
@@ -109,49 +109,16 @@ def trace_binary(
         recording = with_members(recording, members)
         part = combine([part, *(member.part for member in members)])
     analysis = binary_analysis.analyse(part.raw, part.statistics, engine.guest, part.bursts)
-    traced = _traced(tuple(program), engine.name, engine.guest, started, recording, part, analysis, processes)
+    signature = signature_of(tuple(program), engine.name, engine.guest, started, recording, part, analysis, processes)
     if part.bursts is not None and part.bursts.gaps:
-        traced = replace(traced, signature=_estimated(traced, part, accuracy))
-    return replace(traced, explanation=explanation)
+        signature = estimated(signature, analysis.operation_map, part, accuracy)
+    return Traced(signature, recording.ending, analysis.operation_map, explanation)
 
 
-def _import_for_the_end(guest: str) -> None:
+def _import(*names: str) -> None:
     """Import what is not needed before a program's end, while it runs."""
-    from foretrace.tracer.machine_code import isa
-
-    isa.load(guest)
-    for name in ("tracer.machine_code.binary_analysis", "tracer.machine_code.endings", "tracer.signature_file"):
-        importlib.import_module(f"foretrace.{name}")
-
-
-def _estimated(traced: Traced, part: Part, accuracy: Accuracy) -> Signature:
-    """The signature with what was recorded in bursts scaled to the whole run."""
-    from .estimate import estimated_misses, scaled_reuse
-
-    signature, bursts = traced.signature, part.bursts
-    if bursts is None:
-        return signature
-    count = len(signature.operations)
-    bursts = bursts.merged(traced.operation_map, count)
-    executions = np.array([operation.executions for operation in signature.operations], np.uint64)
-    accesses = max(int(executions.sum()), 1)
-    hierarchies, misses = estimated_misses(bursts, signature.hierarchies, executions)
-    sampling = Sampling(
-        accuracy=str(accuracy),
-        seed=bursts.seed,
-        bursts=int(bursts.bursts.sum()),
-        early_bursts=bursts.early_bursts,
-        recorded_share=int(bursts.recorded.sum()) / accesses,
-        unmeasured_operations=int(bursts.is_unmeasured.sum()),
-        unmeasured_share=int(executions[bursts.is_unmeasured].sum()) / accesses,
-        misses=misses,
-    )
-    return replace(
-        signature,
-        provenance=msgspec.structs.replace(signature.provenance, sampling=sampling),
-        hierarchies=hierarchies,
-        reuse=None if signature.reuse is None else scaled_reuse(signature.reuse, bursts.recorded, executions),
-    )
+    for name in (*names, "assembly", "signature_file"):
+        importlib.import_module(f"foretrace.tracer.{name}")
 
 
 def trace_python(
@@ -173,17 +140,24 @@ def trace_python(
     Raises:
         ProgramError, EngineError: it cannot be traced.
     """
-    from foretrace.tracer.python import analysis as python_analysis
     from foretrace.tracer.python import program as python_program
 
     engine = python_program.PythonEngine(target, arguments, is_module=is_module, core=python_program.PythonCore(core))
     command = (*(("-m",) if is_module else ()), target, *arguments)
     started = _now()
     lines = python_program.lines_timed()
-    recording = Session(engine, hierarchies, _tee(keep, engine, command)).run(on_progress)
+    importing = threading.Thread(target=_import, args=["python.analysis"])
+    recording = Session(engine, hierarchies, _tee(keep, engine, command)).run(on_progress, on_start=importing.start)
+    importing.join()
+    from foretrace.tracer.python import analysis as python_analysis
+
+    from .assembly import signature_of
+    from .recorded import part_of
+
     part = part_of(recording)
     analysis = python_analysis.analyse(part.raw, part.statistics, lines)
-    return _traced(command, engine.name, engine.guest, started, recording, part, analysis)
+    signature = signature_of(command, engine.name, engine.guest, started, recording, part, analysis)
+    return Traced(signature, recording.ending, analysis.operation_map)
 
 
 def _tee(keep: StreamWriter | None, engine: Engine, command: Sequence[str]) -> Callable[[object], object]:
@@ -197,52 +171,3 @@ def _tee(keep: StreamWriter | None, engine: Engine, command: Sequence[str]) -> C
 
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def _traced(
-    command: tuple[str, ...],
-    engine: str,
-    guest: str,
-    started: str,
-    recording: Recording,
-    part: Part,
-    analysis: Analysis,
-    processes: tuple[ProcessRecord, ...] = (),
-) -> Traced:
-    mapping, count = analysis.operation_map, len(analysis.operations)
-    signature = Signature(
-        provenance=Provenance(
-            command=command,
-            engine=engine,
-            guest=guest,
-            foretrace_version=__version__,
-            host=platform.node(),
-            started=started,
-            wall_s=recording.wall_s,
-            exit_code=recording.ending.exit_code,
-            signal=recording.ending.signal_number,
-            complete=not recording.problem,
-            incomplete_reason=recording.problem,
-            decoded_share=analysis.decoded_share,
-            unseen_calls=recording.unseen_calls,
-            unseen=unseen_of(part.raw, recording.unseen_calls),
-            untraced_children=recording.untraced_children,
-            untraced_threads=recording.untraced_threads,
-            threads=recording.threads,
-            notes=tuple(analysis.notes),
-            processes=processes,
-        ),
-        blocks=analysis.blocks,
-        operations=analysis.operations,
-        loops=analysis.loops,
-        idioms=analysis.idioms,
-        edges=analysis.edges,
-        hierarchies=[
-            simulated.merged(mapping, count).merged_blocks(analysis.block_map, len(analysis.blocks))
-            for simulated in part.simulated
-        ],
-        reuse=None if part.reuse is None else part.reuse.merged(mapping, count),
-        paths=analysis.paths,
-        interpreter_times=analysis.interpreter_times,
-    )
-    return Traced(signature, recording.ending, mapping)

@@ -17,7 +17,7 @@ from foretrace.commands.caches import cache_options, wanted_hierarchies
 from foretrace.files import check_output
 
 if TYPE_CHECKING:
-    from foretrace.tracer.bursts import Accuracy
+    from foretrace.tracer.burst_schedule import Accuracy
     from foretrace.tracer.session import Progress
 
 _PYTHON_SUFFIXES = (".py", ".pyw", ".pyz")
@@ -90,7 +90,7 @@ def command(
     # NumPy's linear algebra, which nothing here uses, starts threads unless told not to. `os.environ`, which the
     # program gets, stays as it is.
     os.putenv("OPENBLAS_NUM_THREADS", "1")
-    from foretrace.tracer.bursts import Accuracy
+    from foretrace.tracer.burst_schedule import Accuracy
     from foretrace.tracer.tracing import trace_binary, trace_python
 
     if accuracy is not None and not is_python:
@@ -156,7 +156,7 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
 
 def _say_cost(accuracy: Accuracy) -> None:
     """Says what a run at this accuracy is expected to take, before it begins."""
-    from foretrace.tracer.bursts import EXPECTED_COSTS
+    from foretrace.tracer.burst_schedule import EXPECTED_COSTS
 
     cost = EXPECTED_COSTS[accuracy]
     range_ = f"{cost.least:g} to {cost.most:g}"

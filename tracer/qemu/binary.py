@@ -11,11 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from foretrace.errors import EngineError, ProgramError
-from foretrace.tracer.machine_code import isa
 
 from .guest_libraries import library_prefix
+
+if TYPE_CHECKING:
+    from foretrace.tracer.machine_code.isa import Isa
 
 _VERSION = re.compile(r"version (\d+\.\d+(?:\.\d+)?)")
 _VERSION_BYTES = 80  # of what QEMU says of itself: its name and version come first
@@ -213,5 +216,7 @@ class QemuEngine:
         return self._isa.access_bytes(code, address, is_store)
 
     @cached_property
-    def _isa(self) -> isa.Isa:
-        return isa.load(self.guest)  # takes long to import: the program runs meanwhile
+    def _isa(self) -> Isa:
+        from foretrace.tracer.machine_code import isa  # takes long to import: the program runs meanwhile
+
+        return isa.load(self.guest)

@@ -1,0 +1,34 @@
+"""What is done before a traced program starts: as little as can be."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WATCH = """
+import json, os, sys
+real, told = os.posix_spawn, sys.argv.pop(1)
+def spawn(*arguments, **options):
+    with open(told, "w") as file:
+        json.dump(sorted(sys.modules), file)
+    return real(*arguments, **options)
+os.posix_spawn = spawn
+from foretrace.cli import main
+main()
+"""
+LATER = {"numpy", "capstone", "elftools", "sqlite3", "foretrace.tracer.signature", "foretrace.cache_sim.results"}
+
+
+@pytest.mark.parametrize("program", [("--", "/bin/true"), ("empty.py",)])
+def test_what_takes_long_to_import_is_imported_while_the_program_runs(program: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "empty.py").write_text("")
+    command = [sys.executable, "-P", "-c", WATCH, "imported.json", "trace", "-o", "s.sig", *program]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
+    imported = set(json.loads((tmp_path / "imported.json").read_text()))
+    assert "foretrace.tracer.session" in imported
+    assert not imported & LATER
+    assert (tmp_path / "s.sig").stat().st_size > 0
