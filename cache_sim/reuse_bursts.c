@@ -12,6 +12,61 @@
 #define MOST_MORE 3u  /* 2^MOST_MORE times as many, */
 #define MOST_FEWER 2u /* or 2^-MOST_FEWER */
 
+/* ---- warming up --------------------------------------------------------------------------------------------------- */
+
+#define SEEN_PLACES (2 * WARMING_LINES)
+
+/* Whether a line was not seen yet: it is from now on. */
+static inline bool is_unseen(uint64_t *seen, uint64_t line)
+{
+    size_t i = (size_t)(line * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (SEEN_PLACES - 1);
+    while (seen[i] && seen[i] != line + 1)
+        i = (i + 1) & (SEEN_PLACES - 1);
+    const bool is_new = !seen[i];
+    seen[i] = line + 1;
+    return is_new;
+}
+
+/* Uses the lines that are to warm up. What is counted later depends on the order of their last uses alone: each is used once, in
+ * that. Returns false if there is no room for one. */
+static bool use_warming_lines(struct ft_reuse *reuse)
+{
+    uint64_t seen[SEEN_PLACES] = {0}, *const lines = reuse->warming;
+    const size_t end = reuse->num_warming;
+    size_t begin = end;
+    bool has_room = true;
+    for (size_t i = end; i > 0; i--)
+        if (is_unseen(seen, lines[i - 1]))
+            lines[--begin] = lines[i - 1];
+    for (size_t i = begin; i < end && has_room; i++) {
+        const struct ft_access access = {lines[i] << FT_LINE_SHIFT, 0, 1, 0};
+        has_room = ft_reuse_follow_access(reuse, SMALL, &access, 1, false, false, NULL);
+    }
+    reuse->num_warming = 0;
+    return has_room;
+}
+
+/* An access before those that are counted. Returns false if there is no room for it. */
+static bool warm_up(struct ft_reuse *reuse, const struct ft_access *access)
+{
+    const uint64_t last = (access->address + access->size_bytes - 1) >> FT_LINE_SHIFT;
+    bool has_room = true;
+    for (uint64_t line = access->address >> FT_LINE_SHIFT; line <= last && has_room; line++) {
+        reuse->warming[reuse->num_warming++] = line;
+        if (reuse->num_warming == WARMING_LINES)
+            has_room = use_warming_lines(reuse);
+    }
+    return has_room;
+}
+
+void ft_reuse_begin_counting(struct ft_reuse *reuse)
+{
+    use_warming_lines(reuse);
+    reuse->is_counted = true;
+}
+
+/* ---- accesses ----------------------------------------------------------------------------------------------------- */
+
 size_t ft_reuse_burst(struct ft_reuse *reuse, const struct ft_access *batch, size_t length)
 {
     const bool is_exact = reuse->num_bursts == 0;
@@ -30,7 +85,8 @@ size_t ft_reuse_burst(struct ft_reuse *reuse, const struct ft_access *batch, siz
         if (is_one && line + 1 == reuse->last_line)
             continue;
         reuse->last_line = is_one ? line + 1 : 0;
-        if (!ft_reuse_follow_access(reuse, SMALL, access, 1, reuse->is_counted, leaves, is_far ? far : NULL))
+        if (!(reuse->is_counted ? ft_reuse_follow_access(reuse, SMALL, access, 1, true, leaves, is_far ? far : NULL)
+                                : warm_up(reuse, access)))
             return i + 1;
     }
     return length;
@@ -47,6 +103,7 @@ void ft_reuse_begin_burst(struct ft_reuse *reuse, uint64_t length)
     ft_recency_clear(reuse->near_lines);
     ft_recent_clear(&reuse->recent);
     reuse->last_line = 0;
+    reuse->num_warming = 0;
 }
 
 /* Whether a distance of a bin's edge, in lines of 2^line_shift bytes (or ways of as many), is one of the caches above. */
@@ -166,7 +223,7 @@ void ft_reuse_next_phase(struct ft_reuse *reuse)
         ft_reuse_begin_burst(reuse, reuse->options.warm_accesses);
         reuse->is_counted = false;
     } else if (reuse->phase == IN_BURST && !reuse->is_counted) {
-        reuse->is_counted = true;
+        ft_reuse_begin_counting(reuse);
         reuse->burst_begin = reuse->num_accesses;
         reuse->phase_end = reuse->num_accesses + reuse->options.burst_accesses;
     } else if (reuse->phase == IN_BURST)

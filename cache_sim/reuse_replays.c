@@ -112,7 +112,7 @@ void ft_reuse_count_replay(struct ft_reuse *reuse, uint32_t times)
     for (unsigned name = SMALL; name < NUM_TRACKS; name++)
         reuse->tracks[name].weight = times;
     if (reuse->phase == IN_BURST && !reuse->is_counted) {
-        reuse->is_counted = true;
+        ft_reuse_begin_counting(reuse);
         reuse->num_bursts++;
     } else { /* it had no room for all blocks */
         reuse->phase = AFTER_BURST;

@@ -82,6 +82,8 @@ struct schedule {
 #define MAPPED_LINES 64u /* of a direct-mapped cache as large as the smallest way of a track */
 #define MAPPED_LINE_SHIFT 6u
 
+#define WARMING_LINES 2048u
+
 struct ft_reuse {
     struct ft_reuse_options options;
     struct ft_recency *near_lines, *far_lines;
@@ -104,6 +106,8 @@ struct ft_reuse {
     uint64_t num_bursts, burst_accesses;
     uint64_t mapped[MAPPED_LINES];
     uint64_t last_line; /* 1 + the line of 32 bytes that was used last in a burst */
+    uint64_t warming[WARMING_LINES]; /* lines of 32 bytes that warm a burst up and have not been looked at yet */
+    size_t num_warming;
     struct ft_recent_lines recent;
     struct ft_reuse_operation *operations;
     struct near_counts **near_counts; /* by operation, NULL where there are none */
@@ -164,6 +168,9 @@ void ft_reuse_weight_counts(struct ft_reuse *reuse);
 size_t ft_reuse_burst(struct ft_reuse *reuse, const struct ft_access *batch, size_t length);
 
 void ft_reuse_begin_burst(struct ft_reuse *reuse, uint64_t length);
+
+/* From here on the burst is counted: it is warm. */
+void ft_reuse_begin_counting(struct ft_reuse *reuse);
 
 /* Plans as far ahead as reuse.h says, where a burst is over. */
 void ft_reuse_plan_periods(struct ft_reuse *reuse);
