@@ -12,6 +12,7 @@ struct ft_array_walk {
     uint32_t next_access;
     uint64_t at[FT_ARRAY_DIMS];
     uint64_t address[FT_ARRAY_ACCESSES]; /* of the point at hand; not of indexed accesses */
+    uint64_t reciprocal[FT_ARRAY_ACCESSES]; /* 2^32 divided by a step in a row, rounded up; 0 for no step, or a long one */
 };
 
 void ft_array_walk_begin(struct ft_array_walk *walk, const struct ft_array_run *run);
@@ -23,7 +24,17 @@ size_t ft_array_walk_next(struct ft_array_walk *walk, struct ft_access *out, siz
  * access two. It is 1 at least, and for indexed accesses. Shifts are below 32. */
 uint64_t ft_array_walk_stay(const struct ft_array_walk *walk, unsigned shift);
 
-/* Passes over so many points, no more than ft_array_walk_stay has told. */
+/* The same of one access, `points` at most; these are in the row at hand. */
+uint64_t ft_array_walk_stay_of(const struct ft_array_walk *walk, uint32_t access, unsigned shift, uint64_t points);
+
+/* The points from the one at hand on that are in its row. */
+static inline uint64_t ft_array_walk_row(const struct ft_array_walk *walk)
+{
+    const uint32_t dim = walk->run->num_dims - 1;
+    return walk->run->extent[dim] - walk->at[dim];
+}
+
+/* Passes over so many points of the row at hand. */
 void ft_array_walk_skip(struct ft_array_walk *walk, uint64_t points);
 
 static inline uint64_t ft_array_walk_address(const struct ft_array_walk *walk, uint32_t access)

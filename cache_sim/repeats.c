@@ -27,6 +27,7 @@
 #include "repeats.h"
 
 #include "array_walk.h"
+#include "recent_lines.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,7 @@ struct ft_repeats {
     struct ft_reuse *reuse; /* or NULL */
     size_t num_levels, repeatable_lines;
     unsigned line_shift, max_depth;
+    struct ft_recent_lines recent; /* of the array operation at hand */
 
     uint64_t *log;
     size_t used, capacity;
@@ -82,6 +84,9 @@ struct ft_repeats *ft_repeats_new(struct ft_cache *cache, struct ft_reuse *reuse
     repeats->num_levels = ft_cache_levels(cache, &repeats->max_depth);
     repeats->repeatable_lines = ft_cache_repeatable_lines(cache);
     repeats->line_shift = ft_cache_line_shift(cache);
+    unsigned set_shift, end;
+    ft_cache_set_bits(cache, &set_shift, &end);
+    ft_recent_init(&repeats->recent, repeats->line_shift, set_shift, end);
     repeats->epoch = 1;
     return repeats;
 }
@@ -97,19 +102,23 @@ void ft_repeats_free(struct ft_repeats *repeats)
 
 /* ---- simulating --------------------------------------------------------------------------------------------------- */
 
-/* Looks up each point's lines, but for points that touch those of the one before where those hit and leave all as it was. */
-static void simulate_array(const struct ft_repeats *repeats, const struct ft_array_run *run)
+/* Looks up each point's lines, but for points that touch those of the one before where those hit and leave all as it was,
+ * and for accesses that change nothing. */
+static void simulate_array(struct ft_repeats *repeats, const struct ft_array_run *run)
 {
     const size_t width = run->num_accesses;
     const bool can_stay = width <= repeats->repeatable_lines && !run->index;
+    struct ft_recent_lines *const recent = &repeats->recent;
     struct ft_access batch[BATCH];
     size_t length = 0;
     struct ft_array_walk walk;
     ft_array_walk_begin(&walk, run);
+    ft_recent_clear(recent); /* it was not told of other accesses */
     while (can_stay && walk.points_left) {
         for (uint32_t j = 0; j < width; j++) {
             const struct ft_array_access *access = &run->access[j];
-            batch[length++] = (struct ft_access){walk.address[j], access->op, access->size_bytes, access->flags};
+            batch[length] = (struct ft_access){walk.address[j], access->op, access->size_bytes, access->flags};
+            length += ft_recent_use(recent, walk.address[j], access->size_bytes);
         }
         if (length > BATCH - FT_ARRAY_ACCESSES) {
             ft_cache_feed(repeats->cache, batch, length);
@@ -183,7 +192,7 @@ static size_t read_item(const struct ft_repeats *repeats, size_t at, struct item
     return at + (*words & LENGTH);
 }
 
-static void simulate_items(const struct ft_repeats *repeats, size_t begin, size_t end)
+static void simulate_items(struct ft_repeats *repeats, size_t begin, size_t end)
 {
     struct item item;
     for (size_t at = begin; at < end;) {

@@ -49,19 +49,24 @@ static uint64_t unfollowed_indexed(const struct ft_reuse *reuse, const struct ft
     return points;
 }
 
-/* Points from the one at hand on, in its row, of which no access lies in a sampled block. */
-static uint64_t unfollowed_stay(const struct ft_reuse *reuse, const struct ft_array_walk *walk, uint64_t points)
+/* Points from the one at hand on, `points` at most and of its row, at which each access is as followed as at this one: none of them
+ * is, or those that are touch the same lines, of the shortest size. `any` says whether there are such. */
+static uint64_t alike_points(const struct ft_reuse *reuse, const struct ft_array_walk *walk, uint64_t points, bool *any)
 {
     const struct ft_array_run *run = walk->run;
     const uint32_t dim = run->num_dims - 1;
-    const uint64_t row = run->extent[dim] - walk->at[dim];
+    const uint64_t row = ft_array_walk_row(walk);
+    *any = false;
     points = points < row ? points : row;
-    for (uint32_t j = 0; j < run->num_accesses && points; j++)
-        if (!run->access[j].is_indexed)
-            points = unfollowed_points(reuse, walk->address[j], run->access[j].size_bytes, run->access[j].stride[dim], points);
-    for (uint32_t j = 0; j < run->num_accesses && points; j++)
-        if (run->access[j].is_indexed)
-            points = unfollowed_indexed(reuse, &run->access[j], run->index + walk->point, points);
+    for (uint32_t j = 0; j < run->num_accesses; j++) {
+        const struct ft_array_access *access = &run->access[j];
+        const uint64_t unfollowed =
+            access->is_indexed
+                ? unfollowed_indexed(reuse, access, run->index + walk->point, points)
+                : unfollowed_points(reuse, walk->address[j], access->size_bytes, access->stride[dim], points);
+        *any |= unfollowed == 0;
+        points = unfollowed ? unfollowed : ft_array_walk_stay_of(walk, j, FT_LINE_SHIFT, points);
+    }
     return points;
 }
 
@@ -82,41 +87,53 @@ static bool share_sets(const struct ft_access *batch, size_t length)
     return false;
 }
 
-/* The points from the one at hand on that touch the same lines, of the shortest size: of them only the first is looked at,
- * as of all accesses to the lines used last (see ft_reuse_sample). If some share a set, the second one, too: those behind
- * do what it does. Returns how many points they are, `most` at most. */
-static uint64_t sample_point(struct ft_reuse *reuse, struct ft_array_walk *walk, uint64_t most)
+/* Looks at accesses, `times` times, but for those to the line looked at last, which change nothing; *last_line is 1 + that line, 0 if
+ * there were several. */
+static void look_at(struct ft_reuse *reuse, const struct ft_access *batch, size_t length, uint32_t times, uint64_t *last_line)
 {
-    struct ft_access batch[FT_ARRAY_ACCESSES];
     struct distances found[FT_LINE_SIZES];
-    const uint32_t width = walk->run->num_accesses;
-    uint64_t points = ft_array_walk_stay(walk, FT_LINE_SHIFT);
-    points = points < most ? points : most;
-    points = points < UINT32_MAX ? points : UINT32_MAX;
-    for (uint32_t j = 0; j < width; j++) {
-        const struct ft_array_access *access = &walk->run->access[j];
-        batch[j] = (struct ft_access){ft_array_walk_address(walk, j), access->op, access->size_bytes, access->flags};
+    for (size_t i = 0; i < length; i++) {
+        const uint64_t line = batch[i].address >> FT_LINE_SHIFT;
+        const bool is_one = (batch[i].address + batch[i].size_bytes - 1) >> FT_LINE_SHIFT == line;
+        if (is_one && line + 1 == *last_line)
+            continue;
+        *last_line = is_one ? line + 1 : 0;
+        ft_reuse_look_at(reuse, &batch[i], times, false, found);
     }
-    ft_reuse_sample_part(reuse, batch, width);
-    const bool again = points > 1 && share_sets(batch, width);
-    for (uint32_t j = 0; again && j < width; j++)
-        ft_reuse_look_at(reuse, &batch[j], (uint32_t)(points - 1), false, found);
-    ft_array_walk_skip(walk, points);
-    return points;
 }
 
-/* Between bursts, and between two points: goes over whole points, up to `limit` accesses. Those in blocks that are not
- * sampled are passed over. */
+/* The followed accesses of the point at hand, which stand for those of so many points from there on. Of these the first is looked at,
+ * and if some share a set, the second for all behind it: they do what it does. */
+static void look_at_points(struct ft_reuse *reuse, const struct ft_array_walk *walk, uint64_t points, uint64_t *last_line)
+{
+    struct ft_access batch[FT_ARRAY_ACCESSES];
+    size_t length = 0;
+    for (uint32_t j = 0; j < walk->run->num_accesses; j++) {
+        const struct ft_array_access *access = &walk->run->access[j];
+        const uint64_t address = ft_array_walk_address(walk, j), last = address + access->size_bytes - 1;
+        batch[length] = (struct ft_access){address, access->op, access->size_bytes, access->flags};
+        length += reuse->is_followed[address >> FT_BLOCK_SHIFT & (FT_NUM_CLASSES - 1)] |
+                  ((address ^ last) >> FT_BLOCK_SHIFT != 0);
+    }
+    look_at(reuse, batch, length, 1, last_line);
+    if (points > 1 && length > 1 && share_sets(batch, length))
+        look_at(reuse, batch, length, (uint32_t)points - 1, last_line);
+}
+
+/* Between bursts, and between two points: goes over whole points, up to `limit` accesses. */
 static uint64_t sample_points(struct ft_reuse *reuse, struct ft_array_walk *walk, uint64_t limit)
 {
     const uint32_t width = walk->run->num_accesses;
     const uint64_t most = limit / width;
-    uint64_t points = 0;
+    uint64_t points = 0, last_line = 0; /* what is followed may have changed */
     while (walk->points_left && points < most) {
-        const uint64_t stay = unfollowed_stay(reuse, walk, most - points);
-        if (stay)
-            ft_array_walk_skip(walk, stay);
-        points += stay ? stay : sample_point(reuse, walk, most - points);
+        const uint64_t left = most - points < UINT32_MAX ? most - points : UINT32_MAX;
+        bool any;
+        const uint64_t alike = alike_points(reuse, walk, left, &any);
+        if (any && !reuse->failed)
+            look_at_points(reuse, walk, alike, &last_line);
+        ft_array_walk_skip(walk, alike);
+        points += alike;
     }
     return points * width;
 }
@@ -133,7 +150,8 @@ int ft_reuse_feed_array(struct ft_reuse *reuse, const struct ft_array_run *run)
         const uint64_t to_part = FT_REUSE_INTERVAL - reuse->num_accesses % FT_REUSE_INTERVAL;
         const uint64_t left = to_end < to_part ? to_end : to_part;
         if (reuse->phase == IN_BURST || walk.next_access || left < run->num_accesses) {
-            ft_reuse_feed(reuse, batch, ft_array_walk_next(&walk, batch, left < PART ? (size_t)left : PART));
+            const uint64_t most = reuse->phase == IN_BURST ? PART : run->num_accesses - walk.next_access; /* of the point */
+            ft_reuse_feed(reuse, batch, ft_array_walk_next(&walk, batch, (size_t)(left < most ? left : most)));
             continue;
         }
         ft_reuse_advance(reuse, sample_points(reuse, &walk, left));
@@ -147,6 +165,6 @@ void ft_reuse_sample_array(struct ft_reuse *reuse, const struct ft_array_run *ru
     ft_array_walk_begin(&walk, run);
     for (uint32_t j = 0; j < run->num_accesses; j++)
         reuse->operations[run->access[j].op].is_of_array = true;
-    while (walk.points_left)
+    while (walk.points_left && !reuse->failed)
         sample_points(reuse, &walk, UINT64_MAX);
 }
