@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from msgspec import Struct
 
@@ -45,6 +46,10 @@ class Difference:
     def surprising(self) -> bool:
         """It does not agree, and no profile says that it need not."""
         return not self.agrees and not self.unstable
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, as verbs print it with `--json`."""
+        return asdict(self) | {"relative": self.relative, "surprising": self.surprising}
 
 
 def differences(before: Profile, after: Profile) -> list[Difference]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +93,7 @@ def document(calibration: Calibration, output: str, earlier: Profile | None = No
         "duration_s": calibration.duration_s,
         "warnings": list(calibration.warnings),
         "profile": msgspec.to_builtins(calibration.profile),
-        "differences": None if found is None else [asdict(d) | {"relative": d.relative} for d in found],
+        "differences": None if found is None else [difference.to_json() for difference in found],
     }
 
 

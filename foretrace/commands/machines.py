@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +116,7 @@ def comparison(profiles: tuple[Profile, Profile], found: Sequence[Difference]) -
         "agreeing": sum(d.agrees for d in found),
         "unstable": sum(d.unstable and not d.agrees for d in found),
         "surprising": sum(d.surprising for d in found),
-        "differences": [asdict(d) | {"relative": d.relative, "surprising": d.surprising} for d in found],
+        "differences": [difference.to_json() for difference in found],
     }
 
 
