@@ -10,12 +10,12 @@ import re
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cache
 
-import capstone
 import msgspec
 
 from foretrace.tracer.signature import OperationKind as Kind
 
 from .isa import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass
+from .x86_decoder import READS, WRITES, X86Decoder
 from .x86_operands import PARENT, REGISTER_BITS, Form, Operand, OperandKind, OperandReader
 
 _POINTER_BYTES = 8
@@ -252,7 +252,7 @@ class X8664:
 
     def __init__(self) -> None:
         """Open the decoder."""
-        self._decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+        self._decoder = X86Decoder()
         self._texts: dict[bytes, tuple[str, str] | None] = {}
         self._operands = OperandReader()
         self._flows: dict[tuple[bytes, bool, bool], DataFlow] = {}
@@ -260,8 +260,8 @@ class X8664:
     def _text(self, code: bytes) -> tuple[str, str] | None:
         """Mnemonic and operands; those that depend on where the instruction is are of one at address 0."""
         if code not in self._texts:
-            found = next(self._decoder.disasm_lite(code, 0, 1), None)
-            self._texts[code] = (found[2], found[3]) if found else None
+            found = self._decoder.texts(code, 1)
+            self._texts[code] = found[0][1:] if found else None
         return self._texts[code]
 
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
@@ -290,17 +290,16 @@ class X8664:
         """By one call of the decoder, and another one after each instruction that it does not know."""
         joined = b"".join(codes)
         start = 0
-        decoded: Iterator[tuple[int, int, str, str]] = iter(self._decoder.disasm_lite(joined, 0))
+        decoded = iter(self._decoder.texts(joined))
         for code in codes:
             text = next(decoded, None)
-            is_known = text is not None and text[0] == start and text[1] == len(code)
             start += len(code)
-            if text is not None and is_known:
-                self._texts[code] = text[2], text[3]
-                yield _classify(text[2], text[3])
+            if text is not None and text[0] == len(code):
+                self._texts[code] = text[1], text[2]
+                yield _classify(text[1], text[2])
             else:
                 yield UNKNOWN_INSTRUCTION
-                decoded = iter(self._decoder.disasm_lite(joined[start:], start))
+                decoded = iter(self._decoder.texts(joined[start:]))
 
     def data_flow(self, code: bytes, address: int, loads: bool, stores: bool) -> DataFlow:
         """Data flow of one instruction that was seen to load and to store, or not to."""
@@ -460,9 +459,9 @@ def _uses(one: _Instruction) -> tuple[tuple[str, ...], tuple[str, ...], tuple[Ad
             memory.append(one.address(operand))
         if not operand.register:
             continue
-        if access & capstone.CS_AC_WRITE if access else position == 0:
+        if access & WRITES if access else position == 0:
             writes[operand.register] = None
-        if not access or access & capstone.CS_AC_READ:
+        if not access or access & READS:
             reads[operand.register] = None
     reads |= dict.fromkeys(one.form.reads)
     writes |= dict.fromkeys(one.form.writes)

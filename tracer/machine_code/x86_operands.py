@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 
-import capstone
 import msgspec
-from capstone import x86
 
+from . import x86_decoder
 from .isa import AddressSum
+from .x86_decoder import DetailedOperand, X86Decoder
 
 
 def _register_names() -> tuple[dict[str, str], dict[str, int]]:
@@ -66,9 +66,9 @@ _INSTRUCTION_POINTER = "rip"
 class OperandKind(IntEnum):
     """What an operand is; values as capstone's."""
 
-    REGISTER = x86.X86_OP_REG
-    NUMBER = x86.X86_OP_IMM
-    MEMORY = x86.X86_OP_MEM
+    REGISTER = x86_decoder.REGISTER
+    NUMBER = x86_decoder.NUMBER
+    MEMORY = x86_decoder.MEMORY
 
 
 class Operand(msgspec.Struct, frozen=True):
@@ -111,8 +111,7 @@ class OperandReader:
 
     def __init__(self) -> None:
         """Nothing is learned yet."""
-        self._detailed = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
-        self._detailed.detail = True
+        self._detailed = X86Decoder(detailed=True)
         self._names: dict[int, str] = {}
         self._forms: dict[tuple[str, ...], Form] = {}
         self._read: dict[bytes, Decoded] = {}
@@ -141,41 +140,41 @@ class OperandReader:
 
     def read_in_detail(self, code: bytes) -> Decoded:
         """The same by capstone's detail alone."""
-        instruction = next(self._detailed.disasm(code, 0, 1), None)
+        instruction = self._detailed.detail(code)
         if instruction is None:
             return _NO_FORM, ()
         detailed = instruction.operands
-        reads, writes = instruction.regs_read, instruction.regs_write
+        reads, writes = instruction.reads, instruction.writes
         # Of one encoding of `test`, capstone 5 says that it writes its register.
-        allowed = capstone.CS_AC_READ if instruction.mnemonic == "test" else capstone.CS_AC_READ | capstone.CS_AC_WRITE
+        only_reads = instruction.mnemonic == "test"
+        allowed = x86_decoder.READS if only_reads else x86_decoder.READS | x86_decoder.WRITES
         form = Form(
             accesses=tuple(operand.access & allowed for operand in detailed),
-            sizes_bytes=tuple(operand.size for operand in detailed),
+            sizes_bytes=tuple(operand.size_bytes for operand in detailed),
             reads=tuple(name for number in reads if (name := self._register(number))),
             writes=tuple(name for number in writes if (name := self._register(number))),
-            reads_flags=x86.X86_REG_EFLAGS in reads,
-            writes_flags=x86.X86_REG_EFLAGS in writes,
+            reads_flags=x86_decoder.FLAGS_REGISTER in reads,
+            writes_flags=x86_decoder.FLAGS_REGISTER in writes,
         )
         return form, tuple(self._in_detail(operand) for operand in detailed)
 
-    def _in_detail(self, operand: x86.X86Op) -> Operand:
-        if operand.type == OperandKind.REGISTER:
-            return Operand(
-                OperandKind.REGISTER, self._detailed.reg_name(operand.reg) or "", register=self._register(operand.reg)
-            )
-        if operand.type != OperandKind.MEMORY:
-            return Operand(OperandKind.NUMBER, number=operand.imm)
-        memory = operand.mem
-        parts = ((memory.base, 1), (memory.index, memory.scale), (memory.segment, 1))
+    def _in_detail(self, operand: DetailedOperand) -> Operand:
+        if operand.kind == OperandKind.REGISTER:
+            name = self._detailed.register_name(operand.register)
+            return Operand(OperandKind.REGISTER, name, register=self._register(operand.register))
+        if operand.kind != OperandKind.MEMORY:
+            return Operand(OperandKind.NUMBER, number=operand.number)
+        parts = ((operand.base, 1), (operand.index, operand.scale), (operand.segment, 1))
         named = [(self._register(number), scale) for number, scale in parts if number]
-        total = AddressSum(tuple((name, scale) for name, scale in named if name), memory.disp)
-        return Operand(OperandKind.MEMORY, address=total, is_relative=memory.base == x86.X86_REG_RIP)
+        total = AddressSum(tuple((name, scale) for name, scale in named if name), operand.displacement)
+        is_relative = operand.base == x86_decoder.INSTRUCTION_POINTER
+        return Operand(OperandKind.MEMORY, address=total, is_relative=is_relative)
 
     def _register(self, number: int) -> str:
         """The widest register that this one is part of; empty for flags, the instruction pointer and the like."""
         name = self._names.get(number)
         if name is None:
-            name = self._names[number] = PARENT.get(self._detailed.reg_name(number) or "", "")
+            name = self._names[number] = PARENT.get(self._detailed.register_name(number), "")
         return name
 
     def _operand(self, text: str) -> tuple[str, Operand] | None:
