@@ -1,10 +1,12 @@
 """x86-64 machine code that notes the time whenever a program has come to some of its places so many times.
 
 Each place gets a jump to a stub of its own, which counts down, restores everything, does what the jump displaced, and
-goes back. At zero it also writes a record: the time-stamp counter and the place's number. All stubs lie in one region
-near the program, followed by what they count and write; nothing of it is the program's::
+goes back. At zero it also writes a record: the time-stamp counter and the place's number. The stubs of a module (the
+program, or a library) lie in a region near it, with what they count; all write to the same records. Nothing of this is
+the program's::
 
-    code | a page that is left out | next record, end of records, counters | records
+    region:   code | a page that is left out | where the records are, counters
+    records:  the next one, the end | records
 
 Counting changes no flags (`lea`, `jrcxz`), the stack is used below the red zone (System V ABI for AMD64, section
 3.2.2), and records bypass the caches (`movnti`). Instructions that go by their own address are rewritten for the new.
@@ -22,7 +24,8 @@ import msgspec
 PAGE_BYTES = 4096
 RECORD_BYTES = 16
 JUMP_BYTES = 5
-_NEXT_AT, _END_AT, _COUNTERS_AT = 0, 64, 128
+RECORDS_AT = PAGE_BYTES
+_NEXT_AT, _END_AT, _COUNTERS_AT = 0, 8, 64
 
 
 class Displaced(msgspec.Struct, frozen=True):
@@ -33,8 +36,9 @@ class Displaced(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where time is noted: at `address` (link-time), whenever it has been come to `period` times."""
+    """Where time is noted: at `address` (link-time) of a module, whenever it has been come to `period` times."""
 
+    module: str
     address: int
     period: int
     displaced: tuple[Displaced, ...]
@@ -47,12 +51,11 @@ class Place(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The region's content and parts, and what is written over the program's code, by address."""
+    """The content of a region, whose data begin at `data_at`, and what is written over code, by address."""
 
     code: bytes
     data_at: int
-    records_at: int
-    size_bytes: int
+    data: bytes
     jumps: dict[int, bytes]
 
 
@@ -81,42 +84,49 @@ def displaced_at(code: bytes, address: int, instructions: int, decoder: Any) -> 
     return None
 
 
-def region(places: Sequence[Place], bias: int, base: int, num_records: int) -> Region:
-    """Build the region for `base`, of a program loaded `bias` above its link-time addresses.
+def region(places: Sequence[tuple[int, Place]], bias: int, base: int, records: int) -> Region:
+    """Build the region at `base`, for places of a module that is loaded `bias` above its link-time addresses.
+
+    `places` are with their numbers; `records` is where the records are, the two addresses before them included.
 
     Raises:
-        ValueError: the program is too far from it.
+        ValueError: the module is too far from it.
     """
     data_at = _to_page(_code_bytes(places)) + PAGE_BYTES
-    records_at = data_at + _to_page(_COUNTERS_AT + 8 * len(places))
     code = bytearray(_writer(base + data_at, base))
     jumps = {}
-    for number, place in enumerate(places):
+    for position, (number, place) in enumerate(places):
         code += b"\x90" * (-len(code) % 16)
         at, start = place.address + bias, base + len(code)
         jumps[at] = b"\xe9" + _distance(at + JUMP_BYTES, start) + b"\x90" * (place.size_bytes - JUMP_BYTES)
-        code += _stub(place, number, at, start, base, base + data_at + _COUNTERS_AT + 8 * number)
-    return Region(bytes(code), data_at, records_at, _to_page(records_at + RECORD_BYTES * num_records), jumps)
+        counter = base + data_at + _COUNTERS_AT + 8 * position
+        code += _stub(place, number, at, start, base, counter)
+    counters = b"".join(struct.pack("<Q", place.period) for _, place in places)
+    return Region(bytes(code), data_at, struct.pack("<Q56x", records) + counters, jumps)
 
 
-def region_bytes(places: Sequence[Place], num_records: int) -> int:
-    """At most how large the region is."""
-    data_bytes = _to_page(_COUNTERS_AT + 8 * len(places))
-    return _to_page(_code_bytes(places)) + PAGE_BYTES + data_bytes + _to_page(RECORD_BYTES * num_records)
+def region_bytes(places: Sequence[tuple[int, Place]]) -> int:
+    """How large the region is."""
+    return _to_page(_code_bytes(places)) + PAGE_BYTES + _to_page(_COUNTERS_AT + 8 * len(places))
 
 
-def initial_data(places: Sequence[Place], records: int, end: int) -> bytes:
-    """What the data begin with; `records` and `end` are the addresses of the first record and after the last."""
-    head = struct.pack("<Q56xQ56x", records, end)
-    return head + b"".join(struct.pack("<Q", place.period) for place in places)
+def records_bytes(num_records: int) -> int:
+    """How large the records are, with what is before them."""
+    return RECORDS_AT + _to_page(RECORD_BYTES * num_records)
+
+
+def no_records(records: int, num_records: int) -> bytes:
+    """What the records begin with, at this address, before there is any."""
+    first = records + RECORDS_AT
+    return struct.pack("<QQ", first, first + RECORD_BYTES * num_records)
 
 
 def _to_page(size_bytes: int) -> int:
     return -(-size_bytes // PAGE_BYTES) * PAGE_BYTES
 
 
-def _code_bytes(places: Sequence[Place]) -> int:
-    return 128 + sum(112 + place.size_bytes for place in places)
+def _code_bytes(places: Sequence[tuple[int, Place]]) -> int:
+    return 128 + sum(112 + place.size_bytes for _, place in places)
 
 
 def _distance(after: int, target: int) -> bytes:
@@ -169,16 +179,17 @@ def _stub(place: Place, number: int, at: int, start: int, writer: int, counter: 
 
 
 def _writer(data: int, start: int) -> bytes:
-    """Write a record with the number in rcx, if there is room for it."""
-    code = bytearray(b"\x9c\x50\x52")  # pushfq; push rax; push rdx
+    """Write a record with the number in rcx, if there is room for it. `data` tells where the records are."""
+    code = bytearray(b"\x9c\x50\x52\x53")  # pushfq; push rax; push rdx; push rbx
     code += b"\x0f\x31"  # rdtsc
     code += b"\x48\xc1\xe2\x20"  # shl rdx, 32
     code += b"\x48\x09\xd0"  # or rax, rdx
-    for opcode, target in ((b"\x48\x8b\x15", data + _NEXT_AT), (b"\x48\x3b\x15", data + _END_AT)):
-        code += opcode + _distance(start + len(code) + 7, target)  # mov rdx, [next]; cmp rdx, [end]
+    code += b"\x48\x8b\x1d" + _distance(start + len(code) + 7, data)  # mov rbx, [records]
+    code += b"\x48\x8b" + bytes([0x53, _NEXT_AT])  # mov rdx, [rbx + next]
+    code += b"\x48\x3b" + bytes([0x53, _END_AT])  # cmp rdx, [rbx + end]
     write = b"\x48\x0f\xc3\x02"  # movnti [rdx], rax
     write += b"\x48\x0f\xc3\x4a\x08"  # movnti [rdx + 8], rcx
     write += b"\x48\x83\xc2\x10"  # add rdx, 16
-    code += b"\x73" + bytes([len(write) + 7]) + write  # jae full
-    code += b"\x48\x89\x15" + _distance(start + len(code) + 7, data + _NEXT_AT)  # mov [next], rdx
-    return bytes(code) + b"\x5a\x58\x9d\xc3"  # full: pop rdx; pop rax; popfq; ret
+    write += b"\x48\x89" + bytes([0x53, _NEXT_AT])  # mov [rbx + next], rdx
+    code += b"\x73" + bytes([len(write)]) + write  # jae full
+    return bytes(code) + b"\x5b\x5a\x58\x9d\xc3"  # full: pop rbx; pop rdx; pop rax; popfq; ret

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import bisect
 import math
+import struct
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,10 @@ COUNTING_SHARE, RECORDING_SHARE = 0.03, 0.002
 """Of the program's time may be added."""
 SEGMENT_S = 0.0002
 """Shorter segments are not aimed at."""
-MOST_PLACES = 400
+MOST_PLACES = 1000
+OF_THE_PROCESSOR = ("ld-linux", "libc.so", "libm.so", "libmvec.so", "libpthread.so")
+"""Libraries whose functions exist in versions for several processors: natively others may run than under the engine,
+and jump to where no block began there."""
 _MOST_IN_PROBE = 1.0  # times what may be added by counting in the end, by one place
 _RECORDS_IN_PROBE = 2000  # of a place
 _LONGEST_INSTRUCTION_BYTES = 15
@@ -39,40 +44,44 @@ _ALIKE = 1.2  # executions that differ by less
 class Candidate:
     """A block that a jump can be written over. `executions` are those of the signature."""
 
-    __slots__ = ("address", "displaced", "executions")
+    __slots__ = ("address", "displaced", "executions", "module")
 
     def __init__(self, block: Block, displaced: tuple[Displaced, ...]) -> None:
         """Of this block."""
-        self.address, self.executions, self.displaced = block.offset, block.executions, displaced
+        self.module, self.address = block.module, block.offset
+        self.executions, self.displaced = block.executions, displaced
 
     def place(self, records: int) -> Place:
         """With about so many records at most."""
-        return Place(self.address, -(-self.executions // records), self.displaced)
+        return Place(self.module, self.address, -(-self.executions // records), self.displaced)
 
 
-def find_candidates(signature: Signature, path: str, time_s: float) -> list[Candidate]:
-    """Blocks of the executable `path`, rare ones first, of a program that takes about `time_s`."""
+def find_candidates(signature: Signature, time_s: float) -> list[Candidate]:
+    """Blocks of a program that takes about `time_s`, and of its libraries; of too many the most frequent."""
     import capstone
 
     decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
     decoder.detail = True
-    elf = ElfFile(path)
+    files = _Files()
     most = _MOST_IN_PROBE * COUNTING_SHARE * time_s / COUNTING_S
     found: list[Candidate] = []
     seen: set[Any] = set()
-    blocks = [block for block in signature.blocks if block.module == path and block.executions]
-    starts = sorted(block.offset for block in blocks)
-    for block in sorted(blocks, key=lambda block: block.executions):
-        if block.executions > most:
-            break
-        kind = (block.function, block.loop_id, round(math.log(block.executions, _ALIKE)))
+    starts: dict[str, list[int]] = {}
+    for block in signature.blocks:
+        if block.executions:
+            starts.setdefault(block.module, []).append(block.offset)
+    for offsets in starts.values():
+        offsets.sort()
+    blocks = (block for block in signature.blocks if 0 < block.executions <= most)
+    for block in sorted(blocks, key=lambda block: -block.executions):
+        kind = (block.module, block.function, block.loop_id, round(math.log(block.executions, _ALIKE)))
         if kind in seen or len(found) >= MOST_PLACES:
             continue
-        displaced = displaced_at(_code(elf, block), block.offset, block.instructions, decoder)
+        displaced = displaced_at(files.code(block), block.offset, block.instructions, decoder)
         if displaced is None:
             continue
         candidate = Candidate(block, displaced)
-        if not _is_entered_in(candidate, starts):
+        if not _is_entered_in(candidate, starts[block.module]):
             seen.add(kind)
             found.append(candidate)
     return found
@@ -83,6 +92,32 @@ def _is_entered_in(candidate: Candidate, starts: Sequence[int]) -> bool:
     after = bisect.bisect_right(starts, candidate.address)
     size_bytes = sum(len(one.code) for one in candidate.displaced)
     return after < len(starts) and starts[after] < candidate.address + size_bytes
+
+
+class _Files:
+    """What the modules' files have. Of those that are left out, and of what is no file, they have nothing."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, ElfFile | None] = {}
+
+    def code(self, block: Block) -> bytes:
+        """Bytes from the block's first on, at least those that a jump displaces."""
+        if block.module not in self._files:
+            self._files[block.module] = self._open(block.module)
+        elf = self._files[block.module]
+        for segment in () if elf is None else elf.segments:
+            at = segment.begin + block.offset - segment.address
+            if segment.kind == PT_LOAD and segment.begin <= at < segment.end:
+                return elf.mapping[at : min(at + JUMP_BYTES + _LONGEST_INSTRUCTION_BYTES, segment.end)] if elf else b""
+        return b""
+
+    def _open(self, module: str) -> ElfFile | None:
+        if Path(module).name.startswith(OF_THE_PROCESSOR):
+            return None
+        try:
+            return ElfFile(module)
+        except (OSError, ValueError, struct.error):
+            return None
 
 
 def probe(candidates: Sequence[Candidate]) -> tuple[Place, ...]:
@@ -139,15 +174,6 @@ def _undivided(noted: npt.NDArray[np.bool_]) -> float:
     """The sum of the squares of the gaps between bins that have a record."""
     edges = np.flatnonzero(np.concatenate([[True], noted, [True]]))
     return float((np.diff(edges).astype(np.float64) ** 2).sum())
-
-
-def _code(elf: ElfFile, block: Block) -> bytes:
-    """Bytes from the block's first on, at least those that a jump displaces."""
-    for segment in elf.segments:
-        at = segment.begin + block.offset - segment.address
-        if segment.kind == PT_LOAD and segment.begin <= at < segment.end:
-            return elf.mapping[at : min(at + JUMP_BYTES + _LONGEST_INSTRUCTION_BYTES, segment.end)]
-    return b""
 
 
 def _records_of_a_place(executions: Sequence[int], records: float) -> int:

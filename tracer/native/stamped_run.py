@@ -1,7 +1,7 @@
 """Runs a program natively with code in it that notes when it comes to some places (`stamp_code`).
 
-The program is stopped once, as soon as it has been loaded, by ptrace(2): it is made to map the region, jumps are
-written over its code in memory, and it is left alone from then on. What it prints is discarded.
+The program is stopped where it begins, when its libraries have been loaded, by ptrace(2): it is made to map the regions
+and the records, jumps are written over code in memory, and it is left alone from then on. What it prints is discarded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import resource
 import signal
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,12 +23,12 @@ import numpy.typing as npt
 
 from foretrace.errors import ProgramError
 from foretrace.tracer.machine_code.elf_file import PT_LOAD, ElfFile
-from foretrace.tracer.modules import parse_maps
+from foretrace.tracer.modules import Mapping, parse_maps
 
-from .stamp_code import PAGE_BYTES, RECORD_BYTES, Place, initial_data, region, region_bytes
+from .stamp_code import PAGE_BYTES, RECORDS_AT, Place, no_records, records_bytes, region, region_bytes
 from .system_calls import ptrace
 
-_TRACE_ME, _SINGLE_STEP, _GET_REGISTERS, _SET_REGISTERS, _DETACH, _SET_OPTIONS = 0, 9, 12, 13, 17, 0x4200
+_TRACE_ME, _CONT, _SINGLE_STEP, _GET_REGISTERS, _SET_REGISTERS, _DETACH, _SET_OPTIONS = 0, 7, 9, 12, 13, 17, 0x4200
 _KILL_WITH_TRACER = 1 << 20  # PTRACE_O_EXITKILL
 _REGISTERS = struct.Struct("<27Q")
 _R10, _R9, _R8, _RAX, _RDX, _RSI, _RDI, _ORIG_RAX, _RIP = 7, 8, 9, 10, 12, 13, 14, 15, 16
@@ -35,7 +36,10 @@ _R10, _R9, _R8, _RAX, _RDX, _RSI, _RDI, _ORIG_RAX, _RIP = 7, 8, 9, 10, 12, 13, 1
 _MMAP, _CLOSE = 9, 3  # asm/unistd_64.h
 _SHARED_POPULATED_THERE = 0x01 | 0x8000 | 0x100000  # MAP_SHARED, MAP_POPULATE, MAP_FIXED_NOREPLACE
 _READ_WRITE, _READ_EXECUTE = 3, 5
-_GAP_BYTES = 16 << 20  # between region and program, so that neither notices the other
+_SYSTEM_CALL, _BREAKPOINT = b"\x0f\x05", b"\xcc"  # syscall; int3
+_ENTRY_AT = 24  # e_entry in the header of a 64-bit ELF file
+_GAP_BYTES, _LIBRARY_GAP_BYTES = 16 << 20, 512 << 20
+"""Left free below a program, and below its libraries, where most of what it allocates comes to lie."""
 _LOWEST = 1 << 16  # /proc/sys/vm/mmap_min_addr where it is not lower
 _CODE_OF_READING = b"\x0f\x31\x48\xc1\xe2\x20\x48\x09\xd0\xc3"  # rdtsc; shl rdx, 32; or rax, rdx; ret
 
@@ -44,8 +48,9 @@ _CODE_OF_READING = b"\x0f\x31\x48\xc1\xe2\x20\x48\x09\xd0\xc3"  # rdtsc; shl rdx
 class StampedRun:
     """When the program came where, in ticks of the time-stamp counter since it began, and what it took.
 
-    `ticks` int64 [records], `numbers` int64 [records] (of places), `end_ticks`; `wall_s` is as long as these.
-    `cpu_s` holds its being started as well. `waits`: how often it gave up the processor of itself.
+    `ticks` int64 [records], `numbers` int64 [records] (of places), `end_ticks`; `wall_s` is as long as these. While
+    it was stopped nothing counts. `cpu_s` holds its being started as well. `waits`: how often it gave up the
+    processor of itself.
     """
 
     ticks: npt.NDArray[np.int64]
@@ -65,7 +70,11 @@ class TimeStampCounter:
         self._memory = mmap.mmap(-1, PAGE_BYTES, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
         self._memory.write(_CODE_OF_READING)
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
-        self.read = ctypes.CFUNCTYPE(ctypes.c_int64)(address)
+        self._read = ctypes.CFUNCTYPE(ctypes.c_int64)(address)
+
+    def now(self) -> tuple[int, float]:
+        """Ticks, and seconds of the system's clock."""
+        return int(self._read()), time.perf_counter()
 
 
 def run_stamped(
@@ -76,64 +85,124 @@ def run_stamped(
     Args:
         path: of the executable.
         command: its name and arguments.
-        places: where to note the time.
+        places: where to note the time; those of modules that are not loaded when it begins are not come to.
         num_records: for so many records there is room.
         counter: of this processor.
 
     Raises:
         OSError: the system does not let us.
-        ValueError: there is no room near the program.
+        ValueError: there is no room near a module.
         ProgramError: it ended before it began.
     """
     descriptor = os.memfd_create("foretrace", 0)  # inherited, and closed by the program once it is mapped
     try:
-        os.ftruncate(descriptor, region_bytes(places, num_records))
-        with mmap.mmap(descriptor, 0) as memory:
-            child = _start(path, command, descriptor)
-            try:
-                records_at = _prepare(child, path, places, num_records, memory, descriptor)
-                began_s, began = time.perf_counter(), counter.read()
-                ptrace(_DETACH, child, 0, 0)
-            except BaseException:
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-                raise
-            status, usage = _wait(child)
-            end, wall_s = counter.read(), time.perf_counter() - began_s
-            return _result(memory, places, records_at, (began, end), wall_s, status, usage)
+        with _started(path, command, descriptor) as child:
+            began = counter.now()
+            child.go_to(_entry(child, path))
+            stopped = counter.now()
+            records = _prepare(child, path, places, num_records, descriptor)
+            went_on = counter.now()
+            status, usage = child.leave_alone()
+            end = counter.now()
+        with mmap.mmap(descriptor, 0, prot=mmap.PROT_READ) as memory:
+            (after,) = struct.unpack_from("<Q", memory, 0)
+            rows = np.frombuffer(memory[RECORDS_AT : after - records], np.int64).reshape(-1, 2)
     finally:
         os.close(descriptor)
-
-
-def _result(
-    memory: mmap.mmap,
-    places: Sequence[Place],
-    records_at: tuple[int, int],
-    span: tuple[int, int],
-    wall_s: float,
-    status: int,
-    usage: resource.struct_rusage,
-) -> StampedRun:
-    data_at, address = records_at
-    start = region(places, 0, 0, 0).records_at
-    (after,) = struct.unpack_from("<Q", memory, data_at)
-    rows = np.frombuffer(memory[start : start + after - address], np.int64).reshape(-1, 2)
+    before_ticks, before_s = (now - then for now, then in zip(stopped, began, strict=True))
     return StampedRun(
-        ticks=rows[:, 0] - span[0],
+        ticks=rows[:, 0] - went_on[0] + int(before_ticks),
         numbers=rows[:, 1].copy(),
-        end_ticks=span[1] - span[0],
-        wall_s=wall_s,
+        end_ticks=end[0] - went_on[0] + int(before_ticks),
+        wall_s=end[1] - went_on[1] + before_s,
         cpu_s=usage.ru_utime + usage.ru_stime,
         waits=usage.ru_nvcsw,
         exit_code=os.waitstatus_to_exitcode(status),
     )
 
 
-def _start(path: str, command: Sequence[str], descriptor: int) -> int:
-    """The program, stopped before its first instruction."""
+class _Stopped:
+    """A program that ptrace(2) stopped before its first instruction."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        ptrace(_SET_OPTIONS, pid, 0, _KILL_WITH_TRACER)
+
+    def go_to(self, address: int) -> None:
+        """Let it run until it is there."""
+        registers = self._registers()
+        if registers[_RIP] != address:
+            code = self.swap(address, _BREAKPOINT)
+            self._go_on(_CONT)
+            registers = self._registers()
+            registers[_RIP] = address
+            self._set(registers)
+            self.swap(address, code)
+
+    def call(self, calls: Sequence[Sequence[int]]) -> list[int]:
+        """Make it call the system, each time by a number and arguments; the results. Nothing else of it changes."""
+        before = self._registers()
+        code = self.swap(before[_RIP], _SYSTEM_CALL)
+        results = []
+        for number, *arguments in calls:
+            registers = list(before)
+            registers[_RAX], registers[_ORIG_RAX] = number, (1 << 64) - 1
+            for place, argument in zip((_RDI, _RSI, _RDX, _R10, _R8, _R9), arguments, strict=False):
+                registers[place] = argument
+            self._set(registers)
+            self._go_on(_SINGLE_STEP)
+            value = self._registers()[_RAX]
+            results.append(value - (1 << 64) if value >> 63 else value)
+        self._set(before)
+        self.swap(before[_RIP], code)
+        return results
+
+    def swap(self, address: int, code: bytes) -> bytes:
+        """Write code there; what was there."""
+        with Path(f"/proc/{self.pid}/mem").open("r+b", buffering=0) as memory:
+            memory.seek(address)
+            old = memory.read(len(code))
+            memory.seek(address)
+            memory.write(code)
+        return old
+
+    def mappings(self) -> list[Mapping]:
+        """What is mapped where."""
+        return parse_maps(Path(f"/proc/{self.pid}/maps").read_text(errors="surrogateescape"), 0)[0]
+
+    def leave_alone(self) -> tuple[int, resource.struct_rusage]:
+        """Let it run to its end: its status, and what it used. A terminal's ^C is the program's meanwhile."""
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
+        try:
+            ptrace(_DETACH, self.pid, 0, 0)
+            _, status, usage = os.wait4(self.pid, 0)
+            return status, usage
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _go_on(self, request: int) -> None:
+        ptrace(request, self.pid, 0, 0)
+        _, status = os.waitpid(self.pid, 0)
+        if not os.WIFSTOPPED(status) or os.WSTOPSIG(status) != signal.SIGTRAP:
+            raise ProgramError("the program ended, or got a signal, before it began")
+
+    def _registers(self) -> list[int]:
+        buffer = ctypes.create_string_buffer(_REGISTERS.size)
+        ptrace(_GET_REGISTERS, self.pid, 0, ctypes.byref(buffer))
+        return list(_REGISTERS.unpack(buffer.raw))
+
+    def _set(self, registers: Sequence[int]) -> None:
+        buffer = ctypes.create_string_buffer(_REGISTERS.pack(*registers))
+        ptrace(_SET_REGISTERS, self.pid, 0, ctypes.byref(buffer))
+
+
+@contextmanager
+def _started(path: str, command: Sequence[str], descriptor: int) -> Iterator[_Stopped]:
+    """The program, stopped before its first instruction. It is killed if we fail."""
     arguments, environment = list(command), dict(os.environ)
-    child = os.fork()
-    if child == 0:
+    pid = os.fork()
+    if pid == 0:
         try:
             nothing = os.open(os.devnull, os.O_RDWR)
             for stream in range(3):
@@ -145,120 +214,92 @@ def _start(path: str, command: Sequence[str], descriptor: int) -> int:
             os.execve(path, arguments, environment)
         finally:
             os._exit(127)
-    _, status = os.waitpid(child, 0)
+    _, status = os.waitpid(pid, 0)
     if not os.WIFSTOPPED(status):
         raise ProgramError(f"cannot run {path} under ptrace")
-    return child
-
-
-def _wait(child: int) -> tuple[int, resource.struct_rusage]:
-    """Its end. A terminal's ^C is the program's, not ours, while it runs."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:
-        _, status, usage = os.wait4(child, 0)
-        return status, usage
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        yield _Stopped(pid)
+    except BaseException:
+        with suppress(ProcessLookupError, ChildProcessError):  # it may have ended
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        raise
 
 
-def _prepare(
-    child: int, path: str, places: Sequence[Place], num_records: int, memory: mmap.mmap, descriptor: int
-) -> tuple[int, int]:
-    """Map the region in the stopped program and write the jumps; where in the file the data are, and the address of the
-    first record."""
-    ptrace(_SET_OPTIONS, child, 0, _KILL_WITH_TRACER)
-    bias, lowest = _loaded(child, path)
-    size_bytes = region_bytes(places, num_records)
-    base = _room(lowest, size_bytes)
-    made = region(places, bias, base, num_records)
-    first_record = base + made.records_at
-    data = initial_data(places, first_record, first_record + RECORD_BYTES * num_records)
-    memory[: len(made.code)] = made.code
-    memory[made.data_at : made.data_at + len(data)] = data
-    stopped = _Stopped(child)
-    code_bytes = made.data_at - PAGE_BYTES
-    stopped.map_there(base, code_bytes, _READ_EXECUTE, descriptor, 0)
-    stopped.map_there(base + made.data_at, size_bytes - made.data_at, _READ_WRITE, descriptor, made.data_at)
-    stopped.call(_CLOSE, descriptor)
-    stopped.restore()
-    with Path(f"/proc/{child}/mem").open("r+b", buffering=0) as program:
-        for address, jump in made.jumps.items():
-            program.seek(address)
-            program.write(jump)
-    return made.data_at, first_record
+def _prepare(child: _Stopped, path: str, places: Sequence[Place], num_records: int, descriptor: int) -> int:
+    """Map records and regions in the stopped program and write the jumps; the address of the records.
+
+    In the file are the records, then the regions one behind the other.
+    """
+    mappings, own = child.mappings(), str(Path(path).resolve())
+    modules: dict[str, list[tuple[int, Place]]] = {own: []}
+    for number, place in enumerate(places):
+        modules.setdefault(place.module, []).append((number, place))
+    size_bytes = records_bytes(num_records)
+    records = _room(mappings, own, size_bytes + region_bytes(modules[own]))
+    os.ftruncate(descriptor, size_bytes + sum(map(region_bytes, modules.values())))
+    os.pwrite(descriptor, no_records(records, num_records), 0)
+    maps = [(records, size_bytes, _READ_WRITE, 0)]
+    at = size_bytes
+    libraries = [one.start for one in mappings if one.path in modules and one.path != own]
+    below = min(libraries, default=0) - _LIBRARY_GAP_BYTES
+    jumps: dict[int, bytes] = {}
+    for module, noted in modules.items():
+        first = _first(mappings, module)
+        if first is None:
+            continue
+        if module == own:
+            base = records + size_bytes
+        else:
+            base = below = (below - region_bytes(noted)) // PAGE_BYTES * PAGE_BYTES
+        made = region(noted, first.start - _linked(module, first.file_offset), base, records)
+        os.pwrite(descriptor, made.code, at)
+        os.pwrite(descriptor, made.data, at + made.data_at)
+        maps.append((base, made.data_at - PAGE_BYTES, _READ_EXECUTE, at))
+        maps.append((base + made.data_at, region_bytes(noted) - made.data_at, _READ_WRITE, at + made.data_at))
+        jumps |= made.jumps
+        at += region_bytes(noted)
+    calls = [
+        (_MMAP, where, size, kind, _SHARED_POPULATED_THERE, descriptor, begin) for where, size, kind, begin in maps
+    ]
+    results = child.call([*calls, (_CLOSE, descriptor)])
+    for (where, *_), result in zip(maps, results, strict=False):
+        if result != where:
+            raise OSError(-result if result < 0 else 0, "memory cannot be mapped into the program")
+    for address, jump in jumps.items():
+        child.swap(address, jump)
+    return records
 
 
-def _loaded(child: int, path: str) -> tuple[int, int]:
-    """How far above its link-time addresses the program lies, and its lowest address."""
-    real = str(Path(path).resolve())
-    mappings = parse_maps(Path(f"/proc/{child}/maps").read_text(errors="surrogateescape"), 0)[0]
-    first = min((one for one in mappings if one.path == real), key=lambda one: one.start, default=None)
+def _first(mappings: Sequence[Mapping], module: str) -> Mapping | None:
+    """The lowest mapping of a module."""
+    return min((one for one in mappings if one.path == module), key=lambda one: one.start, default=None)
+
+
+def _linked(module: str, file_offset: int) -> int:
+    """The link-time address of what is loaded from a page of a module's file."""
+    segments = [one for one in ElfFile(module).segments if one.kind == PT_LOAD]
+    found = next((one for one in segments if one.begin // PAGE_BYTES * PAGE_BYTES == file_offset), None)
+    if found is None:
+        raise ValueError(f"{module} is not loaded as its file says")
+    return found.address // PAGE_BYTES * PAGE_BYTES
+
+
+def _entry(child: _Stopped, path: str) -> int:
+    """Where the program itself begins, after the loader."""
+    own = str(Path(path).resolve())
+    first = _first(child.mappings(), own)
     if first is None:
         raise ValueError("the program is not where it was looked for")
-    segments = [one for one in ElfFile(real).segments if one.kind == PT_LOAD]
-    linked = next(one for one in segments if one.begin // PAGE_BYTES * PAGE_BYTES == first.file_offset)
-    return first.start - linked.address // PAGE_BYTES * PAGE_BYTES, first.start
+    (entry,) = struct.unpack_from("<Q", ElfFile(own).mapping, _ENTRY_AT)
+    return int(entry) + first.start - _linked(own, first.file_offset)
 
 
-def _room(lowest: int, size_bytes: int) -> int:
-    """An address below the program: what it allocates lies above it."""
-    base = (lowest - _GAP_BYTES - size_bytes) // PAGE_BYTES * PAGE_BYTES
-    if base < _LOWEST:
-        base = _LOWEST
+def _room(mappings: Sequence[Mapping], own: str, size_bytes: int) -> int:
+    """A free address below the program."""
+    first = _first(mappings, own)
+    lowest = mappings[0].start if first is None else first.start
+    base = max((lowest - _GAP_BYTES - size_bytes) // PAGE_BYTES * PAGE_BYTES, _LOWEST)
     if base + size_bytes > lowest:
         raise ValueError("there is no room below the program")
     return base
-
-
-class _Stopped:
-    """A stopped program that is made to call the system: with an instruction written over its next one."""
-
-    def __init__(self, child: int) -> None:
-        self._child = child
-        self._before = self._registers()
-        self._mem = Path(f"/proc/{child}/mem")
-        self._code = self._swap(b"\x0f\x05")  # syscall
-
-    def map_there(self, address: int, size_bytes: int, protection: int, descriptor: int, offset: int) -> None:
-        """Raises: OSError: it cannot be mapped."""
-        got = self.call(_MMAP, address, size_bytes, protection, _SHARED_POPULATED_THERE, descriptor, offset)
-        if got != address:
-            raise OSError(-got if got < 0 else 0, "memory cannot be mapped into the program")
-
-    def call(self, number: int, *arguments: int) -> int:
-        """Its result."""
-        registers = list(self._before)
-        registers[_RAX], registers[_ORIG_RAX] = number, (1 << 64) - 1
-        for place, argument in zip((_RDI, _RSI, _RDX, _R10, _R8, _R9), arguments, strict=False):
-            registers[place] = argument
-        self._set(registers)
-        ptrace(_SINGLE_STEP, self._child, 0, 0)
-        _, status = os.waitpid(self._child, 0)
-        if not os.WIFSTOPPED(status):
-            raise ProgramError("the program ended while it was prepared")
-        value = self._registers()[_RAX]
-        return value - (1 << 64) if value >> 63 else value
-
-    def restore(self) -> None:
-        """As it was found."""
-        self._swap(self._code)
-        self._set(self._before)
-
-    def _registers(self) -> list[int]:
-        buffer = ctypes.create_string_buffer(_REGISTERS.size)
-        ptrace(_GET_REGISTERS, self._child, 0, ctypes.byref(buffer))
-        return list(_REGISTERS.unpack(buffer.raw))
-
-    def _set(self, registers: Sequence[int]) -> None:
-        buffer = ctypes.create_string_buffer(_REGISTERS.pack(*registers))
-        ptrace(_SET_REGISTERS, self._child, 0, ctypes.byref(buffer))
-
-    def _swap(self, code: bytes) -> bytes:
-        """Write code at the next instruction; what was there."""
-        with self._mem.open("r+b", buffering=0) as memory:
-            memory.seek(self._before[_RIP])
-            old = memory.read(len(code))
-            memory.seek(self._before[_RIP])
-            memory.write(code)
-        return old
