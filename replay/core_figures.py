@@ -67,6 +67,20 @@ _FORWARD_CYCLES = 3.0
 Cove forward a variable of the stack in no time, others in 6 to 8 cycles (Agner Fog, "The microarchitecture of Intel,
 AMD and VIA CPUs", sections on store forwarding)."""
 _MOST_NOISE = 0.25
+_Kinds = tuple[Floats, Floats]  # of integers; of vectors and floating point
+_HALF_TO_TWICE = np.array([2.0, 1.0, 0.5])
+_WAITING_SHARES, _RESULT_SHARES, _STORE_SHARE = (0.4, 0.5), (0.7, 0.6), 0.25
+"""Of the instructions in flight. Zen 3, measured between two loads from main memory: 240 to 256 in flight; 80 to 96 of
+integers that wait and 112 to 128 of vectors; 160 to 176 that write integer registers and 128 to 144 that write vector
+ones; 48 to 64 stores. It has 256, 4 x 24, 2 x 32 and 64 before these, 192 and 160 registers of which some are in use,
+and 64 (AMD, "Software Optimization Guide for the AMD Family 19h Processors", sections 2.9 to 2.12)."""
+_SCHEDULED_SHARE = 0.5
+"""Of the vectors that wait, those that can start: chains of 20 and 40 multiplications and additions, one after the
+other, took as long on Zen 3 as with 48 to 64."""
+_SHARES_TEXT = (
+    "2 in 5 may wait for operands of integers and 1 in 2 of vectors, 7 in 10 may write integer registers and 6 in 10 "
+    "vector registers, and 1 in 4 may be stores"
+)
 _CONVERT_CYCLES = np.array([0.0, 2.0, 3.0])
 """What a conversion between integer and floating point takes, beside the way between their registers."""
 _INDEXED_CYCLES = np.array([0.0, 1.0, 1.0])
@@ -99,7 +113,9 @@ class CoreFigures:
 
     width: Floats
     window: Floats
-    waiting: Floats
+    waiting: tuple[Floats, Floats]
+    scheduled: Floats
+    results: tuple[Floats, Floats]
     stores: Floats
     refill: Floats
     forward: Floats
@@ -132,7 +148,7 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
     """The figures of a profile's core whose nearest cache answers in `first_latency_cycles`."""
     source = _Source(core, notes)
     width = source.width()
-    window, waiting, stores = source.window(width)
+    window, waiting, results, stores = source.window(width)
     miss = source.cycles("branch_miss_cycles", "branch_miss", (5, 12, 20), "a mispredicted branch")
     adds, multiplies, lanes = source.fp_units(width)
     div = source.cycles("fp_div_interval_cycles", "fp_divide", (4, 10, 30), "a floating-point divide")
@@ -152,6 +168,8 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         width=width * _REACHED,
         window=window,
         waiting=waiting,
+        scheduled=waiting[1] * _SCHEDULED_SHARE,
+        results=results,
         stores=stores,
         refill=np.maximum(miss - _RESOLVE_CYCLES, 0),
         forward=np.maximum(forward, first_latency_cycles + _FORWARD_CYCLES),
@@ -201,6 +219,14 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         native_lanes=lanes,
         in_order=bool(core.in_order),
     )
+
+
+def _shares(window: float) -> tuple[_Kinds, _Kinds, Floats]:
+    waiting, results = (
+        (window * integers * _HALF_TO_TWICE, window * vectors * _HALF_TO_TWICE)
+        for integers, vectors in (_WAITING_SHARES, _RESULT_SHARES)
+    )
+    return waiting, results, window * _STORE_SHARE * _HALF_TO_TWICE
 
 
 def _scalar_cost(profile: Profile, operation: Operation) -> OperationCost | None:
@@ -299,8 +325,9 @@ class _Source:
             self.notes.add("issue_width", "not in the profile, 2 instructions a cycle assumed")
         return width or 2.0
 
-    def window(self, width: float) -> tuple[Floats, Floats, Floats]:
-        """Instructions in flight; of these, most that wait for operands, and most that are stores."""
+    def window(self, width: float) -> tuple[Floats, _Kinds, _Kinds, Floats]:
+        """Instructions in flight; of these, most that wait for operands and most that write a register, of integers and
+        of vectors, and most that are stores."""
         if self.core.in_order:
             fast, typical, slow = _STORES_IN_ORDER
             self.notes.add(
@@ -308,24 +335,19 @@ class _Source:
                 f"in order: {typical:g} stores on their way to the cache assumed ({slow:g} to {fast:g}), "
                 "and as many loads as the caches take",
             )
-            return exactly(_NO_LIMIT), exactly(1.0), np.array(_STORES_IN_ORDER)
+            none = exactly(_NO_LIMIT)
+            return none, (exactly(1.0), exactly(1.0)), (none, none), np.array(_STORES_IN_ORDER)
         window = self.core.window_instructions
         if window is not None:
-            spread = window * np.array([2.0, 1.0, 0.5])
-            self.notes.add(
-                "window_shares",
-                "of the instructions in flight 2 in 5 may wait for operands and 1 in 4 may be stores (half to twice)",
-            )
+            self.notes.add("window_shares", f"of the instructions in flight {_SHARES_TEXT} (half to twice)")
             error = 1 + self.noise("window_instructions")
-            return np.array([window * error, window, window / error]), 0.4 * spread, 0.25 * spread
+            return np.array([window * error, window, window / error]), *_shares(window)
         window = next(size for least, size in _WINDOW_OF_WIDTH if width >= least)
         self.notes.add(
             "window",
-            f"{window:g} instructions in flight assumed ({window / 2:g} to {2 * window:g}), "
-            "of which 2 in 5 may wait for operands and 1 in 4 may be stores",
+            f"{window:g} instructions in flight assumed ({window / 2:g} to {2 * window:g}), of which {_SHARES_TEXT}",
         )
-        spread = np.array([2.0, 1.0, 0.5]) * window
-        return spread, 0.4 * spread, 0.25 * spread
+        return window * _HALF_TO_TWICE, *_shares(window)
 
     def cycles(self, field: str, name: str, usual: tuple[float, float, float], what: str) -> Floats:
         given = getattr(self.core, field)

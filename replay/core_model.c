@@ -28,6 +28,19 @@ struct recent {
     uint8_t cause;      /* of waiting for the line */
 };
 
+/* Instructions that wait for operands: when they start, the earliest first. */
+struct queue {
+    double *heap;
+    uint32_t size, n;
+};
+
+/* The latest of some kind, by what each took until it left. */
+struct ring {
+    double *left;
+    uint32_t size;
+    uint64_t n;
+};
+
 /* What a core does behind a branch that it takes to go the other way. */
 struct astray {
     bool going_on;
@@ -52,11 +65,14 @@ struct state {
     double ready[FT_NUM_REGISTERS];
     struct rate units[FT_NUM_UNITS], levels[FT_MAX_LEVELS], loads, stores, accesses;
     struct recent *recent;
-    double *retired;     /* ring of `window` */
+    struct ring retired; /* all instructions */
+    struct ring results[FT_NUM_KINDS]; /* retired as well: those that write such a register */
+    struct queue queues[FT_NUM_KINDS];
+    struct queue scheduled; /* vectors that can start, */
+    double last_scheduled;  /* and the last one since when */
     struct written *written; /* ring of `stores` */
-    double *heap;        /* start times of those that wait, the earliest first */
-    uint32_t window, n_stores, waiting, n_heap;
-    uint64_t n, n_written;
+    uint32_t n_stores;
+    uint64_t n_written;
     double clock;        /* of the dispatch */
     double started;      /* the last instruction, of a core that keeps the order */
     double redirect;     /* dispatch resumes, after a branch that was not foreseen */
@@ -120,29 +136,56 @@ static double take(struct rate *rate, double from, double cycles, double *end)
 
 /* ---- dispatch --------------------------------------------------------------------------------------------------- */
 
-static void heap_push(struct state *s, double value)
+static bool queue_new(struct queue *queue, double size)
 {
-    uint32_t at = s->n_heap++;
-    while (at > 0 && s->heap[(at - 1) / 2] > value) {
-        s->heap[at] = s->heap[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    s->heap[at] = value;
+    queue->size = (uint32_t)fmax(size, 1);
+    queue->heap = malloc((queue->size + 1) * sizeof *queue->heap);
+    return queue->heap != NULL;
 }
 
-static double heap_pop(struct state *s)
+static void enter(struct queue *queue, double starts)
 {
-    const double top = s->heap[0], value = s->heap[--s->n_heap];
-    uint32_t at = 0;
-    for (uint32_t child; (child = 2 * at + 1) < s->n_heap; at = child) {
-        if (child + 1 < s->n_heap && s->heap[child + 1] < s->heap[child])
-            child++;
-        if (s->heap[child] >= value)
-            break;
-        s->heap[at] = s->heap[child];
+    double *heap = queue->heap;
+    uint32_t at = queue->n++;
+    while (at > 0 && heap[(at - 1) / 2] > starts) {
+        heap[at] = heap[(at - 1) / 2];
+        at = (at - 1) / 2;
     }
-    s->heap[at] = value;
+    heap[at] = starts;
+}
+
+static double leave(struct queue *queue)
+{
+    double *heap = queue->heap;
+    const double top = heap[0], value = heap[--queue->n];
+    uint32_t at = 0;
+    for (uint32_t child; (child = 2 * at + 1) < queue->n; at = child) {
+        if (child + 1 < queue->n && heap[child + 1] < heap[child])
+            child++;
+        if (heap[child] >= value)
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = value;
     return top;
+}
+
+static bool ring_new(struct ring *ring, double size)
+{
+    ring->size = (uint32_t)fmax(size, 1);
+    ring->left = calloc(ring->size, sizeof *ring->left);
+    return ring->left != NULL;
+}
+
+/* When there is room for another one. */
+static double room(const struct ring *ring)
+{
+    return ring->left[ring->n % ring->size];
+}
+
+static void put(struct ring *ring, double leaves)
+{
+    ring->left[ring->n++ % ring->size] = leaves;
 }
 
 /* Fetches what is dispatched next: a line of code, or what a taken branch leads to. */
@@ -160,7 +203,9 @@ struct dispatched {
 
 static struct dispatched dispatch(struct state *s, const struct ft_instruction *one)
 {
-    struct dispatched d = {fmax(fmax(s->clock, s->started), s->retired[s->n % s->window]), FT_CAUSE_ISSUE};
+    struct dispatched d = {fmax(fmax(s->clock, s->started), room(&s->retired)), FT_CAUSE_ISSUE};
+    if (one->result < FT_NUM_KINDS)
+        d.at = fmax(d.at, room(&s->results[one->result]));
     if (s->redirect > d.at) {
         d = (struct dispatched){s->redirect, FT_CAUSE_BRANCH};
         s->fetched = fmax(s->fetched, s->redirect);
@@ -168,10 +213,11 @@ static struct dispatched dispatch(struct state *s, const struct ft_instruction *
     const struct written *oldest = &s->written[s->n_written % s->n_stores];
     if (one->store >= 0 && oldest->at > d.at)
         d = (struct dispatched){oldest->at, oldest->cause < FT_NUM_CAUSES ? oldest->cause : FT_CAUSE_PORTS};
-    while (s->n_heap && s->heap[0] <= d.at)
-        heap_pop(s);
-    if (s->n_heap >= s->waiting)
-        d.at = fmax(d.at, heap_pop(s));
+    struct queue *queue = &s->queues[one->queue];
+    while (queue->n && queue->heap[0] <= d.at)
+        leave(queue);
+    if (queue->n >= queue->size)
+        d.at = fmax(d.at, leave(queue));
     s->clock = d.at + one->slot;
     return d;
 }
@@ -305,7 +351,7 @@ static double dispatch_astray(struct state *s, const struct ft_instruction *one)
     struct astray *a = &s->astray;
     if (!a->going_on)
         return HUGE_VAL;
-    a->clock = fmax(a->clock, s->retired[s->n % s->window]);
+    a->clock = fmax(a->clock, room(&s->retired));
     a->going_on = a->clock < a->until;
     const double at = a->clock;
     a->clock += one->slot;
@@ -407,6 +453,17 @@ static void write_back(struct state *s, const struct ft_instruction *one, uint32
     s->recent[slot % RECENT].written = s->last_written;
 }
 
+/* When an instruction that waits with vectors can be started: in its turn, once there is room. */
+static double schedule(struct state *s, double dispatched)
+{
+    double at = fmax(dispatched, s->last_scheduled);
+    while (s->scheduled.n && s->scheduled.heap[0] <= at)
+        leave(&s->scheduled);
+    if (s->scheduled.n >= s->scheduled.size)
+        at = fmax(at, leave(&s->scheduled));
+    return s->last_scheduled = at;
+}
+
 /* Returns when the instruction is done. */
 static double run_one(struct state *s, const struct ft_instruction *one, const struct ft_core_block *block,
                       uint64_t first_slot, double *cycles)
@@ -434,10 +491,14 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
     }
     astray = latest_astray(s, reads, one->n_reads, astray) + one->latency;
     t.operands = latest(s, reads, one->n_reads, t.operands);
+    if (one->queue == FT_VECTORS)
+        t.operands = fmax(t.operands, schedule(s, t.dispatched.at));
     t.started = take(&s->units[one->part], t.operands, one->part_cycles, &end);
     t.started = take(&s->units[one->unit], t.started, one->unit_cycles, &end);
     t.done = t.started + one->latency;
-    heap_push(s, one->unit_cycles > 0 ? t.started : one->load >= 0 ? t.asked : t.operands);
+    if (one->queue == FT_VECTORS)
+        enter(&s->scheduled, t.started);
+    enter(&s->queues[one->queue], one->unit_cycles > 0 ? t.started : one->load >= 0 ? t.asked : t.operands);
     if (s->core->in_order) {
         const bool only_loads = one->load >= 0 && one->latency <= 0 && one->unit_cycles <= 0;
         s->started = latest(s, addresses, one->n_addresses, only_loads ? t.asked : t.started);
@@ -451,7 +512,9 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
     }
     const double in_turn = s->last_retired + one->slot;
     s->last_retired = fmax(in_turn, t.done);
-    s->retired[s->n++ % s->window] = s->last_retired;
+    put(&s->retired, s->last_retired);
+    if (one->result < FT_NUM_KINDS)
+        put(&s->results[one->result], s->last_retired);
     cycles[FT_CAUSE_ISSUE] += one->slot;
     if (s->last_retired > in_turn)
         put_down(one, &t, s->last_retired - in_turn, cycles);
@@ -486,15 +549,17 @@ static bool state_new(struct state *s, const struct ft_core *core, const struct 
 {
     s->core = core;
     s->program = program;
-    s->window = (uint32_t)fmax(core->window, 1);
     s->n_stores = (uint32_t)fmax(core->stores, 1);
-    s->waiting = (uint32_t)fmax(core->waiting, 1);
     s->recent = malloc(RECENT * sizeof *s->recent);
-    s->retired = calloc(s->window, sizeof *s->retired);
     s->written = calloc(s->n_stores, sizeof *s->written);
-    s->heap = malloc((s->waiting + 1) * sizeof *s->heap);
     s->due = malloc((size_t)(program->n_operations + 1) * FT_MAX_LEVELS * sizeof *s->due);
-    bool good = s->recent && s->retired && s->written && s->heap && s->due;
+    bool good = s->recent && s->written && s->due;
+    good = ring_new(&s->retired, core->window) && good;
+    good = queue_new(&s->scheduled, core->scheduled) && good;
+    for (uint32_t i = 0; i < FT_NUM_KINDS; i++) {
+        good = queue_new(&s->queues[i], core->waiting[i]) && good;
+        good = ring_new(&s->results[i], core->results[i]) && good;
+    }
     for (uint32_t i = 0; i < FT_NUM_UNITS; i++)
         good = rate_new(&s->units[i], 1) && good;
     for (uint32_t i = 0; i < FT_MAX_LEVELS; i++)
@@ -512,9 +577,13 @@ static bool state_new(struct state *s, const struct ft_core *core, const struct 
 static void state_free(struct state *s)
 {
     free(s->recent);
-    free(s->retired);
+    free(s->retired.left);
+    free(s->scheduled.heap);
     free(s->written);
-    free(s->heap);
+    for (uint32_t i = 0; i < FT_NUM_KINDS; i++) {
+        free(s->queues[i].heap);
+        free(s->results[i].left);
+    }
     free(s->due);
     for (uint32_t i = 0; i < FT_NUM_UNITS; i++)
         rate_free(&s->units[i]);

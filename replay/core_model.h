@@ -1,8 +1,9 @@
 /* An out-of-order core in one pass: when each instruction of a path is dispatched, starts, is done and retires.
  *
  * Instructions are taken in the order in which they ran. Each is dispatched in order (at most `width` a cycle, no more
- * than `window` in flight, `waiting` not yet started, `stores` not yet written), starts when what it needs is there and a
- * unit is free, and retires in order. Times are cycles. What the machine's memory does is told by memory operation: how
+ * than `window` in flight, `waiting` not yet started in its queue, `results` that write its kind of register and have not
+ * retired, `stores` not yet written), starts when what it needs is there and a unit is free, and retires in order. Times
+ * are cycles. What the machine's memory does is told by memory operation: how
  * often it finds its data in which level, and what that takes.
  *
  * After a branch that was not foreseen, what follows is dispatched once it is known. But where both ways soon meet again, a
@@ -33,6 +34,13 @@
 #define FT_MAX_LEVELS 8u
 #define FT_NUM_UNITS 14u
 
+/* Kinds of registers, and the queues of instructions that wait for operands: of integers, and of vectors and floating
+ * point. */
+#define FT_INTEGERS 0u
+#define FT_VECTORS 1u
+#define FT_NUM_KINDS 2u
+#define FT_NO_RESULT FT_NUM_KINDS /* it writes no register, or renaming does */
+
 /* What an instruction's time is put down to, when it retires later than the one before. */
 enum ft_cause {
     FT_CAUSE_ISSUE,
@@ -61,6 +69,7 @@ struct ft_instruction {
     uint8_t unit, part, cause; /* of waiting for the unit */
     uint8_t n_reads, n_addresses, n_writes;
     uint8_t runs_anyway; /* stands on both ways from a branch */
+    uint8_t queue, result; /* where it waits, and what it writes: kinds of registers */
     uint8_t lines;       /* of code that it reaches into behind the instruction before it */
 };
 
@@ -85,7 +94,10 @@ struct ft_core_operation {
 };
 
 struct ft_core {
-    double width, window, waiting, stores;
+    double width, window, stores;
+    double waiting[FT_NUM_KINDS]; /* that have not started */
+    double scheduled;         /* of the vectors that have not started, those that can: the others stand in a line */
+    double results[FT_NUM_KINDS]; /* that have not retired: of the registers, those free for results */
     double refill;            /* from a mispredicted branch's end to the dispatch of what follows */
     double blocked;           /* from a store's data to the cache, for a load that it cannot serve alone */
     double taken_branch;      /* least time between two; twice that where one is a call or a return */

@@ -25,9 +25,9 @@ INSTRUCTION = np.dtype(
         "names": [
             *("latency", "slot", "unit_cycles", "part_cycles", "load_more", "load_cycles", "store_cycles"),
             *("registers", "load", "store"),
-            *("unit", "part", "cause", "n_reads", "n_addresses", "n_writes", "runs_anyway", "lines"),
+            *("unit", "part", "cause", "n_reads", "n_addresses", "n_writes", "runs_anyway", "queue", "result", "lines"),
         ],
-        "formats": [*["f8"] * 7, "u4", "i4", "i4", *["u1"] * 8],
+        "formats": [*["f8"] * 7, "u4", "i4", "i4", *["u1"] * 10],
     },
     align=True,
 )
@@ -177,7 +177,7 @@ class _InstructionTable:
         groups = [names[:255] for names in (one.reads, one.addresses, one.writes)]
         self.registers += [self._number(name) for names in groups for name in names]
         counts = [len(names) for names in groups]
-        self.rows.append((0, 0, 0, 0, 0, 0, 0, first, load, store, 0, 0, 0, *counts, False, 0))
+        self.rows.append((0, 0, 0, 0, 0, 0, 0, first, load, store, 0, 0, 0, *counts, False, 0, _result(one), 0))
         self.vectors.append(_is_vector(one))
         self.extends.append(one.kind is OperationKind.MOVE and one.reads == one.writes and load < 0)
         self.kinds.append((one.kind, one.element_bits, one.lanes))
@@ -191,6 +191,15 @@ class _InstructionTable:
 
     def _number(self, name: str) -> int:
         return self._numbers.setdefault(name, len(self._numbers) % _core_model.NUM_REGISTERS)
+
+
+def _result(one: Instruction) -> int:
+    """The kind of register that an instruction's result takes: none if it has none, or if renaming moves it."""
+    results = [name for name in one.writes if name != "flags"]
+    is_renamed = one.kind is OperationKind.MOVE and one.load_operation is None and one.reads and not _crosses(one)
+    if not results or (is_renamed and one.reads != one.writes):
+        return _core_model.NO_RESULT
+    return _core_model.VECTORS if results[0].startswith(_VECTOR_NAMES) else _core_model.INTEGERS
 
 
 def _is_vector(one: Instruction) -> bool:

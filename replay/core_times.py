@@ -48,6 +48,7 @@ _UNIT = {
     Kind.CALL: BRANCH,
     Kind.RETURN: BRANCH,
 }
+_VECTOR_UNITS = (FP_ADD, FP_MUL, FP_DIV, VECTOR)
 _DIVIDES = {Kind.INT_DIV, Kind.FP_DIV, Kind.FP_SQRT}
 
 
@@ -100,7 +101,8 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
     operations = _operations(program, costs, cycle_s, core, corner)
     memory_cycles = float(costs.latency_s[:, -1].max(initial=0.0) / cycle_s)
     figures = (
-        core.width, core.window, core.waiting, core.stores, core.refill, core.blocked, core.taken_branch,
+        core.width, core.window, *core.waiting, core.scheduled, *core.results, core.stores, core.refill, core.blocked,
+        core.taken_branch,
     )  # fmt: skip
     units = float(core.fetch[corner]), float(core.access[corner])
     _core_model.run(
@@ -150,6 +152,7 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
     table["load_cycles"] = np.where(program.vectors, core.vector_load_cycles[corner], core.load[corner])
     table["store_cycles"] = np.where(program.vectors, core.vector_store_cycles[corner], core.store[corner])
     table["unit_cycles"] = rows[:, 1]
+    table["queue"] = np.isin(rows[:, 2], _VECTOR_UNITS) & (rows[:, 1] > 0)
     table["unit"], table["cause"] = rows[:, 2], rows[:, 3]
     table["part_cycles"], table["part"] = rows[:, 4], rows[:, 5]
     table["slot"] = np.where(program.fused, 0, 1 / core.width[corner])

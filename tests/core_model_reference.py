@@ -19,6 +19,7 @@ NUM_CAUSES = 11
 MISSED, TAKEN, SECOND_HALF, CALLS = 1, 2, 4, 8
 ALL_DEPEND = 0xFFFF
 IN_REACH = 64
+NO_RESULT = 2
 MAX_LEVELS = 8
 NEVER = -1e30
 FETCHED_AHEAD = 8.0
@@ -68,8 +69,11 @@ class Core:
     """Runs one path; `cycles` float64 [2, blocks, causes] is added to."""
 
     def __init__(self, figures, instructions, registers, blocks, operations, path, cycles) -> None:
-        (self.width, self.window, self.waiting, self.stores, self.refill, self.blocked,
+        (self.width, self.window, *kinds, self.stores, self.refill, self.blocked,
          self.taken_branch, self.lead, self.code_line, self.shared, self.levels, self.in_order) = figures  # fmt: skip
+        self.waiting, self.room, self.free = kinds[:2], kinds[2], kinds[3:]
+        self.scheduled: list[float] = []  # vectors that can start
+        self.last_scheduled = 0.0
         self.instructions, self.registers, self.blocks, self.operations = instructions, registers, blocks, operations
         self.path, self.branches, self.depends, self.store_distances, self.line_distances = path
         self.cycles = cycles
@@ -79,8 +83,9 @@ class Core:
         self.load_unit, self.store_unit, self.access_unit = Rate(1), Rate(1), Rate(1)
         self.accesses: list[Access | None] = []
         self.retired: list[float] = []
+        self.results: tuple[list[float], list[float]] = ([], [])  # of integers, of vectors: when they retired
         self.left: list[tuple[float, int | None]] = []  # stores: when written, and what their line was waited for
-        self.not_started: list[float] = []
+        self.not_started: tuple[list[float], list[float]] = ([], [])  # of integers, of vectors
         self.clock = self.redirect = self.fetched = self.last_written = 0.0
         self.line, self.jumped = 0, False
         self.last_started = 0.0
@@ -136,16 +141,19 @@ class Core:
         at, cause = max(self.clock, self.ring(self.retired, self.window)), ISSUE
         if self.in_order:
             at = max(at, self.last_started)
+        if one["result"] < NO_RESULT:
+            at = max(at, self.ring(self.results[one["result"]], self.free[one["result"]]))
         if self.redirect > at:
             at, cause = self.redirect, BRANCH
             self.fetched = max(self.fetched, at)
         written, waited_for = self.ring(self.left, self.stores) or (0.0, None)
         if one["store"] >= 0 and written > at:
             at, cause = written, PORTS if waited_for is None else waited_for
-        while self.not_started and self.not_started[0] <= at:
-            heapq.heappop(self.not_started)
-        if len(self.not_started) >= max(int(self.waiting), 1):
-            at = max(at, heapq.heappop(self.not_started))
+        queue = self.not_started[one["queue"]]
+        while queue and queue[0] <= at:
+            heapq.heappop(queue)
+        if len(queue) >= max(int(self.waiting[one["queue"]]), 1):
+            at = max(at, heapq.heappop(queue))
         self.clock = at + one["slot"]
         return at, cause
 
@@ -228,6 +236,16 @@ class Core:
         forward = facts["forward_part"] if facts["bytes"] < store.bytes else facts["forward"]
         return (max(hit, store.data + forward), FORWARD) if store.written > asked else (at, cause)
 
+    def schedule(self, dispatched: float) -> float:
+        """When a vector instruction can start, but for its operands and its unit."""
+        at = max(dispatched, self.last_scheduled)
+        while self.scheduled and self.scheduled[0] <= at:
+            heapq.heappop(self.scheduled)
+        if len(self.scheduled) >= max(int(self.room), 1):
+            at = max(at, heapq.heappop(self.scheduled))
+        self.last_scheduled = at
+        return at
+
     def run_one(self, one, first_operation: int, first_slot: int, row) -> float:
         begin = int(one["registers"])
         ends = np.cumsum([begin, one["n_reads"], one["n_addresses"], one["n_writes"]]).tolist()
@@ -257,13 +275,17 @@ class Core:
             astray = max(line, early + near) if is_early else max(early, loaded)
         astray = latest_astray(reads, astray) + one["latency"]
         operands = latest(reads, operands)
+        if one["queue"]:
+            operands = max(operands, self.schedule(dispatched))
         busy = one["unit_cycles"] > 0
         started = self.units[one["part"]].take(operands, one["part_cycles"])[0]
         started = self.units[one["unit"]].take(started, one["unit_cycles"])[0]
         done = started + one["latency"]
         is_load = loads and not busy and one["latency"] == 0
         self.last_started = latest(addresses, asked if is_load else started)
-        heapq.heappush(self.not_started, started if busy else asked if loads else operands)
+        if one["queue"]:
+            heapq.heappush(self.scheduled, started)
+        heapq.heappush(self.not_started[one["queue"]], started if busy else asked if loads else operands)
         for name in writes:
             self.ready[name] = done
             if self.astray:
@@ -273,6 +295,8 @@ class Core:
         if one["store"] >= 0:
             done = self.write_back(one, first_operation, first_slot, latest(addresses, dispatched), done)
         self.retired.append(max(in_turn, done))
+        if one["result"] < NO_RESULT:
+            self.results[one["result"]].append(self.retired[-1])
         row[ISSUE] += one["slot"]
         late = max(done - in_turn, 0)
         stages = (

@@ -378,11 +378,41 @@ def test_a_chain_through_both_kinds_of_registers_takes_its_crossings():
 
 def test_a_measured_window_limits_what_is_in_flight():
     """A load at random every 200 instructions, 20 in flight: each waits for its own latency."""
-    filler = [instruction("move", writes="r9")] * 200
     accesses = [{"misses": (ITERATIONS, ITERATIONS), "pattern": "irregular", "length": 512}]
-    signature = loop_of(LOAD, *filler, accesses=accesses)
+    signature = loop_of(LOAD, *[instruction("move")] * 200, accesses=accesses)
     expected = (200 - 20) / WIDTH / REACHED + 100
     assert cycles(signature, machine(window_instructions=20.0)) == pytest.approx(expected, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("filler", "in_flight"),
+    [
+        (instruction("move", writes="r9"), 70),
+        (instruction("move", writes="xmm9"), 60),
+        (instruction("move", "r8", "r9"), 100),
+        (instruction("move", "xmm8", "xmm9"), 100),
+        (instruction("other", writes="flags"), 100),
+    ],
+)
+def test_registers_limit_what_is_in_flight(filler, in_flight):
+    """Of a window of 100, 70 may write integer registers and 60 vector ones; a move from one to another writes none."""
+    accesses = [{"misses": (ITERATIONS, ITERATIONS), "pattern": "irregular", "length": 512}]
+    signature = loop_of(LOAD, *[filler] * 200, accesses=accesses)
+    expected = (200 - in_flight) / WIDTH / REACHED + 100
+    assert cycles(signature, machine(window_instructions=100.0)) == pytest.approx(expected, rel=0.03)
+
+
+def test_queues_limit_what_waits_for_operands():
+    """Of a window of 200, 80 may wait for integers and 100 for vectors: only behind 90 of vectors, which wait for
+    a load, the next load is asked for beside it."""
+    accesses = [{"misses": (ITERATIONS, ITERATIONS), "pattern": "irregular", "length": 512}]
+    profile = machine(window_instructions=200.0)
+    of_integers, of_vectors = (
+        cycles(loop_of(LOAD, *[instruction(kind, "r1", result)] * 90, accesses=accesses), profile)
+        for kind, result in (("int_alu", "r9"), ("vector_int", "xmm9"))
+    )
+    assert of_integers > 100
+    assert of_vectors < 80
 
 
 # ---- in order -------------------------------------------------------------------------------------------------------
@@ -636,7 +666,7 @@ def test_layouts_agree():
 
 
 def test_what_refers_to_nothing_is_refused():
-    core = (*[1.0] * 10, 2, False)
+    core = (*[1.0] * 14, 2, False)
     row = np.zeros(1, INSTRUCTION)
     row["load"], row["store"] = 5, -1
     block = np.array([0, 1, 0, 0, 0, 0], np.uint32)

@@ -37,6 +37,7 @@ def made(seed: int, num_blocks: int, executions: int):
             one["cause"], one["load_more"] = rng.choice([0, 1, 2]), rng.integers(0, 4)
             one["load_cycles"], one["store_cycles"] = rng.choice([0.3, 0.5, 1.0]), rng.choice([0.5, 1.0])
             one["runs_anyway"] = rng.integers(0, 2)
+            one["queue"], one["result"] = rng.integers(0, 2), rng.integers(0, 3)
             one["lines"] = rng.choice([0, 0, 0, 1, 2])
             one["load"], one["store"] = -1, -1
             if rng.random() < 0.4:
@@ -61,7 +62,8 @@ def made(seed: int, num_blocks: int, executions: int):
     branches = rng.choice([0, 1, 2, 3, 4, 7, 10], executions, p=[0.3, 0.15, 0.2, 0.1, 0.1, 0.05, 0.1]).astype(np.uint8)
     depends = rng.choice([0, 1, 2, 5, reference.ALL_DEPEND], executions).astype(np.uint16)
     core = (
-        float(rng.integers(1, 7)), float(rng.integers(1, 60)), float(rng.integers(1, 30)), float(rng.integers(1, 12)),
+        float(rng.integers(1, 7)), float(rng.integers(1, 60)), *(float(n) for n in rng.integers(1, 30, 5)),
+        float(rng.integers(1, 12)),
         float(rng.integers(0, 20)), float(rng.integers(0, 20)), rng.choice([0.5, 1.0, 2.0]),
         float(rng.integers(0, 200)), rng.choice([0.0, 0.5, 1.0]), rng.choice([0.0, 0.4, 1.0]), levels,
         bool(rng.integers(0, 2)),
@@ -77,4 +79,4 @@ def test_both_take_the_same_cycles_for_the_same_causes(seed, num_blocks, executi
     _core_model.run(core, instructions.tobytes(), registers, blocks.tobytes(), operations.tobytes(), *path, found)
     reference.Core(core, instructions, registers, blocks, operations, path, expected).run()
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-6)
-    assert reference.NUM_CAUSES == _core_model.NUM_CAUSES
+    assert (reference.NUM_CAUSES, reference.NO_RESULT) == (_core_model.NUM_CAUSES, _core_model.NO_RESULT)
