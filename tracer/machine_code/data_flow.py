@@ -9,7 +9,7 @@ optimisation, every variable lives there. Stores to varying addresses are taken 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 
 import msgspec
@@ -63,9 +63,10 @@ class AddressOrigins(msgspec.Struct):
 
     def note(self, operation: int, address: Varying) -> None:
         """Add one of the values that an operation's address had."""
-        self.sources[operation] = self.sources.get(operation, _FROM_NOTHING) | _loads(address)
-        added = frozenset(-1 - source for source in address if source < 0)
-        if added:
+        loads = _loads(address)
+        self.sources[operation] = self.sources.get(operation, _FROM_NOTHING) | loads
+        if len(loads) < len(address):
+            added = frozenset(-1 - source for source in address if source < 0)
             self.bases[operation] = self.bases.get(operation, _FROM_NOTHING) | added
 
 
@@ -93,7 +94,7 @@ class LoopDataFlow:
         self._used = used
         self._clobbered = sorted(call_clobbered & used)
         self._roots: dict[Hashable, int] = {"number": _NUMBER}
-        self._origins = AddressOrigins()
+        self._origins: AddressOrigins | None = None  # until states are final
         self._before: State = {}  # of the block that is interpreted
         self._written: State = {}  # by the block, so far
 
@@ -130,11 +131,11 @@ class LoopDataFlow:
                     # A step back is for the next sweep, so that all that comes before a block is settled first.
                     next_sweep = sweep + (order[successor] <= order[block])
                     heappush(work, (next_sweep, order[successor], successor))
-        # What was noted on the way may come from states that were not final yet.
-        self._origins = AddressOrigins()
+        # Only now are the states final that what is told of addresses comes from.
+        self._origins = origins = AddressOrigins()
         for block, before in entry.items():
             self._interpret(block, before)
-        return self._origins
+        return origins
 
     def _interpret(self, block: int, before: State) -> None:
         self._before, self._written = before, {}
@@ -172,14 +173,27 @@ class LoopDataFlow:
 
     def _join(self, known: State, fresh: set[Place] | None) -> set[Place]:
         """Join the state that was reached into one that is known, for all places or a few; those that changed."""
+        before, written = self._before, self._written
         changed = set()
-        for place in known.keys() | self._before.keys() | self._written.keys() if fresh is None else fresh:
-            old, new = known.get(place), self._get(place)
-            if old is None:
-                old = known[place] = (self._root(place), 0)
-            if old is new or (old == new if isinstance(old, tuple) else _sources(new) <= old):
+        for place in known.keys() | before.keys() | written.keys() if fresh is None else fresh:
+            new = written.get(place)
+            if new is None:
+                new = before.get(place)
+            old = known.get(place)
+            if old is new:
                 continue
-            known[place] = _sources(old) | _sources(new)
+            if new is None:
+                new = (self._root(place), 0)
+            elif old is None:
+                old = known[place] = (self._root(place), 0)
+            if isinstance(old, tuple):
+                if old == new:
+                    continue
+                known[place] = _sources(new)
+            elif isinstance(new, tuple) or new <= old:
+                continue
+            else:
+                known[place] = old | new
             changed.add(place)
         return changed
 
@@ -211,10 +225,10 @@ class LoopDataFlow:
 
     def _execute(self, step: Step) -> None:
         flow = step.flow
-        loaded = [self._load(step, address) for address in flow.loads]
-        read = [self._get(name) for name in flow.reads]
+        loaded = [self._load(step, address) for address in flow.loads] if flow.loads else []
+        read = [self._get(name) for name in flow.reads] if flow.reads else []
         result = self._result(step, loaded, read)
-        places = [self._place(step.store, address) for address in flow.stores]
+        places = [self._place(step.store, address) for address in flow.stores] if flow.stores else ()
         for name in flow.steps:
             old = self._get(name)
             if isinstance(old, tuple):
@@ -229,18 +243,19 @@ class LoopDataFlow:
             pointer = self._get(self._stack_pointer)
             if isinstance(pointer, tuple):
                 self._written[self._stack_pointer] = (pointer[0], pointer[1] + flow.stack_bytes)
-        self._note_uses(step)
+        if self._origins is not None:
+            self._note_uses(step, self._origins)
         if step.is_call:
             for place in self._clobbered:
                 self._written[place] = _FROM_NOTHING
 
-    def _note_uses(self, step: Step) -> None:
+    def _note_uses(self, step: Step, origins: AddressOrigins) -> None:
         for name in step.flow.target:
-            self._origins.jump_sources |= _loads(_sources(self._get(name)))
+            origins.jump_sources |= _loads(_sources(self._get(name)))
         if step.flow.loads_target and step.load >= 0:
-            self._origins.jump_sources.add(step.load)
+            origins.jump_sources.add(step.load)
         if step.flow.is_gather:
-            self._origins.vector_gathers |= {operation for operation in (step.load, step.store) if operation >= 0}
+            origins.vector_gathers |= {operation for operation in (step.load, step.store) if operation >= 0}
 
     def _result(self, step: Step, loaded: list[Value], read: list[Value]) -> Value:
         flow = step.flow
@@ -263,7 +278,7 @@ class LoopDataFlow:
             return "memory", where
         if operation in self._fixed:
             return "fixed", self._fixed[operation]
-        if operation >= 0:
+        if operation >= 0 and self._origins is not None:
             self._origins.note(operation, where)
         return None
 
@@ -280,19 +295,21 @@ def _registers_used(flow: DataFlow) -> set[str]:
     return {name for terms in sums for name, _ in terms.registers} | {*flow.reads, *flow.steps, *flow.target}
 
 
-def _added(varying: Sequence[Varying], roots: Iterable[int], offset: int) -> Varying:
+def _added(varying: Sequence[Varying], roots: Collection[int], offset: int) -> Varying:
     """The sum of varying values, constants and a number."""
-    sources = _FROM_NOTHING.union(*varying)
-    if not _loads(sources):
+    sources = varying[0] if len(varying) == 1 else _FROM_NOTHING.union(*varying)
+    if max(sources, default=-1) < 0:
         return _FROM_NOTHING
-    added = {-1 - root for root in roots if root != _NUMBER}
+    added = {-1 - root for root in roots if root != _NUMBER} if roots else set()
     if len(varying) > 1 or abs(offset) >= _SMALLEST_ADDRESS:
         added.add(_ADDED)
-    return sources | added
+    return sources | added if added else sources
 
 
 def _loads(sources: Varying) -> Varying:
-    return frozenset(source for source in sources if source >= 0)
+    if min(sources, default=0) >= 0:
+        return sources
+    return frozenset([source for source in sources if source >= 0])
 
 
 def _sources(value: Value) -> Varying:
