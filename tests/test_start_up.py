@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,19 @@ def test_what_takes_long_to_import_is_imported_while_the_program_runs(program: t
     assert "foretrace.tracer.session" in imported
     assert not imported & LATER
     assert (tmp_path / "s.sig").stat().st_size > 0
+
+
+def test_what_reads_lines_is_imported_for_programs_that_have_any(
+    compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    program = "int main(void) { return 0; }"
+    files = {"with": compile_c(program, "-g"), "without": compile_c(program, "-s"), "damaged": tmp_path / "damaged"}
+    files["damaged"].write_bytes(files["with"].read_bytes()[:100])
+    script = (
+        "import sys; from foretrace.tracer.machine_code.symbols import import_for_lines; "
+        "import_for_lines(sys.argv[1]); print('elftools.elf.elffile' in sys.modules)"
+    )
+    for name, path in files.items():
+        command = [sys.executable, "-P", "-c", script, str(path)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+        assert done.stdout == f"{name == 'with'}\n", name

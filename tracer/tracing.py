@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from foretrace.tracer.qemu.binary import QemuEngine
     from foretrace.tracer.streams.stored_stream import StreamWriter
 
     from .signature import ProcessRecord, Signature
@@ -84,10 +85,7 @@ def trace_binary(
 
         family = Family(engine, hierarchies, schedule)
     session = Session(engine, hierarchies, _tee(keep, engine, program), family, schedule=schedule)
-    importing = threading.Thread(
-        target=_import,
-        args=[f"machine_code.isa_{engine.guest}", "machine_code.binary_analysis", "machine_code.endings"],
-    )
+    importing = threading.Thread(target=_import_for_machine_code, args=[engine])
     recording = session.run(on_progress, on_start=importing.start)
     importing.join()
     from foretrace.tracer.machine_code import binary_analysis, endings
@@ -113,6 +111,13 @@ def trace_binary(
     if part.bursts is not None and part.bursts.gaps:
         signature = estimated(signature, analysis.operation_map, part, accuracy)
     return Traced(signature, recording.ending, analysis.operation_map, explanation)
+
+
+def _import_for_machine_code(engine: QemuEngine) -> None:
+    _import(f"machine_code.isa_{engine.guest}", "machine_code.binary_analysis", "machine_code.endings")
+    from foretrace.tracer.machine_code import symbols
+
+    symbols.import_for_lines(str(engine.path))
 
 
 def _import(*names: str) -> None:

@@ -184,7 +184,7 @@ class LoopDataFlow:
                 continue
             if new is None:
                 new = (self._root(place), 0)
-            elif old is None:
+            if old is None:
                 old = known[place] = (self._root(place), 0)
             if isinstance(old, tuple):
                 if old == new:

@@ -6,8 +6,10 @@ be read is left out, and `notes` says so.
 
 from __future__ import annotations
 
+import importlib
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import IO, cast
@@ -60,6 +62,17 @@ class _Functions(msgspec.Struct, frozen=True):
 _NO_FUNCTIONS = _Functions((), (), str)
 
 
+def import_for_lines(path: str) -> None:
+    """Import what it takes to read the lines of an ELF file, if it has any."""
+    with suppress(Exception):  # a damaged file can make the reader raise anything; `Symbols` says so
+        if _tells_lines(ElfFile(path)):
+            importlib.import_module("elftools.elf.elffile")
+
+
+def _tells_lines(elf: ElfFile) -> bool:
+    return any(elf.section(name) for name in (".debug_line", ".zdebug_line"))
+
+
 class Symbols:
     """What an ELF file tells about its code. For what is no readable ELF file, nothing."""
 
@@ -98,7 +111,7 @@ class Symbols:
 
     def lines(self, addresses: Addresses) -> LineTable:
         """The lines of all compilation units that hold any of these link-time addresses."""
-        if self._elf is None or not any(self._elf.section(name) for name in (".debug_line", ".zdebug_line")):
+        if self._elf is None or not _tells_lines(self._elf):
             return line_table.EMPTY
         from elftools.elf.elffile import ELFFile  # takes long to import, and few programs have debug information
 

@@ -182,9 +182,9 @@ class QemuEngine:
 
     def __init__(self, program: Sequence[str]) -> None:
         """`program` is the program's name and its arguments."""
-        self._path = find_program(program[0])
+        self.path = find_program(program[0])
         self._program = list(program)
-        guest = guest_of(self._path)
+        guest = guest_of(self.path)
         self._follows = next((guest.execve_call, machine) for machine, known in GUESTS.items() if known is guest)
         self.guest, self.mmap_call, self.mprotect_call = guest.name, guest.mmap_call, guest.mprotect_call
         qemu = shutil.which(guest.qemu)
@@ -193,7 +193,7 @@ class QemuEngine:
         self._qemu = qemu
         self.name = f"{guest.qemu} {_version_of(qemu, guest.qemu)}"
         self._plugin = Path(__file__).with_name("plugin.so")
-        prefix = library_prefix(self._path, guest.triplet, guest.libc_package)
+        prefix = library_prefix(self.path, guest.triplet, guest.libc_package)
         self._options = ["-cpu", guest.cpu]
         if prefix:
             self._options += ["-L", prefix]
@@ -204,7 +204,7 @@ class QemuEngine:
         """See `session.Engine`."""
         plugin = str(self._plugin).replace(",", ",,")
         options = [*self._options, "-plugin", f"file={plugin},fd={stream_fd}", "-0", self._program[0]]
-        return self._qemu, [self._qemu, *options, str(self._path), *self._program[1:]], dict(os.environ)
+        return self._qemu, [self._qemu, *options, str(self.path), *self._program[1:]], dict(os.environ)
 
     @property
     def follows(self) -> tuple[int, int] | None:
