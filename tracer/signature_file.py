@@ -166,7 +166,7 @@ _INTERPRETER_TIMES_5 = (
 )
 
 Record = TypeVar("Record", Block, InterpreterTime, MemoryOperation, Loop)
-_ROWS_AT_ONCE = 256  # inserted by one statement, which takes half as long as by one each
+_ROWS_AT_ONCE = 64  # inserted by one statement: few take longer to run, many longer to prepare for small tables
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------
