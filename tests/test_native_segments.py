@@ -274,7 +274,7 @@ def test_a_block_that_is_entered_under_the_jump_is_no_place(compile_c):
             outer, block_id=2, function="g", offset=outer.offset + inside, executions=10**9
         )
         both = dataclasses.replace(signature, blocks=(*signature.blocks, entered))
-        found = stamp_points.find_candidates(both, time_s=1.0)
+        found = stamp_points.find_candidates(both, 1.0, 0.03)
         assert (outer.offset in [one.address for one in found]) == kept, inside
 
 
@@ -286,9 +286,9 @@ def test_places_are_chosen_that_divide_a_run_for_what_they_cost():
     ]
     ticks = np.concatenate([np.arange(0, 500, 2), np.arange(1, 500, 4), np.arange(500, 1000)])
     numbers = np.repeat([0, 1, 2], [250, 125, 500])
-    chosen = stamp_points.choose(candidates, ticks, numbers, 1000, 0.1)
+    chosen = stamp_points.choose(candidates, ticks, numbers, 1000, 0.1, 0.03)
     assert [candidate.executions for candidate, _ in chosen] == [1000, 10**6]
-    dear = stamp_points.choose(candidates, ticks, numbers, 1000, 0.01)
+    dear = stamp_points.choose(candidates, ticks, numbers, 1000, 0.01, 0.03)
     assert [candidate.executions for candidate, _ in dear] == [1000]
     records = sum(candidate.executions // place.period for candidate, place in chosen)
     assert records * stamp_points.RECORDING_S <= stamp_points.RECORDING_SHARE * 0.1

@@ -26,7 +26,7 @@ from foretrace.neighbours import SegmentTime
 from foretrace.tracer.signature import Signature
 
 from .stamp_code import Place
-from .stamp_points import COUNTING_S, SEGMENT_S, Candidate, choose, find_candidates, probe
+from .stamp_points import COUNTING_S, COUNTING_SHARES, SEGMENT_S, Candidate, choose, find_candidates, probe
 from .stamped_run import StampedRun, TimeStampCounter, run_stamped
 
 LONG_S = 0.002
@@ -38,6 +38,7 @@ MISSED = 3
 """What was missed is taken to be at most so many times what the last doubling of runs told more. Of spmv, bfs and
 euler, timed beside work on both cores of a machine and on a quieter one, it was 1.5 to 2.8 times as much."""
 _SPARE_RECORDS = 1024
+_MUCH_IN_LONG = 0.5
 _MOST_WAITS = 10  # of a program that may be taken to wait for nothing
 
 Times = npt.NDArray[np.float64]
@@ -70,10 +71,7 @@ def time_by_segments(
     if not any(block.module == real for block in signature.blocks):
         raise UndividedError(f"its signature is of another program: it has no blocks of {real}")
     try:
-        candidates = find_candidates(signature, about_s)
-        if not candidates:
-            raise UndividedError("it has no blocks, outside the C library, whose code can be moved")
-        return _time(_Program(path, command, exit_code), candidates, about_s, budget_s)
+        return _time(_Program(path, command, exit_code), signature, about_s, budget_s)
     except (OSError, ValueError, ProgramError) as error:
         raise UndividedError(f"its code cannot be divided: {error}") from error
 
@@ -95,11 +93,17 @@ class _Program:
         return run
 
 
-def _time(program: _Program, candidates: Sequence[Candidate], about_s: float, budget_s: float) -> SegmentTime:
+def _time(program: _Program, signature: Signature, about_s: float, budget_s: float) -> SegmentTime:
     end = time.monotonic() + budget_s
-    places = probe(candidates)
-    first = program.run(places, _room(zip(candidates, places, strict=True)))
-    chosen = choose(candidates, first.ticks, first.numbers, first.end_ticks, about_s)
+    for share in COUNTING_SHARES:
+        candidates = find_candidates(signature, about_s, share)
+        if not candidates:
+            raise UndividedError("it has no blocks, outside the C library, whose code can be moved")
+        noted = probe(candidates)
+        first = program.run(noted, _room(zip(candidates, noted, strict=True)))
+        chosen = choose(candidates, first.ticks, first.numbers, first.end_ticks, about_s, share)
+        if _long_share(first, [candidates.index(candidate) for candidate, _ in chosen]) <= _MUCH_IN_LONG:
+            break
     places = tuple(place for _, place in chosen)
     executions = sum(candidate.executions for candidate, _ in chosen)
     num_records = _room(chosen)
@@ -116,6 +120,13 @@ def _time(program: _Program, candidates: Sequence[Candidate], about_s: float, bu
     if found.time_s > min(run.cpu_s for run in runs):
         raise UndividedError(f"too long segments: {found.long_share:.0%} of its time are in such of more than 2 ms")
     return found
+
+
+def _long_share(run: StampedRun, numbers: Sequence[int]) -> float:
+    """What of a run is in long segments, if only these places divide it."""
+    ticks = np.concatenate([[0], run.ticks[np.isin(run.numbers, numbers)], [run.end_ticks]])
+    lengths = np.diff(ticks)
+    return float(lengths[lengths > LONG_S * run.end_ticks / run.wall_s].sum() / run.end_ticks)
 
 
 def _room(noted: Iterable[tuple[Candidate, Place]]) -> int:

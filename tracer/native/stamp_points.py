@@ -26,15 +26,14 @@ COUNTING_S = 1e-9
 """What an execution of a stub adds at most: 0.2 to 1.1 ns on a Zen 3 at 3.7 GHz, by what is around it."""
 RECORDING_S = 40e-9
 """A record, at most."""
-COUNTING_SHARE, RECORDING_SHARE = 0.03, 0.002
-"""Of the program's time may be added."""
+COUNTING_SHARES, RECORDING_SHARE = (0.03, 0.1), 0.002
+"""Of the program's time may be added; by counting the second, where the first leaves most of it in long segments."""
 SEGMENT_S = 0.0002
 """Shorter segments are not aimed at."""
 MOST_PLACES = 1000
 OF_THE_PROCESSOR = ("ld-linux", "libc.so", "libm.so", "libmvec.so", "libpthread.so")
 """Libraries whose functions exist in versions for several processors: natively others may run than under the engine,
 and jump to where no block began there."""
-_MOST_IN_PROBE = 1.0  # times what may be added by counting in the end, by one place
 _RECORDS_IN_PROBE = 2000  # of a place
 _LONGEST_INSTRUCTION_BYTES = 15
 _LEAST_GAIN = 0.02  # of what is left, that all that may be added by counting must bring
@@ -56,14 +55,17 @@ class Candidate:
         return Place(self.module, self.address, -(-self.executions // records), self.displaced)
 
 
-def find_candidates(signature: Signature, time_s: float) -> list[Candidate]:
-    """Blocks of a program that takes about `time_s`, and of its libraries; of too many the most frequent."""
+def find_candidates(signature: Signature, time_s: float, counting_share: float) -> list[Candidate]:
+    """Blocks of a program that takes about `time_s`, and of its libraries; of too many the most frequent.
+
+    Counting at one of them adds `counting_share` of the time at most.
+    """
     import capstone
 
     decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
     decoder.detail = True
     files = _Files()
-    most = _MOST_IN_PROBE * COUNTING_SHARE * time_s / COUNTING_S
+    most = counting_share * time_s / COUNTING_S
     found: list[Candidate] = []
     seen: set[Any] = set()
     starts: dict[str, list[int]] = {}
@@ -131,6 +133,7 @@ def choose(
     numbers: npt.NDArray[np.int64],
     end: int,
     time_s: float,
+    counting_share: float,
 ) -> list[tuple[Candidate, Place]]:
     """Those that divide a run best; ever the one whose gain is greatest for its cost.
 
@@ -142,12 +145,13 @@ def choose(
         numbers: int64 [records], which.
         end: the run's last tick.
         time_s: what the program takes.
+        counting_share: of it may be added by counting.
     """
     num_bins = max(1, round(time_s / SEGMENT_S))
     bins = np.minimum(ticks * num_bins // (end + 1), num_bins - 1)
     noted = np.zeros((len(candidates), num_bins), bool)
     noted[numbers, bins] = True
-    most = left = COUNTING_SHARE * time_s / COUNTING_S
+    most = left = counting_share * time_s / COUNTING_S
     chosen: list[int] = []
     union = np.zeros(num_bins, bool)
     undivided = _undivided(union)
