@@ -12,6 +12,8 @@
  */
 #include "recency.h"
 
+#include "lanes.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +65,7 @@ static inline void clear_mark(struct order *order, uint32_t slot)
     order->groups[slot / 64 / GROUP]--;
 }
 
-static uint64_t marks_above(const struct order *order, uint32_t slot)
+FT_INLINE uint64_t marks_above(const struct order *order, uint32_t slot)
 {
     uint32_t word = slot / 64, group = word / GROUP;
     uint32_t last_word = order->next_slot / 64, last_group = last_word / GROUP;
@@ -110,7 +112,7 @@ static void renumber_slots(struct ft_recency *recency, unsigned size)
     order->next_slot = marks;
 }
 
-uint64_t ft_recency_touch(struct ft_recency *recency, uint32_t number, unsigned size, unsigned part)
+FT_FOR_WIDE_PROCESSORS uint64_t ft_recency_touch(struct ft_recency *recency, uint32_t number, unsigned size, unsigned part)
 {
     struct order *order = &recency->orders[size];
     uint32_t *slot = &recency->blocks[number - 1].slots[first_slot[size] + part];

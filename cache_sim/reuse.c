@@ -72,22 +72,38 @@ void ft_reuse_advance(struct ft_reuse *reuse, uint64_t accesses)
 /* ---- accesses ----------------------------------------------------------------------------------------------------- */
 
 /* Writes to `chosen` which accesses may be in blocks that are followed, and to `leaves` whether each leaves a line (0 or 1),
- * and counts those that do, `times` each. Returns how many are chosen. A function of its own has registers for all of it. */
-static __attribute__((noinline)) size_t choose(struct ft_reuse *reuse, const struct ft_access *batch, size_t length,
-                                               uint64_t times, uint16_t *chosen, uint8_t *leaves)
+ * and counts those that do, `times` each. Returns how many are chosen. */
+static inline __attribute__((always_inline)) size_t choose_of(struct ft_reuse *reuse, const struct ft_access *batch,
+                                                              size_t length, uint64_t times, uint16_t *chosen,
+                                                              uint8_t *leaves)
 {
     struct ft_reuse_operation *const operations = reuse->operations;
+    const uint8_t *const is_followed = reuse->is_followed;
+    uint64_t *const mapped = reuse->mapped;
     size_t num_chosen = 0;
     for (size_t i = 0; i < length; i++) {
         const uint64_t address = batch[i].address;
         const bool spans = (address & ((1u << FT_BLOCK_SHIFT) - 1)) + batch[i].size_bytes > 1u << FT_BLOCK_SHIFT;
-        const bool leaves_one = leaves_line(reuse, address);
-        operations[batch[i].op].leaving += leaves_one ? times : 0;
-        leaves[i] = leaves_one;
+        const uint64_t leaves_one = leaves_line(mapped, address);
+        operations[batch[i].op].leaving += leaves_one * times;
+        leaves[i] = (uint8_t)leaves_one;
         chosen[num_chosen] = (uint16_t)i;
-        num_chosen += (uint8_t)(reuse->is_followed[address >> FT_BLOCK_SHIFT & (FT_NUM_CLASSES - 1)] | spans);
+        num_chosen += (uint8_t)(is_followed[address >> FT_BLOCK_SHIFT & (FT_NUM_CLASSES - 1)] | spans);
     }
     return num_chosen;
+}
+
+/* A function of its own has registers for all of it. */
+static __attribute__((noinline)) size_t choose_once(struct ft_reuse *reuse, const struct ft_access *batch, size_t length,
+                                                    uint16_t *chosen, uint8_t *leaves)
+{
+    return choose_of(reuse, batch, length, 1, chosen, leaves);
+}
+
+static size_t choose(struct ft_reuse *reuse, const struct ft_access *batch, size_t length, uint16_t *chosen, uint8_t *leaves)
+{
+    return reuse->times == 1 ? choose_once(reuse, batch, length, chosen, leaves)
+                             : choose_of(reuse, batch, length, (uint64_t)reuse->times, chosen, leaves);
 }
 
 void ft_reuse_sample_part(struct ft_reuse *reuse, const struct ft_access *batch, size_t length)
@@ -95,7 +111,7 @@ void ft_reuse_sample_part(struct ft_reuse *reuse, const struct ft_access *batch,
     uint16_t chosen[PART];
     uint8_t leaves[PART];
     struct distances found[FT_LINE_SIZES];
-    const size_t num_chosen = choose(reuse, batch, length, (uint64_t)reuse->times, chosen, leaves);
+    const size_t num_chosen = choose(reuse, batch, length, chosen, leaves);
     for (size_t i = 0; i < num_chosen && !reuse->failed; i++)
         ft_reuse_look_at(reuse, &batch[chosen[i]], 1, leaves[chosen[i]], found);
 }
@@ -155,7 +171,7 @@ void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size
     uint8_t leaves[PART];
     for (size_t begin = 0; begin < length; begin += PART) {
         const size_t part = length - begin < PART ? length - begin : PART;
-        const size_t num_chosen = choose(reuse, batch + begin, part, (uint64_t)reuse->times, chosen, leaves);
+        const size_t num_chosen = choose(reuse, batch + begin, part, chosen, leaves);
         unseen = count_leaving_again(reuse->operations, batch, leaves, begin, begin + part, unseen, last);
         for (size_t i = 0; i < num_chosen && !reuse->failed; i++) {
             const size_t place = begin + chosen[i];

@@ -79,7 +79,7 @@ size_t ft_reuse_burst(struct ft_reuse *reuse, const struct ft_access *batch, siz
         if (reuse->is_counted)
             operation->in_bursts += (uint64_t)reuse->tracks[SMALL].weight;
         const bool changes = ft_recent_use(&reuse->recent, access->address, access->size_bytes);
-        const bool leaves = leaves_line(reuse, access->address);
+        const bool leaves = leaves_line(reuse->mapped, access->address);
         operation->leaving += leaves ? (uint64_t)reuse->times : 0;
         const bool is_far = (changes || is_exact) && ft_reuse_look_at(reuse, access, 1, leaves, far);
         if (is_one && line + 1 == reuse->last_line)

@@ -137,11 +137,12 @@ void ft_reuse_sample_part(struct ft_reuse *reuse, const struct ft_access *batch,
 /* A phase is over with its last access, not with the first behind it: the next burst is then planned. */
 void ft_reuse_advance(struct ft_reuse *reuse, uint64_t accesses);
 
-/* Whether an access goes to a line other than the last one that was used in its set of a direct-mapped cache. */
-static inline bool leaves_line(struct ft_reuse *reuse, uint64_t address)
+/* Whether an access goes to a line other than the last one that was used in its set of a direct-mapped cache, which is kept in
+ * `mapped`. */
+static inline bool leaves_line(uint64_t *mapped, uint64_t address)
 {
     const uint64_t line = address >> MAPPED_LINE_SHIFT;
-    uint64_t *last = &reuse->mapped[line & (MAPPED_LINES - 1)];
+    uint64_t *last = &mapped[line & (MAPPED_LINES - 1)];
     const bool leaves = *last != line;
     *last = line;
     return leaves;
