@@ -358,14 +358,21 @@ static struct stride stride_of(struct ft_access access, uint64_t step)
     };
 }
 
-/* One iteration, as filter_iteration. Returns how many more touch the same lines, of the smallest size; 0 if it has accesses of
- * several lines, or more than stay in every cache. */
-static inline __attribute__((always_inline)) uint64_t filter_strides(struct ft_simulation *simulation,
-                                                                     const struct stride *strides, uint32_t num_strides,
-                                                                     bool *is_single_line, bool *is_shared,
-                                                                     const struct sets sets)
+/* What is known of the iteration at hand of such a run. */
+struct at_hand {
+    bool is_single_line, is_known; /* each access has one line, of the smallest size; and that of the iteration before, in caches */
+    bool is_shared;                /* some share a set of the recent lines */
+    uint64_t stays;                /* so many more iterations touch the same lines, of the smallest size */
+};
+
+/* Writes those accesses of an iteration to a list that must be there. Returns the list's new end. */
+static inline __attribute__((always_inline)) struct ft_access *filter_strides(struct ft_recent_lines *recent,
+                                                                              struct ft_access *list,
+                                                                              const struct stride *strides,
+                                                                              uint32_t num_strides, unsigned cache_line_shift,
+                                                                              struct at_hand *at_hand,
+                                                                              const struct sets sets)
 {
-    struct ft_access *const begin = simulation->job->accesses + simulation->job->length, *list = begin;
     const uint64_t in_line = (UINT64_C(1) << sets.line_shift) - 1;
     uint64_t used = 0, shared = 0, straddles = 0, changed = 0, most = UINT64_MAX;
     for (uint32_t j = 0; j < num_strides; j++) {
@@ -379,35 +386,75 @@ static inline __attribute__((always_inline)) uint64_t filter_strides(struct ft_s
         straddles |= address ^ (address + size - 1);
         changed |= address ^ (address - stride->step);
         most = steps < most ? steps : most;
-        list = filter(&simulation->recent, list, address, size, 0, sets);
+        list = filter(recent, list, address, size, 0, sets);
         shared |= list > before ? used & set : 0;
         used |= set;
     }
-    if (*is_single_line && (changed | straddles) >> simulation->cache_line_shift == 0)
-        for (struct ft_access *access = begin; access < list; access++)
-            access->flags |= FT_CACHE_KNOWN;
-    simulation->job->length = (size_t)(list - simulation->job->accesses);
-    *is_single_line = straddles >> sets.line_shift == 0 && num_strides <= simulation->repeatable_lines;
-    *is_shared = shared;
-    return *is_single_line && sets.line_shift <= MOST_STEP_BITS ? most : 0;
+    *at_hand = (struct at_hand){straddles >> sets.line_shift == 0, (changed | straddles) >> cache_line_shift == 0, shared, most};
+    return list;
 }
 
 /* The same for an iteration that touches the lines of the one before. */
-static inline __attribute__((always_inline)) void filter_known_strides(struct ft_simulation *simulation,
-                                                                       const struct stride *strides,
-                                                                       uint32_t num_strides, const struct sets sets)
+static inline __attribute__((always_inline)) struct ft_access *filter_known_strides(struct ft_recent_lines *recent,
+                                                                                    struct ft_access *list,
+                                                                                    const struct stride *strides,
+                                                                                    uint32_t num_strides,
+                                                                                    const struct sets sets)
 {
-    struct ft_access *list = simulation->job->accesses + simulation->job->length;
     for (uint32_t j = 0; j < num_strides; j++) {
         *list = strides[j].access;
         list->flags |= FT_CACHE_KNOWN;
         list->address += strides[j].step;
-        list = filter(&simulation->recent, list, list->address, 1, 0, sets);
+        list = filter(recent, list, list->address, 1, 0, sets);
     }
-    simulation->job->length = (size_t)(list - simulation->job->accesses);
+    return list;
 }
 
-/* The iterations at `words`, two at least, as long as nothing is in the way. Returns how many it came over. */
+/* The iterations of a run of `number` strides, as long as nothing is in the way. Returns how many it came over. The job's state is
+ * kept in registers: a store to its accesses might change it, for all that the compiler knows. */
+static inline __attribute__((always_inline)) size_t feed_strides_of(struct ft_simulation *simulation, struct stride *strides,
+                                                                    uint32_t number, size_t iterations,
+                                                                    bool *is_single_line, const struct sets sets)
+{
+    struct ft_job *const job = simulation->job;
+    struct ft_access *list = job->accesses + job->length, *const last = job->accesses + FT_JOB_ACCESSES - 2 * number;
+    struct ft_repeat *repeat = job->repeats + job->num_repeats, *const end = job->repeats + FT_JOB_REPEATS;
+    const unsigned cache_line_shift = simulation->cache_line_shift;
+    const bool can_stay = number <= simulation->repeatable_lines && sets.line_shift <= MOST_STEP_BITS;
+    bool was_single_line = *is_single_line;
+    uint64_t left = simulation->left;
+    size_t done = 0;
+    while (done < iterations && left >= number && repeat < end && list <= last) {
+        struct ft_access *const begin = list;
+        struct at_hand at_hand;
+        list = filter_strides(&simulation->recent, list, strides, number, cache_line_shift, &at_hand, sets);
+        if (was_single_line && at_hand.is_known)
+            for (struct ft_access *access = begin; access < list; access++)
+                access->flags |= FT_CACHE_KNOWN;
+        was_single_line = at_hand.is_single_line && number <= simulation->repeatable_lines;
+        left -= number;
+        done++;
+        uint64_t times = at_hand.is_single_line && can_stay ? at_hand.stays : 0;
+        times = times < iterations - done ? times : iterations - done;
+        times = left < times * number ? left / number : times;
+        if (at_hand.is_shared && times > 0) {
+            const uint32_t first = (uint32_t)(list - job->accesses);
+            list = filter_known_strides(&simulation->recent, list, strides, number, sets);
+            *repeat++ = (struct ft_repeat){first, (uint32_t)(list - job->accesses), (uint32_t)times - 1};
+        }
+        for (uint32_t j = 0; j < number; j++)
+            strides[j].access.address += (times + 1) * strides[j].step;
+        left -= times * number;
+        done += times;
+    }
+    job->length = (size_t)(list - job->accesses);
+    job->num_repeats = (size_t)(repeat - job->repeats);
+    simulation->left = left;
+    *is_single_line = was_single_line;
+    return done;
+}
+
+/* The iterations at `words`, two at least. The compiler knows the usual numbers. */
 static inline __attribute__((always_inline)) size_t feed_strides(struct ft_simulation *simulation,
                                                                  const struct ft_iteration *iteration,
                                                                  const uint64_t *words, size_t iterations,
@@ -415,30 +462,20 @@ static inline __attribute__((always_inline)) size_t feed_strides(struct ft_simul
 {
     const uint32_t number = iteration->num_accesses;
     struct stride strides[MOST_STRIDES];
-    size_t done = 0;
     for (uint32_t j = 0; j < number; j++) {
         const struct ft_access access = ft_run_access_at(iteration, words, j);
         strides[j] = stride_of(access, ft_run_access_at(iteration, words + iteration->num_words, j).address - access.address);
     }
-    while (done < iterations && simulation->left >= number && simulation->job->num_repeats < FT_JOB_REPEATS &&
-           FT_JOB_ACCESSES - simulation->job->length >= 2 * number) {
-        bool is_shared;
-        uint64_t times = filter_strides(simulation, strides, number, is_single_line, &is_shared, sets);
-        simulation->left -= number;
-        done++;
-        times = times < iterations - done ? times : iterations - done;
-        times = within_left(simulation, iteration, times);
-        if (is_shared && times > 0) {
-            const size_t begin = simulation->job->length;
-            filter_known_strides(simulation, strides, number, sets);
-            add_repeat(simulation, begin, times);
-        }
-        for (uint32_t j = 0; j < number; j++)
-            strides[j].access.address += (times + 1) * strides[j].step;
-        simulation->left -= times * number;
-        done += times;
+    switch (number) {
+    case 1:
+        return feed_strides_of(simulation, strides, 1, iterations, is_single_line, sets);
+    case 2:
+        return feed_strides_of(simulation, strides, 2, iterations, is_single_line, sets);
+    case 3:
+        return feed_strides_of(simulation, strides, 3, iterations, is_single_line, sets);
+    default:
+        return feed_strides_of(simulation, strides, number, iterations, is_single_line, sets);
     }
-    return done;
 }
 
 /* No cache need see an iteration that touches the lines of the one before. The first of several that do, and of the smallest
