@@ -13,6 +13,7 @@ from setuptools.command.build_ext import build_ext
 WARNINGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
 
 SIMULATORS = [
+    "array_lines",
     "array_walk",
     "cache",
     "memory_feed",

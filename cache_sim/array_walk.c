@@ -1,8 +1,6 @@
 /* See array_walk.h. */
 #include "array_walk.h"
 
-#define SHORT_STEP_BITS 16u /* of steps that a reciprocal divides by */
-
 void ft_array_walk_begin(struct ft_array_walk *walk, const struct ft_array_run *run)
 {
     *walk = (struct ft_array_walk){.run = run, .points_left = ft_array_run_points(run)};
@@ -10,7 +8,7 @@ void ft_array_walk_begin(struct ft_array_walk *walk, const struct ft_array_run *
         const int64_t stride = run->access[j].stride[run->num_dims - 1];
         const uint64_t step = stride < 0 ? -(uint64_t)stride : (uint64_t)stride;
         walk->address[j] = run->access[j].address;
-        walk->reciprocal[j] = step && step >> SHORT_STEP_BITS == 0 ? (UINT64_C(1) << 32) / step + 1 : 0;
+        walk->reciprocal[j] = step && step >> FT_SHORT_STEP_BITS == 0 ? (UINT64_C(1) << 32) / step + 1 : 0;
     }
 }
 
@@ -32,7 +30,7 @@ void ft_array_walk_skip(struct ft_array_walk *walk, uint64_t points)
     }
 }
 
-uint64_t ft_array_walk_stay_of(const struct ft_array_walk *walk, uint32_t access, unsigned shift, uint64_t points)
+uint64_t ft_array_walk_stay(const struct ft_array_walk *walk, uint32_t access, unsigned shift, uint64_t points)
 {
     const struct ft_array_access *facts = &walk->run->access[access];
     const uint64_t mask = (UINT64_C(1) << shift) - 1;
@@ -43,18 +41,8 @@ uint64_t ft_array_walk_stay_of(const struct ft_array_walk *walk, uint32_t access
     if (stride == 0)
         return points;
     const uint64_t room = stride > 0 ? mask - (last & mask) : first & mask;
-    const uint64_t step = stride > 0 ? (uint64_t)stride : -(uint64_t)stride;
-    /* exact where both are below 2^16 */
-    const uint64_t steps = (room | step) >> SHORT_STEP_BITS ? room / step : room * walk->reciprocal[access] >> 32;
+    const uint64_t steps = ft_array_walk_steps(walk, access, room);
     return steps + 1 < points ? steps + 1 : points;
-}
-
-uint64_t ft_array_walk_stay(const struct ft_array_walk *walk, unsigned shift)
-{
-    uint64_t points = ft_array_walk_row(walk);
-    for (uint32_t j = 0; j < walk->run->num_accesses && points > 1; j++)
-        points = ft_array_walk_stay_of(walk, j, shift, points);
-    return points;
 }
 
 /* Writes one point's accesses from the next on, up to `room`. */

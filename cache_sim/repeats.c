@@ -26,8 +26,7 @@
  */
 #include "repeats.h"
 
-#include "array_walk.h"
-#include "recent_lines.h"
+#include "array_lines.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -102,33 +101,22 @@ void ft_repeats_free(struct ft_repeats *repeats)
 
 /* ---- simulating --------------------------------------------------------------------------------------------------- */
 
-/* Looks up each point's lines, but for points that touch those of the one before where those hit and leave all as it was,
- * and for accesses that change nothing. */
+/* Where possible, only what may change anything. */
 static void simulate_array(struct ft_repeats *repeats, const struct ft_array_run *run)
 {
-    const size_t width = run->num_accesses;
-    const bool can_stay = width <= repeats->repeatable_lines && !run->index;
-    struct ft_recent_lines *const recent = &repeats->recent;
     struct ft_access batch[BATCH];
-    size_t length = 0;
+    struct ft_array_lines lines;
     struct ft_array_walk walk;
-    ft_array_walk_begin(&walk, run);
-    ft_recent_clear(recent); /* it was not told of other accesses */
-    while (can_stay && walk.points_left) {
-        for (uint32_t j = 0; j < width; j++) {
-            const struct ft_array_access *access = &run->access[j];
-            batch[length] = (struct ft_access){walk.address[j], access->op, access->size_bytes, access->flags};
-            length += ft_recent_use(recent, walk.address[j], access->size_bytes);
-        }
-        if (length > BATCH - FT_ARRAY_ACCESSES) {
+    size_t length;
+    if (run->num_accesses <= repeats->repeatable_lines && !run->index) {
+        ft_array_lines_begin(&lines, run, &repeats->recent);
+        while ((length = ft_array_lines_next(&lines, batch, BATCH)))
             ft_cache_feed(repeats->cache, batch, length);
-            length = 0;
-        }
-        ft_array_walk_skip(&walk, ft_array_walk_stay(&walk, repeats->line_shift));
+        return;
     }
-    do
+    ft_array_walk_begin(&walk, run);
+    while ((length = ft_array_walk_next(&walk, batch, BATCH)))
         ft_cache_feed(repeats->cache, batch, length);
-    while ((length = ft_array_walk_next(&walk, batch, BATCH)));
 }
 
 /* ---- items -------------------------------------------------------------------------------------------------------- */

@@ -65,7 +65,7 @@ static uint64_t alike_points(const struct ft_reuse *reuse, const struct ft_array
                 ? unfollowed_indexed(reuse, access, run->index + walk->point, points)
                 : unfollowed_points(reuse, walk->address[j], access->size_bytes, access->stride[dim], points);
         *any |= unfollowed == 0;
-        points = unfollowed ? unfollowed : ft_array_walk_stay_of(walk, j, FT_LINE_SHIFT, points);
+        points = unfollowed ? unfollowed : ft_array_walk_stay(walk, j, FT_LINE_SHIFT, points);
     }
     return points;
 }
