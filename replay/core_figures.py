@@ -91,6 +91,11 @@ _EXTENSION_CYCLES = 1.0
 _FETCHES = np.array([0.0, 1.0, 1.0])
 """Of the time of a taken branch, what the next line of code takes: either begins to fetch anew. That was measured on
 Zen 3 (core_program.py); a core that fetches two lines a cycle where one follows the other does not notice."""
+_DECODED_PER_CYCLE = 4.0
+_DECODES = np.array([0.0, 1.0, 1.0])
+"""AMD Zen to Zen 4 decode four instructions a cycle and keep 2048 to 6750 decoded ones, Zen 3 4096 (AMD, "Software
+Optimization Guide for the AMD Family 19h Processors", section 2.9); Intel Golden Cove decodes six. Code of 16 to 28 KB
+went on at 4.4 instructions a cycle on Zen 3, smaller one at 6."""
 _VECTOR_BYTES = 16
 _APART = 0.9
 """Of the accesses a cycle that a copy makes where loads and stores have units of their own: what it reaches of them."""
@@ -128,6 +133,7 @@ class CoreFigures:
     indexed: Floats
     blocked: Floats
     taken_branch: Floats
+    decode: Floats
     fetch: Floats
     load: Floats
     store: Floats
@@ -191,6 +197,7 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
             "a load wider than the store that it reads back waits from its data on for",
         ),
         taken_branch=taken_branch,
+        decode=source.decode(width),
         fetch=taken_branch * _FETCHES,
         load=load,
         store=store,
@@ -324,6 +331,15 @@ class _Source:
         if width is None:
             self.notes.add("issue_width", "not in the profile, 2 instructions a cycle assumed")
         return width or 2.0
+
+    def decode(self, width: float) -> Floats:
+        """Of one instruction that is not among the last 4096 decoded."""
+        if self.core.in_order or width <= _DECODED_PER_CYCLE + 0.5:
+            return exactly(0.0)
+        self.notes.add(
+            "decoders", f"{_DECODED_PER_CYCLE:g} instructions decoded a cycle assumed, and the last 4096 kept"
+        )
+        return _DECODES / _DECODED_PER_CYCLE
 
     def window(self, width: float) -> tuple[Floats, _Kinds, _Kinds, Floats]:
         """Instructions in flight; of these, most that wait for operands and most that write a register, of integers and

@@ -9,6 +9,8 @@
 #define BUCKETS 16384u
 #define LINE_IN_REACH 64u /* accesses: a line touched that lately counts as held */
 #define FETCHED_AHEAD 8.0 /* cycles: of a queue of 48 to 64 instructions, 6 to 8 of which are dispatched a cycle */
+#define DECODED_SETS 64u /* of groups of up to 8 decoded instructions of a line of code, by line: 4096 in all */
+#define DECODED_WAYS 8u
 #define NEVER (-1e30)
 
 /* A unit, or what hands out a level's lines: how much of each stretch of `bucket` cycles is taken. */
@@ -79,6 +81,7 @@ struct state {
     double fetched;      /* the line of code that is being dispatched, at the earliest */
     uint32_t line;       /* which that is */
     bool jumped;         /* there, by a taken branch */
+    uint32_t decoded[DECODED_SETS][DECODED_WAYS]; /* first instructions of groups, one more each; the latest used first */
     double last_retired, last_written;
     double *due;         /* by operation and level: misses that are due */
     struct astray astray;
@@ -193,6 +196,29 @@ static void fetch_code(struct state *s, double cycles)
 {
     s->fetched = fmax(s->fetched + cycles, s->clock - FETCHED_AHEAD);
     s->clock = fmax(s->clock, s->fetched);
+}
+
+/* Whether a group of instructions is decoded already; from now on it is. */
+static bool is_decoded(struct state *s, uint32_t line, uint32_t first)
+{
+    uint32_t *set = s->decoded[line % DECODED_SETS], way = 0;
+    while (way + 1 < DECODED_WAYS && set[way] != first + 1)
+        way++;
+    const bool found = set[way] == first + 1;
+    memmove(set + 1, set, way * sizeof *set);
+    set[0] = first + 1;
+    return found;
+}
+
+/* Fetches what stands next to be dispatched, and decodes it: a line that is decoded at once is fetched meanwhile. */
+static void fetch_next(struct state *s, const struct ft_instruction *one, uint32_t number, uint32_t new_lines)
+{
+    const double fetching = new_lines * s->core->fetch;
+    s->line += one->lines;
+    const bool decodes = one->decoded && s->core->decode > 0 && !is_decoded(s, s->line, number);
+    const double cycles = fmax(fetching, decodes ? one->decoded * s->core->decode : 0);
+    if (cycles > 0)
+        fetch_code(s, cycles);
 }
 
 /* What an instruction's dispatch waited for, as a cause; FT_CAUSE_ISSUE if for nothing but its turn. */
@@ -527,11 +553,11 @@ static void run_block(struct state *s, size_t execution, uint64_t first_slot, do
     const struct ft_instruction *instructions = s->program->instructions + block->first;
     const uint8_t branch = s->path->branches[execution];
     double done = 0;
-    if (!s->jumped && block->first_line != s->line)
-        fetch_code(s, s->core->fetch);
+    uint32_t new_lines = !s->jumped && block->first_line != s->line;
+    s->line = block->first_line;
     for (uint32_t i = 0; i < block->n_instructions; i++) {
-        if (instructions[i].lines)
-            fetch_code(s, instructions[i].lines * s->core->fetch);
+        fetch_next(s, &instructions[i], block->first + i, new_lines + instructions[i].lines);
+        new_lines = 0;
         done = run_one(s, &instructions[i], block, first_slot, cycles);
     }
     s->line = block->last_line;

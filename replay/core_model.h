@@ -18,7 +18,8 @@
  * A line takes its turn at each level that it comes through on its way to the core. One that a load brought in and that is
  * then stored to is written back some time: it takes another turn at each of those levels.
  *
- * Code is fetched by lines, and anew behind a taken branch, as far ahead of the dispatch as a queue holds.
+ * Code is fetched by lines, and anew behind a taken branch, as far ahead of the dispatch as a queue holds. What is not among
+ * the instructions decoded lately is decoded first.
  *
  * Units and the lines that a level hands out are rates: each use takes some part of a cycle of its unit, in the first
  * cycles from when it is ready that have room. So an instruction may overtake others that wait for operands.
@@ -70,6 +71,8 @@ struct ft_instruction {
     uint8_t n_reads, n_addresses, n_writes;
     uint8_t runs_anyway; /* stands on both ways from a branch */
     uint8_t queue, result; /* where it waits, and what it writes: kinds of registers */
+    uint8_t decoded;     /* so many are decoded at once, from this one on, if they are not among those that still are; 0:
+                            it comes with one before */
     uint8_t lines;       /* of code that it reaches into behind the instruction before it */
 };
 
@@ -102,6 +105,7 @@ struct ft_core {
     double blocked;           /* from a store's data to the cache, for a load that it cannot serve alone */
     double taken_branch;      /* least time between two; twice that where one is a call or a return */
     double lead;              /* how far ahead a prefetcher fetches */
+    double decode;            /* cycles that an instruction takes to be decoded; 0: none */
     double fetch;             /* cycles that a line of code takes to be fetched; 0: none */
     double access;            /* cycles that a load or a store takes of the units that both share; 0: they share none */
     uint32_t n_levels;        /* caches and main memory */

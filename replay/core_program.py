@@ -25,9 +25,21 @@ INSTRUCTION = np.dtype(
         "names": [
             *("latency", "slot", "unit_cycles", "part_cycles", "load_more", "load_cycles", "store_cycles"),
             *("registers", "load", "store"),
-            *("unit", "part", "cause", "n_reads", "n_addresses", "n_writes", "runs_anyway", "queue", "result", "lines"),
+            *(
+                "unit",
+                "part",
+                "cause",
+                "n_reads",
+                "n_addresses",
+                "n_writes",
+                "runs_anyway",
+                "queue",
+                "result",
+                "decoded",
+                "lines",
+            ),
         ],
-        "formats": [*["f8"] * 7, "u4", "i4", "i4", *["u1"] * 10],
+        "formats": [*["f8"] * 7, "u4", "i4", "i4", *["u1"] * 11],
     },
     align=True,
 )
@@ -43,6 +55,9 @@ _IN_REACH = 64
 _CODE_LINE_BYTES = 64
 """Of code, what is fetched a cycle: a loop of three instructions takes one on an AMD EPYC (Zen 3) where they lie in one
 such line, and two where they lie in two."""
+_DECODED_AT_ONCE = 8
+"""Instructions that a core keeps together once they are decoded, of one line of code: on an AMD EPYC (Zen 3) blocks of
+13 in a line each were dispatched six a cycle where there were 240 of them, and three a cycle where there were 300."""
 _NUM_LINES = 1 << 32
 """Modulo this: only lines of blocks that run one after the other are compared."""
 _VECTOR_NAMES = ("xmm", "ymm", "zmm", "v", "ft", "fs", "fa")
@@ -93,6 +108,7 @@ class CoreProgram:
         first_operation = np.cumsum([0, *(len(of_block) for of_block in operations)])
         table = _InstructionTable()
         blocks = np.zeros(len(block_ids), BLOCK)
+        decoded: list[int] = []  # by each instruction
         lines_begun: list[int] = []  # by each instruction, beyond what is before it
         for number, block_id in enumerate(block_ids.tolist()):
             positions = {operation: position for position, operation in enumerate(operations[number])}
@@ -103,6 +119,7 @@ class CoreProgram:
             lines = _code_lines(signature, block_id)
             blocks[number] = first, *counts, *(lines[[0, -1]] % _NUM_LINES)
             lines_begun += np.minimum(np.diff(lines), 255).tolist()
+            decoded += _decoded(lines[1:], table.fused[first:])
         second = np.repeat(np.arange(len(paths.starts) - 1) % 2 == 1, np.diff(paths.starts))
         flags, missed = _branches(signature, block_ids, path, paths.starts)
         of_block = [paths.instructions[block_id] for block_id in block_ids.tolist()]
@@ -111,6 +128,7 @@ class CoreProgram:
         instructions["runs_anyway"] = [
             ways.runs_anyway(number, one) for number, block in enumerate(of_block) for one in block
         ]
+        instructions["decoded"] = decoded
         instructions["lines"] = lines_begun
         executions = np.stack([np.bincount(path[second == half], minlength=len(block_ids)) for half in (False, True)])
         operation_ids = np.array([operation for of_block in operations for operation in of_block], np.int64)
@@ -153,6 +171,17 @@ def _code_lines(signature: Signature, block_id: int) -> Ints:
     return np.concatenate((ends[:1], np.maximum(ends[1:] - 1, ends[0]))) // _CODE_LINE_BYTES
 
 
+def _decoded(lines: Ints, fused: Sequence[bool]) -> list[int]:
+    """Of the instructions of a block: how many are decoded at once from each on, those of a line of code and no more
+    than 8; 0 for those that come with one before. One that is fused with the one before is not counted."""
+    result, first = [0] * len(lines), 0
+    for number in range(len(lines)):
+        if lines[number] != lines[first] or (result[first] == _DECODED_AT_ONCE and not fused[number]):
+            first = number
+        result[first] += not fused[number]
+    return result
+
+
 class _InstructionTable:
     """Instructions one after the other, their registers by number."""
 
@@ -177,7 +206,7 @@ class _InstructionTable:
         groups = [names[:255] for names in (one.reads, one.addresses, one.writes)]
         self.registers += [self._number(name) for names in groups for name in names]
         counts = [len(names) for names in groups]
-        self.rows.append((0, 0, 0, 0, 0, 0, 0, first, load, store, 0, 0, 0, *counts, False, 0, _result(one), 0))
+        self.rows.append((0, 0, 0, 0, 0, 0, 0, first, load, store, 0, 0, 0, *counts, False, 0, _result(one), 0, 0))
         self.vectors.append(_is_vector(one))
         self.extends.append(one.kind is OperationKind.MOVE and one.reads == one.writes and load < 0)
         self.kinds.append((one.kind, one.element_bits, one.lanes))

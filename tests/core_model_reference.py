@@ -70,7 +70,8 @@ class Core:
 
     def __init__(self, figures, instructions, registers, blocks, operations, path, cycles) -> None:
         (self.width, self.window, *kinds, self.stores, self.refill, self.blocked,
-         self.taken_branch, self.lead, self.code_line, self.shared, self.levels, self.in_order) = figures  # fmt: skip
+         self.taken_branch, self.lead, self.decode, self.code_line, self.shared, self.levels,
+         self.in_order) = figures  # fmt: skip
         self.waiting, self.room, self.free = kinds[:2], kinds[2], kinds[3:]
         self.scheduled: list[float] = []  # vectors that can start
         self.last_scheduled = 0.0
@@ -88,6 +89,7 @@ class Core:
         self.not_started: tuple[list[float], list[float]] = ([], [])  # of integers, of vectors
         self.clock = self.redirect = self.fetched = self.last_written = 0.0
         self.line, self.jumped = 0, False
+        self.decoded: defaultdict[int, list[int]] = defaultdict(list)
         self.last_started = 0.0
         numbers = np.arange(len(operations) * MAX_LEVELS, dtype=np.uint64)
         self.due = (numbers * np.uint64(2654435761) % np.uint64(65536) / 65536).reshape(-1, MAX_LEVELS).tolist()
@@ -103,11 +105,17 @@ class Core:
             first_access = len(self.accesses)
             self.accesses += [None] * int(block["n_operations"])
             done = 0.0
-            if not self.jumped and block["first_line"] != self.line:
-                self.fetch_code(self.code_line)
-            for one in self.instructions[block["first"] : block["first"] + block["n_instructions"]]:
-                if one["lines"]:
-                    self.fetch_code(int(one["lines"]) * self.code_line)
+            lines = int(not self.jumped and block["first_line"] != self.line)
+            self.line = int(block["first_line"])
+            for place in range(block["first"], block["first"] + block["n_instructions"]):
+                one = self.instructions[place]
+                self.line += int(one["lines"])
+                cycles = (lines + int(one["lines"])) * self.code_line
+                if one["decoded"] and self.decode and not self.is_decoded(place):
+                    cycles = max(cycles, int(one["decoded"]) * self.decode)
+                if cycles:
+                    self.fetch_code(cycles)
+                lines = 0
                 done = self.run_one(one, int(block["first_operation"]), first_access, row)
             self.depending = max(self.depending - 1, 0)
             if self.branches[execution] & MISSED:
@@ -116,6 +124,15 @@ class Core:
             if self.jumped:
                 turns = 2 if self.branches[execution] & CALLS else 1
                 self.fetch_code(turns * self.taken_branch)
+
+    def is_decoded(self, place: int) -> bool:
+        """Whether the group that begins there is among the last eight of its set of lines; from now on it is."""
+        groups = self.decoded[self.line % 64]
+        found = place in groups
+        if found:
+            groups.remove(place)
+        self.decoded[self.line % 64] = [place, *groups][:8]
+        return found
 
     def fetch_code(self, cycles: float) -> None:
         """A line of code, or what a taken branch leads to."""

@@ -17,7 +17,7 @@ from foretrace.profiles.points import Movement, Operation, OperationCost, Surfac
 from foretrace.profiles.profile import LatencyPoint, Memory
 from foretrace.replay import _core_model
 from foretrace.replay.core_figures import _REACHED
-from foretrace.replay.core_program import BLOCK, BRANCH, INSTRUCTION
+from foretrace.replay.core_program import BLOCK, BRANCH, INSTRUCTION, CoreProgram
 from foretrace.replay.core_times import OPERATION
 from foretrace.replay.figures import figures_of
 from foretrace.replay.interval import path_error, together
@@ -415,6 +415,23 @@ def test_queues_limit_what_waits_for_operands():
     assert of_vectors < 80
 
 
+def test_instructions_of_a_line_are_decoded_up_to_eight_at_once():
+    """A compare and its branch count as one."""
+    compare = instruction("int_alu", "r1", "flags", length_bytes=4)
+    jump = instruction("branch", "flags", length_bytes=4, flow="branch")
+    plain = instruction("move", length_bytes=4)
+    program = CoreProgram.of(loop_of(*[plain] * 7, compare, jump, *[plain] * 9))
+    assert program is not None
+    assert [int(n) for n in program.instructions["decoded"] if n] == [8, 7, 2]
+
+
+@pytest.mark.parametrize(("width", "assumed"), [(4.0, False), (6.0, True)])
+def test_cores_that_issue_no_more_than_they_decode_are_not_held_up(width, assumed):
+    profile = machine(issue_width_instructions_per_cycle=width)
+    assumptions = figures_of(profile, hierarchy_of(profile).hierarchy).core_assumptions
+    assert ("decoders" in {a.name for a in assumptions}) is assumed
+
+
 # ---- in order -------------------------------------------------------------------------------------------------------
 
 
@@ -666,7 +683,7 @@ def test_layouts_agree():
 
 
 def test_what_refers_to_nothing_is_refused():
-    core = (*[1.0] * 14, 2, False)
+    core = (*[1.0] * 15, 2, False)
     row = np.zeros(1, INSTRUCTION)
     row["load"], row["store"] = 5, -1
     block = np.array([0, 1, 0, 0, 0, 0], np.uint32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import core_model_reference as reference
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,13 +39,13 @@ def made(seed: int, num_blocks: int, executions: int):
             one["load_cycles"], one["store_cycles"] = rng.choice([0.3, 0.5, 1.0]), rng.choice([0.5, 1.0])
             one["runs_anyway"] = rng.integers(0, 2)
             one["queue"], one["result"] = rng.integers(0, 2), rng.integers(0, 3)
-            one["lines"] = rng.choice([0, 0, 0, 1, 2])
+            one["decoded"], one["lines"] = rng.choice([0, 0, 1, 4]), rng.choice([0, 0, 0, 1, 2])
             one["load"], one["store"] = -1, -1
             if rng.random() < 0.4:
                 one["load"], own = own, own + 1
             if rng.random() < 0.3:
                 one["store"], own = own, own + 1
-        blocks[number] = row, size, num_operations, own, *rng.integers(0, 3, 2)
+        blocks[number] = row, size, num_operations, own, *rng.choice([0, 1, 64, 128], 2)
         row, num_operations = row + size, num_operations + own
     operations = np.zeros(num_operations, OPERATION)
     for facts in operations:
@@ -65,7 +66,8 @@ def made(seed: int, num_blocks: int, executions: int):
         float(rng.integers(1, 7)), float(rng.integers(1, 60)), *(float(n) for n in rng.integers(1, 30, 5)),
         float(rng.integers(1, 12)),
         float(rng.integers(0, 20)), float(rng.integers(0, 20)), rng.choice([0.5, 1.0, 2.0]),
-        float(rng.integers(0, 200)), rng.choice([0.0, 0.5, 1.0]), rng.choice([0.0, 0.4, 1.0]), levels,
+        float(rng.integers(0, 200)), rng.choice([0.0, 0.25, 1.0]), rng.choice([0.0, 0.5, 1.0]),
+        rng.choice([0.0, 0.4, 1.0]), levels,
         bool(rng.integers(0, 2)),
     )  # fmt: skip
     return core, instructions, np.array(registers, np.uint16), blocks, operations, (path, branches, depends, *distances)
@@ -80,3 +82,19 @@ def test_both_take_the_same_cycles_for_the_same_causes(seed, num_blocks, executi
     reference.Core(core, instructions, registers, blocks, operations, path, expected).run()
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-6)
     assert (reference.NUM_CAUSES, reference.NO_RESULT) == (_core_model.NUM_CAUSES, _core_model.NO_RESULT)
+
+
+@pytest.mark.parametrize(("lines", "decode", "per_cycle"), [(256, 0.25, 6), (320, 0.25, 4), (320, 0.0, 6)])
+def test_what_is_no_longer_decoded_is_decoded_anew(lines, decode, per_cycle):
+    """Of 16 instructions a line: 512 groups of 8 are kept, in 64 sets by line."""
+    executions, instructions = 10, np.zeros(16 * lines, INSTRUCTION)
+    instructions["slot"], instructions["load"], instructions["store"] = 1 / 6, -1, -1
+    instructions["result"] = _core_model.NO_RESULT
+    instructions["decoded"][::8], instructions["lines"][16::16] = 8, 1
+    block = np.array([(0, len(instructions), 0, 0, 0, lines - 1)], BLOCK)
+    core = (6.0, *[1000.0] * 7, 0.0, 0.0, 1.0, 0.0, decode, 1.0, 0.0, 1, False)
+    nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
+    path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), np.zeros(executions, np.uint16)
+    _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, found)
+    first = len(instructions) * max(decode, 1 / 6)
+    assert found.sum() == pytest.approx(first + (executions - 1) * len(instructions) / per_cycle, rel=0.02)
