@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 @click.command(
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    epilog="\b\nExample:\n  foretrace time -o ls.timing --runs 3 -- ls -l",
+    epilog="\b\nExamples:\n  foretrace time -o ls.timing --runs 3 -- ls -l\n"
+    "  foretrace time -o app.timing --signature app.sig -- ./app",
 )
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="File to write.")
 @click.option("--runs", default=1, show_default=True, type=click.IntRange(1, 1000), help="How often to run it.")
