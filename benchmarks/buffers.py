@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import random
 import re
+import resource
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -64,9 +65,11 @@ def allocate(size_bytes: int, pages: Pages = Pages.DEFAULT) -> memoryview:
     else:
         boundary = max(min(1 << (size_bytes - 1).bit_length(), _MOST_ALIGNED_BYTES), mmap.PAGESIZE)
     needed = size_bytes + boundary
+    is_limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    gap = 0 if is_limited else random.randrange(_LARGEST_GAP_BYTES)
     try:  # the system maps downwards, so what is not used, after it, moves it
-        memory = new_memory(needed + random.randrange(_LARGEST_GAP_BYTES), pages)
-    except OSError:  # a limit of addresses
+        memory = new_memory(needed + gap, pages)
+    except OSError:  # it promises no more memory than it has
         memory = new_memory(needed, pages)
     start = -np.frombuffer(memory, dtype=np.uint8).ctypes.data % boundary
     view = memoryview(memory)[start : start + size_bytes]
