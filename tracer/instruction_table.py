@@ -8,24 +8,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from .signature import Instruction, OperationKind
+from .signature import Instruction, InstructionForm
 
 Ints = npt.NDArray[np.int64]
 
 NO_OPERATION = -1
-
-
-class InstructionForm(msgspec.Struct, frozen=True):
-    """What the instructions have in common that a core cannot tell apart but by what they access."""
-
-    kind: OperationKind
-    element_bits: int
-    lanes: int
-    length_bytes: int
-    flow: str
-    reads: tuple[str, ...]
-    addresses: tuple[str, ...]
-    writes: tuple[str, ...]
 
 
 class InstructionTable(Mapping[int, tuple[Instruction, ...]]):
@@ -80,18 +67,8 @@ class InstructionTable(Mapping[int, tuple[Instruction, ...]]):
 
     @staticmethod
     def _instruction(form: InstructionForm, load: int, store: int) -> Instruction:
-        return Instruction(
-            kind=form.kind,
-            element_bits=form.element_bits,
-            lanes=form.lanes,
-            length_bytes=form.length_bytes,
-            flow=form.flow,
-            reads=form.reads,
-            addresses=form.addresses,
-            writes=form.writes,
-            load_operation=None if load == NO_OPERATION else load,
-            store_operation=None if store == NO_OPERATION else store,
-        )
+        operations = (None if number == NO_OPERATION else number for number in (load, store))
+        return Instruction(*msgspec.structs.astuple(form), *operations)
 
     def __iter__(self) -> Iterator[int]:
         """The ids of the blocks."""

@@ -220,7 +220,7 @@ def merge_ranges(ranges: Iterable[AddressRange]) -> tuple[AddressRange, ...]:
     return tuple(merged)
 
 
-class Instruction(msgspec.Struct, frozen=True):
+class InstructionForm(msgspec.Struct, frozen=True):
     """An instruction as a core sees it: what it computes, and the registers by which it waits for others.
 
     `flow` says where control goes after it ("branch", "jump", "indirect_jump", "call", "return", "syscall"; empty: on).
@@ -236,6 +236,11 @@ class Instruction(msgspec.Struct, frozen=True):
     reads: tuple[str, ...]
     addresses: tuple[str, ...]
     writes: tuple[str, ...]
+
+
+class Instruction(InstructionForm, frozen=True):
+    """An instruction of a block, with the memory operations that it makes."""
+
     load_operation: int | None
     store_operation: int | None
 

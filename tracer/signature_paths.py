@@ -15,9 +15,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from .instruction_table import NO_OPERATION, InstructionForm, InstructionTable
+from .instruction_table import NO_OPERATION, InstructionTable
 from .packed_arrays import packed, unpacked
-from .signature import NO_PATHS, Instruction, MemoryOperation, Paths, Signature
+from .signature import NO_PATHS, Instruction, InstructionForm, MemoryOperation, Paths, Signature
 
 MAX_PATH_EXECUTIONS = 1 << 20
 MAX_PATH_ACCESSES = 1 << 23

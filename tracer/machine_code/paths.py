@@ -11,9 +11,9 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.tracer.instruction_table import NO_OPERATION, InstructionForm, InstructionTable
+from foretrace.tracer.instruction_table import NO_OPERATION, InstructionTable
 from foretrace.tracer.raw_trace import RawPath
-from foretrace.tracer.signature import NO_PATHS, Paths
+from foretrace.tracer.signature import NO_PATHS, InstructionForm, Paths
 
 from ._distances import distances
 from .basic_blocks import BasicBlocks
