@@ -43,11 +43,6 @@ packages_of() {
     esac
 }
 
-if [ "${1-}" = --print-python ]; then
-    supported_python || { echo "No Python 3.11 to 3.13 found. Install one (Debian 12: apt install python3), then try again." >&2; exit 1; }
-    exit
-fi
-
 no_python="foretrace needs Python 3.11, 3.12 or 3.13, and this system has none of them: install one, then try again."
 
 if [ "${1-}" = --print-python ]; then

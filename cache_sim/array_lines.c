@@ -21,15 +21,16 @@ static inline void enter_line(struct ft_array_lines *lines, uint32_t access, uin
     const struct ft_array_access *facts = &lines->walk.run->access[access];
     const struct ft_recent_lines *recent = lines->recent;
     const int64_t stride = facts->stride[lines->walk.run->num_dims - 1];
-    const uint64_t mask = (UINT64_C(1) << recent->line_shift) - 1, last = address + facts->size_bytes - 1;
-    const uint64_t room = stride < 0 ? address & mask : mask - (last & mask);
+    const uint64_t last = address + facts->size_bytes - 1;
     lines->line[access] = address >> recent->line_shift;
     lines->set[access] = address >> recent->set_shift & recent->set_mask;
     lines->several[access] = (address ^ last) >> recent->line_shift;
     if (lines->several[access])
         lines->next[access]++;
+    else if (stride)
+        lines->next[access] += ft_array_walk_steps(&lines->walk, access, address, recent->line_shift) + 1;
     else
-        lines->next[access] = stride ? lines->next[access] + ft_array_walk_steps(&lines->walk, access, room) + 1 : UINT64_MAX;
+        lines->next[access] = UINT64_MAX;
 }
 
 /* `width` is the number of accesses at a point, known to the compiler where it is usual. */

@@ -33,15 +33,12 @@ void ft_array_walk_skip(struct ft_array_walk *walk, uint64_t points)
 uint64_t ft_array_walk_stay(const struct ft_array_walk *walk, uint32_t access, unsigned shift, uint64_t points)
 {
     const struct ft_array_access *facts = &walk->run->access[access];
-    const uint64_t mask = (UINT64_C(1) << shift) - 1;
     const uint64_t first = walk->address[access], last = first + facts->size_bytes - 1;
-    const int64_t stride = facts->stride[walk->run->num_dims - 1];
-    if (facts->is_indexed || (first ^ last) > mask)
+    if (facts->is_indexed || (first ^ last) >> shift)
         return 1;
-    if (stride == 0)
+    if (facts->stride[walk->run->num_dims - 1] == 0)
         return points;
-    const uint64_t room = stride > 0 ? mask - (last & mask) : first & mask;
-    const uint64_t steps = ft_array_walk_steps(walk, access, room);
+    const uint64_t steps = ft_array_walk_steps(walk, access, first, shift);
     return steps + 1 < points ? steps + 1 : points;
 }
 

@@ -33,11 +33,15 @@ static inline uint64_t ft_array_walk_row(const struct ft_array_walk *walk)
     return walk->run->extent[dim] - walk->at[dim];
 }
 
-/* How many steps of an access's, which are not 0, there are in `room_bytes`. */
-static inline uint64_t ft_array_walk_steps(const struct ft_array_walk *walk, uint32_t access, uint64_t room_bytes)
+/* How many steps, which are not 0, an access goes on in a row from `first` until it leaves a block of 2^shift bytes, in which all of
+ * it is. */
+static inline uint64_t ft_array_walk_steps(const struct ft_array_walk *walk, uint32_t access, uint64_t first, unsigned shift)
 {
-    const int64_t stride = walk->run->access[access].stride[walk->run->num_dims - 1];
+    const struct ft_array_access *facts = &walk->run->access[access];
+    const int64_t stride = facts->stride[walk->run->num_dims - 1];
     const uint64_t step = stride < 0 ? -(uint64_t)stride : (uint64_t)stride;
+    const uint64_t mask = (UINT64_C(1) << shift) - 1;
+    const uint64_t room_bytes = stride < 0 ? first & mask : mask - ((first + facts->size_bytes - 1) & mask);
     return (room_bytes | step) >> FT_SHORT_STEP_BITS ? room_bytes / step : room_bytes * walk->reciprocal[access] >> 32;
 }
 

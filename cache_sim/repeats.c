@@ -53,7 +53,7 @@ struct ft_repeats {
     struct ft_cache *cache;
     struct ft_reuse *reuse; /* or NULL */
     size_t num_levels, repeatable_lines;
-    unsigned line_shift, max_depth;
+    unsigned max_depth;
     struct ft_recent_lines recent; /* of the array operation at hand */
 
     uint64_t *log;
@@ -82,10 +82,9 @@ struct ft_repeats *ft_repeats_new(struct ft_cache *cache, struct ft_reuse *reuse
     repeats->reuse = reuse;
     repeats->num_levels = ft_cache_levels(cache, &repeats->max_depth);
     repeats->repeatable_lines = ft_cache_repeatable_lines(cache);
-    repeats->line_shift = ft_cache_line_shift(cache);
     unsigned set_shift, end;
     ft_cache_set_bits(cache, &set_shift, &end);
-    ft_recent_init(&repeats->recent, repeats->line_shift, set_shift, end);
+    ft_recent_init(&repeats->recent, ft_cache_line_shift(cache), set_shift, end);
     repeats->epoch = 1;
     return repeats;
 }

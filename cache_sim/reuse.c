@@ -83,12 +83,11 @@ static inline __attribute__((always_inline)) size_t choose_of(struct ft_reuse *r
     size_t num_chosen = 0;
     for (size_t i = 0; i < length; i++) {
         const uint64_t address = batch[i].address;
-        const bool spans = (address & ((1u << FT_BLOCK_SHIFT) - 1)) + batch[i].size_bytes > 1u << FT_BLOCK_SHIFT;
         const uint64_t leaves_one = leaves_line(mapped, address);
         operations[batch[i].op].leaving += leaves_one * times;
         leaves[i] = (uint8_t)leaves_one;
         chosen[num_chosen] = (uint16_t)i;
-        num_chosen += (uint8_t)(is_followed[address >> FT_BLOCK_SHIFT & (FT_NUM_CLASSES - 1)] | spans);
+        num_chosen += may_be_followed(is_followed, address, batch[i].size_bytes);
     }
     return num_chosen;
 }

@@ -11,9 +11,9 @@
 static uint64_t unfollowed_points(const struct ft_reuse *reuse, uint64_t address, uint64_t size_bytes, int64_t stride,
                                  uint64_t points)
 {
-    const uint64_t first = address >> FT_BLOCK_SHIFT, last = (address + size_bytes - 1) >> FT_BLOCK_SHIFT;
+    const uint64_t first = address >> FT_BLOCK_SHIFT;
     const uint64_t step = stride < 0 ? -(uint64_t)stride : (uint64_t)stride;
-    if (first != last || reuse->is_followed[first & (FT_NUM_CLASSES - 1)])
+    if (may_be_followed(reuse->is_followed, address, size_bytes))
         return 0;
     if (step == 0)
         return points;
@@ -40,10 +40,8 @@ static uint64_t unfollowed_indexed(const struct ft_reuse *reuse, const struct ft
                                   const uint64_t *index, uint64_t points)
 {
     for (uint64_t i = 0; i < points; i++) {
-        const uint64_t first = access->address + index[i] * (uint64_t)access->stride[0];
-        const uint64_t last = first + access->size_bytes - 1;
-        if (reuse->is_followed[first >> FT_BLOCK_SHIFT & (FT_NUM_CLASSES - 1)] |
-            (first >> FT_BLOCK_SHIFT != last >> FT_BLOCK_SHIFT))
+        const uint64_t address = access->address + index[i] * (uint64_t)access->stride[0];
+        if (may_be_followed(reuse->is_followed, address, access->size_bytes))
             return i;
     }
     return points;
@@ -87,18 +85,13 @@ static bool share_sets(const struct ft_access *batch, size_t length)
     return false;
 }
 
-/* Looks at accesses, `times` times, but for those to the line looked at last, which change nothing; *last_line is 1 + that line, 0 if
- * there were several. */
+/* Looks at accesses, `times` times, but for those to the line looked at last, which change nothing. */
 static void look_at(struct ft_reuse *reuse, const struct ft_access *batch, size_t length, uint32_t times, uint64_t *last_line)
 {
     struct distances found[FT_LINE_SIZES];
     for (size_t i = 0; i < length; i++) {
-        const uint64_t line = batch[i].address >> FT_LINE_SHIFT;
-        const bool is_one = (batch[i].address + batch[i].size_bytes - 1) >> FT_LINE_SHIFT == line;
-        if (is_one && line + 1 == *last_line)
-            continue;
-        *last_line = is_one ? line + 1 : 0;
-        ft_reuse_look_at(reuse, &batch[i], times, false, found);
+        if (!uses_line_again(&batch[i], last_line))
+            ft_reuse_look_at(reuse, &batch[i], times, false, found);
     }
 }
 
@@ -110,10 +103,9 @@ static void look_at_points(struct ft_reuse *reuse, const struct ft_array_walk *w
     size_t length = 0;
     for (uint32_t j = 0; j < walk->run->num_accesses; j++) {
         const struct ft_array_access *access = &walk->run->access[j];
-        const uint64_t address = ft_array_walk_address(walk, j), last = address + access->size_bytes - 1;
+        const uint64_t address = ft_array_walk_address(walk, j);
         batch[length] = (struct ft_access){address, access->op, access->size_bytes, access->flags};
-        length += reuse->is_followed[address >> FT_BLOCK_SHIFT & (FT_NUM_CLASSES - 1)] |
-                  ((address ^ last) >> FT_BLOCK_SHIFT != 0);
+        length += may_be_followed(reuse->is_followed, address, access->size_bytes);
     }
     look_at(reuse, batch, length, 1, last_line);
     if (points > 1 && length > 1 && share_sets(batch, length))

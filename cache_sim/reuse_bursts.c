@@ -73,8 +73,6 @@ size_t ft_reuse_burst(struct ft_reuse *reuse, const struct ft_access *batch, siz
     struct distances far[FT_LINE_SIZES];
     for (size_t i = 0; i < length; i++) {
         const struct ft_access *access = &batch[i];
-        const uint64_t line = access->address >> FT_LINE_SHIFT;
-        const bool is_one = (access->address + access->size_bytes - 1) >> FT_LINE_SHIFT == line;
         struct ft_reuse_operation *operation = &reuse->operations[access->op];
         if (reuse->is_counted)
             operation->in_bursts += (uint64_t)reuse->tracks[SMALL].weight;
@@ -82,9 +80,8 @@ size_t ft_reuse_burst(struct ft_reuse *reuse, const struct ft_access *batch, siz
         const bool leaves = leaves_line(reuse->mapped, access->address);
         operation->leaving += leaves ? (uint64_t)reuse->times : 0;
         const bool is_far = (changes || is_exact) && ft_reuse_look_at(reuse, access, 1, leaves, far);
-        if (is_one && line + 1 == reuse->last_line)
+        if (uses_line_again(access, &reuse->last_line))
             continue;
-        reuse->last_line = is_one ? line + 1 : 0;
         if (!(reuse->is_counted ? ft_reuse_follow_access(reuse, SMALL, access, 1, true, leaves, is_far ? far : NULL)
                                 : warm_up(reuse, access)))
             return i + 1;

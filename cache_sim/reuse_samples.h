@@ -137,6 +137,24 @@ void ft_reuse_sample_part(struct ft_reuse *reuse, const struct ft_access *batch,
 /* A phase is over with its last access, not with the first behind it: the next burst is then planned. */
 void ft_reuse_advance(struct ft_reuse *reuse, uint64_t accesses);
 
+/* Whether an access may be in a block that is followed (0 or 1): those in several are taken to be. */
+static inline unsigned may_be_followed(const uint8_t *is_followed, uint64_t address, uint64_t size_bytes)
+{
+    const uint64_t last = address + size_bytes - 1;
+    return is_followed[address >> FT_BLOCK_SHIFT & (FT_NUM_CLASSES - 1)] | ((address ^ last) >> FT_BLOCK_SHIFT != 0);
+}
+
+/* Whether an access goes to no other line, of the shortest size, than the one before. *last_line is 1 + that line, 0 if there were
+ * several. */
+static inline bool uses_line_again(const struct ft_access *access, uint64_t *last_line)
+{
+    const uint64_t line = access->address >> FT_LINE_SHIFT;
+    const bool is_one = (access->address + access->size_bytes - 1) >> FT_LINE_SHIFT == line;
+    const bool again = is_one && line + 1 == *last_line;
+    *last_line = is_one ? line + 1 : 0;
+    return again;
+}
+
 /* Whether an access goes to a line other than the last one that was used in its set of a direct-mapped cache, which is kept in
  * `mapped`. */
 static inline bool leaves_line(uint64_t *mapped, uint64_t address)

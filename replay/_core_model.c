@@ -29,7 +29,8 @@ static const char *check(const struct ft_core_program *program, const struct ft_
             const struct ft_instruction *one = &program->instructions[i];
             if ((size_t)one->registers + one->n_reads + one->n_addresses + one->n_writes > n_registers ||
                 one->load >= (int64_t)block->n_operations || one->store >= (int64_t)block->n_operations ||
-                one->queue >= FT_NUM_KINDS || one->unit >= FT_NUM_UNITS || one->part >= FT_NUM_UNITS || one->cause >= FT_NUM_CAUSES)
+                one->queue >= FT_NUM_KINDS || one->unit >= FT_NUM_UNITS || one->part >= FT_NUM_UNITS ||
+                one->cause >= FT_NUM_CAUSES)
                 return "an instruction refers to what does not exist";
         }
     }
@@ -55,7 +56,8 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
     int in_order;
     PyObject *result = NULL;
     if (!PyArg_ParseTuple(args, "(dddddddddddddddIp)y*y*y*y*y*y*y*y*y*w*", &core.width, &core.window, &core.waiting[0],
-                          &core.waiting[1], &core.scheduled, &core.results[0], &core.results[1], &core.stores, &core.refill, &core.blocked, &core.taken_branch, &core.lead, &core.decode, &core.fetch,
+                          &core.waiting[1], &core.scheduled, &core.results[0], &core.results[1], &core.stores,
+                          &core.refill, &core.blocked, &core.taken_branch, &core.lead, &core.decode, &core.fetch,
                           &core.access, &core.n_levels, &in_order, &b[0], &b[1], &b[2], &b[3],
                           &b[4], &b[5], &b[6], &b[7], &b[8], &b[9]))
         return NULL;

@@ -173,6 +173,14 @@ static double leave(struct queue *queue)
     return top;
 }
 
+/* When there is room for another one, from some time on. */
+static double room_from(struct queue *queue, double at)
+{
+    while (queue->n && queue->heap[0] <= at)
+        leave(queue);
+    return queue->n < queue->size ? at : fmax(at, leave(queue));
+}
+
 static bool ring_new(struct ring *ring, double size)
 {
     ring->size = (uint32_t)fmax(size, 1);
@@ -239,11 +247,7 @@ static struct dispatched dispatch(struct state *s, const struct ft_instruction *
     const struct written *oldest = &s->written[s->n_written % s->n_stores];
     if (one->store >= 0 && oldest->at > d.at)
         d = (struct dispatched){oldest->at, oldest->cause < FT_NUM_CAUSES ? oldest->cause : FT_CAUSE_PORTS};
-    struct queue *queue = &s->queues[one->queue];
-    while (queue->n && queue->heap[0] <= d.at)
-        leave(queue);
-    if (queue->n >= queue->size)
-        d.at = fmax(d.at, leave(queue));
+    d.at = room_from(&s->queues[one->queue], d.at);
     s->clock = d.at + one->slot;
     return d;
 }
@@ -482,12 +486,7 @@ static void write_back(struct state *s, const struct ft_instruction *one, uint32
 /* When an instruction that waits with vectors can be started: in its turn, once there is room. */
 static double schedule(struct state *s, double dispatched)
 {
-    double at = fmax(dispatched, s->last_scheduled);
-    while (s->scheduled.n && s->scheduled.heap[0] <= at)
-        leave(&s->scheduled);
-    if (s->scheduled.n >= s->scheduled.size)
-        at = fmax(at, leave(&s->scheduled));
-    return s->last_scheduled = at;
+    return s->last_scheduled = room_from(&s->scheduled, fmax(dispatched, s->last_scheduled));
 }
 
 /* Returns when the instruction is done. */

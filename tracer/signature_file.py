@@ -38,7 +38,7 @@ from foretrace.cache_sim.results import Event, MemoryEvents
 from foretrace.errors import HierarchyError, SignatureError
 from foretrace.files import write_atomically
 
-from . import signature_paths, signature_reuse
+from . import packed_arrays, signature_paths, signature_reuse
 from .instruction_table import InstructionTable
 from .signature import (
     AddressRange,
@@ -192,9 +192,11 @@ def write_signature(signature: Signature, path: str | Path, *, force: bool = Fal
 def _fill(database: sqlite3.Connection, signature: Signature) -> None:
     def insert(table: str, rows: Iterable[tuple[Any, ...]]) -> None:
         width = database.execute(f"SELECT count(*) FROM pragma_table_info('{table}')").fetchone()[0]
+        places = f"({', '.join('?' * width)})"
         remaining = iter(rows)
         while batch := list(itertools.islice(remaining, _ROWS_AT_ONCE)):
-            database.execute(_insertion(table, len(batch), width), list(itertools.chain.from_iterable(batch)))
+            values = ", ".join([places] * len(batch))
+            database.execute(f"INSERT INTO {table} VALUES {values}", list(itertools.chain.from_iterable(batch)))
 
     insert("provenance", [(msgspec.json.encode(signature.provenance).decode(),)])
     insert("blocks", _rows(Block, signature.blocks, skip="operations"))
@@ -217,12 +219,6 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
     if signature.reuse is not None:
         for name, rows in signature_reuse.rows(signature.reuse):
             insert(name, rows)
-
-
-def _insertion(table: str, num_rows: int, num_columns: int) -> str:
-    """The statement that inserts so many rows."""
-    places = f"({', '.join('?' * num_columns)})"
-    return f"INSERT INTO {table} VALUES {', '.join([places] * num_rows)}"
 
 
 def _rows(kind: type[Record], records: Iterable[Record], skip: str = "") -> Iterator[tuple[Any, ...]]:
@@ -346,7 +342,7 @@ def _check_schema(database: sqlite3.Connection, path: Path) -> None:
     rows = database.execute("SELECT name, sql FROM sqlite_master WHERE type <> 'index' OR sql IS NOT NULL").fetchall()
     version = _version_of(database)
     schema = dict(_SCHEMA)
-    if version < 8:
+    if version < packed_arrays.FIRST_VERSION:
         del schema["instruction_forms"]
         schema |= _ROWS_7
     if version == 5:

@@ -16,14 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .instruction_table import NO_OPERATION, InstructionTable
-from .packed_arrays import packed, unpacked
+from .packed_arrays import FIRST_VERSION, packed, unpacked
 from .signature import NO_PATHS, Instruction, InstructionForm, MemoryOperation, Paths, Signature
 
 MAX_PATH_EXECUTIONS = 1 << 20
 MAX_PATH_ACCESSES = 1 << 23
 _BLOCK, _DISTANCE = "<u4", "<u2"
 _NUMBER = "<i4"  # of a form or a memory operation
-_LAST_ROW_VERSION = 7  # the last that had a row for each instruction
 
 
 def form_rows(table: InstructionTable) -> Iterator[tuple[Any, ...]]:
@@ -59,7 +58,7 @@ def read(database: sqlite3.Connection, version: int, operations: Sequence[Memory
         ValueError: they do not fit together, or the rest of the signature.
         msgspec.ValidationError: an instruction is impossible.
     """
-    if version <= _LAST_ROW_VERSION:
+    if version < FIRST_VERSION:
         instructions = InstructionTable.of(_read_instruction_rows(database))
     else:
         instructions = _read_instructions(database)

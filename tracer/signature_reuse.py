@@ -15,12 +15,11 @@ import numpy.typing as npt
 
 from foretrace.cache_sim.reuse_results import LINE_BYTES, NUM_WAYS, ReuseHistograms
 
-from .packed_arrays import packed, unpacked
+from .packed_arrays import FIRST_VERSION, packed, unpacked
 
 MAX_REUSE_COUNTS = 1 << 26
 _COLUMNS = {"operation": "<u4", "line_bytes": "<u2", "way": "u1", "bin": "<u2", "count": "<i8"}
 _ERRORS = "<f8"
-_LAST_ROW_VERSION = 7  # the last that had a row for each count and error
 
 
 def rows(reuse: ReuseHistograms) -> Iterator[tuple[str, Iterable[tuple[Any, ...]]]]:
@@ -46,7 +45,7 @@ def read(database: sqlite3.Connection, version: int, num_operations: int) -> Reu
     edges = np.array([row[1] for row in database.execute("SELECT * FROM reuse_bins ORDER BY bin")], np.float64)
     if not 2 <= len(edges) <= 256 or np.any(np.isnan(edges)) or np.any(np.diff(edges) <= 0):
         raise ValueError("the bins of its reuse histograms are not in order")
-    in_rows = version <= _LAST_ROW_VERSION
+    in_rows = version < FIRST_VERSION
     operation, line_bytes, way, bins, count = (_count_rows if in_rows else _counts)(database)
     for column, end in ((operation, num_operations), (way, NUM_WAYS), (bins, len(edges))):
         if len(column) and not 0 <= column.min() <= column.max() < end:

@@ -47,7 +47,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class ElfFile:
-    """An ELF file, mapped read-only.
+    """An ELF file, mapped read-only. `entry` is the link-time address that it begins at.
 
     Raises:
         OSError: it cannot be read.
@@ -59,7 +59,8 @@ class ElfFile:
         self.mapping = _map(path)
         if self.mapping[: len(_IDENT)] != _IDENT:
             raise ValueError("it does not begin as a 64-bit little-endian one")
-        _, _, _, _, segments_at, sections_at, _, _, segment_bytes, segments, section_bytes, sections, names = (
+        self.entry: int
+        _, _, _, self.entry, segments_at, sections_at, _, _, segment_bytes, segments, section_bytes, sections, names = (
             _HEADER.unpack_from(self.mapping)
         )
         rows = [_SEGMENT.unpack_from(self.mapping, segments_at + n * segment_bytes) for n in range(segments)]
@@ -74,6 +75,14 @@ class ElfFile:
     def section(self, name: str) -> Section | None:
         """The first section of this name."""
         return next((section for section in self.sections if section.name == name), None)
+
+    def loaded_at(self, address: int, size_bytes: int) -> bytes:
+        """What is loaded from the file at a link-time address, up to so many bytes; none where nothing is."""
+        for segment in self.segments:
+            at = segment.begin + address - segment.address
+            if segment.kind == PT_LOAD and segment.begin <= at < segment.end:
+                return self.mapping[at : min(at + size_bytes, segment.end)]
+        return b""
 
     def data(self, part: Section | Segment) -> bytes:
         """What the file has for a section or segment."""

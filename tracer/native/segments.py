@@ -108,13 +108,16 @@ def _time(program: _Program, signature: Signature, about_s: float, budget_s: flo
     executions = sum(candidate.executions for candidate, _ in chosen)
     num_records = _room(chosen)
     runs: list[StampedRun] = []
-    while len(runs) < LEAST_RUNS or (len(runs) < MOST_RUNS and time.monotonic() < end):
+    is_enough = False
+    while not is_enough:
         runs.append(program.run(places, num_records))
         if not np.array_equal(runs[-1].numbers, runs[0].numbers):
             raise UndividedError("it does not go the same way each time")
-        if len(runs) >= LEAST_RUNS and _change(sums_of_least(segment_times(runs))) < ENOUGH_CHANGE:
-            break
-    found = summarise(segment_times(runs), executions)
+        if len(runs) >= LEAST_RUNS:
+            times = segment_times(runs)
+            is_over = len(runs) >= MOST_RUNS or time.monotonic() >= end
+            is_enough = is_over or _change(sums_of_least(times)) < ENOUGH_CHANGE
+    found = summarise(times, executions)
     if min(run.waits for run in runs) > _MOST_WAITS:
         raise UndividedError("it waits for something, and real time is then not its own")
     if found.time_s > min(run.cpu_s for run in runs):

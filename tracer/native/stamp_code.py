@@ -35,6 +35,11 @@ class Displaced(msgspec.Struct, frozen=True):
     distance_at: int
 
 
+def size_bytes(displaced: Sequence[Displaced]) -> int:
+    """Of what lies under a jump."""
+    return sum(len(one.code) for one in displaced)
+
+
 class Place(msgspec.Struct, frozen=True):
     """Where time is noted: at `address` (link-time) of a module, whenever it has been come to `period` times."""
 
@@ -46,7 +51,7 @@ class Place(msgspec.Struct, frozen=True):
     @property
     def size_bytes(self) -> int:
         """Of what is displaced."""
-        return sum(len(one.code) for one in self.displaced)
+        return size_bytes(self.displaced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,7 @@ def displaced_at(code: bytes, address: int, instructions: int, decoder: Any) -> 
         if relative and one.disp_size != 4:
             return None
         found.append(Displaced(bytes(one.bytes), one.disp_offset if relative else 0))
-        if sum(len(each.code) for each in found) >= JUMP_BYTES:
+        if size_bytes(found) >= JUMP_BYTES:
             return tuple(found)
     return None
 

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.tracer.machine_code.elf_file import PT_LOAD, ElfFile
+from foretrace.tracer.machine_code.elf_file import ElfFile
 from foretrace.tracer.signature import Block, Signature
 
-from .stamp_code import JUMP_BYTES, Displaced, Place, displaced_at
+from .stamp_code import JUMP_BYTES, Displaced, Place, displaced_at, size_bytes
 
 COUNTING_S = 1e-9
 """What an execution of a stub adds at most: 0.2 to 1.1 ns on a Zen 3 at 3.7 GHz, by what is around it."""
@@ -92,8 +92,7 @@ def find_candidates(signature: Signature, time_s: float, counting_share: float) 
 def _is_entered_in(candidate: Candidate, starts: Sequence[int]) -> bool:
     """Whether another block begins under the jump: who goes there would run half of it."""
     after = bisect.bisect_right(starts, candidate.address)
-    size_bytes = sum(len(one.code) for one in candidate.displaced)
-    return after < len(starts) and starts[after] < candidate.address + size_bytes
+    return after < len(starts) and starts[after] < candidate.address + size_bytes(candidate.displaced)
 
 
 class _Files:
@@ -107,11 +106,7 @@ class _Files:
         if block.module not in self._files:
             self._files[block.module] = self._open(block.module)
         elf = self._files[block.module]
-        for segment in () if elf is None else elf.segments:
-            at = segment.begin + block.offset - segment.address
-            if segment.kind == PT_LOAD and segment.begin <= at < segment.end:
-                return elf.mapping[at : min(at + JUMP_BYTES + _LONGEST_INSTRUCTION_BYTES, segment.end)] if elf else b""
-        return b""
+        return b"" if elf is None else elf.loaded_at(block.offset, JUMP_BYTES + _LONGEST_INSTRUCTION_BYTES)
 
     def _open(self, module: str) -> ElfFile | None:
         if Path(module).name.startswith(OF_THE_PROCESSOR):

@@ -37,7 +37,6 @@ _MMAP, _CLOSE = 9, 3  # asm/unistd_64.h
 _SHARED_POPULATED_THERE = 0x01 | 0x8000 | 0x100000  # MAP_SHARED, MAP_POPULATE, MAP_FIXED_NOREPLACE
 _READ_WRITE, _READ_EXECUTE = 3, 5
 _SYSTEM_CALL, _BREAKPOINT = b"\x0f\x05", b"\xcc"  # syscall; int3
-_ENTRY_AT = 24  # e_entry in the header of a 64-bit ELF file
 _GAP_BYTES, _LIBRARY_GAP_BYTES = 16 << 20, 512 << 20
 """Left free below a program, and below its libraries, where most of what it allocates comes to lie."""
 _LOWEST = 1 << 16  # /proc/sys/vm/mmap_min_addr where it is not lower
@@ -252,7 +251,7 @@ def _prepare(child: _Stopped, path: str, places: Sequence[Place], num_records: i
             base = records + size_bytes
         else:
             base = below = (below - region_bytes(noted)) // PAGE_BYTES * PAGE_BYTES
-        made = region(noted, first.start - _linked(module, first.file_offset), base, records)
+        made = region(noted, _bias(first), base, records)
         os.pwrite(descriptor, made.code, at)
         os.pwrite(descriptor, made.data, at + made.data_at)
         maps.append((base, made.data_at - PAGE_BYTES, _READ_EXECUTE, at))
@@ -276,23 +275,21 @@ def _first(mappings: Sequence[Mapping], module: str) -> Mapping | None:
     return min((one for one in mappings if one.path == module), key=lambda one: one.start, default=None)
 
 
-def _linked(module: str, file_offset: int) -> int:
-    """The link-time address of what is loaded from a page of a module's file."""
-    segments = [one for one in ElfFile(module).segments if one.kind == PT_LOAD]
-    found = next((one for one in segments if one.begin // PAGE_BYTES * PAGE_BYTES == file_offset), None)
+def _bias(first: Mapping) -> int:
+    """How far above its link-time addresses a module is loaded, by a mapping of it."""
+    segments = [one for one in ElfFile(first.path).segments if one.kind == PT_LOAD]
+    found = next((one for one in segments if one.begin // PAGE_BYTES * PAGE_BYTES == first.file_offset), None)
     if found is None:
-        raise ValueError(f"{module} is not loaded as its file says")
-    return found.address // PAGE_BYTES * PAGE_BYTES
+        raise ValueError(f"{first.path} is not loaded as its file says")
+    return first.start - found.address // PAGE_BYTES * PAGE_BYTES
 
 
 def _entry(child: _Stopped, path: str) -> int:
     """Where the program itself begins, after the loader."""
-    own = str(Path(path).resolve())
-    first = _first(child.mappings(), own)
+    first = _first(child.mappings(), str(Path(path).resolve()))
     if first is None:
         raise ValueError("the program is not where it was looked for")
-    (entry,) = struct.unpack_from("<Q", ElfFile(own).mapping, _ENTRY_AT)
-    return int(entry) + first.start - _linked(own, first.file_offset)
+    return ElfFile(first.path).entry + _bias(first)
 
 
 def _room(mappings: Sequence[Mapping], own: str, size_bytes: int) -> int:
