@@ -14,6 +14,9 @@ _PART_OF_STEP = 0.25
 unevenly over the sets, times rise slowly beyond a cache's size: at a third beyond it, by this part."""
 _LESS = 0.75
 """A cache that ends below this part of its reported size is taken for smaller."""
+_LOST = 2.0
+"""Loads of the last cache do not take so many times longer from one working set to the next: beyond, lines are no longer
+there, however small the set is beside the reported size."""
 _RISE = 1.35
 """Without reported sizes: a cache ends where doubling the working set makes loads so much slower."""
 
@@ -45,9 +48,12 @@ def effective_size(points: Sequence[Point], reported_bytes: Sequence[int]) -> in
     reach = max(2.0 * below, below * (reported / below) ** (1 / 3))
     inside = [time for size, time in curve if 1.5 * below <= size <= reach]
     beyond = [time for size, time in curve if size >= 1.5 * reported]
-    if not inside or not beyond or beyond[-1] < _RISE * inside[-1]:
+    if not inside or not beyond:
         return None
-    end = _crossing(curve, inside[-1] + _PART_OF_STEP * (beyond[-1] - inside[-1]))
+    own = next((time for time, next_time in itertools.pairwise(inside) if next_time >= _LOST * time), inside[-1])
+    if beyond[-1] < _RISE * own:
+        return None
+    end = _crossing(curve, own + _PART_OF_STEP * (beyond[-1] - own))
     return int(end) if end is not None and end < _LESS * reported else None
 
 

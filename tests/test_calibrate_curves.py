@@ -74,6 +74,16 @@ def test_a_part_of_the_last_cache_is_found(ends, times, part, eviction, bumps):
         assert 0.7 * got <= found <= 1.5 * got
 
 
+@given(three_caches, four_times, st.sampled_from([2.0, 2.5, 3.0]), noise)
+@settings(max_examples=200)
+def test_a_part_hardly_larger_than_the_cache_before_is_found(ends, times, part, bumps):
+    got = part * ends[1]
+    found = effective_size(latency_curve((*ends[:2], got), times, bumps=bumps), ends)
+    if got <= 0.5 * ends[-1]:
+        assert found is not None
+        assert 0.7 * got <= found <= 1.5 * got
+
+
 @given(three_caches, four_times, st.sampled_from([0.125, 0.25, 0.4]), st.sampled_from(["lru", "random"]), noise)
 @settings(max_examples=200)
 def test_what_streams_get_is_found(ends, times, part, eviction, bumps):
