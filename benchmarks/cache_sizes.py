@@ -15,8 +15,8 @@ unevenly over the sets, times rise slowly beyond a cache's size: at a third beyo
 _LESS = 0.75
 """A cache that ends below this part of its reported size is taken for smaller."""
 _LOST = 2.0
-"""Loads of the last cache do not take so many times longer from one working set to the next: beyond, lines are no longer
-there, however small the set is beside the reported size."""
+"""Loads of the last cache do not take so many times longer from one working set to the next: beyond, lines are there no
+more, however small the set is beside the reported size."""
 _RISE = 1.35
 """Without reported sizes: a cache ends where doubling the working set makes loads so much slower."""
 

@@ -95,7 +95,7 @@ class _Beside:
     """What a run took, and an instruction of the reference loop beside it; how long that takes is learnt meanwhile."""
 
     cost: tools.Cost
-    reference_s: float
+    reference_cycles: float
 
 
 def _run(command: Sequence[str], loop: ReferenceLoop) -> _Beside:
@@ -105,7 +105,7 @@ def _run(command: Sequence[str], loop: ReferenceLoop) -> _Beside:
 
 
 def _known(runs: Sequence[_Beside], loop: ReferenceLoop) -> list[Run]:
-    return [Run(run.cost, loop.slowdown(run.reference_s)) for run in runs]
+    return [Run(run.cost, loop.slowdown(run.reference_cycles)) for run in runs]
 
 
 def summarise(runs: Sequence[Run], starts: Sequence[Run]) -> Measured:

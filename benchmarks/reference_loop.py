@@ -2,15 +2,19 @@
 
 On a machine that others use as well, in particular on one hardware thread of a core whose other one belongs to another
 virtual machine, a program may take half as long again for a while, and nothing that the system counts says so. The
-loop issues as many instructions as the core can, from no memory: whoever shares the core takes from that.
+loop issues as many instructions as the core can, from no memory: whoever shares the core takes from that. Its time is
+told in cycles, by chains of additions before and behind it, which a neighbour does not slow down: a clock that rises
+and falls is no neighbour.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from foretrace.profiles.profile import Profile, SourceKind
@@ -21,6 +25,15 @@ DISTURBED_GLANCE = 1.02
 """From this on a glance was disturbed, which a neighbour shares wholly or not at all. Others were within 0.7 %."""
 
 _KERNEL = "issue"
+_CYCLE_KERNEL = "int_add_64x1_chain"
+_CYCLE_S = 0.000005
+_SAME_CLOCK = 1.01
+"""Chains before and behind the loop that differ by more were interrupted, or the clock changed between them."""
+_FEWEST = 0.002
+"""The least is what this part of the runs beside such chains take: two that are interrupted for as long make the loop
+look shorter than it is, once in some 100,000 runs by more than 2 %."""
+_STEP = 0.0025
+"""Runs are counted by the logarithm of their cycles, in such steps."""
 _SAMPLE_S = 0.0001
 _GLANCE_S = 0.00001
 _GLANCE_CLOCKS = 200  # so much longer than reading the clock, which an emulator makes slow
@@ -30,33 +43,45 @@ _LEARNT_S = 0.1
 
 
 class ReferenceLoop:
-    """The loop. `least_s` is what an instruction of it takes undisturbed: as known beforehand, or the least seen.
+    """The loop. What an instruction of it takes undisturbed is known beforehand, or the least that was seen.
 
     A sample is of the processor's time that the loop got, on whichever core this thread runs: keep it, and what is
     timed, on one (`machine_facts.pinned`). What is least is learnt from real time, of which no part can be missing: the
     processor's time leaves out what the hypervisor took, which it tells late, of a sample that had none of it taken.
     """
 
-    def __init__(self, known_s: float | None = None) -> None:
-        """Find out how much of it is a sample. `known_s`: see `least_s`."""
-        self.least_s = float("inf") if known_s is None else known_s
-        clock_s = _shortest_s(1)
-        self._glance_repeats = _repeats_for(max(_GLANCE_S, _GLANCE_CLOCKS * clock_s))
-        self._sample_repeats = _repeats_for(_SAMPLE_S)
+    def __init__(self, known_cycles: float | None = None) -> None:
+        """Find out how much of it is a sample. `known_cycles`: what an instruction takes undisturbed."""
+        self._known_cycles = math.inf if known_cycles is None else known_cycles
+        self._seen: Counter[int] = Counter()
+        clock_s = _shortest_s(_KERNEL, 1)
+        self._glance_repeats = _repeats_for(_KERNEL, max(_GLANCE_S, _GLANCE_CLOCKS * clock_s))
+        self._sample_repeats = _repeats_for(_KERNEL, _SAMPLE_S)
+        self._cycle_repeats = _repeats_for(_CYCLE_KERNEL, max(_CYCLE_S, _GLANCE_CLOCKS * clock_s))
+
+    @property
+    def least_cycles(self) -> float:
+        """What an instruction takes undisturbed; infinite as long as nothing is known of it."""
+        fewest, number = _FEWEST * self._seen.total(), 0
+        for steps in sorted(self._seen):
+            number += self._seen[steps]
+            if number >= fewest:
+                return min(self._known_cycles, math.exp(steps * _STEP))
+        return self._known_cycles
 
     @classmethod
     def of(cls, profile: Profile) -> ReferenceLoop:
         """The loop as it was when the machine was measured; of any other profile nothing is known."""
         core = profile.core
-        if core is None or core.clock_hz is None or core.issue_width_instructions_per_cycle is None:
+        if core is None or core.issue_width_instructions_per_cycle is None:
             return cls()
         source = core.source["issue_width_instructions_per_cycle"]
         if profile.sources[source].kind is not SourceKind.MEASURED:
             return cls()
-        return cls(1 / (core.clock_hz * core.issue_width_instructions_per_cycle))
+        return cls(1 / core.issue_width_instructions_per_cycle)
 
     def sample(self) -> float:
-        """Seconds an instruction takes now, of the processor's time."""
+        """Cycles an instruction takes now, of the processor's time."""
         return self._run(self._sample_repeats)[0]
 
     def glance(self) -> float:
@@ -73,7 +98,7 @@ class ReferenceLoop:
     def beside(self, cpu: Callable[[], int | None] | None = None) -> Iterator[list[float]]:
         """Sample the loop before, during and after what is done meanwhile, which takes turns with it on the core.
 
-        With `cpu`, which tells where that is, the loop goes after it, and is sampled only while it is anywhere. Seconds
+        With `cpu`, which tells where that is, the loop goes after it, and is sampled only while it is anywhere. Cycles
         an instruction took are in the list when the context has ended.
         """
         samples = [self.sample()] if cpu is None else []
@@ -94,17 +119,26 @@ class ReferenceLoop:
             if cpu is None:
                 samples.append(self.sample())
 
-    def slowdown(self, time_s: float) -> float:
+    def slowdown(self, cycles: float) -> float:
         """How many times longer that is than an instruction of the loop takes undisturbed: 1 or more."""
-        return max(1.0, time_s / self.least_s)
+        return max(1.0, cycles / self.least_cycles)
 
     def _run(self, repeats: int) -> tuple[float, float]:
-        """Seconds an instruction took, of the processor's time and of real time."""
-        before = time.thread_time()
+        """Cycles an instruction took, of the processor's time and of real time."""
+        before_s = self._cycle_s()
+        began = time.thread_time()
         real_s, instructions, _ = _kernels.run(_KERNEL, repeats=repeats)
-        processor_s = time.thread_time() - before
-        self.least_s = min(self.least_s, real_s / instructions)
-        return processor_s / instructions, real_s / instructions
+        processor_s = time.thread_time() - began
+        behind_s = self._cycle_s()
+        cycle_s = min(before_s, behind_s)
+        cycles = real_s / instructions / cycle_s
+        if max(before_s, behind_s) < _SAME_CLOCK * cycle_s:
+            self._seen[math.ceil(math.log(cycles) / _STEP)] += 1
+        return processor_s / instructions / cycle_s, cycles
+
+    def _cycle_s(self) -> float:
+        seconds, additions, _ = _kernels.run(_CYCLE_KERNEL, repeats=self._cycle_repeats)
+        return seconds / additions
 
 
 def _went_to(cpu: Callable[[], int | None] | None) -> bool:
@@ -120,12 +154,12 @@ def _went_to(cpu: Callable[[], int | None] | None) -> bool:
     return number is not None
 
 
-def _repeats_for(sample_s: float) -> int:
+def _repeats_for(kernel: str, sample_s: float) -> int:
     repeats = 1
-    while _shortest_s(repeats) < sample_s:
+    while _shortest_s(kernel, repeats) < sample_s:
         repeats *= 2
     return repeats
 
 
-def _shortest_s(repeats: int) -> float:
-    return min(_kernels.run(_KERNEL, repeats=repeats)[0] for _ in range(_RUNS))
+def _shortest_s(kernel: str, repeats: int) -> float:
+    return min(_kernels.run(kernel, repeats=repeats)[0] for _ in range(_RUNS))

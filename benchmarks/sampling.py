@@ -109,14 +109,14 @@ def _figure(groups: Groups, *, shared: bool) -> float:
 
 
 class Sample(NamedTuple):
-    """Seconds of one operation, and of an instruction of the reference loop before or after it, whichever took longer.
+    """Seconds of one operation; cycles of an instruction of the reference loop before or after it, whichever are more.
 
     Of what lies in caches also before the run before: a neighbour that has gone has left its data there. Without a
     reference loop that is 0.
     """
 
     time_s: float
-    reference_s: float = 0.0
+    reference_cycles: float = 0.0
 
 
 @dataclass(slots=True)
@@ -133,7 +133,7 @@ class Samples:
 
     def slowdown(self, sample: Sample) -> float:
         """How many times longer than undisturbed the reference loop took beside a sample; 1 without one."""
-        return 1.0 if self.loop is None else self.loop.slowdown(sample.reference_s)
+        return 1.0 if self.loop is None else self.loop.slowdown(sample.reference_cycles)
 
     def is_undisturbed(self, sample: Sample) -> bool:
         """Whether no neighbour was noticed beside it."""
@@ -201,47 +201,64 @@ class Measurement:
             loop: runs before and after each sample; None tells nothing of neighbours.
             patience_s: how long to wait for undisturbed ones, if the first are not.
         """
-        warm_s = 0.0
-        while warm_s < self.warm_s:
-            warm_s += max(self.run(self.samples.repeats)[0], 1e-6)
+        self._warm_up()
         self.samples.loop = loop
+        if self._is_kept_beside_others:
+            patience_s = 0.0  # while waiting its data would be driven out, by neighbours on any core
         whole: list[Sample] = []
         broken: list[Sample] = []
         undisturbed = 0
         end = time.monotonic() + patience_s
-        earlier_s = before_s = _glance(loop)
+        earlier_cycles = before_cycles = _glance(loop)
         while undisturbed < SAMPLES_OF_PASS:
             if len(whole) + len(broken) >= SAMPLES_OF_PASS:
                 if loop is None or time.monotonic() >= end:
                     break
-                if self._is_disturbed(before_s):
-                    earlier_s, before_s = before_s, _glance(loop)
+                if self._is_disturbed(before_cycles):
+                    earlier_cycles, before_cycles = before_cycles, _glance(loop)
                     continue
-                if self._is_disturbed(self._counted(earlier_s)):
-                    self.run(self.samples.repeats)  # fetches what the neighbour drove out
-                    earlier_s, before_s = before_s, _glance(loop)
+                if self._is_disturbed(self._counted(earlier_cycles)):
+                    self._fetch_again()
+                    earlier_cycles, before_cycles = before_cycles, _glance(loop)
                     continue
             interruptions = _interruptions()
             seconds, operations = self.run(self.samples.repeats)
-            after_s = _glance(loop)
-            sample = Sample(seconds / operations, max(self._counted(earlier_s), before_s, after_s))
-            earlier_s, before_s = before_s, after_s
+            after_cycles = _glance(loop)
+            sample = Sample(seconds / operations, max(self._counted(earlier_cycles), before_cycles, after_cycles))
+            earlier_cycles, before_cycles = before_cycles, after_cycles
             if _interruptions() != interruptions:
                 broken.append(sample)
                 if self.warm_s:
-                    self.run(self.samples.repeats)  # whoever interrupted it drove its data out
-                    before_s = _glance(loop)
+                    self._fetch_again()
+                    before_cycles = _glance(loop)
                 continue
             whole.append(sample)
             undisturbed += self.samples.is_undisturbed(sample)
         self.samples.groups.append(whole or broken)
 
-    def _counted(self, earlier_s: float) -> float:
-        """A glance before the run before: with nothing in caches, it does not matter."""
-        return earlier_s if self.warm_s else 0.0
+    @property
+    def _is_kept_beside_others(self) -> bool:
+        """Whether its data lies in a cache that others use as well."""
+        return self.samples.shared and self.warm_s > 0
 
-    def _is_disturbed(self, glance_s: float) -> bool:
-        return not self.samples.is_undisturbed(Sample(0.0, glance_s))
+    def _warm_up(self) -> None:
+        warm_s = 0.0
+        while warm_s < self.warm_s:
+            warm_s += max(self.run(self.samples.repeats)[0], 1e-6)
+
+    def _fetch_again(self) -> None:
+        """Fetch what somebody else drove out of caches: of a core's own a sample's work is all, of others a part."""
+        if self._is_kept_beside_others:
+            self._warm_up()
+        else:
+            self.run(self.samples.repeats)
+
+    def _counted(self, earlier_cycles: float) -> float:
+        """A glance before the run before: with nothing in caches, it does not matter."""
+        return earlier_cycles if self.warm_s else 0.0
+
+    def _is_disturbed(self, glance_cycles: float) -> bool:
+        return not self.samples.is_undisturbed(Sample(0.0, glance_cycles))
 
 
 def _glance(loop: ReferenceLoop | None) -> float:

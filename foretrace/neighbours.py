@@ -27,7 +27,7 @@ class Reference(Protocol):
         """Sample it while the context lasts, on the core that `cpu` tells, if it does; the list has the samples."""
         ...
 
-    def slowdown(self, time_s: float) -> float:
+    def slowdown(self, sample: float) -> float:
         """How many times longer a sample is than undisturbed: 1 or more."""
         ...
 

@@ -137,7 +137,7 @@ def test_interrupted_samples_are_left_out_where_others_remain(monkeypatch, inter
 
 
 class PretendedLoop:
-    """Takes these times one after the other; 1 s is undisturbed."""
+    """Takes so many cycles one after the other; 1 is undisturbed."""
 
     def __init__(self, *glances):
         self._glances = iter(glances)
@@ -145,8 +145,8 @@ class PretendedLoop:
     def glance(self):
         return next(self._glances)
 
-    def slowdown(self, time_s):
-        return time_s
+    def slowdown(self, cycles):
+        return cycles
 
 
 def samples(*groups, shared=False):
@@ -170,7 +170,7 @@ def test_undisturbed_samples_are_waited_for_and_the_work_is_not_done_beside_a_ne
     measurement.sample(PretendedLoop(*glances), patience_s=1.0)
     # four disturbed ones; three glances without work; then all but the one before and the one after 1.3 are undisturbed
     beside = [1.5, 1.5, 1.5, 1.5, 1.0, 1.3, 1.0, 1.0, 1.0]
-    assert [sample.reference_s for sample in measurement.samples.groups[0]] == beside
+    assert [sample.reference_cycles for sample in measurement.samples.groups[0]] == beside
     assert len(done) == 9
 
 
@@ -182,7 +182,20 @@ def test_after_a_neighbour_the_work_fetches_its_data_again_before_it_counts(monk
     measurement.sample(PretendedLoop(*glances), patience_s=1.0)
     # warm; four of which the last ends undisturbed; once without being timed; four that count
     assert len(done) == 1 + 4 + 1 + 4
-    assert [sample.reference_s for sample in measurement.samples.groups[0]] == [1.5] * 4 + [1.0] * 4
+    assert [sample.reference_cycles for sample in measurement.samples.groups[0]] == [1.5] * 4 + [1.0] * 4
+
+
+def test_what_lies_in_a_cache_with_others_is_not_left_alone_for_a_neighbour(monkeypatch):
+    """Others would drive it out while it waits; and where it was interrupted it is warmed up as at first."""
+    counts = itertools.chain([0, 1], itertools.repeat(1))
+    monkeypatch.setattr(sampling, "_interruptions", lambda: next(counts))
+    done = []
+    shared = sampling.Samples(shared=True)
+    measurement = Measurement("work", lambda repeats: (done.append(1) or 2.0, 1), shared, warm_s=6.0)
+    measurement.sample(PretendedLoop(*[1.5] * 20), patience_s=1e9)
+    # three to warm up; one that is interrupted, three to warm up again, three that count
+    assert len(done) == 3 + 1 + 3 + 3
+    assert measurement.samples.groups == [[Sample(2.0, 1.5)] * 3]
 
 
 def test_a_neighbour_that_stays_is_waited_for_no_longer_than_asked(monkeypatch):

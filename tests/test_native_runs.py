@@ -136,28 +136,62 @@ def test_the_start_of_python_is_measured_in_the_same_rounds(monkeypatch):
 
 
 def test_what_the_loop_takes_undisturbed_comes_from_a_measured_profile_or_from_what_was_seen():
-    core = find("epyc-milan-vm").core
-    known_s = 1 / core.clock_hz / core.issue_width_instructions_per_cycle
+    known = 1 / find("epyc-milan-vm").core.issue_width_instructions_per_cycle
     loop = ReferenceLoop.of(find("epyc-milan-vm"))
-    assert loop.least_s == known_s
-    assert loop.slowdown(known_s * 1.5) == pytest.approx(1.5)
-    assert loop.slowdown(known_s * 0.9) == 1.0
+    assert loop.least_cycles == known
+    assert loop.slowdown(known * 1.5) == pytest.approx(1.5)
+    assert loop.slowdown(known * 0.9) == 1.0
     published = ReferenceLoop.of(find("jaguar-xt4"))
-    assert published.least_s == float("inf")
-    seen_s = published.glance()
-    assert published.slowdown(seen_s) == 1.0
-    assert published.least_s == seen_s
+    assert published.least_cycles == float("inf")
+    published.learn()
+    least = published.least_cycles
+    assert 0 < least < 2, "cycles of an instruction of which several are issued at once"
+    assert published.slowdown(1.5 * least) == pytest.approx(1.5)
+
+
+class PretendedKernels:
+    """Of each kernel the seconds that its runs take, one after the other; 100 instructions each."""
+
+    def __init__(self, **seconds):
+        self._seconds = {kernel: iter(times) for kernel, times in seconds.items()}
+
+    def run(self, kernel, repeats):
+        return next(self._seconds[kernel]), 100, 0
+
+
+def pretended(monkeypatch, *, issue, chain, processor=()):
+    """A loop whose undisturbed time is taken to be a cycle, and whose kernels take these times from now on."""
+    loop = ReferenceLoop(1.0)
+    monkeypatch.setattr(reference_loop, "_kernels", PretendedKernels(issue=issue, int_add_64x1_chain=chain))
+    clock = iter(processor)
+    monkeypatch.setattr(reference_loop.time, "thread_time", lambda: next(clock, 0.0))
+    return loop
 
 
 def test_what_the_loop_takes_undisturbed_is_learnt_from_real_time(monkeypatch):
     """The processor's time of a sample may lack what the hypervisor took from others."""
-    loop = ReferenceLoop(1.0)
-    monkeypatch.setattr(reference_loop._kernels, "run", lambda *_, **__: (50.0, 100, 0))
-    clock = iter([0.0, 30.0])
-    monkeypatch.setattr(reference_loop.time, "thread_time", lambda: next(clock))
+    loop = pretended(monkeypatch, issue=[50.0], chain=[100.0, 100.0], processor=[0.0, 30.0])
     assert loop.sample() == 0.3
-    assert loop.least_s == 0.5
+    assert loop.least_cycles == pytest.approx(0.5, rel=0.003)
     assert loop.slowdown(0.3) == 1.0
+
+
+def test_a_slower_clock_is_no_neighbour(monkeypatch):
+    loop = pretended(monkeypatch, issue=[50.0, 60.0, 75.0], chain=[100.0, 100.0, 120.0, 120.0, 100.0, 100.0])
+    assert [loop.slowdown(loop.glance()) for _ in range(3)] == pytest.approx([1.0, 1.0, 1.5], rel=0.003)
+
+
+def test_nothing_is_learnt_beside_a_chain_that_was_interrupted(monkeypatch):
+    loop = pretended(monkeypatch, issue=[50.0, 25.0], chain=[100.0, 100.0, 300.0, 100.0])
+    assert [loop.glance() for _ in range(2)] == pytest.approx([0.5, 0.25])
+    assert loop.least_cycles == pytest.approx(0.5, rel=0.003)
+
+
+def test_a_few_that_look_too_short_are_not_the_least(monkeypatch):
+    """Both chains of a run were interrupted for as long."""
+    loop = pretended(monkeypatch, issue=[50.0] * 1000, chain=[100.0] * 1998 + [300.0] * 2)
+    assert [loop.glance() for _ in range(1000)][-1] == pytest.approx(50 / 300)
+    assert loop.least_cycles == pytest.approx(0.5, rel=0.003)
 
 
 def test_the_loop_is_sampled_before_during_and_after_what_it_is_beside():
@@ -167,7 +201,7 @@ def test_the_loop_is_sampled_before_during_and_after_what_it_is_beside():
             os.sched_yield()
         assert len(samples) >= 3
     assert len(samples) >= 4
-    assert loop.least_s <= min(samples)
+    assert loop.least_cycles < 2 * min(samples)
     assert all(sample > 0 for sample in samples)
 
 
