@@ -2,13 +2,16 @@
  *
  * Within a row each access goes on by one step, so that the point at which it comes to its next line is known. Points at which none
  * does touch the lines of the one before, in the same order: all hit, as they stay in the caches together, and leave each set in
- * the order it had. Of the other points those accesses are left out that go to the line used last in their set.
+ * the order it had. Of the other points those accesses are left out that go to the line used last in their set. Where some accesses
+ * go by an index, or more than stay in the caches together, that is all that is left out.
  */
 #include "array_lines.h"
 
-void ft_array_lines_begin(struct ft_array_lines *lines, const struct ft_array_run *run, struct ft_recent_lines *recent)
+void ft_array_lines_begin(struct ft_array_lines *lines, const struct ft_array_run *run, struct ft_recent_lines *recent,
+                          size_t repeatable_lines)
 {
     ft_array_walk_begin(&lines->walk, run);
+    lines->is_point_by_point = run->index || run->num_accesses > repeatable_lines;
     for (uint32_t j = 0; j < run->num_accesses; j++)
         lines->next[j] = 0;
     ft_recent_clear(recent);
@@ -69,16 +72,48 @@ static inline __attribute__((always_inline)) size_t next_of(struct ft_array_line
     return length;
 }
 
+/* The same of any accesses. At point i of a row, one goes to first + i * step + index[i] * scale. */
+static inline __attribute__((always_inline)) size_t next_by_point(struct ft_array_lines *lines, struct ft_access *out, size_t room,
+                                                                  const uint32_t width)
+{
+    static const uint64_t no_index[1] = {0};
+    struct ft_array_walk *const walk = &lines->walk;
+    const struct ft_array_run *const run = walk->run;
+    struct {
+        struct ft_access first;
+        uint64_t step, scale;
+    } access[FT_ARRAY_ACCESSES];
+    size_t length = 0;
+    while (walk->points_left && length + width <= room) {
+        const uint64_t row = ft_array_walk_row(walk), most = (room - length) / width, points = row < most ? row : most;
+        const uint64_t *const index = run->index ? run->index + walk->point : no_index;
+        const uint64_t has_index = run->index != NULL;
+        for (uint32_t j = 0; j < width; j++) {
+            const struct ft_array_access *facts = &run->access[j];
+            access[j].first = (struct ft_access){facts->is_indexed ? facts->address : walk->address[j], facts->op,
+                                                 facts->size_bytes, facts->flags};
+            access[j].step = facts->is_indexed ? 0 : (uint64_t)facts->stride[run->num_dims - 1];
+            access[j].scale = facts->is_indexed ? (uint64_t)facts->stride[0] : 0;
+        }
+        for (uint64_t i = 0; i < points; i++)
+            for (uint32_t j = 0; j < width; j++) {
+                out[length] = access[j].first;
+                out[length].address += i * access[j].step + index[i * has_index] * access[j].scale;
+                length += ft_recent_use(lines->recent, out[length].address, access[j].first.size_bytes);
+            }
+        ft_array_walk_skip(walk, points);
+    }
+    return length;
+}
+
+/* The usual widths are known to the compiler. */
+#define WITH_WIDTH(call, lines, out, room)                                                                             \
+    ((lines)->walk.run->num_accesses == 1   ? call(lines, out, room, 1)                                                \
+     : (lines)->walk.run->num_accesses == 2 ? call(lines, out, room, 2)                                                \
+     : (lines)->walk.run->num_accesses == 3 ? call(lines, out, room, 3)                                                \
+                                            : call(lines, out, room, (lines)->walk.run->num_accesses))
+
 size_t ft_array_lines_next(struct ft_array_lines *lines, struct ft_access *out, size_t room)
 {
-    switch (lines->walk.run->num_accesses) {
-    case 1:
-        return next_of(lines, out, room, 1);
-    case 2:
-        return next_of(lines, out, room, 2);
-    case 3:
-        return next_of(lines, out, room, 3);
-    default:
-        return next_of(lines, out, room, lines->walk.run->num_accesses);
-    }
+    return lines->is_point_by_point ? WITH_WIDTH(next_by_point, lines, out, room) : WITH_WIDTH(next_of, lines, out, room);
 }

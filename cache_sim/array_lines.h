@@ -12,10 +12,12 @@ struct ft_array_lines {
     uint64_t line[FT_ARRAY_ACCESSES]; /* where it is until then, */
     uint64_t set[FT_ARRAY_ACCESSES];  /* and that line's set */
     bool several[FT_ARRAY_ACCESSES];  /* or it is at this point alone, and has more than one line */
+    bool is_point_by_point;
 };
 
-/* No access may be indexed, and no set of any cache hold fewer lines than a point has accesses. What `recent` knew is forgotten. */
-void ft_array_lines_begin(struct ft_array_lines *lines, const struct ft_array_run *run, struct ft_recent_lines *recent);
+/* So many lines stay in every cache together, whatever their sets. What `recent` knew is forgotten. */
+void ft_array_lines_begin(struct ft_array_lines *lines, const struct ft_array_run *run, struct ft_recent_lines *recent,
+                          size_t repeatable_lines);
 
 /* Writes the next accesses, up to `room`, which is FT_ARRAY_ACCESSES at least. Returns how many; 0 at the end. */
 size_t ft_array_lines_next(struct ft_array_lines *lines, struct ft_access *out, size_t room);

@@ -100,21 +100,14 @@ void ft_repeats_free(struct ft_repeats *repeats)
 
 /* ---- simulating --------------------------------------------------------------------------------------------------- */
 
-/* Where possible, only what may change anything. */
+/* Only what may change anything. */
 static void simulate_array(struct ft_repeats *repeats, const struct ft_array_run *run)
 {
     struct ft_access batch[BATCH];
     struct ft_array_lines lines;
-    struct ft_array_walk walk;
     size_t length;
-    if (run->num_accesses <= repeats->repeatable_lines && !run->index) {
-        ft_array_lines_begin(&lines, run, &repeats->recent);
-        while ((length = ft_array_lines_next(&lines, batch, BATCH)))
-            ft_cache_feed(repeats->cache, batch, length);
-        return;
-    }
-    ft_array_walk_begin(&walk, run);
-    while ((length = ft_array_walk_next(&walk, batch, BATCH)))
+    ft_array_lines_begin(&lines, run, &repeats->recent, repeats->repeatable_lines);
+    while ((length = ft_array_lines_next(&lines, batch, BATCH)))
         ft_cache_feed(repeats->cache, batch, length);
 }
 

@@ -364,9 +364,29 @@ static void count_rows(struct ft_statistics *statistics, const struct ft_array_r
     add_to_range(&statistics->totals[access->op], highest);
 }
 
+#define AT_ONCE 256u /* a multiple of FT_LANES */
+
+/* The accesses at an index. */
+static void count_indexed(struct ft_statistics *statistics, const struct ft_array_run *run, const struct ft_array_access *access)
+{
+    const uint64_t points = ft_array_run_points(run), base = access->address, scale = (uint64_t)access->stride[0];
+    struct ft_pending *pending = &statistics->pending[access->op];
+    uint64_t addresses[2 + AT_ONCE];
+    count(statistics, access->op, base + run->index[0] * scale, access->size_bytes); /* it may be the first of its size */
+    settle(statistics, access->op);
+    memcpy(addresses, pending->addresses, 2 * sizeof *addresses);
+    for (uint64_t done = 1, part; done < points; done += part) {
+        part = points - done < AT_ONCE ? points - done : AT_ONCE;
+        for (uint64_t i = 0; i < part; i++)
+            addresses[2 + i] = base + run->index[done + i] * scale;
+        look_at_some(&statistics->totals[access->op], addresses, (uint32_t)part, access->size_bytes);
+        memcpy(addresses, (uint64_t[]){addresses[part], addresses[part + 1]}, 2 * sizeof *addresses);
+    }
+    memcpy(pending->addresses, addresses, 2 * sizeof *addresses);
+}
+
 int ft_statistics_feed_array(struct ft_statistics *statistics, const struct ft_array_run *run)
 {
-    const uint64_t points = ft_array_run_points(run);
     uint32_t capacity = 0;
     for (uint32_t j = 0; j < run->num_accesses; j++)
         capacity = run->access[j].op >= capacity ? run->access[j].op + 1 : capacity;
@@ -374,11 +394,10 @@ int ft_statistics_feed_array(struct ft_statistics *statistics, const struct ft_a
         return -1;
     for (uint32_t j = 0; j < run->num_accesses; j++) {
         const struct ft_array_access *access = &run->access[j];
-        if (!access->is_indexed)
+        if (access->is_indexed)
+            count_indexed(statistics, run, access);
+        else
             count_rows(statistics, run, access);
-        for (uint64_t i = 0; access->is_indexed && i < points; i++)
-            count(statistics, access->op, access->address + run->index[i] * (uint64_t)access->stride[0],
-                  access->size_bytes);
     }
     return 0;
 }

@@ -37,7 +37,7 @@ static void find_extremes(struct bulk *bulk, uint64_t n)
 }
 
 /* The same of 32-bit indices, which take half as long. */
-static void find_narrow_extremes(struct bulk *bulk, const int32_t *index, uint64_t n)
+FT_FOR_WIDE_PROCESSORS static void find_narrow_extremes(struct bulk *bulk, const int32_t *index, uint64_t n)
 {
     int32_t least = INT32_MAX, largest = INT32_MIN;
     for (uint64_t i = 0; i < n; i++) {
@@ -49,9 +49,8 @@ static void find_narrow_extremes(struct bulk *bulk, const int32_t *index, uint64
 }
 
 /* The payload of 32-bit indices, widened. */
-static const uint64_t *widened(uint64_t *out, const uint64_t *payload, uint64_t points)
+FT_FOR_WIDE_PROCESSORS static const uint64_t *widened(uint64_t *restrict out, const int32_t *restrict narrow, uint64_t points)
 {
-    const int32_t *narrow = (const int32_t *)payload;
     for (uint64_t i = 0; i < points; i++)
         out[i] = (uint64_t)(int64_t)narrow[i];
     return out;
@@ -92,7 +91,7 @@ static bool parse_bulk(struct ft_reader *reader, const uint64_t *words, uint32_t
         indexed |= operand->indexed;
     }
     if (indexed && narrow) {
-        bulk->index = widened(reader->index, p, bulk->points);
+        bulk->index = widened(reader->index, (const int32_t *)p, bulk->points);
         find_narrow_extremes(bulk, (const int32_t *)p, bulk->points);
     } else {
         bulk->index = p;
