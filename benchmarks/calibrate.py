@@ -25,6 +25,7 @@ from .buffers import Pages
 from .calibrated_profile import Measured, measured_profile, with_network
 from .core_suite import CYCLE, core_measurements
 from .latency_suite import latency_measurements, tlb_measurements, window_measurements
+from .line_lifetime import lifetime_measurements
 from .machine_facts import (
     CacheFacts,
     Limits,
@@ -138,6 +139,7 @@ SUITES = (
             nearest_bytes=p.levels[0].size_bytes if p.levels else _USUAL_NEAREST_BYTES,
         ),
     ),
+    Suite("lines left alone", "lifetimes", lambda p: lifetime_measurements([level.size_bytes for level in p.levels])),
     Suite("MultiMAPS", "sweeps", lambda p: surface_measurements(p.largest_bytes, fine=p.fine, room=p.room)),
     Suite("SGBench", "loops", lambda p: loop_measurements(_loops(p), room=p.room)),
     Suite("SGBench, threads", "loops", lambda p: _loops_of_threads(p)),

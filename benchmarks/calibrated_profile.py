@@ -26,12 +26,13 @@ from foretrace.profiles.profile import (
     Source,
     SourceKind,
 )
-from foretrace.units import format_bytes
+from foretrace.units import format_bytes, format_seconds
 
 from .buffers import Pages, allocate, huge_page_bytes, page_bytes_of
 from .cache_sizes import cache_ends, effective_size, streamed_size
 from .core_suite import core_figures, operation_costs
 from .latency_suite import Chain, latency_points, tlbs, window_instructions
+from .line_lifetime import line_lifetime
 from .machine_facts import CacheFacts
 from .memory_suite import LOAD_BYTES, RANDOM, Point, bandwidth_points
 from .multimaps import Sweep, surface_points
@@ -56,6 +57,7 @@ class Measured:
     sweeps: dict[Sweep, Timing] = field(default_factory=dict)
     loops: dict[Loop, Timing] = field(default_factory=dict)
     teams: dict[Team, Timing] = field(default_factory=dict)
+    lifetimes: dict[float, Timing] = field(default_factory=dict)
 
     def by_kind(self) -> dict[str, dict[str, Timing]]:
         """The timings of each suite, by a name for people."""
@@ -74,6 +76,7 @@ class Measured:
                 f"threads: {x.threads}": t
                 for x, t in self.loops.items()
             },
+            "lines left alone": {f"for {format_seconds(idle_s)}": t for idle_s, t in self.lifetimes.items()},
             "threads": {
                 f"{x.movement} at {format_bytes(x.working_set_bytes)}, threads: {x.threads}": t
                 for x, t in self.teams.items()
@@ -84,6 +87,7 @@ class Measured:
         """All of them."""
         parts: tuple[Mapping[Any, Timing], ...] = (
             self.core, self.chains, self.windows, self.first_touch, self.memory, self.sweeps, self.loops, self.teams,
+            self.lifetimes,
         )  # fmt: skip
         return itertools.chain.from_iterable(part.values() for part in parts)
 
@@ -112,7 +116,7 @@ def measured_profile(
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     latency = latency_points(measured.chains, _MEASURED)
     pure = _without_translation(latency)
-    caches = _with_streams(_caches(levels, pure), measured.memory)
+    caches = _with_lifetime(_with_streams(_caches(levels, pure), measured.memory), measured.lifetimes)
     profile = Profile(
         schema=SCHEMA,
         name=name,
@@ -281,13 +285,31 @@ def _with_streams(caches: tuple[CacheLevel, ...], measured: Mapping[Point, Timin
     points = [(p.size_bytes, t.time_s, t.noise) for p, t in measured.items() if p.kernel == kernels[-1]]
     last = caches[-1]
     size_bytes, noise = _in_whole_ways(streamed_size, points, [cache.size_bytes for cache in caches], last.ways)
-    if size_bytes is None or last.effective_size_bytes is None:
+    if size_bytes is None:
         return caches
-    least, least_noise = last.effective_size_bytes, (last.noise or {}).get("effective_size_bytes", 0.0)
+    least, least_noise = last.effective_size_bytes or 0, (last.noise or {}).get("effective_size_bytes", 0.0)
     noises = (last.noise or {}) | {"effective_stream_size_bytes": rounded(max(noise, least_noise))}
     source = last.source | {"effective_stream_size_bytes": _MEASURED}
     last = structs.replace(last, source=source, effective_stream_size_bytes=max(size_bytes, least), noise=noises)
     return (*caches[:-1], last)
+
+
+def _with_lifetime(caches: tuple[CacheLevel, ...], measured: Mapping[float, Timing]) -> tuple[CacheLevel, ...]:
+    """The caches with how long lines stay in the last one, where others use it."""
+    found = line_lifetime(measured)
+    if not caches or found is None:
+        return caches
+    last = caches[-1]
+    time_s, noise = found
+    return (
+        *caches[:-1],
+        structs.replace(
+            last,
+            line_lifetime_s=time_s,
+            source=last.source | {"line_lifetime_s": _MEASURED},
+            noise=(last.noise or {}) | {"line_lifetime_s": noise},
+        ),
+    )
 
 
 def _latencies(sizes: Sequence[float], latency: Sequence[LatencyPoint]) -> list[LatencyPoint | None]:

@@ -31,7 +31,7 @@ _FEWEST_PAGES = 16
 _STEP_S = 1e-9  # a TLB's step is at least this high, or a quarter of what was before
 _STEP_PART = 0.25
 _WARM_PASSES = 2  # through a chain, before it is timed; each load is taken to need so long
-_SLOW_LOAD_S = 150e-9
+_WARM_LOAD_S = 20e-9
 _WINDOW = re.compile(r"window_(\d+)")
 _PIECES = 8
 _NO_OVERLAP = 1.5  # times as long as with few instructions between them: the loads no longer overlap
@@ -72,8 +72,10 @@ def latency_measurements(largest_bytes: int, pages: Pages, *, fine: bool, room: 
         num_lines = size // _kernels.LINE_BYTES
         _kernels.link_chain(data, rng.permutation(num_lines).astype(np.uint32))
         page_bytes = (huge_page_bytes() or mmap.PAGESIZE) if pages is Pages.HUGE else mmap.PAGESIZE
-        warm_s = _WARM_PASSES * num_lines * _SLOW_LOAD_S
-        found[Chain(size, page_bytes)] = room.measurement("chase", over("chase", data), size, warm_s)
+        warm_s = _WARM_PASSES * num_lines * _WARM_LOAD_S
+        found[Chain(size, page_bytes)] = room.measurement(
+            "chase", over("chase", data), size, warm_s=warm_s, fetch=over("load8", data)
+        )
     return found
 
 

@@ -164,8 +164,10 @@ class Measurement:
     """Time of one operation. `run(repeats)` does the work and returns seconds and the number of operations it did.
 
     A `reference`, which others are divided by, is sampled as long as any of them: the clock may rise meanwhile.
-    The work is done for `warm_s` before it is timed. The samples may be those of an earlier pass, to be added to; none
-    lasts less than `least_sample_s`.
+    The work is done for `warm_s` before it is timed. Before that `fetch` brings its data into a cache that others use:
+    slow work would not get it there before they have driven out again what it began with. The samples may be those of
+    an earlier pass, to be added to; none lasts less than `least_sample_s`. What `is_fixed` does the same whatever
+    `repeats` is.
     """
 
     name: str
@@ -174,6 +176,8 @@ class Measurement:
     reference: bool = False
     warm_s: float = 0.0
     least_sample_s: float = 0.0
+    fetch: Run | None = None
+    is_fixed: bool = False
 
     @property
     def timing(self) -> Timing:
@@ -183,6 +187,8 @@ class Measurement:
     def tune(self, sample_s: float) -> None:
         """Choose how much work takes about `sample_s`, whatever may interrupt it: the shortest of a few runs."""
         samples = self.samples
+        if self.is_fixed:
+            return
         sample_s = max(sample_s, self.least_sample_s)
         while True:
             seconds, _ = self.run(samples.repeats)
@@ -242,9 +248,9 @@ class Measurement:
         return self.samples.shared and self.warm_s > 0
 
     def _warm_up(self) -> None:
-        warm_s = 0.0
-        while warm_s < self.warm_s:
-            warm_s += max(self.run(self.samples.repeats)[0], 1e-6)
+        if self.fetch is not None and self._is_kept_beside_others:
+            _run_for(_SHARED_WARM_S, self.fetch, 1)
+        _run_for(self.warm_s, self.run, self.samples.repeats)
 
     def _fetch_again(self) -> None:
         """Fetch what somebody else drove out of caches: of a core's own a sample's work is all, of others a part."""
@@ -259,6 +265,12 @@ class Measurement:
 
     def _is_disturbed(self, glance_cycles: float) -> bool:
         return not self.samples.is_undisturbed(Sample(0.0, glance_cycles))
+
+
+def _run_for(least_s: float, run: Run, repeats: int) -> None:
+    done_s = 0.0
+    while done_s < least_s:
+        done_s += max(run(repeats)[0], 1e-6)
 
 
 def _glance(loop: ReferenceLoop | None) -> float:
@@ -283,20 +295,32 @@ class Room:
         sizes = list(cache_bytes) or [_USUAL_OWN_BYTES, _USUAL_LAST_BYTES]
         return cls(sizes[max(0, len(sizes) - 2)], 2 * sizes[-1])
 
-    def measurement(self, name: str, run: Run, size_bytes: int, warm_s: float = 0.0, threads: int = 1) -> Measurement:
-        """A measurement over so much data, warmed up for at least `warm_s` where that stays in a cache with others.
+    def measurement(
+        self,
+        name: str,
+        run: Run,
+        size_bytes: int,
+        *,
+        warm_s: float = 0.0,
+        fetch: Run | None = None,
+        threads: int = 1,
+    ) -> Measurement:
+        """A measurement over so much data. `fetch`: see Measurement.
+
+        Where that stays in a cache with others it is warmed up for `warm_s`, and for some time if nothing fetches it.
 
         Half of its own caches are a core's for certain: how well more fits them depends on the pages it lies in. In
         what several threads do, other cores have a part.
         """
         shared = size_bytes > self.own_bytes // 2
-        least_s = max(_SHARED_WARM_S, warm_s) if shared else _OWN_WARM_S
+        least_s = max(warm_s, 0.0 if fetch else _SHARED_WARM_S) if shared else _OWN_WARM_S
         return Measurement(
             name,
             run,
             Samples(shared or threads > 1),
             warm_s=least_s if size_bytes <= self.cached_bytes else 0.0,
             least_sample_s=_OF_THREADS_S if threads > 1 else 0.0,
+            fetch=fetch,
         )
 
 

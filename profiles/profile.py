@@ -124,6 +124,7 @@ class CacheLevel(Struct, frozen=True, forbid_unknown_fields=True):
     `effective_size_bytes` is what dependent loads of one core get of it, as measured: in a virtual machine, or with
     busy neighbours, less than `size_bytes`, which is the hardware's. `effective_stream_size_bytes` is what streams get,
     which bring lines in as fast as a core can: the most that any program holds. None: not measured, or not less.
+    `line_lifetime_s` is after how long half of the lines are gone that nobody uses, by what others bring in.
     """
 
     name: str
@@ -137,6 +138,7 @@ class CacheLevel(Struct, frozen=True, forbid_unknown_fields=True):
     latency_s: float | None = None  # of a dependent load that hits here
     effective_size_bytes: int | None = None
     effective_stream_size_bytes: int | None = None
+    line_lifetime_s: float | None = None
     noise: dict[str, float] | None = None
 
 

@@ -112,10 +112,11 @@ class HostRun:
 
 def _sharing(workload: Workload, profile: Profile, figures: MachineFigures, whole: Misses) -> Misses:
     """The misses in what the program holds of a last cache that it shares; `whole` are those if it held all of it."""
-    effective, signature = effective_bytes(profile), workload.signature
+    signature = workload.signature
     others = others_bytes_per_s(profile, float(figures.memory.dependent_s[TYPICAL, -2]))
-    if not others or effective is None or signature.reuse is None:
+    if not others or signature.reuse is None:
         return whole
+    effective = effective_bytes(profile) or profile.caches[-1].size_bytes
 
     irregular = irregular_share(workload.operations, whole, float(figures.memory.line_bytes[0]))
 

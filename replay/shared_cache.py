@@ -6,8 +6,9 @@ more than dependent loads. A program's own rate follows from its time, and that 
 which both agree is found by going on from the most.
 
 `size` is what streams were measured to get, the fastest users: not the whole cache, of which others hold a part by
-using it again and again. How fast others bring lines follows from the size that dependent loads were measured to get:
-they bring a line each latency. Bounds: a cache all the program's own (fast), and what dependent loads get (slow).
+using it again and again. How fast others bring lines follows from how long lines stay that nobody uses; where that was
+not measured, from the size that dependent loads get: they bring a line each latency. Bounds: a cache all the program's
+own (fast), and what dependent loads get (slow).
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ def most_bytes(profile: Profile) -> int:
 def others_bytes_per_s(profile: Profile, latency_s: float) -> float:
     """The rate at which others bring lines into the last cache, where a hit takes `latency_s`; 0 if there are none."""
     effective, last = effective_bytes(profile), profile.caches[-1]
+    if last.line_lifetime_s is not None:
+        return most_bytes(profile) / last.line_lifetime_s
     if effective is None or latency_s <= 0:
         return 0.0
     return (last.line_bytes or 64) / latency_s * max(most_bytes(profile) / effective - 1, _FEW)

@@ -257,6 +257,33 @@ def test_what_lies_in_a_shared_cache_is_warmed_up_for_longer(size_bytes, shared,
     assert (measurement.samples.shared, measurement.warm_s) == (shared, warm_s)
 
 
+def test_what_something_fetches_need_not_be_warmed_up_longer_than_asked():
+    room = Room.of([32 * KIB, 512 * KIB, 32 * MIB])
+    fetched = room.measurement("x", Machine(1.0).run, MIB, warm_s=0.001, fetch=Machine(1.0).run)
+    assert fetched.warm_s == 0.001
+
+
+def test_data_is_fetched_into_a_shared_cache_before_slow_work_begins():
+    done = []
+
+    def of(name, seconds):
+        return lambda repeats: (done.append(name) or seconds, 1)
+
+    shared = Samples(shared=True)
+    Measurement("work", of("work", 0.5), shared, warm_s=1.0, fetch=of("fetch", 0.01)).sample()
+    assert "".join(name[0] for name in done) == "ff" + "ww" + "w" * SAMPLES_OF_PASS
+    done.clear()
+    Measurement("work", of("work", 0.5), Samples(), warm_s=1.0, fetch=of("fetch", 0.01)).sample()
+    assert "fetch" not in done, "a cache of its own nobody else fills"
+
+
+def test_fixed_work_is_not_tuned():
+    done = []
+    measurement = Measurement("work", lambda repeats: (done.append(repeats) or 1e-9, 1), is_fixed=True)
+    sampling.measure_once([measurement], sample_s=1.0)
+    assert done == [1] * SAMPLES_OF_PASS
+
+
 def test_room_without_known_caches_is_that_of_usual_ones():
     assert Room.of([]) == Room(512 * KIB, 64 * MIB)
     assert Room.of([64 * KIB]) == Room(64 * KIB, 128 * KIB)

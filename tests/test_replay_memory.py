@@ -157,6 +157,15 @@ def test_others_fill_a_cache_as_dependent_loads_tell():
         assert others_bytes_per_s(part, 10e-9) == pytest.approx(ratio * 64 / 10e-9)
 
 
+def test_how_long_lines_stay_tells_how_fast_others_bring_them_whatever_dependent_loads_get():
+    host = measured_host()
+    for figures in ({}, {"effective_size_bytes": SIZE // 4}):
+        figures |= {"line_lifetime_s": 2e-3}
+        last = with_changes(host.caches[-1], **figures, source=dict.fromkeys(figures, "here"))
+        left_alone = with_changes(host, caches=(*host.caches[:-1], last))
+        assert others_bytes_per_s(left_alone, 10e-9) == most_bytes(left_alone) / 2e-3
+
+
 def test_no_more_of_a_cache_is_simulated_than_a_program_holds():
     program = Program()
     block = program.loop(1000)
