@@ -60,6 +60,8 @@ class Linking(enum.Enum):
 def build(name: str, directory: Path, linking: Linking = Linking.DYNAMIC) -> Path:
     """Compile one of `compiled_programs` into `directory`, unless the executable there is newer than its sources.
 
+    The same compiler makes the same executable anywhere: no path of this machine is in it.
+
     Returns:
         The executable.
 
@@ -80,10 +82,13 @@ def build(name: str, directory: Path, linking: Linking = Linking.DYNAMIC) -> Pat
     if executable.exists() and executable.stat().st_mtime > newest:
         return executable
     directory.mkdir(parents=True, exist_ok=True)
-    sources = [source] if shared.suffix == ".h" else [shared, source]
+    sources = [source.name] if shared.suffix == ".h" else [shared.name, source.name]
     options = [*language.options, "-O2", "-g", "-Wall", *linking.value]
-    with tempfile.TemporaryDirectory(dir=directory) as scratch:  # for what a compiler leaves beside the executable
-        command = [compiler, *options, "-o", executable.absolute(), *sources, *language.libraries]
+    with tempfile.TemporaryDirectory(dir=directory) as scratch:  # for what a compiler leaves beside its sources, too
+        for path in (source, shared):
+            shutil.copy(path, scratch)
+        no_path = f"-ffile-prefix-map={Path(scratch).resolve()}=."
+        command = [compiler, *options, no_path, "-o", executable.absolute(), *sources, *language.libraries]
         result = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
     if result.returncode:
         raise EngineError(f"{source}: {compiler} failed with: {result.stderr.strip()}")

@@ -1,4 +1,8 @@
-"""What `foretrace validate --json` printed, on this machine or on another. Like every file, it may come from anyone."""
+"""What `foretrace validate --json` printed, on this machine or on another. Like every file, it may come from anyone.
+
+In `measured/` are such documents of machines that come with foretrace: times alone, with the name of the machine in the
+place of its profile.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,12 @@ from msgspec import Meta, Struct
 
 from foretrace.errors import EngineError, ProfileError
 from foretrace.files import read_bounded
+from foretrace.profiles import library
 from foretrace.profiles.profile import Profile
 from foretrace.profiles.profile_file import profile_of
 
 SCHEMA = "foretrace.validate/2"
+MEASURED = Path(__file__).parent / "measured"
 MAX_FILE_BYTES = 16 << 20
 MAX_PROGRAMS = 1000
 
@@ -59,7 +65,7 @@ class ProgramTime(Struct, frozen=True):
 class _Document(Struct, frozen=True):
     schema: str
     run_times: Annotated[tuple[ProgramTime, ...], Meta(max_length=MAX_PROGRAMS)]
-    profile: dict[str, Any]
+    profile: dict[str, Any] | str
 
 
 class MeasuredMachine(Struct, frozen=True):
@@ -68,6 +74,21 @@ class MeasuredMachine(Struct, frozen=True):
     label: str
     profile: Profile
     programs: dict[str, ProgramTime]
+
+
+def find_validation(name_or_path: str) -> MeasuredMachine:
+    """What was measured on a machine that comes with foretrace, by its name; or what a file holds, by path.
+
+    Raises:
+        EngineError: there is none of that name, or the file is no such document; says why.
+    """
+    path = Path(name_or_path)
+    known = sorted(document.stem for document in MEASURED.glob("*.json"))
+    if name_or_path in known:
+        return read_validation(MEASURED / f"{name_or_path}.json")
+    if not path.exists():
+        raise EngineError(f"{name_or_path}: no such file; measured times come with foretrace of {', '.join(known)}")
+    return read_validation(path)
 
 
 def read_validation(path: Path) -> MeasuredMachine:
@@ -82,9 +103,18 @@ def read_validation(path: Path) -> MeasuredMachine:
         document = msgspec.json.decode(content, type=_Document)
         if document.schema != SCHEMA:
             raise EngineError(f"{path}: is no document of the version {SCHEMA}; {make}")
-        profile = profile_of(document.profile)
+        profile = _profile_of(document.profile)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EngineError(f"{path}: is no validation with its profile ({error}); {make}") from error
     except ProfileError as error:
         raise EngineError(f"{path}: its profile is none: {error}") from error
     return MeasuredMachine(path.stem, profile, {row.program: row for row in document.run_times})
+
+
+def _profile_of(described: dict[str, Any] | str) -> Profile:
+    """A document's own profile, or that of a machine that comes with foretrace: a name is never taken for a path."""
+    if isinstance(described, dict):
+        return profile_of(described)
+    if described not in library.names():
+        raise ProfileError(f"{described!r} is no machine that comes with foretrace")
+    return library.find(described)

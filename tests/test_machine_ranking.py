@@ -11,10 +11,12 @@ from msgspec import structs
 from replay_samples import Program, measured_host
 from test_native_timing import TIMING
 
+from foretrace.benchmarks import suite, validation_file
 from foretrace.benchmarks.machine_ranking import Comparison, Ranking
-from foretrace.benchmarks.validation_file import MAX_FILE_BYTES, read_validation
+from foretrace.benchmarks.validation_file import MAX_FILE_BYTES, find_validation, read_validation
 from foretrace.cli import group
 from foretrace.errors import EngineError
+from foretrace.profiles.library import find
 from foretrace.profiles.profile_file import profile_data
 from foretrace.replay.anchor import anchor, region_samples
 from foretrace.replay.predict import predict
@@ -160,6 +162,38 @@ def test_what_cannot_be_compared_is_said(folder):
     with pytest.raises(EngineError, match="nothing can be compared; both: was measured on here only"):
         compare(folder, here, there)
     assert "--compare is given twice or more" in compare(folder, here).output
+
+
+# ---- machines that come with foretrace
+
+
+def test_what_was_measured_of_machines_that_come_with_foretrace_fits_them_and_the_suite():
+    found = {path.stem: read_validation(path) for path in validation_file.MEASURED.glob("*.json")}
+    assert found
+    known = {program.name for program in suite.choose("")}
+    for name, machine in found.items():
+        assert machine.profile == find(name)
+        assert set(machine.programs) <= known
+        assert all(row.executable_sha256 for row in machine.programs.values())
+
+
+def test_a_machine_that_comes_with_foretrace_is_found_by_its_name(folder, monkeypatch):
+    monkeypatch.setattr(validation_file, "MEASURED", folder)
+    document(folder / "jaguar-xt4.json", profile(), ("both", 9.0, {}), profile="jaguar-xt4")
+    found = find_validation("jaguar-xt4")
+    assert (found.label, found.profile) == ("jaguar-xt4", find("jaguar-xt4"))
+    assert found.programs["both"].measured.time_s == 9.0
+    assert find_validation(str(folder / "jaguar-xt4.json")) == found
+    with pytest.raises(EngineError, match="jaguar: no such file; measured times come with foretrace of jaguar-xt4"):
+        compare(folder, "jaguar-xt4", "jaguar")
+
+
+@pytest.mark.parametrize("name", ["nowhere", "../here", "here.toml", ""])
+def test_a_document_names_no_machine_but_one_that_comes_with_foretrace(tmp_path, name):
+    (tmp_path / "here.toml").touch()
+    path = document(tmp_path / "x.json", profile(), profile=name)
+    with pytest.raises(EngineError, match="is no machine that comes with foretrace"):
+        read_validation(path)
 
 
 # ---- documents from others

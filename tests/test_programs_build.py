@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 
@@ -102,6 +103,15 @@ def test_pagerank_ranks_sum_to_one():
     result = run(sys.executable, programs.SOURCES / "pagerank.py", "2000", "5")
     assert result.returncode == 0, result.stderr
     assert float(result.stdout.rsplit(None, 1)[1]) == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["cg", "euler", "heat3d"])  # C, C++, Fortran
+def test_an_executable_is_the_same_wherever_it_is_built(tmp_path, monkeypatch, name):
+    first = build_program(name, tmp_path / "one").read_bytes()
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(programs.SOURCES, moved, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(programs, "SOURCES", moved)
+    assert build_program(name, tmp_path / "another" / "place").read_bytes() == first
 
 
 def test_a_source_newer_than_the_executable_is_built_again(tmp_path, monkeypatch):

@@ -47,8 +47,9 @@ HERE = Path("here.toml")
     help="Keep executables, signatures and timings there; signatures found there are used again.",
 )  # fmt: skip
 @click.option(
-    "--compare", "documents", multiple=True, metavar="FILE", type=click.Path(path_type=Path),
-    help="Measure nothing: take what -o wrote on several machines, and rank these (repeatable; needs --directory).",
+    "--compare", "documents", multiple=True, metavar="FILE|NAME",
+    help="Measure nothing: take what -o wrote on several machines, or comes with foretrace of one, and rank these "
+    "(repeatable; needs --directory).",
 )  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write all figures as JSON.")
 @click.option("--picture", type=click.Path(path_type=Path), help="Also draw predicted relative to measured times.")
@@ -61,7 +62,7 @@ def command(
     runs: int,
     under: str,
     directory: Path | None,
-    documents: tuple[Path, ...],
+    documents: tuple[str, ...],
     output: Path | None,
     picture: Path | None,
     force: bool,
@@ -112,11 +113,11 @@ def command(
 
 
 def _compare(
-    documents: tuple[Path, ...], directory: Path | None, output: Path | None, *, force: bool, as_json: bool
+    documents: tuple[str, ...], directory: Path | None, output: Path | None, *, force: bool, as_json: bool
 ) -> None:
     """Whether predictions rank the machines of these documents as measured times do."""
     from foretrace.benchmarks.machine_ranking import rank
-    from foretrace.benchmarks.validation_file import read_validation
+    from foretrace.benchmarks.validation_file import find_validation
 
     from .ranking_reports import show_ranking
 
@@ -124,7 +125,7 @@ def _compare(
         raise click.UsageError("--compare is given twice or more, and --directory, where the programs' signatures are")
     if output is not None:
         check_output(output, force=force)
-    machines = [read_validation(path) for path in documents]
+    machines = [find_validation(document) for document in documents]
     with _progress() as progress:
         ranking = rank(machines, directory, progress)
     if output is not None:
