@@ -58,7 +58,7 @@ READER_PARTS = ("reader", "block_path", "samples", "signals")
 READER_OWN_PARTS = ("side_table", "edges", "learning", "arrays")
 STREAM_PARTS = ["block_queue", "foreign", "foreign_binary", "foreign_text", "stored_reader", "stored_writer"]
 STREAM_HEADERS = ["block_queue", "foreign", "stored"]
-KERNEL_PARTS = ["kernels", "memory_kernels", "core_kernels", "fp_kernels", "together"]
+KERNEL_PARTS = ["kernels", "memory_kernels", "window_kernels", "core_kernels", "code_kernels", "fp_kernels", "together"]
 PLUGIN_HEADERS = ["bursts", "plain_access", "qemu_api", "store_exclusive"]
 
 

@@ -24,7 +24,7 @@ from .agreement import unstable_figures
 from .buffers import Pages
 from .calibrated_profile import Measured, measured_profile, with_network
 from .core_suite import CYCLE, core_measurements
-from .latency_suite import latency_measurements, tlb_measurements, window_measurements
+from .latency_suite import latency_measurements, tlb_measurements
 from .line_lifetime import lifetime_measurements
 from .machine_facts import (
     CacheFacts,
@@ -45,6 +45,7 @@ from .reference_loop import ReferenceLoop
 from .sampling import STABLE_NOISE, STATISTIC, Measurement, Progress, Room, Samples
 from .sgbench import ELEMENT_BYTES, OPERATIONS, Loop, loop_measurements, ranges
 from .thread_suite import numbers_of_threads, thread_measurements
+from .window_suite import window_measurements
 
 BUSY_PART = 0.05
 """The user is told if others took more than this part of the processors."""
@@ -127,7 +128,7 @@ SUITES = (
         "chains",
         lambda p: tlb_measurements(2 * p.largest_bytes, Pages.HUGE, fine=p.fine, room=p.room),
     ),
-    Suite("instructions in flight", "windows", lambda p: window_measurements(p.largest_bytes)),
+    Suite("instructions in flight", "windows", lambda p: window_measurements(p.largest_bytes, fine=p.fine)),
     Suite("new pages", "first_touch", lambda p: first_touch_measurements(p.available_bytes)),
     Suite(
         "loads",

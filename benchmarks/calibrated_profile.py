@@ -31,7 +31,7 @@ from foretrace.units import format_bytes, format_seconds
 from .buffers import Pages, allocate, huge_page_bytes, page_bytes_of
 from .cache_sizes import cache_ends, effective_size, streamed_size
 from .core_suite import core_figures, operation_costs
-from .latency_suite import Chain, latency_points, tlbs, window_instructions
+from .latency_suite import Chain, latency_points, tlbs
 from .line_lifetime import line_lifetime
 from .machine_facts import CacheFacts
 from .memory_suite import LOAD_BYTES, RANDOM, Point, bandwidth_points
@@ -40,6 +40,7 @@ from .ping_pong import network_of
 from .sampling import Timing, rounded
 from .sgbench import Loop, curves
 from .thread_suite import Team, thread_points
+from .window_suite import Window, in_flight
 
 _MEASURED, _SYSTEM, _DERIVED = "calibrate", "system", "derived"
 _LARGE_ARRAY_BYTES = 16 << 20
@@ -51,7 +52,7 @@ class Measured:
 
     core: dict[str, Timing] = field(default_factory=dict)
     chains: dict[Chain, Timing] = field(default_factory=dict)
-    windows: dict[int, Timing] = field(default_factory=dict)
+    windows: dict[Window, Timing] = field(default_factory=dict)
     first_touch: dict[int, Timing] = field(default_factory=dict)
     memory: dict[Point, Timing] = field(default_factory=dict)
     sweeps: dict[Sweep, Timing] = field(default_factory=dict)
@@ -64,7 +65,7 @@ class Measured:
         return {
             "the core": dict(self.core),
             "dependent loads": {f"{format_bytes(c.size_bytes)} ({c.kind})": t for c, t in self.chains.items()},
-            "instructions in flight": {f"{between} between two loads": t for between, t in self.windows.items()},
+            "instructions in flight": {f"{w.between} between two loads ({w.kind})": t for w, t in self.windows.items()},
             "new pages": {format_bytes(size): t for size, t in self.first_touch.items()},
             "loads": {f"{p.kernel} at {format_bytes(p.size_bytes)}": t for p, t in self.memory.items()},
             "MultiMAPS": {
@@ -173,10 +174,8 @@ def _core(measured: Measured, num_cores: int | None) -> Core:
         figures["outstanding_misses"] = rounded(max(1.0, chase.time_s / random.time_s))
         noise["outstanding_misses"] = max(chase.noise, random.noise)
         source["outstanding_misses"] = _DERIVED
-    window = window_instructions(measured.windows)
-    if window is not None:
-        figures["window_instructions"], noise["window_instructions"] = window
-        source["window_instructions"] = _MEASURED
+    for name, edge in in_flight(measured.windows).items():
+        figures[name], noise[name], source[name] = edge.figure, edge.uncertain, _MEASURED
     if num_cores is not None:
         source["cores"] = _SYSTEM
     return Core(source=source, cores=num_cores, noise=noise, **figures)  # type: ignore[arg-type]

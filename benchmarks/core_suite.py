@@ -14,11 +14,14 @@ from foretrace.python_line import run_lines
 
 from . import _kernels
 from .buffers import allocate, over
-from .sampling import Measurement, Timing, rounded
+from .edges import edge_of
+from .sampling import Measurement, Timing, in_pieces, rounded
 
 CYCLE = "int_add_64x1_chain"
 _L1_BYTES = 4096
 _ADDITIONS = 64
+_CODE = re.compile(r"code_(\d+)")
+_DECODED_ANEW = 1.2  # times as long an instruction as in the least code
 _ARITHMETIC = re.compile(r"(\w+)_(\d+)x(\d+)_(chain|free)")
 _WITHOUT_DATA = (
     *("issue", "branches_random", "branches_regular", "taken_branches", "flops_scalar", "flops_vector"),
@@ -62,8 +65,8 @@ def core_measurements() -> dict[str, Measurement]:
     data = allocate(_L1_BYTES)
     found = {}
     for name in _kernels.available():
-        if _ARITHMETIC.fullmatch(name) or name in _WITHOUT_DATA or name in _WITH_DATA:
-            run = over(name, data)
+        if _ARITHMETIC.fullmatch(name) or _CODE.fullmatch(name) or name in _WITHOUT_DATA or name in _WITH_DATA:
+            run = in_pieces(over(name, data)) if _CODE.fullmatch(name) else over(name, data)
             found[name] = Measurement(name, run, reference=name == CYCLE)
     found["python_block"] = Measurement("python_block", _plain_lines)
     found["python_line"] = Measurement("python_line", run_lines)
@@ -137,6 +140,8 @@ def core_figures(measured: Mapping[str, Timing]) -> tuple[dict[str, float], dict
                 if value is not None:
                     figures[field], noise[field] = value, cost.noise or 0.0
     figures["peak_flops_per_cycle"], noise["peak_flops_per_cycle"] = _peak(measured, costs, cycles)
+    for field, (value, uncertain) in _decoding(measured, cycles).items():
+        figures[field], noise[field] = value, uncertain
     possible = {field: rounded(value) for field, value in figures.items() if value > 0}
     return possible, {field: rounded(noise[field]) for field in possible}
 
@@ -152,6 +157,23 @@ def _peak(
         if cost.operation is Operation.FP_FMA and cost.element_bits == 64 and cost.interval_cycles
     ]
     return max(rates)
+
+
+def _decoding(measured: Mapping[str, Timing], cycles: Callable[[str], float]) -> dict[str, tuple[float, float]]:
+    """Instructions that are kept decoded, and that are decoded a cycle where they are not, with their noise.
+
+    Where more code is as fast as little, the most that was measured is kept. In code somewhat longer than what is kept,
+    part of it may be found decoded: the rate is that of the next longer one.
+    """
+    lengths = sorted(int(match[1]) for match in map(_CODE.fullmatch, measured) if match)
+    if not lengths:
+        return {}
+    edge = edge_of({length: measured[f"code_{length}"] for length in lengths}, _DECODED_ANEW)
+    kept = (float(lengths[-1]), 0.0) if edge is None else (edge.figure, edge.uncertain)
+    beyond = [length for length in lengths if edge is None or length > edge.beyond] or lengths[-1:]
+    fastest = min((f"code_{length}" for length in beyond), key=cycles)
+    rate = 1 / cycles(fastest), measured[fastest].noise
+    return {"decoded_instructions": kept, "decode_instructions_per_cycle": rate}
 
 
 def _plain_lines(repeats: int) -> tuple[float, int]:

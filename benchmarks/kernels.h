@@ -62,7 +62,9 @@ double ft_now(void);
 /* ---- where the kernels are: each array ends with a kernel without a name ------------------------------------------- */
 
 extern const struct ft_kernel ft_memory_kernels[]; /* loads, stores, copies, chains, gather and scatter */
+extern const struct ft_kernel ft_window_kernels[]; /* two chains with instructions between their loads */
 extern const struct ft_kernel ft_core_kernels[];   /* integers, branches, issue, forwarding */
+extern const struct ft_kernel ft_code_kernels[];   /* much code */
 extern const struct ft_kernel ft_fp_kernels[];     /* arithmetic by element and width, floating-point and vector */
 
 #endif

@@ -1,7 +1,5 @@
 """Time of a dependent load: by working set, in usual and in huge pages; what a miss in the TLB adds.
 
-And how many instructions a core has in flight: as many as may stand between two loads from main memory that overlap.
-
 The TLB's part is the difference of two chains through as many lines: one line in each page, and all lines side by side.
 Both take the same room in the caches.
 """
@@ -11,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 import mmap
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,7 +20,7 @@ from foretrace.profiles.profile import LatencyPoint
 from . import _kernels
 from .buffers import Pages, allocate, allocate_each, huge_page_bytes, over, page_bytes_of
 from .cache_sizes import without_bumps
-from .sampling import Measurement, Room, Run, Timing, rounded
+from .sampling import Measurement, Room, Timing, rounded
 
 SMALLEST_BYTES = 4096
 MOST_PAGES = 16384
@@ -32,9 +29,6 @@ _STEP_S = 1e-9  # a TLB's step is at least this high, or a quarter of what was b
 _STEP_PART = 0.25
 _WARM_PASSES = 2  # through a chain, before it is timed; each load is taken to need so long
 _WARM_LOAD_S = 20e-9
-_WINDOW = re.compile(r"window_(\d+)")
-_PIECES = 8
-_NO_OVERLAP = 1.5  # times as long as with few instructions between them: the loads no longer overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,47 +103,6 @@ def tlb_measurements(largest_bytes: int, pages: Pages, *, fine: bool, room: Room
         _kernels.link_chain(dense, rng.permutation(count).astype(np.uint32))
         found[Chain(count * page_bytes, page_bytes, "dense")] = room.measurement("tlb", over("chase", dense), size)
     return found
-
-
-def window_measurements(largest_bytes: int) -> dict[int, Measurement]:
-    """Two chains through memory whose loads take turns, by the number of instructions that stand between them."""
-    half = largest_bytes // 2
-    data = allocate(2 * half, Pages.HUGE)
-    order = np.random.default_rng(4).permutation(half // _kernels.LINE_BYTES).astype(np.uint32)
-    for part in (data[:half], data[half:]):
-        _kernels.link_chain(part, order)
-    state = 0  # of all: each goes on where the one before stopped, and finds nothing of it in a cache
-
-    def run_of(kernel: str) -> Run:
-        def run(repeats: int) -> tuple[float, int]:
-            """The shortest of several pieces: the chains fall out of step now and then."""
-            nonlocal state
-            pieces = []
-            for _ in range(_PIECES):
-                seconds, operations, state = _kernels.run(kernel, repeats=repeats, data=data, state=state)
-                pieces.append((seconds, operations))
-            seconds, operations = min(pieces)
-            return _PIECES * seconds, _PIECES * operations
-
-        return run
-
-    found = {int(match[1]): name for name in _kernels.available() if (match := _WINDOW.fullmatch(name))}
-    return {between: Measurement("window", run_of(name)) for between, name in sorted(found.items())}
-
-
-def window_instructions(measured: Mapping[int, Timing]) -> tuple[float, float] | None:
-    """Instructions in flight and how uncertain that is, from times by the number that stand between two loads.
-
-    None where nothing limits them: a core that keeps the order stops at the first use alone.
-    """
-    times = sorted((between, timing.time_s) for between, timing in measured.items())
-    if not times:
-        return None
-    limit = _NO_OVERLAP * min(time for _, time in times)
-    for (fits, _), (next_between, next_time) in itertools.pairwise(times):
-        if next_time > limit:
-            return rounded(math.sqrt(fits * next_between)), rounded(math.sqrt(next_between / fits) - 1)
-    return None
 
 
 def latency_points(measured: Mapping[Chain, Timing], source: str) -> tuple[LatencyPoint, ...]:

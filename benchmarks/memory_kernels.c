@@ -166,65 +166,6 @@ static uint64_t chase(struct ft_work *work)
     return 16 * work->repeats;
 }
 
-/* Two chains, one in each half of the data, linked alike: their loads take turns, with `between` other instructions after
- * each. While a core has room for those, a load of the one chain is under way with one of the other; beyond that it waits.
- * Half of the others write registers, of which there are fewer than a core has instructions in flight. */
-#define FILL8(_) __asm__ volatile("nop"); a += y; KEEP(a); __asm__ volatile("nop"); b += y; KEEP(b);                      \
-                 __asm__ volatile("nop"); c += y; KEEP(c); __asm__ volatile("nop"); d += y; KEEP(d);
-#define FILL16(_) FILL8(_) FILL8(_)
-#define FILL32(_) FILL16(_) FILL16(_)
-#define FILL64(_) FILL32(_) FILL32(_)
-#define FILL128(_) FILL64(_) FILL64(_)
-#define FILL256(_) FILL128(_) FILL128(_)
-#define FILL512(_) FILL256(_) FILL256(_)
-
-#define WINDOW(between, FILL)                                                                                          \
-    static uint64_t window_##between(struct ft_work *work)                                                             \
-    {                                                                                                                  \
-        char *p = (char *)work->data + work->state % (work->bytes / 2), *q = p + work->bytes / 2;                      \
-        uint64_t a = 1, b = 2, c = 3, d = 4, y = 5;                                                                    \
-        KEEP(y);                                                                                                       \
-        for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
-            p = *(char *volatile *)p;                                                                                  \
-            FILL                                                                                                       \
-            q = *(char *volatile *)q;                                                                                  \
-            FILL                                                                                                       \
-        }                                                                                                              \
-        KEEP(q);                                                                                                       \
-        work->state = (uint64_t)(p - (char *)work->data);                                                              \
-        return 2 * work->repeats;                                                                                      \
-    }
-
-#define EACH_WINDOW(X)                                                                                                 \
-    X(8, FILL8())                                                                                                      \
-    X(16, FILL16())                                                                                                    \
-    X(32, FILL32())                                                                                                    \
-    X(48, FILL32() FILL16())                                                                                           \
-    X(64, FILL64())                                                                                                    \
-    X(80, FILL64() FILL16())                                                                                           \
-    X(96, FILL64() FILL32())                                                                                           \
-    X(112, FILL64() FILL32() FILL16())                                                                                 \
-    X(128, FILL128())                                                                                                  \
-    X(144, FILL128() FILL16())                                                                                         \
-    X(160, FILL128() FILL32())                                                                                         \
-    X(176, FILL128() FILL32() FILL16())                                                                                \
-    X(192, FILL128() FILL64())                                                                                         \
-    X(208, FILL128() FILL64() FILL16())                                                                                \
-    X(224, FILL128() FILL64() FILL32())                                                                                \
-    X(240, FILL128() FILL64() FILL32() FILL16())                                                                       \
-    X(256, FILL256())                                                                                                  \
-    X(288, FILL256() FILL32())                                                                                         \
-    X(320, FILL256() FILL64())                                                                                         \
-    X(352, FILL256() FILL64() FILL32())                                                                                \
-    X(384, FILL256() FILL128())                                                                                        \
-    X(448, FILL256() FILL128() FILL64())                                                                               \
-    X(512, FILL512())                                                                                                  \
-    X(576, FILL512() FILL64())                                                                                         \
-    X(640, FILL512() FILL128())                                                                                        \
-    X(768, FILL512() FILL256())
-
-EACH_WINDOW(WINDOW)
-
 /* ---- SGBench's loops (Carrington et al., ICS'11, Figures 2 and 3), and a read-modify-write ------------------------- */
 
 /* A round takes the next FT_CHUNK elements, so that a sample need not last as long as a whole range takes. */
@@ -271,8 +212,6 @@ const struct ft_kernel ft_memory_kernels[] = {
     {"copy_strided", copy_strided, FT_LINE_BYTES, false, true, 0, NULL},
     {"random8", random8, FT_LINE_BYTES, true, false, 0, NULL},
     {"chase", chase, FT_LINE_BYTES, false, false, 0, NULL},
-#define WINDOW_KERNEL(between, FILL) {"window_" #between, window_##between, 2 * FT_LINE_BYTES, false, false, 0, NULL},
-    EACH_WINDOW(WINDOW_KERNEL)
     {"gather4", gather4, 4, false, false, 4, NULL},
     {"gather8", gather8, 8, false, false, 8, NULL},
     {"scatter4", scatter4, 4, false, false, 4, NULL},

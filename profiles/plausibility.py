@@ -31,6 +31,7 @@ _RANGES: tuple[tuple[str, float, float, str], ...] = (
     ("_s", 1e-12, 1e5, "seconds: 85 ns is 85e-9"),
     ("_per_cycle", 1e-3, 1e6, "a cycle of one core"),
     ("_cycles", 1e-3, 1e5, "cycles"),
+    ("_instructions", 1, 1 << 20, "instructions"),
     ("page_bytes", 512, 1 << 40, "bytes: 4 KiB is 4096"),
     ("size_bytes", 256, 1 << 52, "bytes: 32 KiB is 32768"),
     ("line_bytes", 1, 1 << 16, "bytes"),

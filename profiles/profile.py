@@ -89,7 +89,16 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     loads_per_cycle: float | None = None
     stores_per_cycle: float | None = None
     outstanding_misses: float | None = None
-    window_instructions: float | None = None  # most in flight, dispatched and not retired
+    # Most instructions in flight, dispatched and not retired; and of these, most that wait for operands and most that
+    # write a register, of integers and of vectors and floating point each, and most that are stores.
+    window_instructions: float | None = None
+    int_waiting_instructions: float | None = None
+    vector_waiting_instructions: float | None = None
+    int_writing_instructions: float | None = None
+    vector_writing_instructions: float | None = None
+    storing_instructions: float | None = None
+    decode_instructions_per_cycle: float | None = None  # of code that is not kept decoded
+    decoded_instructions: float | None = None  # so many are kept decoded, of code that runs again and again
     # Latency of a dependent operation, and time between independent ones.
     fp_add_latency_cycles: float | None = None
     fp_mul_latency_cycles: float | None = None

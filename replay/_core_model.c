@@ -55,10 +55,10 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
     struct ft_core core;
     int in_order;
     PyObject *result = NULL;
-    if (!PyArg_ParseTuple(args, "(dddddddddddddddIp)y*y*y*y*y*y*y*y*y*w*", &core.width, &core.window, &core.waiting[0],
+    if (!PyArg_ParseTuple(args, "(dddddddddddddIddIp)y*y*y*y*y*y*y*y*y*w*", &core.width, &core.window, &core.waiting[0],
                           &core.waiting[1], &core.scheduled, &core.results[0], &core.results[1], &core.stores,
-                          &core.refill, &core.blocked, &core.taken_branch, &core.lead, &core.decode, &core.fetch,
-                          &core.access, &core.n_levels, &in_order, &b[0], &b[1], &b[2], &b[3],
+                          &core.refill, &core.blocked, &core.taken_branch, &core.lead, &core.decode, &core.decoded_ways,
+                          &core.fetch, &core.access, &core.n_levels, &in_order, &b[0], &b[1], &b[2], &b[3],
                           &b[4], &b[5], &b[6], &b[7], &b[8], &b[9]))
         return NULL;
     core.in_order = in_order;
@@ -72,7 +72,8 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
     for (int i = 0; i < N_BUFFERS && good; i++)
         good = whole(&b[i], sizes[i], names[i]);
     const char *wrong = NULL;
-    if (good && (core.n_levels == 0 || core.n_levels > FT_MAX_LEVELS || b[STORES].len != b[LINES].len ||
+    if (good && (core.n_levels == 0 || core.n_levels > FT_MAX_LEVELS || core.decoded_ways == 0 ||
+                 core.decoded_ways > FT_MAX_DECODED_WAYS || b[STORES].len != b[LINES].len ||
                  (size_t)b[BRANCHES].len != path.n_executions || (size_t)b[DEPENDS].len / 2 != path.n_executions ||
                  (size_t)b[CYCLES].len != 2 * n_blocks * FT_NUM_CAUSES * sizeof(double)))
         wrong = "the arrays do not fit together";
@@ -127,7 +128,9 @@ static int add_constants(PyObject *module)
                    PyModule_AddIntConstant(module, "VECTORS", FT_VECTORS) < 0 ||
                    PyModule_AddIntConstant(module, "NO_RESULT", FT_NO_RESULT) < 0 ||
                    PyModule_AddIntConstant(module, "NUM_REGISTERS", FT_NUM_REGISTERS) < 0 ||
-                   PyModule_AddIntConstant(module, "MAX_LEVELS", FT_MAX_LEVELS) < 0
+                   PyModule_AddIntConstant(module, "MAX_LEVELS", FT_MAX_LEVELS) < 0 ||
+                   PyModule_AddIntConstant(module, "DECODED_SETS", FT_DECODED_SETS) < 0 ||
+                   PyModule_AddIntConstant(module, "MAX_DECODED_WAYS", FT_MAX_DECODED_WAYS) < 0
                ? -1
                : 0;
 }

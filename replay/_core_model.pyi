@@ -8,6 +8,8 @@ VECTORS: int
 NO_RESULT: int
 NUM_REGISTERS: int
 MAX_LEVELS: int
+DECODED_SETS: int
+MAX_DECODED_WAYS: int
 
 # Arrays are taken by their bytes (core_model.h and branches.h have the layouts); the last one is written to.
 def run(core: tuple[float | int, ...], /, *arrays: object) -> None: ...

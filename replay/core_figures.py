@@ -14,6 +14,8 @@ from foretrace.profiles.points import Movement, Operation, OperationCost
 from foretrace.profiles.profile import Core, Pattern, Profile
 from foretrace.tracer.signature import OperationKind as Kind
 
+from . import _core_model
+from .core_program import DECODED_AT_ONCE
 from .records import Bound
 from .spread import TYPICAL, Floats, Notes, between, exactly
 
@@ -67,20 +69,22 @@ _FORWARD_CYCLES = 3.0
 Cove forward a variable of the stack in no time, others in 6 to 8 cycles (Agner Fog, "The microarchitecture of Intel,
 AMD and VIA CPUs", sections on store forwarding)."""
 _MOST_NOISE = 0.25
-_Kinds = tuple[Floats, Floats]  # of integers; of vectors and floating point
 _HALF_TO_TWICE = np.array([2.0, 1.0, 0.5])
-_WAITING_SHARES, _RESULT_SHARES, _STORE_SHARE = (0.4, 0.5), (0.7, 0.6), 0.25
-"""Of the instructions in flight. Zen 3, measured between two loads from main memory: 240 to 256 in flight; 80 to 96 of
-integers that wait and 112 to 128 of vectors; 160 to 176 that write integer registers and 128 to 144 that write vector
-ones; 48 to 64 stores. It has 256, 4 x 24, 2 x 32 and 64 before these, 192 and 160 registers of which some are in use,
-and 64 (AMD, "Software Optimization Guide for the AMD Family 19h Processors", sections 2.9 to 2.12)."""
+_IN_FLIGHT = (
+    ("int_waiting_instructions", 0.4, "wait for operands of integers"),
+    ("vector_waiting_instructions", 0.5, "wait for operands of vectors"),
+    ("int_writing_instructions", 0.7, "write integer registers"),
+    ("vector_writing_instructions", 0.6, "write vector registers"),
+    ("storing_instructions", 0.25, "be stores"),
+)
+"""What a core has room for of each kind: its field in profile.Core, and the share of the instructions in flight that is
+assumed where the profile does not tell. Zen 3, measured between two loads from main memory: 240 to 256 in flight; 80 to
+96 of integers that wait and 112 to 128 of vectors; 160 to 176 that write integer registers and 128 to 144 that write
+vector ones; 48 to 64 stores. It has 256, 4 x 24, 2 x 32 and 64 before these, 192 and 160 registers of which some are in
+use, and 64 (AMD, "Software Optimization Guide for the AMD Family 19h Processors", sections 2.9 to 2.12)."""
 _SCHEDULED_SHARE = 0.5
 """Of the vectors that wait, those that can start: chains of 20 and 40 multiplications and additions, one after the
 other, took as long on Zen 3 as with 48 to 64."""
-_SHARES_TEXT = (
-    "2 in 5 may wait for operands of integers and 1 in 2 of vectors, 7 in 10 may write integer registers and 6 in 10 "
-    "vector registers, and 1 in 4 may be stores"
-)
 _CONVERT_CYCLES = np.array([0.0, 2.0, 3.0])
 """What a conversion between integer and floating point takes, beside the way between their registers."""
 _INDEXED_CYCLES = np.array([0.0, 1.0, 1.0])
@@ -91,7 +95,7 @@ _EXTENSION_CYCLES = 1.0
 _FETCHES = np.array([0.0, 1.0, 1.0])
 """Of the time of a taken branch, what the next line of code takes: either begins to fetch anew. That was measured on
 Zen 3 (core_program.py); a core that fetches two lines a cycle where one follows the other does not notice."""
-_DECODED_PER_CYCLE = 4.0
+_DECODED_PER_CYCLE, _KEPT_DECODED = 4.0, 4096.0
 _DECODES = np.array([0.0, 1.0, 1.0])
 """AMD Zen to Zen 4 decode four instructions a cycle and keep 2048 to 6750 decoded ones, Zen 3 4096 (AMD, "Software
 Optimization Guide for the AMD Family 19h Processors", section 2.9); Intel Golden Cove decodes six. Code of 16 to 28 KB
@@ -112,7 +116,8 @@ class CoreFigures:
     that one place, `vector_forward` of vector and floating-point registers. `root_cycles` are of a square root on the
     divider. `native_lanes` is how many 64-bit elements a unit takes at once. `indexed` is what a load takes longer
     whose address is a sum of registers. `access` is what a load or a store takes of the units that both share; `fetch`
-    is of a line of code. `parts`: kinds that only some of their units do; cycles of one on those, and their number.
+    is of a line of code; `decode` of an instruction that is not among the last ones decoded, in `decoded_ways` for each
+    set of lines. `parts`: kinds that only some of their units do; cycles of one on those, and their number.
     `control`: for how long nothing else is dispatched beside an access to the control register of floating point.
     """
 
@@ -134,6 +139,7 @@ class CoreFigures:
     blocked: Floats
     taken_branch: Floats
     decode: Floats
+    decoded_ways: int
     fetch: Floats
     load: Floats
     store: Floats
@@ -154,7 +160,9 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
     """The figures of a profile's core whose nearest cache answers in `first_latency_cycles`."""
     source = _Source(core, notes)
     width = source.width()
-    window, waiting, results, stores = source.window(width)
+    window = source.window(width)
+    int_waiting, vector_waiting, int_writing, vector_writing, storing = source.in_flight(window)
+    decode, decoded_ways = source.decode(width)
     miss = source.cycles("branch_miss_cycles", "branch_miss", (5, 12, 20), "a mispredicted branch")
     adds, multiplies, lanes = source.fp_units(width)
     div = source.cycles("fp_div_interval_cycles", "fp_divide", (4, 10, 30), "a floating-point divide")
@@ -173,10 +181,10 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
     return CoreFigures(
         width=width * _REACHED,
         window=window,
-        waiting=waiting,
-        scheduled=waiting[1] * _SCHEDULED_SHARE,
-        results=results,
-        stores=stores,
+        waiting=(int_waiting, vector_waiting),
+        scheduled=vector_waiting * _SCHEDULED_SHARE,
+        results=(int_writing, vector_writing),
+        stores=storing,
         refill=np.maximum(miss - _RESOLVE_CYCLES, 0),
         forward=np.maximum(forward, first_latency_cycles + _FORWARD_CYCLES),
         forward_variable=forward,
@@ -197,7 +205,8 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
             "a load wider than the store that it reads back waits from its data on for",
         ),
         taken_branch=taken_branch,
-        decode=source.decode(width),
+        decode=decode,
+        decoded_ways=decoded_ways,
         fetch=taken_branch * _FETCHES,
         load=load,
         store=store,
@@ -226,14 +235,6 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         native_lanes=lanes,
         in_order=bool(core.in_order),
     )
-
-
-def _shares(window: float) -> tuple[_Kinds, _Kinds, Floats]:
-    waiting, results = (
-        (window * integers * _HALF_TO_TWICE, window * vectors * _HALF_TO_TWICE)
-        for integers, vectors in (_WAITING_SHARES, _RESULT_SHARES)
-    )
-    return waiting, results, window * _STORE_SHARE * _HALF_TO_TWICE
 
 
 def _scalar_cost(profile: Profile, operation: Operation) -> OperationCost | None:
@@ -332,18 +333,36 @@ class _Source:
             self.notes.add("issue_width", "not in the profile, 2 instructions a cycle assumed")
         return width or 2.0
 
-    def decode(self, width: float) -> Floats:
-        """Of one instruction that is not among the last 4096 decoded."""
-        if self.core.in_order or width <= _DECODED_PER_CYCLE + 0.5:
-            return exactly(0.0)
-        self.notes.add(
-            "decoders", f"{_DECODED_PER_CYCLE:g} instructions decoded a cycle assumed, and the last 4096 kept"
-        )
-        return _DECODES / _DECODED_PER_CYCLE
+    def decode(self, width: float) -> tuple[Floats, int]:
+        """Cycles of one instruction that is not among the last ones decoded, and the ways that hold these."""
+        rate, kept = self.core.decode_instructions_per_cycle, self.core.decoded_instructions
+        if rate is not None and kept is not None:
+            error = 1 + self.noise("decode_instructions_per_cycle")
+            decode = np.array([1 / rate / error, 1 / rate, error / rate])
+        elif self.core.in_order or width <= _DECODED_PER_CYCLE + 0.5:
+            decode, kept = exactly(0.0), _KEPT_DECODED
+        else:
+            decode, kept = _DECODES / _DECODED_PER_CYCLE, _KEPT_DECODED
+            self.notes.add(
+                "decoders", f"{_DECODED_PER_CYCLE:g} instructions decoded a cycle assumed, and the last {kept:g} kept"
+            )
+        ways = round(kept / _core_model.DECODED_SETS / DECODED_AT_ONCE)
+        return decode, min(max(ways, 1), _core_model.MAX_DECODED_WAYS)
 
-    def window(self, width: float) -> tuple[Floats, _Kinds, _Kinds, Floats]:
-        """Instructions in flight; of these, most that wait for operands and most that write a register, of integers and
-        of vectors, and most that are stores."""
+    def window(self, width: float) -> Floats:
+        """Instructions in flight."""
+        if self.core.in_order:
+            return exactly(_NO_LIMIT)
+        window = self.core.window_instructions
+        if window is not None:
+            return self.at_most("window_instructions", window)
+        window = next(size for least, size in _WINDOW_OF_WIDTH if width >= least)
+        self.notes.add("window", f"{window:g} instructions in flight assumed ({window / 2:g} to {2 * window:g})")
+        return window * _HALF_TO_TWICE
+
+    def in_flight(self, window: Floats) -> list[Floats]:
+        """Of the instructions in flight, most that wait for operands and most that write a register, of integers and of
+        vectors each, and most that are stores."""
         if self.core.in_order:
             fast, typical, slow = _STORES_IN_ORDER
             self.notes.add(
@@ -352,18 +371,21 @@ class _Source:
                 "and as many loads as the caches take",
             )
             none = exactly(_NO_LIMIT)
-            return none, (exactly(1.0), exactly(1.0)), (none, none), np.array(_STORES_IN_ORDER)
-        window = self.core.window_instructions
-        if window is not None:
-            self.notes.add("window_shares", f"of the instructions in flight {_SHARES_TEXT} (half to twice)")
-            error = 1 + self.noise("window_instructions")
-            return np.array([window * error, window, window / error]), *_shares(window)
-        window = next(size for least, size in _WINDOW_OF_WIDTH if width >= least)
-        self.notes.add(
-            "window",
-            f"{window:g} instructions in flight assumed ({window / 2:g} to {2 * window:g}), of which {_SHARES_TEXT}",
-        )
-        return window * _HALF_TO_TWICE, *_shares(window)
+            return [exactly(1.0), exactly(1.0), none, none, np.array(_STORES_IN_ORDER)]
+        limits, assumed = [], []
+        for field, share, text in _IN_FLIGHT:
+            given = getattr(self.core, field)
+            if given is None:
+                assumed.append(f"{share:g} may {text}")
+            limits.append(window[TYPICAL] * share * _HALF_TO_TWICE if given is None else self.at_most(field, given))
+        if assumed:
+            self.notes.add("window_shares", f"of the instructions in flight {', '.join(assumed)} (half to twice)")
+        return limits
+
+    def at_most(self, field: str, given: float) -> Floats:
+        """A number of instructions that a core has room for."""
+        error = 1 + self.noise(field)
+        return np.array([given * error, given, given / error])
 
     def cycles(self, field: str, name: str, usual: tuple[float, float, float], what: str) -> Floats:
         given = getattr(self.core, field)

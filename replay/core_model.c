@@ -9,8 +9,6 @@
 #define BUCKETS 16384u
 #define LINE_IN_REACH 64u /* accesses: a line touched that lately counts as held */
 #define FETCHED_AHEAD 8.0 /* cycles: of a queue of 48 to 64 instructions, 6 to 8 of which are dispatched a cycle */
-#define DECODED_SETS 64u /* of groups of up to 8 decoded instructions of a line of code, by line: 4096 in all */
-#define DECODED_WAYS 8u
 #define NEVER (-1e30)
 
 /* A unit, or what hands out a level's lines: how much of each stretch of `bucket` cycles is taken. */
@@ -81,7 +79,7 @@ struct state {
     double fetched;      /* the line of code that is being dispatched, at the earliest */
     uint32_t line;       /* which that is */
     bool jumped;         /* there, by a taken branch */
-    uint32_t decoded[DECODED_SETS][DECODED_WAYS]; /* first instructions of groups, one more each; the latest used first */
+    uint32_t decoded[FT_DECODED_SETS][FT_MAX_DECODED_WAYS]; /* first instructions of groups, one more each; the latest used first */
     double last_retired, last_written;
     double *due;         /* by operation and level: misses that are due */
     struct astray astray;
@@ -209,8 +207,8 @@ static void fetch_code(struct state *s, double cycles)
 /* Whether a group of instructions is decoded already; from now on it is. */
 static bool is_decoded(struct state *s, uint32_t line, uint32_t first)
 {
-    uint32_t *set = s->decoded[line % DECODED_SETS], way = 0;
-    while (way + 1 < DECODED_WAYS && set[way] != first + 1)
+    uint32_t *set = s->decoded[line % FT_DECODED_SETS], way = 0;
+    while (way + 1 < s->core->decoded_ways && set[way] != first + 1)
         way++;
     const bool found = set[way] == first + 1;
     memmove(set + 1, set, way * sizeof *set);

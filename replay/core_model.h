@@ -34,6 +34,8 @@
 #define FT_NUM_REGISTERS 1024u
 #define FT_MAX_LEVELS 8u
 #define FT_NUM_UNITS 14u
+#define FT_DECODED_SETS 64u /* of groups of up to 8 decoded instructions of a line of code, by line */
+#define FT_MAX_DECODED_WAYS 32u
 
 /* Kinds of registers, and the queues of instructions that wait for operands: of integers, and of vectors and floating
  * point. */
@@ -109,6 +111,7 @@ struct ft_core {
     double fetch;             /* cycles that a line of code takes to be fetched; 0: none */
     double access;            /* cycles that a load or a store takes of the units that both share; 0: they share none */
     uint32_t n_levels;        /* caches and main memory */
+    uint32_t decoded_ways;    /* groups of decoded instructions that each set of lines keeps; 1 to FT_MAX_DECODED_WAYS */
     bool in_order;
 };
 

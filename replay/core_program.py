@@ -44,7 +44,7 @@ _IN_REACH = 64
 _CODE_LINE_BYTES = 64
 """Of code, what is fetched a cycle: a loop of three instructions takes one on an AMD EPYC (Zen 3) where they lie in one
 such line, and two where they lie in two."""
-_DECODED_AT_ONCE = 8
+DECODED_AT_ONCE = 8
 """Instructions that a core keeps together once they are decoded, of one line of code: on an AMD EPYC (Zen 3) blocks of
 13 in a line each were dispatched six a cycle where there were 240 of them, and three a cycle where there were 300."""
 _NUM_LINES = 1 << 32
@@ -165,7 +165,7 @@ def _decoded(lines: Ints, fused: Sequence[bool]) -> list[int]:
     than 8; 0 for those that come with one before. One that is fused with the one before is not counted."""
     result, first = [0] * len(lines), 0
     for number in range(len(lines)):
-        if lines[number] != lines[first] or (result[first] == _DECODED_AT_ONCE and not fused[number]):
+        if lines[number] != lines[first] or (result[first] == DECODED_AT_ONCE and not fused[number]):
             first = number
         result[first] += not fused[number]
     return result

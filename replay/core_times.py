@@ -104,7 +104,7 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
         core.width, core.window, *core.waiting, core.scheduled, *core.results, core.stores, core.refill, core.blocked,
         core.taken_branch,
     )  # fmt: skip
-    units = float(core.decode[corner]), float(core.fetch[corner]), float(core.access[corner])
+    units = float(core.decode[corner]), core.decoded_ways, float(core.fetch[corner]), float(core.access[corner])
     _core_model.run(
         (*(float(figure[corner]) for figure in figures), 2 * memory_cycles, *units, costs.hits.shape[1], core.in_order),
         _instructions(program, core, corner).tobytes(),

@@ -70,7 +70,7 @@ class Core:
 
     def __init__(self, figures, instructions, registers, blocks, operations, path, cycles) -> None:
         (self.width, self.window, *kinds, self.stores, self.refill, self.blocked,
-         self.taken_branch, self.lead, self.decode, self.code_line, self.shared, self.levels,
+         self.taken_branch, self.lead, self.decode, self.decoded_ways, self.code_line, self.shared, self.levels,
          self.in_order) = figures  # fmt: skip
         self.waiting, self.room, self.free = kinds[:2], kinds[2], kinds[3:]
         self.scheduled: list[float] = []  # vectors that can start
@@ -126,12 +126,12 @@ class Core:
                 self.fetch_code(turns * self.taken_branch)
 
     def is_decoded(self, place: int) -> bool:
-        """Whether the group that begins there is among the last eight of its set of lines; from now on it is."""
+        """Whether the group that begins there is among the last ones of its set of lines; from now on it is."""
         groups = self.decoded[self.line % 64]
         found = place in groups
         if found:
             groups.remove(place)
-        self.decoded[self.line % 64] = [place, *groups][:8]
+        self.decoded[self.line % 64] = [place, *groups][: self.decoded_ways]
         return found
 
     def fetch_code(self, cycles: float) -> None:

@@ -6,22 +6,25 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from foretrace.benchmarks.cache_sizes import cache_ends, effective_size, streamed_size, without_bumps
+from foretrace.benchmarks.edges import Edge, edge_of
 from foretrace.benchmarks.latency_suite import (
     MOST_PAGES,
     Chain,
     tlb_steps,
     tlbs,
-    window_instructions,
     working_sets,
 )
 from foretrace.benchmarks.multimaps import Sweep, hit_rates
 from foretrace.benchmarks.sampling import Timing
 from foretrace.benchmarks.sgbench import Loop, index_array, ranges
+from foretrace.benchmarks.window_suite import Window, in_flight
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.reference import Access, simulate
 from foretrace.profiles.points import IndexMode, Movement
+from foretrace.profiles.profile import Core
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -157,11 +160,11 @@ def test_no_rise_is_no_step(added):
 # ---- instructions in flight
 
 
-def window_times(window, memory_s=80e-9, cycle_s=0.3e-9, width=4, bumps=(0.0,)):
+def window_times(window, memory_s=80e-9, cycle_s=0.3e-9, width=4, bumps=(0.0,), kind="window"):
     """Time of one load of two that overlap while a core has room for those between them; filling takes its time too."""
     sizes = (8, 16, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 384, 512, 640, 768)
     return {
-        n: Timing(
+        Window(kind, n): Timing(
             max(memory_s / (2 if n + 2 <= window else 1), n / width * cycle_s) * (1 + bumps[i % len(bumps)]), 0.0, 9
         )
         for i, n in enumerate(sizes)
@@ -172,13 +175,38 @@ def window_times(window, memory_s=80e-9, cycle_s=0.3e-9, width=4, bumps=(0.0,)):
 @example(386, [0.0])
 @example(385, [0.0])
 def test_the_window_is_found(window, bumps):
-    instructions, uncertain = window_instructions(window_times(window, bumps=bumps))
-    assert instructions / (1 + uncertain) - 3 <= window <= instructions * (1 + uncertain) + 3
+    edge = in_flight(window_times(window, bumps=bumps))["window_instructions"]
+    assert edge.figure / (1 + edge.uncertain) - 3 <= window <= edge.figure * (1 + edge.uncertain) + 3
+
+
+def test_each_kind_in_flight_has_its_own_room():
+    found = in_flight(window_times(400) | window_times(70, kind="storing") | window_times(1 << 20, kind="int_waiting"))
+    assert found == {"window_instructions": Edge(384, 512), "storing_instructions": Edge(64, 96)}
+    assert {*found, "int_waiting_instructions"} <= {field.name for field in structs.fields(Core)}
+
+
+def test_a_neighbour_that_slows_down_some_sizes_hides_no_room():
+    """What is fast with more between shows that there was room for less."""
+    times = window_times(400)
+    for between in (96, 160, 192):
+        times[Window("window", between)] = Timing(90e-9, 0.0, 9)
+    assert in_flight(times)["window_instructions"] == Edge(384, 512)
 
 
 def test_a_core_without_a_window_has_none():
-    assert window_instructions(window_times(1 << 20)) is None
-    assert window_instructions({}) is None
+    assert in_flight(window_times(1 << 20)) == {}
+    assert in_flight({}) == {}
+
+
+@pytest.mark.parametrize("times_s", [{}, {8: 1.0}, {8: 1.0, 16: 1.49}, {8: 5.0, 16: 1.0}])
+def test_no_rise_is_no_edge(times_s):
+    assert edge_of({number: Timing(time_s, 0.0, 9) for number, time_s in times_s.items()}, 1.5) is None
+
+
+@pytest.mark.parametrize(("disturbed", "uncertain"), [(False, 0.25), (True, 0.8)])
+def test_an_edge_is_as_uncertain_as_a_neighbour_makes_it(disturbed, uncertain):
+    edge = edge_of({16: Timing(1.0, 0.0, 9), 25: Timing(2.0, 0.8, 9, disturbed=disturbed)}, 1.5)
+    assert (edge.figure, edge.uncertain) == (20, uncertain)
 
 
 # ---- index arrays

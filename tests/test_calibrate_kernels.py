@@ -9,7 +9,9 @@ import pytest
 
 from foretrace.benchmarks import _kernels
 from foretrace.benchmarks.buffers import Pages, allocate, allocate_each, huge_page_bytes
+from foretrace.benchmarks.window_suite import window_measurements
 
+MIB = 1 << 20
 KERNELS = _kernels.available()
 ARITHMETIC = [name for name in KERNELS if re.fullmatch(r"\w+_\d+x\d+_(chain|free)", name)]
 OTHERS = [
@@ -76,7 +78,7 @@ def test_a_chain_through_floating_point_registers_stays_at_its_address():
     assert np.frombuffer(data, dtype=np.uint64)[0] == np.frombuffer(data, dtype=np.uint8).ctypes.data
 
 
-WINDOWS = [name for name in KERNELS if name.startswith("window_")]
+WINDOWS = [f"{window.kind}_{window.between}" for window in window_measurements(MIB, fine=True)]
 
 
 @pytest.mark.parametrize("name", WINDOWS)
@@ -90,11 +92,31 @@ def test_loads_of_a_window_take_turns_in_two_chains_linked_alike(name):
     assert _kernels.run(name, repeats=64, data=data, state=start)[2] == start
 
 
-def test_windows_are_tried_finely_enough():
-    between = sorted(int(name.removeprefix("window_")) for name in WINDOWS)
-    assert between[0] <= 8
-    assert between[-1] >= 640  # the most that is known of: 630 or so of an Apple M1
-    assert all(b <= max(1.34 * a, a + 16) for a, b in itertools.pairwise(between))
+@pytest.mark.parametrize(
+    ("kind", "most"),  # that is known of: of the Apple M1
+    [("window", 640), ("int_waiting", 160), ("vector_waiting", 144), ("int_writing", 380), ("vector_writing", 432),
+     ("storing", 60)],
+)  # fmt: skip
+def test_windows_are_tried_finely_enough(kind, most):
+    for fine, step in ((True, 1.34), (False, 1.67)):
+        between = [w.between for w in window_measurements(MIB, fine=fine) if w.kind == kind]
+        assert between[0] <= 16
+        assert between[-1] >= most
+        assert all(b <= max(step * a, a + 32) for a, b in itertools.pairwise(between))
+
+
+CODE = [int(name.removeprefix("code_")) for name in KERNELS if name.startswith("code_")]
+
+
+@pytest.mark.parametrize("instructions", CODE)
+def test_code_counts_its_instructions(instructions):
+    assert _kernels.run(f"code_{instructions}", repeats=3)[1] == 3 * instructions
+
+
+def test_code_is_tried_finely_enough():
+    assert CODE[0] <= 1024
+    assert CODE[-1] >= 12288
+    assert all(b <= max(1.51 * a, a + 512) for a, b in itertools.pairwise(CODE))
 
 
 def test_random_branches_go_on_where_they_stopped():

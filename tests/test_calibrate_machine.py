@@ -25,6 +25,7 @@ from foretrace.benchmarks.multimaps import Sweep
 from foretrace.benchmarks.sampling import Measurement, Timing
 from foretrace.benchmarks.sgbench import Loop
 from foretrace.benchmarks.thread_suite import Team
+from foretrace.benchmarks.window_suite import Window
 from foretrace.errors import CalibrationError
 from foretrace.profiles.hierarchies import as_measured, hierarchy_of
 from foretrace.profiles.points import IndexMode, Movement, Operation
@@ -285,6 +286,31 @@ def test_a_figure_that_noise_made_impossible_is_left_out():
     assert "branch_miss_cycles" not in core_figures(core_timings(branches_random=1 * NS, branches_regular=2 * NS))[0]
 
 
+def code_timings(decoded_anew):
+    """Of code, at six instructions a cycle of 1 ns or, where so many are decoded anew, at four."""
+    lengths = (int(name.removeprefix("code_")) for name in core_measurements() if name.startswith("code_"))
+    return {f"code_{n}": NS / (4 if n >= decoded_anew else 6) for n in lengths}
+
+
+def test_decoding_is_seen_where_more_code_takes_longer():
+    """In code a bit longer than what is kept, part of it is found decoded."""
+    figures, noise = core_figures(core_timings(**code_timings(5120) | {"code_5120": NS / 4.9}))
+    assert figures["decode_instructions_per_cycle"] == 4
+    assert figures["decoded_instructions"] == pytest.approx(math.sqrt(4096 * 5120), rel=0.001)
+    assert noise["decoded_instructions"] == pytest.approx(math.sqrt(5120 / 4096) - 1, rel=0.001)
+
+
+def test_code_that_is_as_fast_whatever_its_length_is_kept():
+    figures, noise = core_figures(core_timings(**code_timings(1 << 20)))
+    assert figures["decode_instructions_per_cycle"] == 6
+    assert figures["decoded_instructions"] == pytest.approx(16384, rel=0.001)
+    assert noise["decoded_instructions"] == 0
+
+
+def test_the_longest_code_tells_the_rate_where_only_that_is_decoded_anew():
+    assert core_figures(core_timings(**code_timings(16384)))[0]["decode_instructions_per_cycle"] == 4
+
+
 LEVELS = (
     CacheFacts("L1", 32 * KIB, 8, 64, 1),
     CacheFacts("L2", 512 * KIB, 8, 64, 1),
@@ -309,6 +335,7 @@ def machine(level_sizes=(32 * KIB, 512 * KIB, 32 * MIB), *, pages=(4096,), parti
             measured.loops[Loop(operation, IndexMode.RANDOM, 8, 1, 1 << shift)] = timing(2 * NS, 0.1)
     measured.first_touch = {4096: timing(500 * NS), 2 * MIB: timing(1e-4)}
     measured.teams[Team(Movement.LOAD, 2, MIB, 32)] = timing(1 * NS)
+    measured.windows = {Window("storing", n): timing((80 if n > 104 else 40) * NS) for n in (64, 96, 112)}
     return measured_profile("here", levels, measured, FACTS, memory_bytes=1 << 34, num_cores=2, partial=partial)
 
 
@@ -321,6 +348,9 @@ def test_a_machine_s_figures_are_where_they_belong():
     assert profile.memory.first_touch_page_s == 5e-7
     assert profile.memory.core_copy_bandwidth_bytes_per_s == 8e9
     assert profile.core.outstanding_misses == 10
+    assert profile.core.storing_instructions == pytest.approx(math.sqrt(96 * 112), rel=0.001)
+    assert profile.core.noise["storing_instructions"] == pytest.approx(math.sqrt(112 / 96) - 1, rel=0.001)
+    assert profile.core.source["storing_instructions"] == "calibrate"
     assert {(p.pattern, p.access_bytes) for p in profile.bandwidth} == {(Pattern.SEQUENTIAL, 16), (Pattern.RANDOM, 8)}
     assert next(p for p in profile.bandwidth if p.pattern is Pattern.SEQUENTIAL).noise == 0.2
     assert profile.gather_scatter_curve("gather").bandwidth_bytes_per_s(MIB) == 10e9, "8 + 8 + 4 bytes in 2 ns"

@@ -425,6 +425,59 @@ def test_instructions_of_a_line_are_decoded_up_to_eight_at_once():
     assert [int(n) for n in program.instructions["decoded"] if n] == [8, 7, 2]
 
 
+IN_FLIGHT = {
+    "int_waiting_instructions": 85.0,
+    "vector_waiting_instructions": 80.0,
+    "int_writing_instructions": 20.0,
+    "vector_writing_instructions": 40.0,
+    "storing_instructions": 25.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("filler", "in_flight"), [(instruction("move", writes="r9"), 20), (instruction("move", writes="xmm9"), 40)]
+)
+def test_measured_registers_limit_what_is_in_flight(filler, in_flight):
+    accesses = [{"misses": (ITERATIONS, ITERATIONS), "pattern": "irregular", "length": 512}]
+    signature = loop_of(LOAD, *[filler] * 200, accesses=accesses)
+    expected = (200 - in_flight) / WIDTH / REACHED + 100
+    assert cycles(signature, machine(window_instructions=100.0, **IN_FLIGHT)) == pytest.approx(expected, rel=0.03)
+
+
+def test_what_is_measured_of_a_window_is_used_and_the_rest_assumed():
+    """Each with its noise; vectors that can start are half of those that wait."""
+
+    def core_of(**figures):
+        profile = machine(window_instructions=200.0, **figures)
+        found = figures_of(profile, hierarchy_of(profile).hierarchy)
+        return found.core, {a.name: a.text for a in found.core_assumptions}.get("window_shares")
+
+    measured, note = core_of(**IN_FLIGHT, noise={"storing_instructions": 0.25})
+    assert note is None
+    limits = (*measured.waiting, *measured.results)
+    assert [limit.tolist() for limit in limits] == [[85.0] * 3, [80.0] * 3, [20.0] * 3, [40.0] * 3]
+    assert measured.stores.tolist() == [31.25, 25.0, 20.0]
+    assert measured.scheduled.tolist() == [40.0] * 3
+    partly, note = core_of(int_writing_instructions=150.0)
+    assert partly.results[0].tolist() == [150.0] * 3
+    assert partly.results[1].tolist() == [240.0, 120.0, 60.0]
+    assert "0.6 may write vector registers" in note
+    assert "integer registers" not in note
+
+
+@pytest.mark.parametrize(
+    ("rate", "kept", "cycles_each", "ways"), [(4.0, 5609.0, 0.25, 11), (2.0, 100.0, 0.5, 1), (6.0, 16384.0, 1 / 6, 32)]
+)
+def test_measured_decoders_are_used(rate, kept, cycles_each, ways):
+    """Groups of eight are kept, in 64 sets."""
+    figures = {"decode_instructions_per_cycle": rate, "decoded_instructions": kept}
+    profile = machine(issue_width_instructions_per_cycle=6.0, **figures)
+    found = figures_of(profile, hierarchy_of(profile).hierarchy)
+    assert found.core.decode == pytest.approx(cycles_each)
+    assert found.core.decoded_ways == ways
+    assert "decoders" not in {a.name for a in found.core_assumptions}
+
+
 @pytest.mark.parametrize(("width", "assumed"), [(4.0, False), (6.0, True)])
 def test_cores_that_issue_no_more_than_they_decode_are_not_held_up(width, assumed):
     profile = machine(issue_width_instructions_per_cycle=width)
@@ -683,7 +736,7 @@ def test_layouts_agree():
 
 
 def test_what_refers_to_nothing_is_refused():
-    core = (*[1.0] * 15, 2, False)
+    core = (*[1.0] * 13, 1, 1.0, 1.0, 2, False)
     row = np.zeros(1, INSTRUCTION)
     row["load"], row["store"] = 5, -1
     block = np.array([0, 1, 0, 0, 0, 0], np.uint32)

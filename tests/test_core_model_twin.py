@@ -66,9 +66,8 @@ def made(seed: int, num_blocks: int, executions: int):
         float(rng.integers(1, 7)), float(rng.integers(1, 60)), *(float(n) for n in rng.integers(1, 30, 5)),
         float(rng.integers(1, 12)),
         float(rng.integers(0, 20)), float(rng.integers(0, 20)), rng.choice([0.5, 1.0, 2.0]),
-        float(rng.integers(0, 200)), rng.choice([0.0, 0.25, 1.0]), rng.choice([0.0, 0.5, 1.0]),
-        rng.choice([0.0, 0.4, 1.0]), levels,
-        bool(rng.integers(0, 2)),
+        float(rng.integers(0, 200)), rng.choice([0.0, 0.25, 1.0]), int(rng.choice([1, 2, 32])),
+        rng.choice([0.0, 0.5, 1.0]), rng.choice([0.0, 0.4, 1.0]), levels, bool(rng.integers(0, 2)),
     )  # fmt: skip
     return core, instructions, np.array(registers, np.uint16), blocks, operations, (path, branches, depends, *distances)
 
@@ -84,15 +83,25 @@ def test_both_take_the_same_cycles_for_the_same_causes(seed, num_blocks, executi
     assert (reference.NUM_CAUSES, reference.NO_RESULT) == (_core_model.NUM_CAUSES, _core_model.NO_RESULT)
 
 
-@pytest.mark.parametrize(("lines", "decode", "per_cycle"), [(256, 0.25, 6), (320, 0.25, 4), (320, 0.0, 6)])
-def test_what_is_no_longer_decoded_is_decoded_anew(lines, decode, per_cycle):
-    """Of 16 instructions a line: 512 groups of 8 are kept, in 64 sets by line."""
+@pytest.mark.parametrize(
+    ("lines", "decode", "ways", "per_cycle"),
+    [
+        (256, 0.25, 8, 6),
+        (320, 0.25, 8, 4),
+        (320, 0.0, 8, 6),
+        (320, 0.25, 10, 6),
+        (384, 0.25, 10, 4),
+        (1024, 0.25, 32, 6),
+    ],
+)
+def test_what_is_no_longer_decoded_is_decoded_anew(lines, decode, ways, per_cycle):
+    """Of 16 instructions a line: groups of 8 are kept, in 64 sets by line."""
     executions, instructions = 10, np.zeros(16 * lines, INSTRUCTION)
     instructions["slot"], instructions["load"], instructions["store"] = 1 / 6, -1, -1
     instructions["result"] = _core_model.NO_RESULT
     instructions["decoded"][::8], instructions["lines"][16::16] = 8, 1
     block = np.array([(0, len(instructions), 0, 0, 0, lines - 1)], BLOCK)
-    core = (6.0, *[1000.0] * 7, 0.0, 0.0, 1.0, 0.0, decode, 1.0, 0.0, 1, False)
+    core = (6.0, *[1000.0] * 7, 0.0, 0.0, 1.0, 0.0, decode, ways, 1.0, 0.0, 1, False)
     nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), np.zeros(executions, np.uint16)
     _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, found)
