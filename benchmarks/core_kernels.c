@@ -116,14 +116,19 @@ INTEGERS(int_bit_count, BIT_COUNT)
 DIVISIONS(32, uint32_t, 0x12345678u, 12347u)
 DIVISIONS(64, uint64_t, UINT64_C(0x123456789ab), UINT64_C(1234577))
 
-/* Four independent additions and four empty instructions: what the core can issue, whatever its ALUs. */
+/* Four independent additions, two loads and two additions of floating-point numbers, eight of which take turns: what the
+ * core can issue, whatever its units. Zen 5 issues 7.5 of them a cycle; 6.4 where half are empty, or add two registers. */
 static uint64_t issue(struct ft_work *work)
 {
-    uint64_t a = 1, b = 2, c = 3, d = 4, y = 5;
-    KEEP(y);
+    const volatile uint64_t p[2] = {1, 2};
+    uint64_t a = 1, b = 2, c = 3, d = 4;
+    double z = 1e-3, s = 1.7, t = s, u = s, v = s, w = s, x = s, f = s, g = s;
+    KEEP_FP(z);
     for (uint64_t r = 0; r < work->repeats; r++) {
-        TIMES4(TIMES16(a += y; KEEP(a); __asm__ volatile("nop"); b += y; KEEP(b); __asm__ volatile("nop"); c += y;
-                       KEEP(c); __asm__ volatile("nop"); d += y; KEEP(d); __asm__ volatile("nop");))
+#define ISSUE_EIGHT(one, other)                                                                                        \
+    a += 3; KEEP(a); (void)p[0]; one += z; KEEP_FP(one); b += 3; KEEP(b);                                               \
+    c += 3; KEEP(c); (void)p[1]; other += z; KEEP_FP(other); d += 3; KEEP(d);
+        TIMES16(ISSUE_EIGHT(s, t) ISSUE_EIGHT(u, v) ISSUE_EIGHT(w, x) ISSUE_EIGHT(f, g))
     }
     return 512 * work->repeats;
 }

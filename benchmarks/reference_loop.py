@@ -2,7 +2,7 @@
 
 On a machine that others use as well, in particular on one hardware thread of a core whose other one belongs to another
 virtual machine, a program may take half as long again for a while, and nothing that the system counts says so. The
-loop issues as many instructions as the core can, from no memory: whoever shares the core takes from that. Its time is
+loop issues as many instructions as the core can, from one line: whoever shares the core takes from that. Its time is
 told in cycles, by chains of additions before and behind it, which a neighbour does not slow down: a clock that rises
 and falls is no neighbour.
 """
