@@ -1,6 +1,7 @@
-/* Much code: straight lines of it, run again and again, more and more until a core no longer keeps them decoded.
+/* Code itself: much of it, and how it lies in its lines.
  *
- * All instructions have four bytes, as in most programs on average: additions of integers and of vectors (signs of
+ * Straight code is run again and again, more and more until a core no longer keeps it decoded. All instructions have four
+ * bytes, as in most programs on average: additions of integers and of vectors (signs of
  * floating-point numbers, where there are none) in turns, so that neither kind's units are what is timed.
  */
 #include "kernels.h"
@@ -15,16 +16,22 @@
 #define CHANGED                                                                                                        \
     "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7"
 #define OF_FOUR_BYTES(code) code
+#define EMPTY "nopl 1(%%rax)\n"
+#define BACK(count, label) "subq $1, " count "\n jnz " label "\n"
 #elif defined(__aarch64__)
 #define PAIR(n) "add x" n ", x" n ", #1\n add v" n ".2d, v" n ".2d, v" n ".2d\n"
 #define EIGHT_PAIRS PAIR("0") PAIR("1") PAIR("2") PAIR("3") PAIR("4") PAIR("5") PAIR("6") PAIR("7")
 #define CHANGED "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7"
 #define OF_FOUR_BYTES(code) code
+#define EMPTY "nop\n"
+#define BACK(count, label) "subs " count ", " count ", #1\n b.ne " label "\n"
 #elif defined(__riscv) && __riscv_xlen == 64
 #define PAIR(n) "addi a" n ", a" n ", 1\n fsgnjx.d fa" n ", fa" n ", fa" n "\n"
 #define EIGHT_PAIRS PAIR("0") PAIR("1") PAIR("2") PAIR("3") PAIR("4") PAIR("5") PAIR("6") PAIR("7")
 #define CHANGED "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "fa0", "fa1", "fa2", "fa3", "fa4", "fa5", "fa6", "fa7"
 #define OF_FOUR_BYTES(code) ".option push\n .option norvc\n" code ".option pop\n"
+#define EMPTY "nop\n"
+#define BACK(count, label) "addi " count ", " count ", -1\n bnez " count ", " label "\n"
 #endif
 
 #ifdef PAIR
@@ -58,12 +65,28 @@ static __attribute__((noinline)) uint64_t run_code(struct ft_work *work, unsigne
 #define CODE(instructions, stretches)                                                                                  \
     static uint64_t code_##instructions(struct ft_work *work) { return run_code(work, stretches); }
 EACH_CODE(CODE)
+
+/* A loop of four instructions, behind so many empty ones from the beginning of a line: two of its four lie in it. */
+#define LOOP(name, before)                                                                                             \
+    static uint64_t name(struct ft_work *work)                                                                         \
+    {                                                                                                                  \
+        uint64_t left = work->repeats;                                                                                 \
+        if (left)                                                                                                      \
+            __asm__ volatile(OF_FOUR_BYTES(".p2align 6\n .rept " #before "\n" EMPTY ".endr\n"                         \
+                                           "1: " EMPTY EMPTY BACK("%0", "1b")) : "+r"(left) : : "cc");                 \
+        return work->repeats;                                                                                          \
+    }
+
+LOOP(loop_within, 0)
+LOOP(loop_across, 14)
 #endif
 
 const struct ft_kernel ft_code_kernels[] = {
 #ifdef PAIR
 #define CODE_KERNEL(instructions, stretches) {"code_" #instructions, code_##instructions, 0, false, false, 0, NULL},
     EACH_CODE(CODE_KERNEL)
+    {"loop_within", loop_within, 0, false, false, 0, NULL},
+    {"loop_across", loop_across, 0, false, false, 0, NULL},
 #endif
     {0},
 };

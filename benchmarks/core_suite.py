@@ -25,7 +25,7 @@ _DECODED_ANEW = 1.2  # times as long an instruction as in the least code
 _ARITHMETIC = re.compile(r"(\w+)_(\d+)x(\d+)_(chain|free)")
 _WITHOUT_DATA = (
     *("issue", "branches_random", "branches_regular", "taken_branches", "flops_scalar", "flops_vector"),
-    "register_crossing",
+    *("register_crossing", "loop_within", "loop_across"),
 )
 _WITH_DATA = ("loads", "store8", "store_forward", "fp_store_forward", "blocked_forward", "fp_chase")
 
@@ -140,6 +140,10 @@ def core_figures(measured: Mapping[str, Timing]) -> tuple[dict[str, float], dict
                 if value is not None:
                     figures[field], noise[field] = value, cost.noise or 0.0
     figures["peak_flops_per_cycle"], noise["peak_flops_per_cycle"] = _peak(measured, costs, cycles)
+    if "loop_across" in measured:  # two lines, in the cycle that a loop takes and in what the second line adds
+        added = max(cycles("loop_across") - cycles("loop_within"), 0.0)
+        figures["code_lines_per_cycle"] = 2 / (1 + added)
+        noise["code_lines_per_cycle"] = max(measured[name].noise for name in ("loop_across", "loop_within"))
     for field, (value, uncertain) in _decoding(measured, cycles).items():
         figures[field], noise[field] = value, uncertain
     possible = {field: rounded(value) for field, value in figures.items() if value > 0}

@@ -97,6 +97,7 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     int_writing_instructions: float | None = None
     vector_writing_instructions: float | None = None
     storing_instructions: float | None = None
+    code_lines_per_cycle: float | None = None  # of 64 bytes, in a short loop that reaches into two
     decode_instructions_per_cycle: float | None = None  # of code that is not kept decoded
     decoded_instructions: float | None = None  # so many are kept decoded, of code that runs again and again
     # Latency of a dependent operation, and time between independent ones.

@@ -93,8 +93,9 @@ look-up gave took 7.8 cycles on an AMD EPYC (Zen 3), where 7 follow from all els
 _EXTENSION_CYCLES = 1.0
 """Of a move from a register to itself, which extends a part of it: no renaming does that."""
 _FETCHES = np.array([0.0, 1.0, 1.0])
-"""Of the time of a taken branch, what the next line of code takes: either begins to fetch anew. That was measured on
-Zen 3 (core_program.py); a core that fetches two lines a cycle where one follows the other does not notice."""
+"""Of the time of a taken branch, what the next line of code takes where that was not measured: either begins to fetch
+anew, as on Zen 3 (core_program.py); a core that fetches two lines a cycle where one follows the other does not
+notice."""
 _DECODED_PER_CYCLE, _KEPT_DECODED = 4.0, 4096.0
 _DECODES = np.array([0.0, 1.0, 1.0])
 """AMD Zen to Zen 4 decode four instructions a cycle and keep 2048 to 6750 decoded ones, Zen 3 4096 (AMD, "Software
@@ -207,7 +208,7 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         taken_branch=taken_branch,
         decode=decode,
         decoded_ways=decoded_ways,
-        fetch=taken_branch * _FETCHES,
+        fetch=source.fetch(taken_branch),
         load=load,
         store=store,
         access=exactly(_shared_access_cycles(profile, core, float(1 / load[TYPICAL]), float(1 / store[TYPICAL]))),
@@ -348,6 +349,15 @@ class _Source:
             )
         ways = round(kept / _core_model.DECODED_SETS / DECODED_AT_ONCE)
         return decode, min(max(ways, 1), _core_model.MAX_DECODED_WAYS)
+
+    def fetch(self, taken_branch: Floats) -> Floats:
+        """Cycles of a line of code that follows another one."""
+        lines = self.core.code_lines_per_cycle
+        if lines is None:
+            return np.asarray(taken_branch * _FETCHES)
+        error = 1 + self.noise("code_lines_per_cycle")
+        both = np.array([2 / lines / error, 2 / lines, 2 / lines * error])
+        return np.asarray(np.maximum(both - taken_branch, 0), np.float64)
 
     def window(self, width: float) -> Floats:
         """Instructions in flight."""

@@ -18,7 +18,7 @@ OTHERS = [
     k
     for k in (
         *("issue", "taken_branches", "branches_random", "branches_regular", "flops_scalar", "flops_vector"),
-        "register_crossing",
+        *("register_crossing", "loop_within", "loop_across"),
     )
     if k in KERNELS
 ]

@@ -311,6 +311,12 @@ def test_the_longest_code_tells_the_rate_where_only_that_is_decoded_anew():
     assert core_figures(core_timings(**code_timings(16384)))[0]["decode_instructions_per_cycle"] == 4
 
 
+@pytest.mark.parametrize(("across", "lines"), [(2.0, 1.0), (1.0, 2.0), (0.99, 2.0)])
+def test_lines_of_code_are_told_by_a_loop_that_reaches_into_two(across, lines):
+    figures, _ = core_figures(core_timings(loop_across=across * NS))
+    assert figures["code_lines_per_cycle"] == lines
+
+
 LEVELS = (
     CacheFacts("L1", 32 * KIB, 8, 64, 1),
     CacheFacts("L2", 512 * KIB, 8, 64, 1),

@@ -478,6 +478,12 @@ def test_measured_decoders_are_used(rate, kept, cycles_each, ways):
     assert "decoders" not in {a.name for a in found.core_assumptions}
 
 
+@pytest.mark.parametrize(("lines", "fetch"), [(1.0, 1.0), (2.0, 0.0), (2.5, 0.0), (4 / 3, 0.5)])
+def test_a_line_of_code_takes_what_was_measured(lines, fetch):
+    profile = machine(code_lines_per_cycle=lines, taken_branches_per_cycle=1.0)
+    assert figures_of(profile, hierarchy_of(profile).hierarchy).core.fetch == pytest.approx(fetch)
+
+
 @pytest.mark.parametrize(("width", "assumed"), [(4.0, False), (6.0, True)])
 def test_cores_that_issue_no_more_than_they_decode_are_not_held_up(width, assumed):
     profile = machine(issue_width_instructions_per_cycle=width)
