@@ -29,6 +29,7 @@
 #define BATCH 1024u
 #define LIST_CAPACITY (2 * BATCH)
 #define LINE_OF_HOST 64u
+#define FETCHED_AHEAD 16u
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
@@ -138,6 +139,14 @@ static inline uint64_t place_of(const struct level *level, uint64_t line, uint64
 
 static void use_long_keys(struct level *level);
 
+/* Fetches the row that is looked up some touches after the one at hand: rows of a large level are in no near cache. */
+static inline void fetch_ahead(const struct level *level, const touch *touches, size_t i, size_t length, unsigned vectors)
+{
+    const size_t ahead = i + FETCHED_AHEAD < length ? i + FETCHED_AHEAD : i;
+    const uint64_t set = set_of(level, touches[ahead].address >> level->line_shift);
+    __builtin_prefetch(short_row(level, set, vectors), 1);
+}
+
 FT_WIDE static inline __attribute__((always_inline)) size_t look_up_short_rows(struct level *shared, const touch *touches,
                                                                                size_t length, touch *out, unsigned vectors)
 {
@@ -148,6 +157,7 @@ FT_WIDE static inline __attribute__((always_inline)) size_t look_up_short_rows(s
     for (size_t i = 0; i < length; i++) {
         uint64_t tag;
         const uint64_t set = place_of(level, touches[i].address >> level->line_shift, &tag);
+        fetch_ahead(level, touches, i, length, vectors);
         if (UNLIKELY(tag >= UINT32_MAX)) {
             shared->missed = missed;
             use_long_keys(shared);

@@ -134,9 +134,25 @@ FT_FOR_WIDE_PROCESSORS uint64_t ft_recency_touch(struct ft_recency *recency, uin
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------- */
 
+static inline size_t first_place(uint64_t block)
+{
+    return (size_t)(block * UINT64_C(0x9e3779b97f4a7c15) >> (64 - INDEX_BITS));
+}
+
+void ft_recency_fetch_place(const struct ft_recency *recency, uint64_t block)
+{
+    __builtin_prefetch(&recency->index[first_place(block)]);
+}
+
+void ft_recency_fetch_block(const struct ft_recency *recency, uint64_t block)
+{
+    const uint32_t number = recency->index[first_place(block)];
+    __builtin_prefetch(&recency->blocks[number ? number - 1 : 0], 1);
+}
+
 static uint32_t *find_block(struct ft_recency *recency, uint64_t block)
 {
-    size_t i = (size_t)(block * UINT64_C(0x9e3779b97f4a7c15) >> (64 - INDEX_BITS));
+    size_t i = first_place(block);
     while (recency->index[i] && recency->blocks[recency->index[i] - 1].block != block)
         i = (i + 1) & (INDEX_SIZE - 1);
     return &recency->index[i];

@@ -28,6 +28,10 @@ void ft_recency_filter(struct ft_recency *recency, bool (*kept)(uint64_t block, 
 /* The number (1 .. FT_MAX_BLOCKS) of a block, which becomes known if it is not; 0 if it is not and there is no room. */
 uint32_t ft_recency_block(struct ft_recency *recency, uint64_t block);
 
+/* Have brought near what finding a block's number needs: first the one, then the other. */
+void ft_recency_fetch_place(const struct ft_recency *recency, uint64_t block);
+void ft_recency_fetch_block(const struct ft_recency *recency, uint64_t block);
+
 /* Makes a line the most recent one. `size` is 0 for lines of 32 bytes to 3 for those of 256, `part` is the line's place
  * in its block. Returns how many lines of that size were used since it was, or FT_NEW_LINE. */
 uint64_t ft_recency_touch(struct ft_recency *recency, uint32_t number, unsigned size, unsigned part);

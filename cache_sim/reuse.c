@@ -37,6 +37,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FETCHED_AHEAD 4u /* accesses */
+
 bool ft_reuse_look_at(struct ft_reuse *reuse, const struct ft_access *access, uint32_t times, bool leaves,
                       struct distances *far)
 {
@@ -105,14 +107,31 @@ static size_t choose(struct ft_reuse *reuse, const struct ft_access *batch, size
                              : choose_of(reuse, batch, length, (uint64_t)reuse->times, chosen, leaves);
 }
 
+/* Has brought near what accesses in sampled classes need that come some places behind number `i` of those chosen. */
+static inline void fetch_ahead(const struct ft_reuse *reuse, const struct ft_access *batch, const uint16_t *chosen,
+                               size_t num_chosen, size_t i)
+{
+    if (i + 2 * FETCHED_AHEAD < num_chosen)
+        ft_recency_fetch_place(reuse->far_lines, batch[chosen[i + 2 * FETCHED_AHEAD]].address >> FT_BLOCK_SHIFT);
+    if (i + FETCHED_AHEAD < num_chosen) {
+        const uint64_t address = batch[chosen[i + FETCHED_AHEAD]].address, block = address >> FT_BLOCK_SHIFT;
+        if (reuse->followed[block & (FT_NUM_CLASSES - 1)] & FAR_BIT) {
+            ft_recency_fetch_block(reuse->far_lines, block);
+            ft_far_fetch(reuse->far, address);
+        }
+    }
+}
+
 void ft_reuse_sample_part(struct ft_reuse *reuse, const struct ft_access *batch, size_t length)
 {
     uint16_t chosen[PART];
     uint8_t leaves[PART];
     struct distances found[FT_LINE_SIZES];
     const size_t num_chosen = choose(reuse, batch, length, chosen, leaves);
-    for (size_t i = 0; i < num_chosen && !reuse->failed; i++)
+    for (size_t i = 0; i < num_chosen && !reuse->failed; i++) {
+        fetch_ahead(reuse, batch, chosen, num_chosen, i);
         ft_reuse_look_at(reuse, &batch[chosen[i]], 1, leaves[chosen[i]], found);
+    }
 }
 
 int ft_reuse_feed(struct ft_reuse *reuse, const struct ft_access *batch, size_t length)
@@ -174,6 +193,7 @@ void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size
         unseen = count_leaving_again(reuse->operations, batch, leaves, begin, begin + part, unseen, last);
         for (size_t i = 0; i < num_chosen && !reuse->failed; i++) {
             const size_t place = begin + chosen[i];
+            fetch_ahead(reuse, batch + begin, chosen, num_chosen, i);
             while (repeat < last && repeat->end <= place)
                 repeat++;
             const uint32_t more = repeat < last && repeat->begin <= place ? repeat->times : 0;

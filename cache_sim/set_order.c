@@ -15,6 +15,8 @@
  */
 #include "set_order.h"
 
+#include "lanes.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,12 +48,13 @@ struct ft_near {
     uint32_t (*lists)[DEPTH];
 };
 
+/* Address bits above those of a class, the lower 32 of them: from tags[1] to tags[length], the most recent. */
 struct stack {
-    uint32_t length;
-    uint32_t tags[STACK_DEPTH]; /* address bits above those of a class, the lower 32 of them */
+    uint32_t tags[STACK_DEPTH + 1];
 };
 
 struct ft_far {
+    uint8_t lengths[FT_NUM_CLASSES][FT_LINES_OF_BLOCK]; /* apart, so that they are near when they are needed */
     struct stack stacks[FT_NUM_CLASSES][FT_LINES_OF_BLOCK];
 };
 
@@ -305,54 +308,89 @@ void ft_far_free(struct ft_far *far)
 
 void ft_far_clear_class(struct ft_far *far, unsigned class)
 {
-    for (unsigned i = 0; i < FT_LINES_OF_BLOCK; i++)
-        if (far->stacks[class][i].length)
-            far->stacks[class][i].length = 0;
+    memset(far->lengths[class], 0, sizeof far->lengths[class]);
 }
 
-static void push_last(struct stack *stack, uint32_t tag)
+static void push_last(struct stack *stack, uint8_t *length, uint32_t tag)
 {
-    if (stack->length == STACK_DEPTH) {
-        memmove(stack->tags, stack->tags + STACK_DEPTH - STACK_KEPT, STACK_KEPT * sizeof *stack->tags);
-        stack->length = STACK_KEPT;
+    if (*length == STACK_DEPTH) {
+        memmove(stack->tags + 1, stack->tags + 1 + STACK_DEPTH - STACK_KEPT, STACK_KEPT * sizeof *stack->tags);
+        *length = STACK_KEPT;
     }
-    stack->tags[stack->length++] = tag;
+    stack->tags[++*length] = tag;
 }
 
-/* How many tags above position `found` agree with its tag in the lowest k bits, and no more. */
-static void count_agreeing(const struct stack *stack, uint32_t found, uint32_t agreeing[FT_LAST_WAY - FT_FAR_WAY + 1])
+#define TAGS 8u /* in a vector */
+#define MOST_BITS (FT_LAST_WAY - FT_FAR_WAY)
+
+typedef int32_t tag_vector __attribute__((vector_size(TAGS * 4), aligned(4), may_alias));
+
+/* The number of a tag, 0 if it is not there; then agreeing[k] is how many above it agree with it in the lowest k bits. */
+FT_FOR_WIDE_PROCESSORS static uint32_t find_tag(const struct stack *stack, int32_t length, uint32_t tag,
+                                                uint32_t agreeing[MOST_BITS + 1])
 {
-    const unsigned most = FT_LAST_WAY - FT_FAR_WAY;
-    for (uint32_t i = found + 1; i < stack->length; i++)
-        agreeing[__builtin_ctz((stack->tags[i] ^ stack->tags[found]) | 1u << most)]++;
+    static_assert((STACK_DEPTH + 1) % TAGS == 0, "a stack is whole vectors");
+    const tag_vector order = {0, 1, 2, 3, 4, 5, 6, 7};
+    tag_vector counts[MOST_BITS + 1] = {{0}};
+    int32_t number = 0;
+    for (int32_t at = length / (int32_t)TAGS * (int32_t)TAGS; at >= 0 && number == 0; at -= (int32_t)TAGS) {
+        const tag_vector differ = *(const tag_vector *)(stack->tags + at) ^ (int32_t)tag, numbers = order + at;
+        tag_vector counted = (numbers <= length) & (numbers > 0);
+        const tag_vector equal = (differ == 0) & counted;
+        const ft_lanes any = (ft_lanes)equal;
+        if (any[0] | any[1] | any[2] | any[3]) {
+            for (unsigned i = 0; i < TAGS; i++)
+                number = equal[i] ? at + (int32_t)i : number;
+            counted &= numbers > number;
+        }
+        for (unsigned bits = 0; bits <= MOST_BITS; bits++)
+            counts[bits] -= ((differ & ((1 << bits) - 1)) == 0) & counted;
+    }
+    for (unsigned bits = 0; bits <= MOST_BITS; bits++) {
+        agreeing[bits] = 0;
+        for (unsigned i = 0; i < TAGS; i++)
+            agreeing[bits] += (uint32_t)counts[bits][i];
+    }
+    return (uint32_t)number;
+}
+
+static const uint8_t first_stack[FT_LINE_SIZES] = {0, 8, 12, 14};
+
+/* Which of a class's stacks a line is in. */
+static inline unsigned stack_of(unsigned size, uint64_t address)
+{
+    return first_stack[size] + ((unsigned)(address >> (FT_LINE_SHIFT + size)) & (7u >> size));
+}
+
+void ft_far_fetch(const struct ft_far *far, uint64_t address)
+{
+    const unsigned class = (unsigned)(address >> FT_BLOCK_SHIFT) & (FT_NUM_CLASSES - 1);
+    for (unsigned size = 0; size < FT_LINE_SIZES; size++) {
+        const unsigned which = stack_of(size, address);
+        __builtin_prefetch(&far->stacks[class][which].tags[far->lengths[class][which]], 1);
+    }
 }
 
 bool ft_far_touch(struct ft_far *far, unsigned size, uint64_t address, bool is_new, uint16_t *distances)
 {
-    static const uint8_t first_stack[FT_LINE_SIZES] = {0, 8, 12, 14};
-    unsigned class = (unsigned)(address >> FT_BLOCK_SHIFT) & (FT_NUM_CLASSES - 1);
-    unsigned part = (unsigned)(address >> (FT_LINE_SHIFT + size)) & (7u >> size);
-    uint32_t tag = (uint32_t)(address >> CLASS_SHIFT);
-    struct stack *stack = &far->stacks[class][first_stack[size] + part];
-    uint32_t position = is_new ? 0 : stack->length;
-    while (position && stack->tags[position - 1] != tag)
-        position--;
-    if (!position) {
-        push_last(stack, tag);
+    const unsigned class = (unsigned)(address >> FT_BLOCK_SHIFT) & (FT_NUM_CLASSES - 1), which = stack_of(size, address);
+    const uint32_t tag = (uint32_t)(address >> CLASS_SHIFT);
+    struct stack *stack = &far->stacks[class][which];
+    uint8_t *length = &far->lengths[class][which];
+    if (!is_new && *length && stack->tags[*length] == tag)
+        return false;
+    uint32_t agreeing[MOST_BITS + 1];
+    const uint32_t number = is_new ? 0 : find_tag(stack, *length, tag, agreeing);
+    if (!number) {
+        push_last(stack, length, tag);
         for (unsigned way = FT_FAR_WAY; way <= FT_LAST_WAY; way++)
             distances[way - FT_FAR_WAY] = FT_BEYOND;
         return true;
     }
-    if (position == stack->length)
-        return false;
-    uint32_t agreeing[FT_LAST_WAY - FT_FAR_WAY + 1] = {0}, distance = 0;
-    count_agreeing(stack, position - 1, agreeing);
-    for (unsigned way = FT_LAST_WAY; way >= FT_FAR_WAY; way--) {
-        distance += agreeing[way - FT_FAR_WAY];
-        if (distance > distances[way - FT_FAR_WAY])
-            distances[way - FT_FAR_WAY] = (uint16_t)distance;
-    }
-    memmove(stack->tags + position - 1, stack->tags + position, (stack->length - position) * sizeof *stack->tags);
-    stack->tags[stack->length - 1] = tag;
+    for (unsigned bits = 0; bits <= MOST_BITS; bits++)
+        if (agreeing[bits] > distances[bits])
+            distances[bits] = (uint16_t)agreeing[bits];
+    memmove(stack->tags + number, stack->tags + number + 1, (*length - number) * sizeof *stack->tags);
+    stack->tags[*length] = tag;
     return true;
 }

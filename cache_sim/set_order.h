@@ -52,4 +52,7 @@ void ft_far_clear_class(struct ft_far *far, unsigned class);
  * anything changed. */
 bool ft_far_touch(struct ft_far *far, unsigned size, uint64_t address, bool is_new, uint16_t *distances);
 
+/* Has brought near what touching the lines at an address needs. */
+void ft_far_fetch(const struct ft_far *far, uint64_t address);
+
 #endif
