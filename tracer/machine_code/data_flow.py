@@ -17,16 +17,15 @@ import msgspec
 from .isa import AddressSum, DataFlow
 
 Constant = tuple[int, int]  # root, offset
-Varying = frozenset[int]  # the loads that it was computed from; -1 - root for each constant added to them, or _ADDED
+Varying = int  # a bit for each load that it was computed from, and for the root of each constant added to them
 Value = Constant | Varying
 Place = str | tuple[str, Hashable]  # a register's name, ("memory", constant) or ("fixed", address)
 State = dict[Place, Value]
 
-_NUMBER = 0  # the root of plain numbers
-_ADDED = -1 - _NUMBER  # among the sources of a varying value: a large number or a varying value was added
+_NUMBER = 0  # the root of plain numbers; added to a varying value: a large number, or another varying value
 _MAX_SWEEPS = 64  # over the blocks of a loop; a bytecode interpreter's main loop takes about 6
 _SMALLEST_ADDRESS = 4096  # Linux maps nothing into the first page: a smaller number is no array's address
-_FROM_NOTHING: Varying = frozenset()
+_FROM_NOTHING: Varying = 0
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -45,6 +44,22 @@ class Step(msgspec.Struct, frozen=True):
         moves = flow.loads or flow.stores or flow.writes or flow.steps or flow.stack_bytes
         return bool(moves or flow.target or flow.loads_target or flow.is_gather or self.is_call)
 
+    @property
+    def tells_origins(self) -> bool:
+        """Whether there may be anything in it for `AddressOrigins`."""
+        flow = self.flow
+        return bool(flow.loads or flow.stores or flow.target or flow.loads_target or flow.is_gather)
+
+
+class BlockCode:
+    """The instructions of a block that matter, and the registers that what they do depends on."""
+
+    def __init__(self, steps: Iterable[Step], stack_pointer: str) -> None:
+        """Leaves out the steps that do not matter."""
+        self.steps = [step for step in steps if step.matters]
+        self.registers = frozenset().union(*(_registers_used(step.flow, stack_pointer) for step in self.steps))
+        self.tells_origins = any(step.tells_origins for step in self.steps)
+
 
 class AddressOrigins(msgspec.Struct):
     """What was found out about a loop.
@@ -56,47 +71,76 @@ class AddressOrigins(msgspec.Struct):
     `vector_gathers`: operations of vector gather or scatter instructions.
     """
 
-    sources: dict[int, Varying] = msgspec.field(default_factory=dict)
+    sources: dict[int, frozenset[int]] = msgspec.field(default_factory=dict)
     bases: dict[int, frozenset[int]] = msgspec.field(default_factory=dict)
     jump_sources: set[int] = msgspec.field(default_factory=set)
     vector_gathers: set[int] = msgspec.field(default_factory=set)
 
-    def note(self, operation: int, address: Varying) -> None:
-        """Add one of the values that an operation's address had."""
-        loads = _loads(address)
-        self.sources[operation] = self.sources.get(operation, _FROM_NOTHING) | loads
-        if len(loads) < len(address):
-            added = frozenset(-1 - source for source in address if source < 0)
-            self.bases[operation] = self.bases.get(operation, _FROM_NOTHING) | added
+
+class _Sources:
+    """What varying values come from, as bits of a number: sets of it are joined very often, and can be large.
+
+    There are bits for loads and bits for roots of constants; `loads` has all of the former.
+    """
+
+    def __init__(self) -> None:
+        self._bits: dict[tuple[bool, int], Varying] = {}
+        self.loads: Varying = 0
+
+    def load(self, operation: int) -> Varying:
+        """The bit of a load."""
+        bit = self._bit((True, operation))
+        self.loads |= bit
+        return bit
+
+    def root(self, root: int) -> Varying:
+        """The bit of a root."""
+        return self._bit((False, root))
+
+    def _bit(self, source: tuple[bool, int]) -> Varying:
+        return self._bits.setdefault(source, 1 << len(self._bits))
+
+    def told(self, value: Varying) -> tuple[frozenset[int], frozenset[int]]:
+        """The loads and the roots that have their bits in a value."""
+        digits = reversed(f"{value:b}")
+        found = [source for source, digit in zip(self._bits, digits, strict=False) if digit == "1"]
+        loads, roots = ([number for is_load, number in found if is_load == of] for of in (True, False))
+        return frozenset(loads), frozenset(roots)
 
 
 class LoopDataFlow:
     """Interprets the blocks of one loop until nothing changes.
 
-    `steps` are the instructions of each block, `successors` its steps within the loop. `fixed` maps a memory operation
+    `code` are the instructions of each block, `successors` its steps within the loop. `fixed` maps a memory operation
     that was seen to touch a single address to that address: it is a variable, whatever its address is computed from.
     """
 
     def __init__(
         self,
-        steps: Mapping[int, Sequence[Step]],
+        code: Mapping[int, BlockCode],
         successors: Mapping[int, Iterable[int]],
         fixed: Mapping[int, int],
         stack_pointer: str,
         call_clobbered: frozenset[str],
     ) -> None:
         """Nothing is interpreted yet."""
-        self._steps = steps
+        self._code = code
         self._successors = successors
         self._fixed = fixed
         self._stack_pointer = stack_pointer
-        used = {stack_pointer}.union(*(_registers_used(step.flow) for block in steps.values() for step in block))
+        used = {stack_pointer}.union(*(block.registers for block in code.values()))
         self._used = used
         self._clobbered = sorted(call_clobbered & used)
         self._roots: dict[Hashable, int] = {"number": _NUMBER}
-        self._origins: AddressOrigins | None = None  # until states are final
+        self._sources = _Sources()
+        self._addresses: dict[int, Varying] = {}  # of operations, told once states are final
+        self._targets: Varying = _FROM_NOTHING  # of indirect jumps and calls
+        self._vector_gathers: set[int] = set()
+        self._is_final = False
         self._before: State = {}  # of the block that is interpreted
         self._written: State = {}  # by the block, so far
+        self._loaded: set[Place] = set()  # what it has read of memory, so far
+        self._last: dict[int, tuple[State, set[Place]]] = {}  # both, of each block as it was last interpreted
 
     def run(self, header: int) -> AddressOrigins | None:
         """Interpret the loop from its header, where every register holds what it held when the loop was entered.
@@ -113,9 +157,8 @@ class LoopDataFlow:
             if sweep > _MAX_SWEEPS:
                 return None
             waiting.discard(block)
-            self._interpret(block, entry[block])
-            # Whatever else it passes on, its successors have joined already.
-            fresh = {*news[block], *self._written} if block in news else None
+            self._before = entry[block]
+            fresh = self._pass_on(block, news.get(block))
             news[block] = set()
             for successor in self._successors.get(block, ()):
                 if successor not in entry:
@@ -132,14 +175,43 @@ class LoopDataFlow:
                     next_sweep = sweep + (order[successor] <= order[block])
                     heappush(work, (next_sweep, order[successor], successor))
         # Only now are the states final that what is told of addresses comes from.
-        self._origins = origins = AddressOrigins()
-        for block, before in entry.items():
-            self._interpret(block, before)
-        return origins
+        self._is_final = True
+        for block, self._before in entry.items():
+            if self._code[block].tells_origins:
+                self._interpret(block)
+        return self._origins()
 
-    def _interpret(self, block: int, before: State) -> None:
-        self._before, self._written = before, {}
-        for step in self._steps[block]:
+    def _origins(self) -> AddressOrigins:
+        told = {address: self._sources.told(address) for address in set(self._addresses.values())}
+        return AddressOrigins(
+            sources={operation: told[address][0] for operation, address in self._addresses.items()},
+            bases={operation: told[address][1] for operation, address in self._addresses.items() if told[address][1]},
+            jump_sources=set(self._sources.told(self._targets)[0]),
+            vector_gathers=self._vector_gathers,
+        )
+
+    def _pass_on(self, block: int, news: set[Place] | None) -> set[Place] | None:
+        """Interpret a block for the first time, or after `news` in its entry.
+
+        Returns the places in which it may leave what its successors have not joined yet; None for all.
+        """
+        if news is None:
+            self._interpret(block)
+            self._last[block] = self._written, self._loaded
+            return None
+        written, loaded = self._last[block]
+        if news.isdisjoint(self._code[block].registers) and news.isdisjoint(loaded):
+            self._written = written
+            return news.difference(written)
+        self._interpret(block)
+        self._last[block] = self._written, self._loaded
+        fresh = news.difference(self._written).union(written.keys() - self._written.keys())
+        fresh.update([place for place, value in self._written.items() if written.get(place) != value])
+        return fresh
+
+    def _interpret(self, block: int) -> None:
+        self._written, self._loaded = {}, set()
+        for step in self._code[block].steps:
             self._execute(step)
 
     def _order(self, header: int) -> dict[int, int]:
@@ -169,7 +241,10 @@ class LoopDataFlow:
         value = self._written.get(place)
         if value is None:
             value = self._before.get(place)
-        return (self._root(place), 0) if value is None else value
+        return self._at_entry(place) if value is None else value
+
+    def _at_entry(self, place: Place) -> Constant:
+        return self._root(place), 0
 
     def _join(self, known: State, fresh: set[Place] | None) -> set[Place]:
         """Join the state that was reached into one that is known, for all places or a few; those that changed."""
@@ -182,18 +257,15 @@ class LoopDataFlow:
             old = known.get(place)
             if old is new:
                 continue
-            if new is None:
-                new = (self._root(place), 0)
-            if old is None:
-                old = known[place] = (self._root(place), 0)
-            if isinstance(old, tuple):
-                if old == new:
+            if isinstance(new, int):
+                both = old | new if isinstance(old, int) else new
+                if both == old:
                     continue
-                known[place] = _sources(new)
-            elif isinstance(new, tuple) or new <= old:
+                known[place] = both
+            elif isinstance(old, int) or (old or self._at_entry(place)) == (new or self._at_entry(place)):
                 continue
             else:
-                known[place] = old | new
+                known[place] = _FROM_NOTHING
             changed.add(place)
         return changed
 
@@ -203,7 +275,7 @@ class LoopDataFlow:
             value = self._get(terms.registers[0][0])
             if isinstance(value, tuple):
                 return value[0], value[1] + terms.displacement
-            return _added([value], (), terms.displacement)
+            return self._added([value], (), terms.displacement)
         values = [(self._get(name), scale) for name, scale in terms.registers]
         offset = terms.displacement
         scales: dict[int, int] = {}
@@ -214,12 +286,24 @@ class LoopDataFlow:
                     scales[value[0]] = scales.get(value[0], 0) + scale
         varying = [value for value, _ in values if not isinstance(value, tuple)]
         if varying:
-            return _added(varying, scales, offset)
+            return self._added(varying, scales, offset)
         if not scales:
             return _NUMBER, offset
         if len(scales) == 1 and 1 in scales.values():
             return next(iter(scales)), offset
         return self._root(("sum", tuple(sorted(scales.items())))), offset
+
+    def _added(self, varying: Sequence[Varying], roots: Collection[int], offset: int) -> Varying:
+        """The sum of varying values, constants and a number."""
+        sources = _joined(varying)
+        if not sources & self._sources.loads:
+            return _FROM_NOTHING
+        for root in roots:
+            if root != _NUMBER:
+                sources |= self._sources.root(root)
+        if len(varying) > 1 or abs(offset) >= _SMALLEST_ADDRESS:
+            sources |= self._sources.root(_NUMBER)
+        return sources
 
     # ---- instructions -----------------------------------------------------------------------------------------------
 
@@ -243,19 +327,19 @@ class LoopDataFlow:
             pointer = self._get(self._stack_pointer)
             if isinstance(pointer, tuple):
                 self._written[self._stack_pointer] = (pointer[0], pointer[1] + flow.stack_bytes)
-        if self._origins is not None:
-            self._note_uses(step, self._origins)
+        if self._is_final:
+            self._note_uses(step)
         if step.is_call:
             for place in self._clobbered:
                 self._written[place] = _FROM_NOTHING
 
-    def _note_uses(self, step: Step, origins: AddressOrigins) -> None:
+    def _note_uses(self, step: Step) -> None:
         for name in step.flow.target:
-            origins.jump_sources |= _loads(_sources(self._get(name)))
+            self._targets |= _varying(self._get(name))
         if step.flow.loads_target and step.load >= 0:
-            origins.jump_sources.add(step.load)
+            self._targets |= self._sources.load(step.load)
         if step.flow.is_gather:
-            origins.vector_gathers |= {operation for operation in (step.load, step.store) if operation >= 0}
+            self._vector_gathers |= {operation for operation in (step.load, step.store) if operation >= 0}
 
     def _result(self, step: Step, loaded: list[Value], read: list[Value]) -> Value:
         flow = step.flow
@@ -266,9 +350,9 @@ class LoopDataFlow:
         inputs = loaded + read
         varying = [value for value in inputs if not isinstance(value, tuple)]
         if flow.adds and varying:
-            return _added(varying, [value[0] for value in inputs if isinstance(value, tuple)], 0)
+            return self._added(varying, [value[0] for value in inputs if isinstance(value, tuple)], 0)
         if flow.varies or varying or not inputs:
-            return _FROM_NOTHING.union(*varying)
+            return _joined(varying)
         return self._root((step.instruction, tuple(inputs))), 0
 
     def _place(self, operation: int, address: AddressSum) -> Place | None:
@@ -278,39 +362,31 @@ class LoopDataFlow:
             return "memory", where
         if operation in self._fixed:
             return "fixed", self._fixed[operation]
-        if operation >= 0 and self._origins is not None:
-            self._origins.note(operation, where)
+        if operation >= 0 and self._is_final:
+            self._addresses[operation] = self._addresses.get(operation, _FROM_NOTHING) | where
         return None
 
     def _load(self, step: Step, address: AddressSum) -> Value:
         place = self._place(step.load, address)
         if place is None:
-            return frozenset({step.load}) if step.load >= 0 else _FROM_NOTHING
+            return self._sources.load(step.load) if step.load >= 0 else _FROM_NOTHING
+        self._loaded.add(place)
         return self._get(place)
 
 
-def _registers_used(flow: DataFlow) -> set[str]:
+def _registers_used(flow: DataFlow, stack_pointer: str) -> set[str]:
     """Registers whose values an instruction's effects depend on."""
     sums = [*flow.loads, *flow.stores, *([flow.sum] if flow.sum else ())]
-    return {name for terms in sums for name, _ in terms.registers} | {*flow.reads, *flow.steps, *flow.target}
+    moved = (stack_pointer,) if flow.stack_bytes else ()
+    return {name for terms in sums for name, _ in terms.registers} | {*flow.reads, *flow.steps, *flow.target, *moved}
 
 
-def _added(varying: Sequence[Varying], roots: Collection[int], offset: int) -> Varying:
-    """The sum of varying values, constants and a number."""
-    sources = varying[0] if len(varying) == 1 else _FROM_NOTHING.union(*varying)
-    if max(sources, default=-1) < 0:
-        return _FROM_NOTHING
-    added = {-1 - root for root in roots if root != _NUMBER} if roots else set()
-    if len(varying) > 1 or abs(offset) >= _SMALLEST_ADDRESS:
-        added.add(_ADDED)
-    return sources | added if added else sources
+def _joined(values: Iterable[Varying]) -> Varying:
+    sources = _FROM_NOTHING
+    for value in values:
+        sources |= value
+    return sources
 
 
-def _loads(sources: Varying) -> Varying:
-    if min(sources, default=0) >= 0:
-        return sources
-    return frozenset([source for source in sources if source >= 0])
-
-
-def _sources(value: Value) -> Varying:
+def _varying(value: Value) -> Varying:
     return _FROM_NOTHING if isinstance(value, tuple) else value

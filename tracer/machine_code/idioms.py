@@ -18,7 +18,7 @@ from foretrace.tracer.loops import LoopForest
 from foretrace.tracer.signature import Idiom, IdiomKind
 
 from .basic_blocks import BasicBlocks
-from .data_flow import AddressOrigins, LoopDataFlow, Step
+from .data_flow import AddressOrigins, BlockCode, LoopDataFlow, Step
 from .isa import DataFlow, Flow, Isa
 
 
@@ -68,7 +68,7 @@ class IdiomFinder:
                 zip(blocks.operation_instruction.tolist(), blocks.operation_is_store.tolist(), strict=True)
             )
         }
-        self._steps: dict[int, list[Step]] = {}
+        self._code: dict[int, BlockCode] = {}
 
     def find(self) -> Indirections:
         """Search all loops."""
@@ -91,7 +91,7 @@ class IdiomFinder:
         """Find the indirect accesses among those operations whose innermost loop this is."""
         members = self._forest.loops[loop].blocks
         origins = LoopDataFlow(
-            {block: self._block_steps(block) for block in members},
+            {block: self._block_code(block) for block in members},
             {block: [target for target in successors.get(block, ()) if target in members] for block in members},
             self._fixed,
             self._isa.stack_pointer,
@@ -119,18 +119,15 @@ class IdiomFinder:
                 file, line = min(sites, key=lambda site: (site[1] == 0, site))
                 found.idioms.append(Idiom(len(found.idioms), loop, kind, file, line, tuple(group), tuple(indices)))
 
-    def _block_steps(self, block: int) -> list[Step]:
+    def _block_code(self, block: int) -> BlockCode:
         """The instructions of a block with their data flow, decoded when first needed."""
-        steps = self._steps.get(block)
-        if steps is None:
-            steps = [
-                step
-                for instruction in self._blocks.instructions(block)
-                for step in self._instruction(instruction)
-                if step.matters
-            ]
-            self._steps[block] = steps
-        return steps
+        code = self._code.get(block)
+        if code is None:
+            steps = (
+                step for instruction in self._blocks.instructions(block) for step in self._instruction(instruction)
+            )
+            code = self._code[block] = BlockCode(steps, self._isa.stack_pointer)
+        return code
 
     def _instruction(self, instruction: int) -> Iterator[Step]:
         load = self._of_instruction.get((instruction, False), -1)
