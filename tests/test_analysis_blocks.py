@@ -88,7 +88,7 @@ def test_blocks_do_not_depend_on_where_the_engine_ends_its_own(program: Program,
     if cut.truth.executions != engine.truth.executions or steps == 0:
         return  # the run was cut short at another instruction
     one, other = find_basic_blocks(whole, ToyIsa()), find_basic_blocks(raw, ToyIsa())
-    assert [one.start(b) for b in range(one.num_blocks)] == [other.start(b) for b in range(other.num_blocks)]
+    assert one.starts() == other.starts()
     assert one.executions.tolist() == other.executions.tolist()
     assert one.edges.tolist() == other.edges.tolist()
 
@@ -99,7 +99,7 @@ def test_a_jump_into_the_middle_splits() -> None:
     assert len(raw.blocks) == 3  # 0-3, 1-3, 4
     blocks = find_basic_blocks(raw, ToyIsa())
     assert [len(blocks.instructions(b)) for b in range(blocks.num_blocks)] == [1, 3, 1]
-    assert [blocks.flow(b) for b in range(3)] == [Flow.FALLTHROUGH, Flow.BRANCH, Flow.RETURN]
+    assert blocks.flows() == [Flow.FALLTHROUGH, Flow.BRANCH, Flow.RETURN]
     assert blocks.operation_map.tolist() == [0, 0]
     assert engine.truth.executions[1] == blocks.executions[1]
 
@@ -108,7 +108,7 @@ def test_blocks_are_in_order_of_first_execution() -> None:
     program = [(JUMP, 4), (NOP, 0), (RETURN, 0), (NOP, 0), (CALL, 1), (RETURN, 0)]
     raw, _ = run(program)
     blocks = find_basic_blocks(raw, ToyIsa())
-    assert [blocks.start(b) // LENGTH for b in range(blocks.num_blocks)] == [0, 4, 1, 5]
+    assert [start // LENGTH for start in blocks.starts()] == [0, 4, 1, 5]
 
 
 def test_an_update_is_a_load_and_a_store() -> None:
@@ -127,7 +127,7 @@ def test_code_that_was_overwritten_stays_distinct() -> None:
     old = RawBlock(1, 0, (4, 4), bytes([NOP, 1, 0, 0, RETURN, 0, 0, 0]), 5)
     new = RawBlock(2, 0, (4, 4), bytes([NOP, 2, 0, 0, RETURN, 0, 0, 0]), 7)
     blocks = find_basic_blocks(_raw([old, new], []), ToyIsa())
-    assert [(blocks.start(b), int(blocks.executions[b])) for b in range(blocks.num_blocks)] == [(0, 5), (4, 12), (0, 7)]
+    assert list(zip(blocks.starts(), blocks.executions.tolist(), strict=True)) == [(0, 5), (4, 12), (0, 7)]
 
 
 def test_the_beginning_of_an_instruction_is_not_one() -> None:

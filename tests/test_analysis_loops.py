@@ -18,7 +18,7 @@ def loops_of(program: Program, trips: dict[int, int], function: dict[int, int] |
     """Header (as an instruction's number), depth, entries and iterations of each loop."""
     raw, _ = run_counted(program, trips)
     blocks = find_basic_blocks(raw, ToyIsa())
-    starts = [blocks.start(block) // LENGTH for block in range(blocks.num_blocks)]
+    starts = [start // LENGTH for start in blocks.starts()]
     forest = find_loops(blocks, [(function or {}).get(start, 0) for start in starts])
     return [(starts[loop.header], loop.depth, loop.entries, loop.iterations) for loop in forest.loops]
 

@@ -106,18 +106,19 @@ def flow_within_functions(blocks: BasicBlocks, function_of: Sequence[int]) -> li
     Left out are steps into a called function, jumps to other functions (tail calls) and what signals do. A repeated
     string instruction, which steps to itself, is a loop of its own.
     """
-    calls = {blocks.end(block): block for block in range(blocks.num_blocks) if blocks.flow(block) is Flow.CALL}
+    starts, ends, flows = blocks.starts(), blocks.ends(), blocks.flows()
+    calls = {ends[block]: block for block, flow in enumerate(flows) if flow is Flow.CALL}
     steps: dict[tuple[int, int], int] = {}
     for source, target, count in blocks.edges.tolist():
-        flow = blocks.flow(source)
+        flow = flows[source]
         if flow is Flow.RETURN:
-            caller = calls.get(blocks.start(target))
+            caller = calls.get(starts[target])
             if caller is None:
                 continue
             source = caller
         elif flow is Flow.CALL:
             continue
-        elif source != target and blocks.end(source) != blocks.start(target):
+        elif source != target and ends[source] != starts[target]:
             is_jump = flow in (Flow.BRANCH, Flow.JUMP, Flow.INDIRECT_JUMP)
             if not is_jump or function_of[source] != function_of[target]:
                 continue

@@ -27,8 +27,8 @@ Counts = npt.NDArray[np.uint64]
 class BasicBlocks(msgspec.Struct, frozen=True, eq=False):
     """Basic blocks in the order in which they first ran, their instructions one after the other.
 
-    Per instruction: `addresses` uint64 (guest), `codes` (bytes), `classes`, `block_of` int64; `recorded` uint64, its
-    executions whose accesses were recorded.
+    Per instruction: `addresses` uint64 (guest), `codes` (bytes), `class_of` int64 (its position in `classes`),
+    `block_of` int64; `recorded` uint64, its executions whose accesses were recorded.
     Per block: `first` int64 [blocks + 1], its first instruction (and one past the last block's last);
     `executions` uint64.
     `edges`: uint64 [edges, 3], source block, destination block, count.
@@ -42,6 +42,7 @@ class BasicBlocks(msgspec.Struct, frozen=True, eq=False):
     addresses: npt.NDArray[np.uint64]
     codes: Sequence[bytes]
     classes: Sequence[InstructionClass]
+    class_of: Ints
     block_of: Ints
     recorded: Counts
     first: Ints
@@ -63,18 +64,24 @@ class BasicBlocks(msgspec.Struct, frozen=True, eq=False):
         """Positions of a block's instructions."""
         return range(int(self.first[block]), int(self.first[block + 1]))
 
-    def start(self, block: int) -> int:
-        """Address of a block's first instruction."""
-        return int(self.addresses[self.first[block]])
+    def instruction_class(self, instruction: int) -> InstructionClass:
+        """Class of the instruction at a position."""
+        return self.classes[int(self.class_of[instruction])]
 
-    def end(self, block: int) -> int:
-        """Address after a block's last instruction."""
-        last = int(self.first[block + 1]) - 1
-        return int(self.addresses[last]) + len(self.codes[last])
+    def starts(self) -> list[int]:
+        """Address of each block's first instruction."""
+        starts: list[int] = self.addresses[self.first[:-1]].tolist()
+        return starts
 
-    def flow(self, block: int) -> Flow:
-        """Where control goes at a block's end."""
-        return self.classes[int(self.first[block + 1]) - 1].flow
+    def ends(self) -> list[int]:
+        """Address after each block's last instruction."""
+        last = self.first[1:] - 1
+        lengths = (len(self.codes[instruction]) for instruction in last.tolist())
+        return [address + length for address, length in zip(self.addresses[last].tolist(), lengths, strict=True)]
+
+    def flows(self) -> list[Flow]:
+        """Where control goes at each block's end."""
+        return [self.classes[number].flow for number in self.class_of[self.first[1:] - 1].tolist()]
 
 
 class _RawInstructions(msgspec.Struct, frozen=True, eq=False):
@@ -101,7 +108,7 @@ def find_basic_blocks(raw: RawTrace, isa: Isa) -> BasicBlocks:
     instructions = _distinct_instructions(blocks)
     total = len(instructions.sample)
     codes = _codes(instructions)
-    classes = _classify(codes, isa)
+    classes, class_of = _classify(codes, isa)
 
     block_executions = np.array([block.executions for block in blocks], np.uint64)
     executions = _per_instruction(block_executions, instructions)
@@ -112,7 +119,7 @@ def find_basic_blocks(raw: RawTrace, isa: Isa) -> BasicBlocks:
 
     addresses = instructions.addresses[instructions.sample]
     ends = addresses + instructions.lengths[instructions.sample].astype(np.uint64)
-    falls_through = np.array([c.flow is Flow.FALLTHROUGH for c in classes], bool)
+    falls_through = np.array([c.flow is Flow.FALLTHROUGH for c in classes], bool)[class_of]
     joined = (
         (np.bincount(sources, minlength=total)[sources] == 1)
         & (np.bincount(targets, minlength=total)[targets] == 1)
@@ -135,7 +142,8 @@ def find_basic_blocks(raw: RawTrace, isa: Isa) -> BasicBlocks:
     return BasicBlocks(
         addresses=addresses[order],
         codes=[codes[number] for number in order.tolist()],
-        classes=[classes[number] for number in order.tolist()],
+        classes=classes,
+        class_of=class_of[order],
         block_of=block_of,
         recorded=recorded[order],
         first=first,
@@ -217,11 +225,13 @@ def _distinct_instructions(blocks: Sequence[RawBlock]) -> _RawInstructions:
     return _RawInstructions(addresses, lengths, offsets, code, starts, distinct, order[is_new])
 
 
-def _classify(codes: Sequence[bytes], isa: Isa) -> list[InstructionClass]:
-    """Class of each instruction; of several with the same bytes one is decoded."""
+def _classify(codes: Sequence[bytes], isa: Isa) -> tuple[list[InstructionClass], Ints]:
+    """The classes that there are, and which each instruction has; of several with the same bytes one is decoded."""
+    numbers: dict[InstructionClass, int] = {}
     distinct = list(dict.fromkeys(codes))
-    class_of = dict(zip(distinct, isa.classify(distinct), strict=True))
-    return [class_of[code] for code in codes]
+    found = [numbers.setdefault(one, len(numbers)) for one in isa.classify(distinct)]
+    class_of = dict(zip(distinct, found, strict=True))
+    return list(numbers), np.array([class_of[code] for code in codes], np.int64)
 
 
 def _per_instruction(block_counts: Counts, instructions: _RawInstructions) -> Counts:

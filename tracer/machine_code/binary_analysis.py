@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import starmap
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,11 @@ from .paths import find_paths
 from .symbols import Function, Symbols
 
 _MAX_NOTES = 20
+_STATISTICS = (
+    "size_bytes", "executions", "total_bytes", "first", "last_exclusive", "repeated", "unit_stride", "strided",
+    "irregular",
+)  # fmt: skip
+"""Fields of `OperationStatistics`, in the order of `MemoryOperation`."""
 
 
 def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: BurstCounts | None = None) -> Analysis:
@@ -40,13 +46,13 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
     places = _Places(raw, blocks)
     forest = find_loops(blocks, places.function_numbers())
     merged, of_bursts = _statistics(blocks, statistics, bursts)
-    sites = [places.site(instruction) for instruction in blocks.operation_instruction.tolist()]
+    sites = places.sites(blocks.operation_instruction)
     indirections = IdiomFinder(blocks, forest, instruction_set, merged, sites).find()
     given_up = []
     if indirections.loops_given_up:
         given_up.append(f"{indirections.loops_given_up} loops were too entangled to search for gathers and scatters")
     return Analysis(
-        blocks=tuple(_block(number, blocks, places, forest) for number in range(blocks.num_blocks)),
+        blocks=_blocks(blocks, places, forest),
         operations=_operations(blocks, places, merged, sites, indirections),
         loops=tuple(_loop(number, blocks, places, forest) for number in range(len(forest.loops))),
         idioms=tuple(indirections.idioms),
@@ -137,10 +143,11 @@ class _Places:
                 if file >= 0:
                     self._first_lines[module, start] = (file + base, line)
 
-    def site(self, instruction: int) -> tuple[str, int]:
-        """File and line of an instruction; empty and 0 if unknown."""
-        file, line = int(self.files[instruction]), int(self.lines[instruction])
-        return (self.paths[file], line) if file >= 0 and line > 0 else ("", 0)
+    def sites(self, instructions: npt.NDArray[np.int64]) -> list[tuple[str, int]]:
+        """File and line of each instruction; empty and 0 if unknown."""
+        files, lines = self.files[instructions].tolist(), self.lines[instructions].tolist()
+        pairs = zip(files, lines, strict=True)
+        return [(self.paths[file], line) if file >= 0 and line > 0 else ("", 0) for file, line in pairs]
 
     def function_name(self, block: int) -> str:
         """Name of a block's function; empty if unknown."""
@@ -203,24 +210,47 @@ class _Places:
         return tuple(notes)
 
 
-def _block(number: int, blocks: BasicBlocks, places: _Places, forest: LoopForest) -> Block:
-    start = int(blocks.first[number])
-    classes = [blocks.classes[instruction] for instruction in blocks.instructions(number)]
-    kinds = Counter((c.kind, c.element_bits, c.lanes) for c in classes)
-    file, line = places.site(start)
-    loop = int(forest.innermost[number])
-    return Block(
-        block_id=number,
-        module=places.modules[start],
-        offset=places.offsets[start],
-        function=places.function_name(number),
-        file=file,
-        line=line,
-        loop_id=loop if loop >= 0 else None,
-        executions=int(blocks.executions[number]),
-        instructions=len(classes),
-        operations=tuple(OperationCount(*kind, count) for kind, count in sorted(kinds.items())),
+def _blocks(blocks: BasicBlocks, places: _Places, forest: LoopForest) -> tuple[Block, ...]:
+    starts = blocks.first[:-1]
+    columns = (
+        starts.tolist(), places.sites(starts), forest.innermost.tolist(), blocks.executions.tolist(),
+        np.diff(blocks.first).tolist(), _operation_counts(blocks),
+    )  # fmt: skip
+    return tuple(
+        Block(
+            block_id=number,
+            module=places.modules[start],
+            offset=places.offsets[start],
+            function=places.function_name(number),
+            file=file,
+            line=line,
+            loop_id=loop if loop >= 0 else None,
+            executions=executions,
+            instructions=instructions,
+            operations=operations,
+        )
+        for number, (start, (file, line), loop, executions, instructions, operations) in enumerate(
+            zip(*columns, strict=True)
+        )
     )
+
+
+def _operation_counts(blocks: BasicBlocks) -> list[tuple[OperationCount, ...]]:
+    """Of each block, how many instructions of each kind it has."""
+    of_class = [(c.kind, c.element_bits, c.lanes) for c in blocks.classes]
+    kinds = sorted(set(of_class))
+    kind_of = np.array([kinds.index(kind) for kind in of_class], np.int64)[blocks.class_of]
+    keys = np.sort(blocks.block_of * len(kinds) + kind_of)
+    firsts = np.flatnonzero(np.diff(keys, prepend=-1))
+    block, numbers = np.divmod(keys[firsts], max(len(kinds), 1))
+    pairs = list(zip(numbers.tolist(), np.diff(firsts, append=len(keys)).tolist(), strict=True))
+    shared = {}
+    for number, count in set(pairs):
+        kind, element_bits, lanes = kinds[number]
+        shared[number, count] = OperationCount(kind, element_bits, lanes, count)
+    counts = [shared[pair] for pair in pairs]
+    ends = np.cumsum(np.bincount(block, minlength=blocks.num_blocks)).tolist()
+    return [tuple(counts[begin:end]) for begin, end in zip([0, *ends], ends, strict=False)]
 
 
 def _operations(
@@ -230,32 +260,20 @@ def _operations(
     sites: Sequence[tuple[str, int]],
     indirections: Indirections,
 ) -> tuple[MemoryOperation, ...]:
-    records = []
-    stores = blocks.operation_is_store.tolist()
-    for operation, instruction in enumerate(blocks.operation_instruction.tolist()):
-        file, line = sites[operation]
-        records.append(
-            MemoryOperation(
-                operation_id=operation,
-                block_id=int(blocks.block_of[instruction]),
-                offset=places.offsets[instruction],
-                file=file,
-                line=line,
-                is_store=stores[operation],
-                size_bytes=int(merged.size_bytes[operation]),
-                executions=int(merged.executions[operation]),
-                total_bytes=int(merged.total_bytes[operation]),
-                first=int(merged.first[operation]),
-                last_exclusive=int(merged.last_exclusive[operation]),
-                repeated=int(merged.repeated[operation]),
-                unit_stride=int(merged.unit_stride[operation]),
-                strided=int(merged.strided[operation]),
-                irregular=int(merged.irregular[operation]),
-                index_operation=indirections.index_operation.get(operation),
-                self_dependent=operation in indirections.self_dependent,
-            )
-        )
-    return tuple(records)
+    instructions = blocks.operation_instruction
+    operations = range(len(instructions))
+    columns: tuple[Iterable[Any], ...] = (
+        operations,
+        blocks.block_of[instructions].tolist(),
+        [places.offsets[instruction] for instruction in instructions.tolist()],
+        [file for file, _ in sites],
+        [line for _, line in sites],
+        blocks.operation_is_store.tolist(),
+        *(getattr(merged, name).tolist() for name in _STATISTICS),
+        map(indirections.index_operation.get, operations),
+        map(indirections.self_dependent.__contains__, operations),
+    )
+    return tuple(starmap(MemoryOperation, zip(*columns, strict=True)))
 
 
 def _loop(number: int, blocks: BasicBlocks, places: _Places, forest: LoopForest) -> Loop:
@@ -278,15 +296,20 @@ def _loop(number: int, blocks: BasicBlocks, places: _Places, forest: LoopForest)
 
 def _hidden_accesses(blocks: BasicBlocks) -> list[str]:
     """What the engine could not see, as a note."""
-    executions = blocks.executions[blocks.block_of].tolist()
-    hidden = sum(count for count, c in zip(executions, blocks.classes, strict=True) if c.hides_access)
+    hidden = _executions(blocks, [kind.hides_access for kind in blocks.classes])
     what = "instructions that set whole cache lines to zero (DC ZVA), which QEMU does not show as stores"
     return [f"not among the stores: {hidden} executions of {what}"] if hidden else []
 
 
 def _decoded_share(blocks: BasicBlocks) -> float:
     """Share of the executed instructions that could be decoded."""
-    executions = blocks.executions[blocks.block_of].tolist()
-    total = sum(executions)
-    unknown = sum(count for count, c in zip(executions, blocks.classes, strict=True) if c.kind is OperationKind.UNKNOWN)
+    total = _executions(blocks, [True for _ in blocks.classes])
+    unknown = _executions(blocks, [kind.kind is OperationKind.UNKNOWN for kind in blocks.classes])
     return 1.0 - unknown / total if total else 1.0
+
+
+def _executions(blocks: BasicBlocks, of_class: Sequence[bool]) -> int:
+    """How often instructions of some classes were executed."""
+    those = np.array(of_class, bool)[blocks.class_of]
+    numbers = np.bincount(blocks.block_of[those], minlength=blocks.num_blocks).tolist()
+    return sum(number * count for number, count in zip(numbers, blocks.executions.tolist(), strict=True) if number)

@@ -21,6 +21,7 @@ Varying = int  # a bit for each load that it was computed from, and for the root
 Value = Constant | Varying
 Place = str | tuple[str, Hashable]  # a register's name, ("memory", constant) or ("fixed", address)
 State = dict[Place, Value]
+Changes = list[tuple[Place, Value | None]]  # None: what the place held when the loop was entered
 
 _NUMBER = 0  # the root of plain numbers; added to a varying value: a large number, or another varying value
 _MAX_SWEEPS = 64  # over the blocks of a loop; a bytecode interpreter's main loop takes about 6
@@ -190,11 +191,12 @@ class LoopDataFlow:
             vector_gathers=self._vector_gathers,
         )
 
-    def _pass_on(self, block: int, news: set[Place] | None) -> set[Place] | None:
+    def _pass_on(self, block: int, news: set[Place] | None) -> Changes | None:
         """Interpret a block for the first time, or after `news` in its entry.
 
-        Returns the places in which it may leave what its successors have not joined yet; None for all.
+        Returns what it leaves in places where that may be what its successors have not joined yet; None for all.
         """
+        before = self._before
         if news is None:
             self._interpret(block)
             self._last[block] = self._written, self._loaded
@@ -202,12 +204,12 @@ class LoopDataFlow:
         written, loaded = self._last[block]
         if news.isdisjoint(self._code[block].registers) and news.isdisjoint(loaded):
             self._written = written
-            return news.difference(written)
+            return [(place, before[place]) for place in news.difference(written)]
         self._interpret(block)
         self._last[block] = self._written, self._loaded
-        fresh = news.difference(self._written).union(written.keys() - self._written.keys())
-        fresh.update([place for place, value in self._written.items() if written.get(place) != value])
-        return fresh
+        fresh: Changes = [change for change in self._written.items() if written.get(change[0]) != change[1]]
+        passed = news.union(written).difference(self._written)
+        return fresh + [(place, before.get(place)) for place in passed]
 
     def _interpret(self, block: int) -> None:
         self._written, self._loaded = {}, set()
@@ -246,14 +248,13 @@ class LoopDataFlow:
     def _at_entry(self, place: Place) -> Constant:
         return self._root(place), 0
 
-    def _join(self, known: State, fresh: set[Place] | None) -> set[Place]:
+    def _join(self, known: State, fresh: Changes | None) -> set[Place]:
         """Join the state that was reached into one that is known, for all places or a few; those that changed."""
-        before, written = self._before, self._written
+        if fresh is None:
+            reached = self._before | self._written
+            fresh = [(place, reached.get(place)) for place in known.keys() | reached.keys()]
         changed = set()
-        for place in known.keys() | before.keys() | written.keys() if fresh is None else fresh:
-            new = written.get(place)
-            if new is None:
-                new = before.get(place)
+        for place, new in fresh:
             old = known.get(place)
             if old is new:
                 continue

@@ -134,7 +134,7 @@ class IdiomFinder:
         store = self._of_instruction.get((instruction, True), -1)
         code, address = self._blocks.codes[instruction], int(self._blocks.addresses[instruction])
         flow: DataFlow | None = self._isa.data_flow(code, address, load >= 0, store >= 0)
-        is_call = self._blocks.classes[instruction].flow is Flow.CALL
+        is_call = self._blocks.instruction_class(instruction).flow is Flow.CALL
         while flow is not None:
             yield Step(instruction, flow, load, store, is_call)
             flow = flow.then

@@ -92,11 +92,8 @@ def _path(
 
 def _part_bytes(blocks: BasicBlocks, instructions: Ints) -> npt.NDArray[np.uint8]:
     """What one access of an instruction reads or writes at once; wider ones come in parts of a word."""
-    widths = np.zeros(len(blocks.classes), np.uint8)
-    for number in np.flatnonzero(np.bincount(instructions)).tolist():
-        kind = blocks.classes[number]
-        widths[number] = min(max(kind.element_bits * kind.lanes // 8, 1), WORD_BYTES)
-    return widths[instructions]
+    widths = [min(max(kind.element_bits * kind.lanes // 8, 1), WORD_BYTES) for kind in blocks.classes]
+    return np.array(widths, np.uint8)[blocks.class_of[instructions]]
 
 
 def _instruction_table(
@@ -114,10 +111,8 @@ def _instruction_table(
     for number, loads, stores in zip(numbers.tolist(), *accesses, strict=True):
         key = (blocks.codes[number], loads, stores)
         if key not in known:
-            found = _form(
-                blocks.codes[number], blocks.classes[number], registers.of(key[0], loads=loads, stores=stores)
-            )
-            known[key] = forms.setdefault(found, len(forms))
+            found = registers.of(key[0], loads=loads, stores=stores)
+            known[key] = forms.setdefault(_form(key[0], blocks.instruction_class(number), found), len(forms))
         form.append(known[key])
     return InstructionTable(tuple(forms), used, first, np.array(form, np.int64), load, store)
 
