@@ -158,6 +158,9 @@ def test_file_offsets_become_link_addresses(compile_c: Build) -> None:
             assert symbols.link_address(offset) == address
             assert symbols.link_address(offset + length - 1) == address + length - 1
         assert symbols.link_address(1 << 40) is None
+        offsets = [int(field, 16) for segment in segments for field in segment[:1]] + [1 << 40]
+        expected = [int(segment[1], 16) for segment in segments] + [1 << 40]
+        assert symbols.link_addresses(np.array(offsets, np.uint64)).tolist() == expected
 
 
 def test_what_is_no_elf_file_tells_nothing(tmp_path: Path) -> None:

@@ -70,13 +70,13 @@ class ModuleMap:
         position = bisect_right(self._starts, address) - 1
         return self._owners[position] if position >= 0 else None
 
-    def find_all(self, addresses: npt.NDArray[np.uint64]) -> Iterator[tuple[Mapping | None, list[int]]]:
+    def find_all(self, addresses: npt.NDArray[np.uint64]) -> Iterator[tuple[Mapping | None, npt.NDArray[np.intp]]]:
         """The mappings that hold guest addresses, each with the positions of those that it holds."""
         number = np.searchsorted(np.array(self._starts, np.uint64), addresses, side="right")
         order = np.argsort(number, kind="stable")
         for positions in np.split(order, np.flatnonzero(np.diff(number[order])) + 1):
             if len(positions):
-                yield self.find(int(addresses[positions[0]])), positions.tolist()
+                yield self.find(int(addresses[positions[0]])), positions
 
     def locate(self, address: int) -> tuple[str, int]:
         """Path and file offset behind a guest address; for memory without a file its name and the offset in it."""

@@ -7,7 +7,6 @@ from itertools import starmap
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from foretrace.cache_sim.results import OperationStatistics
 from foretrace.tracer.analysis import Analysis
@@ -19,7 +18,7 @@ from foretrace.tracer.raw_trace import RawTrace
 from foretrace.tracer.signature import Block, Loop, MemoryOperation, OperationCount, OperationKind
 
 from . import isa
-from .basic_blocks import BasicBlocks, find_basic_blocks
+from .basic_blocks import BasicBlocks, Counts, Ints, find_basic_blocks
 from .idioms import IdiomFinder, Indirections
 from .line_table import LineTable
 from .paths import find_paths
@@ -91,9 +90,10 @@ class _Places:
         self._blocks = blocks
         self._map = ModuleMap(raw.maps, raw.guest_base)
         self._symbols: dict[str, Symbols] = {}
-        self.modules, self.offsets = self._locate(blocks.addresses)
-        starts = blocks.first[:-1].tolist()
-        self.functions = [self._function(self.modules[start], self.offsets[start]) for start in starts]
+        self.module_paths: list[str] = []
+        self.module_of, self.offsets = self._locate(blocks.addresses)
+        starts = blocks.first[:-1]
+        self.functions = list(map(self._function, self.modules(starts), self.offsets[starts].tolist()))
         self.paths: list[str] = []
         self.files = np.full(len(self.offsets), -1, np.int32)
         self.lines = np.zeros(len(self.offsets), np.int32)
@@ -101,20 +101,27 @@ class _Places:
         self._tables: dict[str, tuple[int, LineTable]] = {}
         self._find_lines()
 
-    def _locate(self, addresses: npt.NDArray[np.uint64]) -> tuple[list[str], list[int]]:
-        """Module and link-time address of each address."""
-        modules, offsets = [""] * len(addresses), [0] * len(addresses)
-        known = addresses.tolist()
+    def _locate(self, addresses: Counts) -> tuple[Ints, Counts]:
+        """Module (position in `module_paths`) and link-time address of each address."""
+        numbers: dict[str, int] = {}
+        module_of, offsets = np.zeros(len(addresses), np.int64), addresses.copy()
         for mapping, indices in self._map.find_all(addresses):
-            path, base = (UNMAPPED, 0) if mapping is None else (mapping.path, mapping.file_offset - mapping.start)
-            if path.startswith("/") and path not in self._symbols:
-                self._symbols[path] = Symbols(path)
-            symbols = self._symbols.get(path)
-            for index in indices:
-                offset = known[index] + base
-                linked = symbols.link_address(offset) if symbols else None
-                modules[index], offsets[index] = path, offset if linked is None else linked
-        return modules, offsets
+            path = UNMAPPED if mapping is None else mapping.path
+            module_of[indices] = numbers.setdefault(path, len(numbers))
+            if mapping is None:
+                continue
+            in_file = addresses[indices] - np.uint64(mapping.start) + np.uint64(mapping.file_offset)
+            if path.startswith("/"):
+                if path not in self._symbols:
+                    self._symbols[path] = Symbols(path)
+                in_file = self._symbols[path].link_addresses(in_file)
+            offsets[indices] = in_file
+        self.module_paths.extend(numbers)
+        return module_of, offsets
+
+    def modules(self, instructions: Ints) -> list[str]:
+        """Path of the module of each instruction, or what it is called."""
+        return [self.module_paths[number] for number in self.module_of[instructions].tolist()]
 
     def _function(self, module: str, offset: int) -> Function | None:
         symbols = self._symbols.get(module)
@@ -123,19 +130,20 @@ class _Places:
     def _find_lines(self) -> None:
         """Look up the lines of all instructions, and of the functions' first ones, module by module."""
         entries: dict[str, set[int]] = {}
-        for start, function in zip(self._blocks.first[:-1].tolist(), self.functions, strict=True):
+        for module, function in zip(self.modules(self._blocks.first[:-1]), self.functions, strict=True):
             if function is not None:
-                entries.setdefault(self.modules[start], set()).add(function.start)
-        modules = np.array(self.modules)
-        offsets = np.array(self.offsets, np.uint64)
-        for module, symbols in self._symbols.items():
-            here = np.flatnonzero(modules == module)
+                entries.setdefault(module, set()).add(function.start)
+        for number, module in enumerate(self.module_paths):
+            symbols = self._symbols.get(module)
+            if symbols is None:
+                continue
+            here = np.flatnonzero(self.module_of == number)
             starts = np.array(sorted(entries.get(module, ())), np.uint64)
-            table = symbols.lines(np.concatenate([offsets[here], starts]))
+            table = symbols.lines(np.concatenate([self.offsets[here], starts]))
             base = len(self.paths)
             self._tables[module] = (base, table)
             self.paths.extend(table.paths)
-            files, lines = table.find(offsets[here])
+            files, lines = table.find(self.offsets[here])
             self.files[here] = np.where(files >= 0, files + base, -1)
             self.lines[here] = lines
             for start in starts.tolist():
@@ -143,7 +151,7 @@ class _Places:
                 if file >= 0:
                     self._first_lines[module, start] = (file + base, line)
 
-    def sites(self, instructions: npt.NDArray[np.int64]) -> list[tuple[str, int]]:
+    def sites(self, instructions: Ints) -> list[tuple[str, int]]:
         """File and line of each instruction; empty and 0 if unknown."""
         files, lines = self.files[instructions].tolist(), self.lines[instructions].tolist()
         pairs = zip(files, lines, strict=True)
@@ -158,8 +166,8 @@ class _Places:
         """A number for the function of each block. The part that a compiler moved out of its way has the same."""
         numbers: dict[tuple[str, str], int] = {}
         keys = [
-            (self.modules[start], self.function_name(block).removesuffix(".cold"))
-            for block, start in enumerate(self._blocks.first[:-1].tolist())
+            (module, self.function_name(block).removesuffix(".cold"))
+            for block, module in enumerate(self.modules(self._blocks.first[:-1]))
         ]
         return [numbers.setdefault(key, len(numbers)) for key in keys]
 
@@ -171,26 +179,27 @@ class _Places:
         """
         start = int(self._blocks.first[header])
         file, line = int(self.files[start]), int(self.lines[start])
-        table = self._tables.get(self.modules[start])
+        module = self.module_paths[int(self.module_of[start])]
+        table = self._tables.get(module)
         if table is None:
             return "", 0
         base, rows = table
         candidates: set[tuple[int, int]] = set()
         with_code: set[tuple[int, int]] = set()
         for block in members:
-            begin, last = self.offsets[int(self._blocks.first[block])], int(self._blocks.first[block + 1]) - 1
-            end = self.offsets[last] + len(self._blocks.codes[last])
+            begin, last = int(self.offsets[self._blocks.first[block]]), int(self._blocks.first[block + 1]) - 1
+            end = int(self.offsets[last]) + len(self._blocks.codes[last])
             candidates.update(
                 (number + base, at) for number, at in rows.statements(begin, end, from_code=block == header)
             )
             inside = slice(int(self._blocks.first[block]), last + 1)
             with_code.update(zip(self.files[inside].tolist(), self.lines[inside].tolist(), strict=True))
         # Statements without code at the header's very start may come before the loop, but not if it has code of them.
-        begin = self.offsets[start]
+        begin = int(self.offsets[start])
         at_start = rows.statements(begin, begin + 1)
         candidates.update(with_code.intersection((number + base, at) for number, at in at_start))
         function = self.functions[header]
-        own = self._first_lines.get((self.modules[start], function.start)) if function else None
+        own = self._first_lines.get((module, function.start)) if function else None
         if own is not None:
             lines = [at for number, at in candidates if number == own[0] and at >= own[1]]
             if lines:
@@ -213,14 +222,14 @@ class _Places:
 def _blocks(blocks: BasicBlocks, places: _Places, forest: LoopForest) -> tuple[Block, ...]:
     starts = blocks.first[:-1]
     columns = (
-        starts.tolist(), places.sites(starts), forest.innermost.tolist(), blocks.executions.tolist(),
-        np.diff(blocks.first).tolist(), _operation_counts(blocks),
+        places.modules(starts), places.offsets[starts].tolist(), places.sites(starts), forest.innermost.tolist(),
+        blocks.executions.tolist(), np.diff(blocks.first).tolist(), _operation_counts(blocks),
     )  # fmt: skip
     return tuple(
         Block(
             block_id=number,
-            module=places.modules[start],
-            offset=places.offsets[start],
+            module=module,
+            offset=offset,
             function=places.function_name(number),
             file=file,
             line=line,
@@ -229,7 +238,7 @@ def _blocks(blocks: BasicBlocks, places: _Places, forest: LoopForest) -> tuple[B
             instructions=instructions,
             operations=operations,
         )
-        for number, (start, (file, line), loop, executions, instructions, operations) in enumerate(
+        for number, (module, offset, (file, line), loop, executions, instructions, operations) in enumerate(
             zip(*columns, strict=True)
         )
     )
@@ -265,7 +274,7 @@ def _operations(
     columns: tuple[Iterable[Any], ...] = (
         operations,
         blocks.block_of[instructions].tolist(),
-        [places.offsets[instruction] for instruction in instructions.tolist()],
+        places.offsets[instructions].tolist(),
         [file for file, _ in sites],
         [line for _, line in sites],
         blocks.operation_is_store.tolist(),
@@ -279,11 +288,12 @@ def _operations(
 def _loop(number: int, blocks: BasicBlocks, places: _Places, forest: LoopForest) -> Loop:
     loop = forest.loops[number]
     file, line = places.loop_site(loop.header, sorted(loop.blocks))
+    (module,) = places.modules(blocks.first[loop.header : loop.header + 1])
     return Loop(
         loop_id=number,
         parent_id=loop.parent,
         header_block_id=loop.header,
-        module=places.modules[int(blocks.first[loop.header])],
+        module=module,
         function=places.function_name(loop.header),
         file=file,
         line=line,

@@ -45,18 +45,21 @@ class Function(msgspec.Struct, frozen=True):
 
 
 class _Functions(msgspec.Struct, frozen=True):
-    """Functions sorted by start; `name` tells that of the one at a position."""
+    """Functions sorted by start; `name` tells that of the one at a position. `known` are those asked for before."""
 
     starts: Sequence[int]
     ends: Sequence[int]
     name: Callable[[int], str]
+    known: dict[int, Function] = msgspec.field(default_factory=dict)
 
     def holding(self, address: int) -> Function | None:
         """The last function that starts at or before an address, if it holds it."""
         position = bisect_right(self.starts, address) - 1
-        if position >= 0 and address < self.ends[position]:
-            return Function(self.name(position), self.starts[position], self.ends[position])
-        return None
+        if position < 0 or address >= self.ends[position]:
+            return None
+        if position not in self.known:
+            self.known[position] = Function(self.name(position), self.starts[position], self.ends[position])
+        return self.known[position]
 
 
 _NO_FUNCTIONS = _Functions((), (), str)
@@ -101,6 +104,14 @@ class Symbols:
             if begin <= file_offset < end:
                 return address + file_offset - begin
         return None
+
+    def link_addresses(self, file_offsets: Addresses) -> Addresses:
+        """Those of many bytes; the offset itself where it is not loaded."""
+        addresses = file_offsets.copy()
+        for begin, end, address in reversed(self._loaded):
+            inside = (file_offsets >= begin) & (file_offsets < end)
+            addresses[inside] = file_offsets[inside] - np.uint64(begin) + np.uint64(address)
+        return addresses
 
     def function(self, address: int) -> Function | None:
         """The function that holds a link-time address, or None.
