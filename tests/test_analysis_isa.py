@@ -286,7 +286,7 @@ def test_the_instruction_set_is_an_isa() -> None:
     assert not {"rbx", "rbp", "r12", "r15"} & found.call_clobbered
 
 
-def test_instructions_alike_have_the_same_registers() -> None:
+def test_instructions_alike_have_the_same_class_and_registers() -> None:
     """Of those of a large library: what is found for one stands for all that are alike."""
     library = Path(_multiarray_umath.__file__)
     with library.open("rb") as file:
@@ -299,6 +299,8 @@ def test_instructions_alike_have_the_same_registers() -> None:
     known = Registers(X86)
     codes = {bytes(code[at : at + length]) for at, length, _, _ in decoder.disasm_lite(code, 0)}
     assert len({X86.likeness(one) for one in codes}) < len(codes) / 2
+    first, last = X86.classify(sorted(codes)), isa.load("x86_64").classify(sorted(codes, reverse=True))
+    assert first == last[::-1]
     for one in sorted(codes):
         for loads, stores in ((False, False), (True, False), (True, True)):
             found = known.of(one, loads=loads, stores=stores)

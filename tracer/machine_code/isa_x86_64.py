@@ -214,6 +214,10 @@ def _sets_zero(mnemonic: str, operands: str) -> bool:
     return len(registers) > 1 and len(set(registers[-2:])) == 1
 
 
+def _likeness(mnemonic: str, operands: str) -> tuple[str, str]:
+    return mnemonic, _NUMBERS.sub("", operands)
+
+
 @cache
 def _shared(kind: Kind, bits: int, lanes: int) -> InstructionClass:
     return InstructionClass(kind, bits, lanes)
@@ -254,6 +258,8 @@ class X8664:
         """Open the decoder."""
         self._decoder = X86Decoder()
         self._texts: dict[bytes, tuple[str, str] | None] = {}
+        self._likenesses: dict[bytes, tuple[str, str]] = {}
+        self._classes: dict[tuple[str, str], InstructionClass] = {}  # of a likeness
         self._operands = OperandReader()
         self._flows: dict[tuple[bytes, bool, bool], DataFlow] = {}
 
@@ -296,7 +302,10 @@ class X8664:
             start += len(code)
             if text is not None and text[0] == len(code):
                 self._texts[code] = text[1], text[2]
-                yield _classify(text[1], text[2])
+                likeness = self._likenesses[code] = _likeness(text[1], text[2])
+                if likeness not in self._classes:
+                    self._classes[likeness] = _classify(text[1], text[2])
+                yield self._classes[likeness]
             else:
                 yield UNKNOWN_INSTRUCTION
                 decoded = iter(self._decoder.texts(joined[start:]))
@@ -318,8 +327,11 @@ class X8664:
 
     def likeness(self, code: bytes) -> Hashable:
         """Its text without numbers."""
-        text = self._text(code)
-        return text and (text[0], _NUMBERS.sub("", text[1]))
+        known = self._likenesses.get(code)
+        if known is None:
+            text = self._text(code)
+            return text and _likeness(*text)
+        return known
 
     def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
         """Whether an instruction reads condition flags, and whether it writes them."""
