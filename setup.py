@@ -14,6 +14,7 @@ WARNINGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidd
 
 SIMULATORS = [
     "array_lines",
+    "array_streams",
     "array_walk",
     "cache",
     "memory_feed",

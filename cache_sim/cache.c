@@ -666,6 +666,29 @@ size_t ft_cache_operations(const struct ft_cache *cache)
     return cache->num_operations;
 }
 
+/* Streams begin and end anywhere in a round of the sets: each may fill a way less than its length tells. */
+uint64_t ft_cache_fill_bytes(const struct ft_cache *cache, uint64_t num_streams)
+{
+    uint64_t at_depth[FT_MAX_DEPTH] = {0}, bytes = 0;
+    for (size_t i = 0; i < cache->num_levels; i++) {
+        const struct level *level = &cache->levels[i];
+        const uint64_t filled = level->num_sets * (level->ways + num_streams) << level->line_shift;
+        if (level->line_shift != cache->levels[0].line_shift)
+            return 0;
+        if (filled > at_depth[level->depth])
+            at_depth[level->depth] = filled;
+    }
+    for (unsigned depth = 0; depth < FT_MAX_DEPTH; depth++)
+        bytes += at_depth[depth];
+    return bytes;
+}
+
+void ft_cache_count_misses(struct ft_cache *cache, uint32_t op, uint64_t number)
+{
+    for (size_t i = 0; i < cache->num_levels; i++)
+        cache->levels[i].misses[op] += number;
+}
+
 void ft_cache_add_misses(struct ft_cache *cache, const uint64_t *misses, size_t num_operations, uint64_t times)
 {
     for (size_t i = 0; i < cache->num_levels; i++)

@@ -27,6 +27,7 @@
 #include "repeats.h"
 
 #include "array_lines.h"
+#include "array_streams.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +102,7 @@ void ft_repeats_free(struct ft_repeats *repeats)
 /* ---- simulating --------------------------------------------------------------------------------------------------- */
 
 /* Only what may change anything. */
-static void simulate_array(struct ft_repeats *repeats, const struct ft_array_run *run)
+static void simulate_points(struct ft_repeats *repeats, const struct ft_array_run *run)
 {
     struct ft_access batch[BATCH];
     struct ft_array_lines lines;
@@ -109,6 +110,19 @@ static void simulate_array(struct ft_repeats *repeats, const struct ft_array_run
     ft_array_lines_begin(&lines, run, &repeats->recent, repeats->repeatable_lines);
     while ((length = ft_array_lines_next(&lines, batch, BATCH)))
         ft_cache_feed(repeats->cache, batch, length);
+}
+
+static void simulate_array(struct ft_repeats *repeats, const struct ft_array_run *run)
+{
+    uint64_t begin, end;
+    if (!ft_array_stream(run, repeats->cache, &begin, &end)) {
+        simulate_points(repeats, run);
+        return;
+    }
+    const struct ft_array_run first = ft_array_part(run, 0, begin), last = ft_array_part(run, end, run->extent[0]);
+    simulate_points(repeats, &first);
+    ft_array_stream_count(run, repeats->cache, begin, end);
+    simulate_points(repeats, &last);
 }
 
 /* ---- items -------------------------------------------------------------------------------------------------------- */

@@ -294,6 +294,43 @@ def test_one_repetition_stands_for_those_passed_over(length: int, times: int) ->
         assert error < 0.01, simulated.hierarchy.name
 
 
+ONE_LINE_SIZE = [
+    Hierarchy.parse(spec) for spec in ("L1=256/2/64,L2=3K/4/64", "L1=2K/4/64", "L1=512/8/64,L2=4K/2/64,L3=9K/12/64")
+]
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> Operation:
+    """Operations on vectors of which most are longer than the caches above, here and there with lines in common."""
+    operands: list[Operand] = []
+    for number in range(draw(st.integers(1, 4))):
+        size = draw(st.sampled_from([1, 4, 8, 16]))
+        stride = draw(st.sampled_from([1, 1, 2, 3, -1])) * size
+        place = (
+            draw(st.sampled_from([0, 8, 48, 56, 60]))
+            + draw(st.sampled_from([0x40000, 0x40000, 0x40000, 0x80])) * number
+        )
+        operand = Operand(0x200000 + place, (stride,), size, draw(st.booleans()))
+        if operands and draw(st.booleans()):
+            before = operands[-1]
+            operand = Operand(before.base, before.strides, before.size_bytes, not before.is_store)
+        operands.append(operand)
+    return Operation((draw(st.sampled_from([700, 3000, 3001, 9000])),), tuple(operands))
+
+
+@settings(max_examples=60)
+@given(st.lists(streams(), min_size=1, max_size=4), st.sampled_from(ONE_LINE_SIZE), st.data())
+def test_streams_leave_the_caches_as_a_walk_does(
+    pool: list[Operation], hierarchy: Hierarchy, data: st.DataObject
+) -> None:
+    steps: list[Step] = []
+    for operation in pool:
+        ends = [operand.base + (operation.extents[0] - 1) * operand.strides[0] for operand in operation.operands]
+        near = [end - 64 * data.draw(st.integers(-2, 40)) for end in ends]
+        steps += [operation, *data.draw(st.permutations(near)), *(operand.base for operand in operation.operands)]
+    check(steps, hierarchy, None)
+
+
 def test_what_would_wrap_is_walked() -> None:
     top = ADDRESS_MASK - 100
     check([vector(top, 40), vector(50, 40, -8), vector(top, 40)], HIERARCHIES[0])
