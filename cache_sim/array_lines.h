@@ -6,12 +6,14 @@
 #include "recent_lines.h"
 
 struct ft_array_lines {
-    struct ft_array_walk walk;        /* at the beginning of the row at hand */
-    struct ft_recent_lines *recent;   /* tells lines and their sets */
-    uint64_t next[FT_ARRAY_ACCESSES]; /* the point of the row at which an access comes to another line */
-    uint64_t line[FT_ARRAY_ACCESSES]; /* where it is until then, */
-    uint64_t set[FT_ARRAY_ACCESSES];  /* and that line's set */
-    bool several[FT_ARRAY_ACCESSES];  /* or it is at this point alone, and has more than one line */
+    struct ft_array_walk walk;                  /* at the beginning of the row at hand */
+    struct ft_recent_lines *recent;             /* tells lines and their sets */
+    struct ft_access access[FT_ARRAY_ACCESSES]; /* without their addresses */
+    uint64_t period[FT_ARRAY_ACCESSES];         /* points for each line but the first of a row; 0: not always as many */
+    uint64_t next[FT_ARRAY_ACCESSES];           /* the point of the row at which an access comes to another line */
+    uint64_t line[FT_ARRAY_ACCESSES];           /* where it is until then, */
+    uint64_t set[FT_ARRAY_ACCESSES];            /* and that line's set */
+    bool several[FT_ARRAY_ACCESSES];            /* or it is at this point alone, and has more than one line */
     bool is_point_by_point;
 };
 
