@@ -21,11 +21,12 @@ CYCLE = "int_add_64x1_chain"
 _L1_BYTES = 4096
 _ADDITIONS = 64
 _CODE = re.compile(r"code_(\d+)")
+_OF_CODE = ("code_", "loop_")
 _DECODED_ANEW = 1.2  # times as long an instruction as in the least code
 _ARITHMETIC = re.compile(r"(\w+)_(\d+)x(\d+)_(chain|free)")
 _WITHOUT_DATA = (
     *("issue", "branches_random", "branches_regular", "taken_branches", "flops_scalar", "flops_vector"),
-    *("register_crossing", "loop_within", "loop_across"),
+    "register_crossing",
 )
 _WITH_DATA = ("loads", "store8", "store_forward", "fp_store_forward", "blocked_forward", "fp_chase")
 
@@ -65,9 +66,10 @@ def core_measurements() -> dict[str, Measurement]:
     data = allocate(_L1_BYTES)
     found = {}
     for name in _kernels.available():
-        if _ARITHMETIC.fullmatch(name) or _CODE.fullmatch(name) or name in _WITHOUT_DATA or name in _WITH_DATA:
-            run = in_pieces(over(name, data)) if _CODE.fullmatch(name) else over(name, data)
-            found[name] = Measurement(name, run, reference=name == CYCLE)
+        if _ARITHMETIC.fullmatch(name) or name in _WITHOUT_DATA or name in _WITH_DATA:
+            found[name] = Measurement(name, over(name, data), reference=name == CYCLE)
+        elif name.startswith(_OF_CODE):
+            found[name] = Measurement(name, in_pieces(over(name, data)))
     found["python_block"] = Measurement("python_block", _plain_lines)
     found["python_line"] = Measurement("python_line", run_lines)
     found["python_call"] = Measurement("python_call", _array_calls)
