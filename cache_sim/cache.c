@@ -29,7 +29,7 @@
 #define BATCH 1024u
 #define LIST_CAPACITY (2 * BATCH)
 #define LINE_OF_HOST 64u
-#define FETCHED_AHEAD 16u
+#define FETCHED_AHEAD 32u
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
