@@ -5,7 +5,7 @@
 
 #define MAX_LEARNT_WORDS 96u /* of a path of several executions */
 #define MAX_PATH_BYTES (UINT64_C(64) << 20) /* of all: beyond, a path is one execution */
-#define MAX_LENGTHENED_WORDS 32u /* of a path below another */
+#define MAX_LENGTHENED_WORDS 20u /* of a path below another */
 #define MAX_TREE_PATHS 128u
 #define MAX_LONGER_PATH_BYTES (MAX_PATH_BYTES / 2) /* of all: beyond, none is put below another */
 #define FIRST_PATIENCE 16u /* see struct ft_path */
