@@ -27,6 +27,7 @@ from foretrace.tracer.signature_file import read_signature
 KB, MB = 1024, 1024 * 1024
 HOSTS = tuple(name for name in names() if find(name).kind is MachineKind.HOST)
 ACCELERATORS = tuple(name for name in names() if find(name).kind is MachineKind.ACCELERATOR)
+MEASURED = ("epyc-milan-vm", "epyc-turin-vm")
 DOCS = Path(__file__).parents[1] / "docs" / "machine-profiles.md"
 
 
@@ -82,8 +83,9 @@ def test_each_host_has_a_hierarchy_of_its_published_sizes(name):
         assert cache.line_bytes in (None, level.line_bytes)
 
 
-def test_the_machine_that_was_measured_says_on_what_and_how():
-    profile = find("epyc-milan-vm")
+@pytest.mark.parametrize("name", MEASURED)
+def test_a_machine_that_was_measured_says_on_what_and_how(name):
+    profile = find(name)
     assert profile.metadata["virtual_machine"] == "yes"
     assert set(profile.metadata) >= {"cpu", "kernel", "compiler", "compiler_flags", "samples", "noise", "duration_s"}
     assert profile.partial is None
@@ -256,7 +258,7 @@ def test_sources_are_cited_whole():
         for source in find(name).sources.values():
             assert isinstance(source, Source)
             assert len(source.citation) > 20
-            assert source.kind is not SourceKind.MEASURED or name == "epyc-milan-vm", "one was measured by foretrace"
+            assert source.kind is not SourceKind.MEASURED or name in MEASURED
 
 
 def test_the_example_of_the_documentation_is_a_profile():
