@@ -1,8 +1,8 @@
 /* Code itself: much of it, and how it lies in its lines.
  *
  * Straight code is run again and again, more and more until a core no longer keeps it decoded. All instructions have four
- * bytes, as in most programs on average: additions of integers and of vectors (signs of
- * floating-point numbers, where there are none) in turns, so that neither kind's units are what is timed.
+ * bytes, as in most programs on average: additions of integers and of vectors (signs of floating-point numbers, where there
+ * are none) in turns, so that neither kind's units are what is timed.
  */
 #include "kernels.h"
 

@@ -187,7 +187,7 @@ def _profiles(machines: Sequence[MeasuredMachine], folder: Path) -> dict[str, Pa
     found = {}
     for number, machine in enumerate(machines, 1):
         found[machine.label] = folder / f"{number}.toml"
-        write_profile(structs.replace(machine.profile, name=f"machine-{number}"), found[machine.label])
+        write_profile(structs.replace(machine.profile, name=_name(found[machine.label])), found[machine.label])
     return found
 
 
@@ -225,7 +225,7 @@ def _times(signature: Path, profiles: Mapping[str, Path]) -> dict[str, float]:
     """Predicted times, by the machines' labels."""
     options = [f"--machine={path}" for path in profiles.values()]
     predictions = tools.foretrace_json("predict", str(signature), *options)["predictions"]
-    return {label: prediction["time_s"] for label, prediction in zip(profiles, predictions, strict=True)}
+    return _by_label(profiles, predictions, "time_s")
 
 
 def _ratios(signature: Path, anchor: MeasuredMachine, profiles: Mapping[str, Path]) -> dict[str, float] | None:
@@ -240,4 +240,15 @@ def _ratios(signature: Path, anchor: MeasuredMachine, profiles: Mapping[str, Pat
     options = ["--timing", str(timing), "--anchor", str(profiles[anchor.label])]
     options += [f"--machine={path}" for path in profiles.values()]
     anchored = tools.foretrace_json("predict", str(signature), *options)["anchored"]
-    return {label: one["ratio"] for label, one in zip(profiles, anchored, strict=True)}
+    return _by_label(profiles, anchored, "ratio")
+
+
+def _by_label(profiles: Mapping[str, Path], rows: Sequence[dict[str, Any]], field: str) -> dict[str, float]:
+    """A field of each machine's row, which are in the order of their times."""
+    found = {row["machine"]: row[field] for row in rows}
+    return {label: found[_name(path)] for label, path in profiles.items()}
+
+
+def _name(path: Path) -> str:
+    """What a machine is called in its file."""
+    return f"machine-{path.stem}"

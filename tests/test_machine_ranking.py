@@ -129,6 +129,17 @@ def test_machines_are_compared_from_one_signature(folder):
     }  # fmt: skip
 
 
+def test_the_order_of_the_machines_does_not_matter(folder):
+    here = document(folder / "here.json", profile(1), ("both", 2.0, {}))
+    there = document(folder / "there.json", profile(2), ("both", 3.3, {}))
+    pairs = {}
+    for first, second in ((here, there), (there, here)):
+        found = json.loads(compare(folder, first, second, more=("--json",)).output)
+        assert found["share_ranked_right"] == 1
+        pairs[first] = {(one["first"], one["second"]): one["predicted_s"] for one in found["comparisons"]}
+    assert pairs[here] == pairs[there]
+
+
 def test_what_is_shown_of_a_comparison(folder):
     beside = {"measured": {"shortest_s": 2.0, "undisturbed_runs": 0}}
     here = document(folder / "here.json", profile(1), ("both", 2.0, beside))
