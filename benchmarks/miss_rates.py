@@ -205,12 +205,12 @@ simulated.
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the comparison, print it, and write it as JSON."""
     parser = argparse.ArgumentParser(prog="make curves", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="two programs and six caches: seconds instead of minutes")
+    parser.add_argument("--quick", action="store_true", help="two programs and few caches: seconds instead of minutes")
     parser.add_argument("--output", type=Path, default=Path("results/miss-rates.json"), help="where the JSON goes")
     parser.add_argument("--document", type=Path, help="write the tables as a Markdown page, too")
     options = parser.parse_args(arguments)
     out, comparisons = console(), []
-    geometries = (*GEOMETRIES[::9], ALONE) if options.quick else GEOMETRIES
+    geometries = tuple(dict.fromkeys((*GEOMETRIES[::9], ALONE))) if options.quick else GEOMETRIES
     try:
         with tempfile.TemporaryDirectory(prefix="foretrace-curves-") as name:
             for workload in workloads(Path(name), quick=options.quick):
