@@ -53,7 +53,7 @@ def effective_size(points: Sequence[Point], reported_bytes: Sequence[int]) -> in
     own = next((time for time, next_time in itertools.pairwise(inside) if next_time >= _LOST * time), inside[-1])
     if beyond[-1] < _RISE * own:
         return None
-    end = _crossing(curve, own + _PART_OF_STEP * (beyond[-1] - own))
+    end = crossing(curve, own + _PART_OF_STEP * (beyond[-1] - own))
     return int(end) if end is not None and end < _LESS * reported else None
 
 
@@ -88,8 +88,8 @@ def cache_ends(points: Sequence[Point]) -> list[int]:
     return ends
 
 
-def _crossing(curve: Sequence[Point], time_s: float) -> float | None:
-    """The working set at which loads begin to take `time_s`, between the points."""
+def crossing(curve: Sequence[tuple[float, float]], time_s: float) -> float | None:
+    """The working set, or what else times are given by, at which loads begin to take `time_s`, between the points."""
     for (size, time), (next_size, next_time) in itertools.pairwise(curve):
         if time <= time_s < next_time:
             part = (time_s - time) / (next_time - time)

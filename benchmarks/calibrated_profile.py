@@ -287,10 +287,8 @@ def _with_streams(caches: tuple[CacheLevel, ...], measured: Mapping[Point, Timin
     if size_bytes is None:
         return caches
     least, least_noise = last.effective_size_bytes or 0, (last.noise or {}).get("effective_size_bytes", 0.0)
-    noises = (last.noise or {}) | {"effective_stream_size_bytes": rounded(max(noise, least_noise))}
-    source = last.source | {"effective_stream_size_bytes": _MEASURED}
-    last = structs.replace(last, source=source, effective_stream_size_bytes=max(size_bytes, least), noise=noises)
-    return (*caches[:-1], last)
+    noise = rounded(max(noise, least_noise))
+    return (*caches[:-1], _with_figure(last, "effective_stream_size_bytes", max(size_bytes, least), noise))
 
 
 def _with_lifetime(caches: tuple[CacheLevel, ...], measured: Mapping[float, Timing]) -> tuple[CacheLevel, ...]:
@@ -298,17 +296,12 @@ def _with_lifetime(caches: tuple[CacheLevel, ...], measured: Mapping[float, Timi
     found = line_lifetime(measured)
     if not caches or found is None:
         return caches
-    last = caches[-1]
-    time_s, noise = found
-    return (
-        *caches[:-1],
-        structs.replace(
-            last,
-            line_lifetime_s=time_s,
-            source=last.source | {"line_lifetime_s": _MEASURED},
-            noise=(last.noise or {}) | {"line_lifetime_s": noise},
-        ),
-    )
+    return (*caches[:-1], _with_figure(caches[-1], "line_lifetime_s", *found))
+
+
+def _with_figure(cache: CacheLevel, name: str, value: float, noise: float) -> CacheLevel:
+    sources, noises = cache.source | {name: _MEASURED}, (cache.noise or {}) | {name: noise}
+    return structs.replace(cache, source=sources, noise=noises, **{name: value})
 
 
 def _latencies(sizes: Sequence[float], latency: Sequence[LatencyPoint]) -> list[LatencyPoint | None]:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from .cache_sizes import without_bumps
 from .sampling import Timing, rounded
 
 
@@ -34,9 +35,8 @@ def edge_of(timings: Mapping[int, Timing], rise: float) -> Edge | None:
     Noise only adds time, so none is taken to be more than those of larger numbers. A neighbour on the core, which may
     have taken room there, makes the edge as uncertain as the time beyond it.
     """
-    numbers = sorted(timings)
-    times = list(itertools.accumulate((timings[number].time_s for number in reversed(numbers)), min))[::-1]
-    for fits, beyond, time_s in zip(numbers, numbers[1:], times[1:], strict=False):
-        if time_s > rise * times[0]:
+    curve = without_bumps([(number, timing.time_s) for number, timing in timings.items()])
+    for (fits, _), (beyond, time_s) in itertools.pairwise(curve):
+        if time_s > rise * curve[0][1]:
             return Edge(fits, beyond, timings[beyond].noise if timings[beyond].disturbed else 0.0)
     return None

@@ -5,13 +5,12 @@ A part of the cache is filled, left alone for a while, and read at random: how l
 
 from __future__ import annotations
 
-import itertools
-import math
 import time
 from collections.abc import Mapping, Sequence
 
 from . import _kernels
 from .buffers import Buffer, allocate
+from .cache_sizes import crossing
 from .memory_suite import RANDOM
 from .sampling import Measurement, Run, Samples, Timing, rounded
 
@@ -70,15 +69,7 @@ def line_lifetime(measured: Mapping[float, Timing]) -> tuple[float, float] | Non
         return None
     half = (times[0][1] + times[-1][1]) / 2
     noise = min(timing.noise for timing in measured.values() if timing.time_s >= half)
-    found = [_crossing(times, half * factor) for factor in (1, 1 + noise / 2, 1 / (1 + noise / 2))]
+    curve = [(times[1][0] / 2, times[0][1]), *times[1:]]  # no time at all has no logarithm
+    limits = (half, half * (1 + noise / 2), half / (1 + noise / 2))
+    found = [curve[0][0] if limit < curve[0][1] else crossing(curve, limit) or curve[-1][0] for limit in limits]
     return rounded(found[0]), rounded(max(found) / min(found) - 1)
-
-
-def _crossing(times: Sequence[tuple[float, float]], time_s: float) -> float:
-    """How long lines were left alone where loads begin to take `time_s`, between the points."""
-    for (idle_s, before_s), (next_idle_s, after_s) in itertools.pairwise(times):
-        if after_s >= time_s:
-            part = min(max((time_s - before_s) / (after_s - before_s), 0.0), 1.0) if after_s > before_s else 1.0
-            begin_s = max(idle_s, next_idle_s / 2)
-            return begin_s * math.pow(next_idle_s / begin_s, part)
-    return times[-1][0]

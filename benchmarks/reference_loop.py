@@ -10,6 +10,7 @@ and falls is no neighbour.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import threading
@@ -54,6 +55,7 @@ class ReferenceLoop:
         """Find out how much of it is a sample. `known_cycles`: what an instruction takes undisturbed."""
         self._known_cycles = math.inf if known_cycles is None else known_cycles
         self._seen: Counter[int] = Counter()
+        self._least_cycles: float | None = self._known_cycles  # None: to be worked out from what was seen
         clock_s = _shortest_s(_KERNEL, 1)
         self._glance_repeats = _repeats_for(_KERNEL, max(_GLANCE_S, _GLANCE_CLOCKS * clock_s))
         self._sample_repeats = _repeats_for(_KERNEL, _SAMPLE_S)
@@ -62,12 +64,13 @@ class ReferenceLoop:
     @property
     def least_cycles(self) -> float:
         """What an instruction takes undisturbed; infinite as long as nothing is known of it."""
-        fewest, number = _FEWEST * self._seen.total(), 0
-        for steps in sorted(self._seen):
-            number += self._seen[steps]
-            if number >= fewest:
-                return min(self._known_cycles, math.exp(steps * _STEP))
-        return self._known_cycles
+        if self._least_cycles is None:
+            fewest = _FEWEST * self._seen.total()
+            steps = sorted(self._seen)
+            number = itertools.accumulate(self._seen[step] for step in steps)
+            least = next(step for step, seen in zip(steps, number, strict=True) if seen >= fewest)
+            self._least_cycles = min(self._known_cycles, math.exp(least * _STEP))
+        return self._least_cycles
 
     @classmethod
     def of(cls, profile: Profile) -> ReferenceLoop:
@@ -134,6 +137,7 @@ class ReferenceLoop:
         cycles = real_s / instructions / cycle_s
         if max(before_s, behind_s) < _SAME_CLOCK * cycle_s:
             self._seen[math.ceil(math.log(cycles) / _STEP)] += 1
+            self._least_cycles = None
         return processor_s / instructions / cycle_s, cycles
 
     def _cycle_s(self) -> float:
