@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import struct
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -21,8 +22,10 @@ from foretrace.tracer import _reader, stream
 MEMORY_BYTES = 80 << 20
 LAYOUT = _reader.layout()
 BULK, ELEMENT = 0xFFF << 51, 0xFFE << 51
+ENTRY = 1 << 63
 BLOCK_ID, STORE_ID = 1, 1
 """The block that all operations belong to; the operation of single stores of 8 bytes"""
+NUM_BLOCKS = 3
 ADDRESS_MASK = (1 << 48) - 1
 QUEUE_SLOTS = 2048
 
@@ -72,8 +75,15 @@ class Operation:
         return np.stack(columns, axis=1).ravel().astype(np.uint64) & np.uint64(ADDRESS_MASK)
 
 
-Step = Operation | int
-"""An array operation, or the address of a single store."""
+@dataclass(frozen=True)
+class Entry:
+    """A block is entered."""
+
+    block_id: int
+
+
+Step = Operation | int | Entry
+"""An array operation, the address of a single store, or what block is entered."""
 
 
 @dataclass
@@ -91,8 +101,9 @@ class Stream:
         self.reader = _reader.StreamReader(self.memory, self.simulator.sink)
         self.side_bytes = 0
         self.chunks = 0
-        block = stream.BLOCK.pack(stream.SIDE_BLOCK, stream.BLOCK.size + 8, BLOCK_ID, 1, 0x1000, 0, 0)
-        self._describe(block + b"\1" * 8)
+        for block_id in range(1, NUM_BLOCKS + 1):
+            block = stream.BLOCK.pack(stream.SIDE_BLOCK, stream.BLOCK.size + 8, block_id, 1, 0x1000 * block_id, 0, 0)
+            self._describe(block + b"\1" * 8)
         self.first_operand = [0, 0]  # of each operation by id: the reader's number
         self._id(((8, True, False),))
 
@@ -115,14 +126,19 @@ class Stream:
 
     def run(self, steps: Iterable[Step]) -> None:
         """Read the steps, in as many chunks as they take."""
-        words = [1 << 63 | BLOCK_ID]
+        words = [ENTRY | BLOCK_ID]
         for step in steps:
-            own = [ELEMENT | STORE_ID, step] if isinstance(step, int) else step.words(self._id(step.shape()))
+            own = self._words(step)
             if len(words) + len(own) > LAYOUT["chunk_words"]:
                 self._publish(words)
                 words = []
             words += own
         self._publish(words)
+
+    def _words(self, step: Step) -> list[int]:
+        if isinstance(step, Entry):
+            return [ENTRY | step.block_id]
+        return [ELEMENT | STORE_ID, step] if isinstance(step, int) else step.words(self._id(step.shape()))
 
     def _publish(self, words: Sequence[int]) -> None:
         number, head = self.chunks % 40, self.chunks % QUEUE_SLOTS
@@ -139,6 +155,8 @@ def walked(under_test: Stream, steps: Sequence[Step]) -> Simulator:
     twin = Simulator([under_test.hierarchy], reuse_rate=under_test.reuse_rate)
     addresses, sizes, operations, stores = [], [], [], []
     for step in steps:
+        if isinstance(step, Entry):
+            continue
         if isinstance(step, int):
             step = Operation((1,), (Operand(step, (0,), is_store=True),))
         shape, points = step.shape(), int(np.prod(step.extents))
@@ -169,6 +187,17 @@ def check(steps: Sequence[Step], hierarchy: Hierarchy, reuse_rate: float | None 
         assert getattr(found, name).tolist() == getattr(expected, name).tolist(), name
     assert under_test.simulator.simulated()[0].misses.tolist() == twin.simulated()[0].misses.tolist()
     assert counted(under_test.simulator) == counted(twin), "sampled in other ways"
+    entered = Counter(step.block_id for step in steps if isinstance(step, Entry)) + Counter([BLOCK_ID])
+    executions = np.frombuffer(under_test.reader.block_executions(), np.uint64)
+    assert executions.tolist() == [entered[block_id] for block_id in range(1, NUM_BLOCKS + 1)]
+    runs, points = Counter[int](), Counter[int]()
+    for step in steps:
+        if not isinstance(step, Entry):
+            number = STORE_ID if isinstance(step, int) else under_test.ids[step.shape()]
+            runs[number] += 1
+            points[number] += 1 if isinstance(step, int) else int(np.prod(step.extents))
+    arrays = np.frombuffer(under_test.reader.arrays(), np.uint64).reshape(-1, 3).tolist()
+    assert [row[1:] for row in arrays] == [[runs[n], points[n]] for n in range(1, len(arrays) + 1)]
     reuse, twin_reuse = under_test.simulator.reuse(), twin.reuse()
     if reuse_rate == 1 and reuse is not None and twin_reuse is not None:
         for name in ("operation", "line_bytes", "way", "bin", "count"):
@@ -201,7 +230,7 @@ def operations(draw: st.DrawFn) -> Operation:
 def programs(draw: st.DrawFn) -> list[Step]:
     """Loops in loops over a few operations and single accesses, some of them cut short."""
     pool = draw(st.lists(operations(), min_size=1, max_size=3))
-    step = st.one_of(st.sampled_from(pool), st.integers(0x10000, 0x10800))
+    step = st.one_of(st.sampled_from(pool), st.integers(0x10000, 0x10800), st.builds(Entry, st.integers(1, NUM_BLOCKS)))
     result: list[Step] = []
     for _ in range(draw(st.integers(1, 3))):
         body: list[Step] = []
@@ -238,6 +267,18 @@ def test_what_repeats_counts_each_time(hierarchy: Hierarchy, cut: int) -> None:
 def test_steps_of_changing_length_are_told_apart() -> None:
     steps: list[Step] = [vector(0x20000, 100 + length) for length in range(40) for _ in range(12)]
     check(steps, HIERARCHIES[0])
+
+
+def test_elements_of_blocks_that_run_again_and_again_are_counted() -> None:
+    """As in a loop over lists, which is read by path; now and then with another block, an array, or a longer way."""
+    steps: list[Step] = []
+    for i in range(3000):
+        steps += [Entry(1), 0x10000 + 8 * i, 0x40000 + 8 * (i * 7919 % 1000), Entry(2), 0x10000 + 8 * i]
+        steps += [Entry(3)] if i % 7 == 0 else []
+        steps += [0x8000] if i % 100 == 3 else []
+        steps += [vector(0x20000, 40), Entry(2)] if i % 500 == 1 else []
+    for hierarchy in HIERARCHIES:
+        check(steps, hierarchy)
 
 
 def test_results_in_the_middle_of_a_repetition_are_those_so_far() -> None:

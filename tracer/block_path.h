@@ -1,8 +1,9 @@
 /* Blocks that ran one after the other, and are likely to again: their executions are then told from others, and handed over,
  * all at once.
  *
- * Words of a stream with their upper 16 bits, and all bits of the entry words without an access, are compared with those of
- * the executions that the path was made of. Executions up to the first that differs are on the path.
+ * Words of a stream with their upper 16 bits, and all bits of those without an address (entry words that bring no access, and
+ * the first words of elements' records), are compared with those of the executions that the path was made of. Executions up to
+ * the first that differs are on the path.
  *
  * Where code goes on in several ways, paths are a tree: each begins as the one above it, and goes on behind it.
  */

@@ -231,25 +231,34 @@ enum ft_read_status ft_reader_read_bulk(struct ft_reader *reader, const uint64_t
     return handed ? status : walk_bulk(reader, &bulk);
 }
 
+struct ft_array *ft_reader_element_of(struct ft_reader *reader, uint64_t word)
+{
+    const uint32_t id = (uint32_t)word;
+    struct ft_array *array = id && id <= reader->n_arrays ? &reader->arrays[id] : NULL;
+    if (!array || array->facts.n_operands != 1)
+        return NULL;
+    const struct ft_operand *operand = &array->facts.operands[0];
+    struct ft_operation *operation = &reader->operations[array->first_operation];
+    if (operand->is_indexed && operation->longest_range_bytes < operand->size_bytes)
+        operation->longest_range_bytes = operand->size_bytes;
+    return array;
+}
+
 enum ft_read_status ft_reader_read_element(struct ft_reader *reader, const uint64_t *words, uint32_t left)
 {
-    uint32_t id = (uint32_t)words[0];
     if (left < 2)
         return ft_reader_corrupt(reader, "an array record crosses the end of its chunk");
-    if (id > reader->n_arrays) {
+    if ((uint32_t)words[0] > reader->n_arrays) {
         enum ft_read_status status = ft_reader_read_side_table(reader);
         if (status != FT_READ_IDLE)
             return status;
     }
-    if (id == 0 || id > reader->n_arrays || reader->arrays[id].facts.n_operands != 1)
+    struct ft_array *array = ft_reader_element_of(reader, words[0]);
+    if (!array)
         return ft_reader_corrupt(reader, "an array record does not add up");
-    struct ft_array *array = &reader->arrays[id];
     const struct ft_operand *operand = &array->facts.operands[0];
-    struct ft_operation *operation = &reader->operations[array->first_operation];
     array->executions++;
     array->points++;
-    if (operand->is_indexed && operation->longest_range_bytes < operand->size_bytes)
-        operation->longest_range_bytes = operand->size_bytes;
     bool fed = ft_reader_emit(reader, words[1] & FT_ADDRESS_MASK, array->first_operation, operand->size_bytes, operand->is_store);
     return fed ? FT_READ_IDLE : FT_READ_MEMORY;
 }

@@ -44,6 +44,19 @@ bool ft_reader_count_rare_edge(struct ft_reader *reader, uint32_t from, uint32_t
     return true;
 }
 
+/* Counts the elements that a step of a path accesses, which ran so often. */
+static void count_elements(struct ft_reader *reader, const struct ft_path *path, uint32_t step, uint64_t times)
+{
+    const uint32_t end = path->steps[step].iteration.num_accesses;
+    for (uint32_t j = step ? path->steps[step - 1].iteration.num_accesses : 0; j < end; j++) {
+        const uint32_t array_id = reader->operations[path->accesses[j].op].array_id;
+        if (array_id) {
+            reader->arrays[array_id].executions += times;
+            reader->arrays[array_id].points += times;
+        }
+    }
+}
+
 bool ft_reader_count_path(struct ft_reader *reader, struct ft_path *path, uint32_t num_steps)
 {
     uint64_t reached = 0;
@@ -52,6 +65,7 @@ bool ft_reader_count_path(struct ft_reader *reader, struct ft_path *path, uint32
             return false;
         reached += path->steps[i].taken;
         path->steps[i].taken = 0;
+        count_elements(reader, path, i, reached);
     }
     return true;
 }

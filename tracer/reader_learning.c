@@ -39,6 +39,18 @@ static bool add_to_path(struct ft_reader *reader, const struct ft_block *block, 
     return true;
 }
 
+/* The same of an element's record, of which number `i` is the first of two words. */
+static bool add_element_to_path(struct ft_reader *reader, struct ft_path *path, uint32_t i, uint64_t word)
+{
+    const struct ft_array *array = ft_reader_element_of(reader, word);
+    if (!array)
+        return false;
+    const struct ft_operand *operand = &array->facts.operands[0];
+    path->accesses[path->num_accesses++] = (struct ft_run_access){
+        array->first_operation, operand->size_bytes, operand->is_store ? FT_ACCESS_STORE : 0, i + 1};
+    return true;
+}
+
 static bool is_on_path(const struct ft_path *path, uint32_t block_id)
 {
     for (uint32_t i = 0; i < path->num_steps; i++)
@@ -57,6 +69,16 @@ static bool add_execution(struct ft_reader *reader, struct ft_path *path, const 
         return false;
     uint64_t before = 0;
     for (uint32_t i = begin; i < end; i++) {
+        if (ft_is_element(words[i])) {
+            if (i + 1 == end || !add_element_to_path(reader, path, i, words[i]))
+                return false;
+            path->words[i] = words[i];
+            path->compared[i++] = UINT64_MAX;
+            path->words[i] = words[i];
+            path->compared[i] = ~FT_ADDRESS_MASK;
+            before = 0;
+            continue;
+        }
         const bool has_access = i > begin || ft_brings_access(words[i]);
         const uint64_t word = i > begin ? words[i] : ft_first_access_word(block, words[i]);
         path->words[i] = words[i];

@@ -96,6 +96,12 @@ static inline uint64_t ft_first_access_word(const struct ft_block *block, uint64
     return (uint64_t)block->first_access << FT_SIZE_SHIFT | (entry & FT_ADDRESS_MASK);
 }
 
+/* Whether a word begins the record of an element. */
+static inline bool ft_is_element(uint64_t word)
+{
+    return word >> FT_TAG_SHIFT == FT_TAG_ELEMENT;
+}
+
 /* ---- reader_learning.c ------------------------------------------------------------------------------------------ */
 
 /* At an entry word that begins no path, of `left` words: it may from now on. An execution that keeps changing is looked at ever
@@ -111,6 +117,9 @@ enum ft_read_status ft_reader_improve_path(struct ft_reader *reader, struct ft_p
 
 /* One record of an array operation, of `*length` words out of `left`. */
 enum ft_read_status ft_reader_read_bulk(struct ft_reader *reader, const uint64_t *words, uint32_t left, uint32_t *length);
+
+/* The array operation of an element's record, which begins with `word`. NULL if there is none. */
+struct ft_array *ft_reader_element_of(struct ft_reader *reader, uint64_t word);
 
 /* One access by an array operation of one operand. */
 enum ft_read_status ft_reader_read_element(struct ft_reader *reader, const uint64_t *words, uint32_t left);
