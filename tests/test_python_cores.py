@@ -138,6 +138,26 @@ def test_the_program_does_not_see_them(tmp_path: Path) -> None:
     assert traced.returncode == plain.returncode == 0
 
 
+ASKED = """
+import operator, sys
+def asks(code):
+    return sum(map(bool, code.co_consts)), [*map(operator.not_, code.co_consts)]
+def f(a):
+    for i in range(3):
+        a[i] = i
+        asks(sys._getframe().f_code)
+    return a[0]
+f([0] * 3)
+"""
+
+
+def test_a_program_that_asks_its_markers_whether_they_are_true(tmp_path: Path) -> None:
+    """A frame's code has them among its constants."""
+    markers, settrace = trace(tmp_path, ASKED), trace(tmp_path, ASKED, core=PythonCore.SETTRACE)
+    assert blocks(markers) == blocks(settrace)
+    assert sum(o.points for o in markers.recording.raw.array_operations if o.name.startswith("list.")) == 4
+
+
 def test_only_the_programs_own_code_is_marked(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text("def own(n):\n    return [n] * n\n")
     run = trace(tmp_path, "import textwrap, helper\nhelper.own(3)\ntextwrap.wrap('a b c')\n")

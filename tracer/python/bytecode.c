@@ -16,9 +16,6 @@
 #define NO_LINE (-1)
 #define NO_FALL INT32_MIN /* nothing falls through to it */
 
-/* What a marker's instruction is applied to it: ~marker for those that only run, marker[key] = container for observers. */
-#define RUN_MARKER UNARY_INVERT
-
 struct place { /* in the source; -1: not known */
     int32_t line, end_line, column, end_column;
 };
@@ -141,9 +138,9 @@ static uint32_t observer_of(uint8_t opcode)
     switch (opcode) {
 #if PY_VERSION_HEX >= 0x030c0000
     case BINARY_SLICE:
-        return MARKER_LOAD;
+        return MARKER_LOAD | MARKER_SLICE;
     case STORE_SLICE:
-        return MARKER_STORE;
+        return MARKER_STORE | MARKER_SLICE;
 #endif
     case BINARY_SUBSCR:
         return MARKER_LOAD;
@@ -429,36 +426,20 @@ static bool add_item(struct editor *e, uint32_t source, uint8_t opcode, uint32_t
     return true;
 }
 
-static bool add_marker(struct editor *e, uint32_t source, uint32_t kind, uint32_t *constant)
+/* What hands control to a marker: whether it is true, or its inverse, is its to say. The first is an instruction shorter;
+ * where the interpreter tells of branches, it would tell of these. */
+static bool add_marker(struct editor *e, uint32_t source, uint32_t kind)
 {
     if (!reserve((void **)&e->markers, &e->markers_capacity, e->n_markers, sizeof *e->markers))
         return false;
-    *constant = e->source->n_constants + e->n_markers;
+    const uint32_t constant = e->source->n_constants + e->n_markers;
     e->markers[e->n_markers++] = (struct marker){kind, e->instructions[source].first_unit};
-    return true;
-}
-
-static bool add_running_marker(struct editor *e, uint32_t source, uint32_t kind)
-{
-    uint32_t constant;
-    return add_marker(e, source, kind, &constant) && add_item(e, source, LOAD_CONST, constant, 0) &&
-           add_item(e, source, RUN_MARKER, 0, 0) && add_item(e, source, POP_TOP, 0, 0);
-}
-
-/* marker[key] = container, of which the stack has [container, key] or [container, start, stop] on top. */
-static bool add_observer(struct editor *e, uint32_t source, uint32_t kind)
-{
-    uint32_t constant;
-    bool added = add_marker(e, source, kind, &constant);
-#if PY_VERSION_HEX >= 0x030c0000
-    uint8_t opcode = e->instructions[source].opcode;
-    if (opcode == BINARY_SLICE || opcode == STORE_SLICE)
-        return added && add_item(e, source, COPY, 3, 0) && add_item(e, source, LOAD_CONST, constant, 0) &&
-               add_item(e, source, COPY, 4, 0) && add_item(e, source, COPY, 4, 0) &&
-               add_item(e, source, BUILD_SLICE, 2, 0) && add_item(e, source, STORE_SUBSCR, 0, 1);
+#if PY_VERSION_HEX < 0x030c0000
+    return add_item(e, source, LOAD_CONST, constant, 0) && add_item(e, source, POP_JUMP_FORWARD_IF_FALSE, 0, 0);
+#else
+    return add_item(e, source, LOAD_CONST, constant, 0) && add_item(e, source, UNARY_INVERT, 0, 0) &&
+           add_item(e, source, POP_TOP, 0, 0);
 #endif
-    return added && add_item(e, source, COPY, 2, 0) && add_item(e, source, LOAD_CONST, constant, 0) &&
-           add_item(e, source, COPY, 3, 0) && add_item(e, source, STORE_SUBSCR, 0, 1);
 }
 
 /* The markers in front of an instruction; see the picture in the header. */
@@ -470,21 +451,21 @@ static bool lay_out_markers(struct editor *e, uint32_t i)
     if (before && before->opcode == RESUME)
         kind |= is_entry(before) ? MARKER_ENTRY : MARKER_RESUME;
     at->fall_item = at->block_item = e->n_items;
-    if (kind && !add_running_marker(e, i, kind))
+    if (kind && !add_marker(e, i, kind))
         return false;
     if (at->is_entered_by_block && kind != MARKER_BLOCK) {
         jump = e->n_items;
         if (at->fall_line != NO_FALL && !add_item(e, i, JUMP_FORWARD, 0, 0))
             return false;
         at->block_item = e->n_items;
-        if (!add_running_marker(e, i, MARKER_BLOCK))
+        if (!add_marker(e, i, MARKER_BLOCK))
             return false;
     }
     at->plain_item = e->n_items;
     if (jump != NONE && at->fall_line != NO_FALL)
         e->items[jump].target = at->plain_item;
     uint32_t observer = observer_of(at->opcode);
-    return !observer || add_observer(e, i, observer);
+    return !observer || add_marker(e, i, observer);
 }
 
 static bool lay_out(struct editor *e)

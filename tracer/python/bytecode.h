@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BYTECODE_EXTRA_STACK 4 /* what markers put on the stack at most */
+#define BYTECODE_EXTRA_STACK 1 /* what markers put on the stack at most: themselves */
 
 struct bytecode {
     const uint8_t *code; /* pairs of opcode and argument, without what the interpreter has specialised */
@@ -37,7 +37,8 @@ enum marker_kind {
     MARKER_BLOCK = 4,  /* a block starts (also together with one of the first two) */
     MARKER_LOAD = 8,   /* of container and key: container[key] is about to be loaded, */
     MARKER_STORE = 16, /* stored, */
-    MARKER_DELETE = 32 /* or deleted */
+    MARKER_DELETE = 32, /* or deleted */
+    MARKER_SLICE = 64  /* with one of the last three: of container, start and stop of a slice */
 };
 
 struct marker {

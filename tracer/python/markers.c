@@ -22,8 +22,11 @@
 typedef struct {
     PyObject_HEAD
     struct code_table *table;
+    const PyObject *code; /* that it is in, to be compared only */
     uint32_t kind; /* of enum marker_kind */
+    bool is_slice;
     uint32_t unit; /* of the original's bytecode */
+    uint32_t place; /* among its frame's variables and stack, where it is when it runs; 0: not known yet */
     uint32_t block; /* that starts here; 0: not known yet */
     struct timing_pace pace;
     struct agent_site site;
@@ -51,7 +54,7 @@ static _Thread_local struct marked_thread marked_thread __attribute__((tls_model
 #define MAX_IMPORT_DEPTH 100 /* frames that are looked at for one of the import system's */
 static PyObject *import_file; /* where the code of the import system says it is */
 
-static PyTypeObject *marker_type, *block_marker_type;
+static PyTypeObject *marker_type, *block_marker_type, *subscript_marker_type;
 bool markers_in_use;
 
 /* ---- the stack of frames ---------------------------------------------------------------------------------------- */
@@ -166,6 +169,19 @@ static struct marked_frame *begun_frame(const _PyInterpreterFrame *frame, struct
 
 /* ---- markers ---------------------------------------------------------------------------------------------------- */
 
+/* The slot that markers run in: see add_marker in bytecode.c. */
+#if PY_VERSION_HEX < 0x030c0000
+#define MARKER_SLOT Py_nb_bool
+typedef int marker_result;
+static marker_result go_on(void) { return true; }
+static marker_result raise_it(void) { return -1; }
+#else
+#define MARKER_SLOT Py_nb_invert
+typedef PyObject *marker_result;
+static marker_result go_on(void) { return Py_NewRef(Py_None); }
+static marker_result raise_it(void) { return NULL; }
+#endif
+
 static void begin(const Marker *marker, struct marked_frame *top)
 {
     PyCodeObject *code = names_of(top);
@@ -199,12 +215,13 @@ static bool begin_timing(Marker *marker, uint32_t block, uint32_t before, bool g
     return true;
 }
 
-/* ~marker */
-static PyObject *run_marker(PyObject *self)
+static marker_result run_marker(PyObject *self)
 {
     Marker *marker = (Marker *)self;
     const _PyInterpreterFrame *frame = agent_interpreter_frame();
     struct marked_frame *top;
+    if (AGENT_FRAME_CODE(frame) != marker->code) /* a program asks it something: markers are among its constants */
+        return go_on();
     timing_stop();
     if (marker->kind & (MARKER_ENTRY | MARKER_RESUME)) {
         top = begun_frame(frame, marker->table);
@@ -223,12 +240,12 @@ static PyObject *run_marker(PyObject *self)
     }
     if (top && top->block && timing_is_due(&marker->pace) &&
         !begin_timing(marker, top->block, before, !(marker->kind & (MARKER_ENTRY | MARKER_BLOCK))))
-        return NULL;
-    return Py_NewRef(Py_None);
+        return raise_it();
+    return go_on();
 }
 
-/* ~marker, of those that do no more than start a block: for the most part in the frame that is on top. */
-static PyObject *run_block_marker(PyObject *self)
+/* Of those that do no more than start a block: for the most part in the frame that is on top. */
+static marker_result run_block_marker(PyObject *self)
 {
     Marker *marker = (Marker *)self;
     const struct marked_thread *t = &marked_thread;
@@ -236,16 +253,16 @@ static PyObject *run_block_marker(PyObject *self)
     timing_stop();
     if (__builtin_expect(marker->block && t->n_frames && cursor, 1)) {
         struct marked_frame *top = &t->frames[t->n_frames - 1];
-        if (__builtin_expect(top->frame == agent_interpreter_frame(), 1)) {
+        if (__builtin_expect(top->frame == agent_interpreter_frame() && top->code == marker->code, 1)) {
             const uint32_t before = top->block;
             top->block = marker->block;
             ft_write(cursor, FT_ENTRY | marker->block);
             if (timing_is_due(&marker->pace) && !begin_timing(marker, marker->block, before, false))
-                return NULL;
-            return Py_NewRef(Py_None);
+                return raise_it();
+            return go_on();
         }
     }
-    PyObject *result = run_marker(self);
+    const marker_result result = run_marker(self);
     marker->block = marker->table->unit[marker->unit].block;
     return result;
 }
@@ -271,29 +288,60 @@ static inline bool write_element_load(Marker *marker, uint32_t block, PyObject *
     return id != 0;
 }
 
-/* marker[key] = container. A list's subscript is written here, as are most loads of arrays; others when they happen. */
-static int observe(PyObject *self, PyObject *key, PyObject *container)
+/* Where a marker is on the stack of the frame that runs it, which is as deep there each time. NULL if it is not there. */
+static PyObject **place_of(Marker *marker, _PyInterpreterFrame *frame)
 {
-    Marker *marker = (Marker *)self;
-    if (!container) /* the marker's item is deleted: by nobody */
-        return 0;
+    PyObject **variables = frame->localsplus;
+    const PyCodeObject *code = (PyCodeObject *)AGENT_FRAME_CODE(frame);
+    if ((const PyObject *)code != marker->code)
+        return NULL;
+    if (__builtin_expect(marker->place && variables[marker->place] == (PyObject *)marker, 1))
+        return variables + marker->place;
+    for (int i = code->co_nlocalsplus; i < code->co_nlocalsplus + code->co_stacksize; i++)
+        if (variables[i] == (PyObject *)marker) {
+            marker->place = (uint32_t)i;
+            return variables + i;
+        }
+    return NULL;
+}
+
+/* A subscript is about to happen. A list's is written here, as are most loads of arrays; others when they happen. */
+static void observe_subscript(Marker *marker, PyObject *container, PyObject *key)
+{
     const bool is_plain_list = PyList_CheckExact(container), is_array = !is_plain_list && Py_IS_TYPE(container, np.array);
     const bool is_list = is_plain_list || (!is_array && PyList_Check(container) && list_is_like(container));
     if (!is_array && !is_list && !buffer_is_hooked(Py_TYPE(container)))
-        return 0;
+        return;
     struct marked_frame *top = running_frame(agent_interpreter_frame(), marker->table);
     if (!top)
-        return 0;
+        return;
     const uint32_t block = top->block;
     if (is_list) {
         if (!list_write_element(&marker->site, marker->kind, block, container, key))
             list_observe(&marker->site, marker->kind, block, container, key);
-        return 0;
+        return;
     }
     agent_thread.subscripted = container;
     agent_thread.site = write_element_load(marker, block, container, key, is_array) ? NULL : &marker->site;
     agent_thread.site_block = block;
-    return 0;
+}
+
+/* Of container and key, or container and what a slice is of, which are below it on the stack. */
+static marker_result run_subscript_marker(PyObject *self)
+{
+    Marker *marker = (Marker *)self;
+    PyObject **place = place_of(marker, agent_interpreter_frame());
+    if (place && !marker->is_slice) {
+        observe_subscript(marker, place[-2], place[-1]);
+    } else if (place) {
+        PyObject *key = PySlice_New(place[-2], place[-1], NULL);
+        if (key)
+            observe_subscript(marker, place[-3], key);
+        else
+            PyErr_Clear();
+        Py_XDECREF(key);
+    }
+    return go_on();
 }
 
 static void marker_dealloc(PyObject *self)
@@ -304,40 +352,31 @@ static void marker_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyType_Slot marker_slots[] = {
-    {Py_nb_invert, run_marker},
-    {Py_mp_ass_subscript, observe},
-    {Py_tp_dealloc, marker_dealloc},
-    {0, NULL},
-};
-
-static PyType_Spec marker_spec = {
-    .name = "foretrace.marker",
-    .basicsize = sizeof(Marker),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = marker_slots,
-};
-
-static PyType_Slot block_marker_slots[] = {
-    {Py_nb_invert, run_block_marker},
-    {Py_tp_dealloc, marker_dealloc},
-    {0, NULL},
-};
-
-static PyType_Spec block_marker_spec = {
-    .name = "foretrace.block_marker",
-    .basicsize = sizeof(Marker),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = block_marker_slots,
-};
-
-static PyObject *new_marker(struct code_table *table, const struct marker *from)
+static PyTypeObject *new_marker_type(const char *name, marker_result (*run)(PyObject *self))
 {
-    Marker *marker = PyObject_New(Marker, from->kind == MARKER_BLOCK ? block_marker_type : marker_type);
+    PyType_Slot slots[] = {{MARKER_SLOT, (void *)run}, {Py_tp_dealloc, (void *)marker_dealloc}, {0, NULL}};
+    PyType_Spec spec = {
+        .name = name,
+        .basicsize = sizeof(Marker),
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+        .slots = slots,
+    };
+    return (PyTypeObject *)PyType_FromSpec(&spec);
+}
+
+static PyObject *new_marker(struct code_table *table, const PyObject *code, const struct marker *from)
+{
+    const uint32_t subscripts = MARKER_LOAD | MARKER_STORE | MARKER_DELETE;
+    Marker *marker = PyObject_New(Marker, from->kind == MARKER_BLOCK       ? block_marker_type
+                                          : from->kind & subscripts ? subscript_marker_type
+                                                                    : marker_type);
     if (marker) {
         marker->table = table;
-        marker->kind = from->kind;
+        marker->code = code;
+        marker->kind = from->kind & ~(uint32_t)MARKER_SLICE;
+        marker->is_slice = from->kind & MARKER_SLICE;
         marker->unit = from->unit;
+        marker->place = 0;
         marker->block = 0;
         marker->pace = (struct timing_pace)TIMING_PACE;
         marker->site = (struct agent_site){.offset_bytes = 2 * from->unit};
@@ -390,7 +429,8 @@ static bool complete(PyCodeObject *twin, PyCodeObject *code, struct marked_bytec
     if (!table)
         return false;
     for (uint32_t i = 0; i < marked->n_markers; i++) {
-        PyObject *marker = new_marker(table, &marked->markers[i]), **place = &PyTuple_GET_ITEM(twin->co_consts, first + i);
+        PyObject *marker = new_marker(table, (PyObject *)twin, &marked->markers[i]);
+        PyObject **place = &PyTuple_GET_ITEM(twin->co_consts, first + i);
         if (!marker)
             return false;
         Py_SETREF(*place, marker);
@@ -484,9 +524,10 @@ static bool init(void)
 {
     if (!find_import_system())
         return false;
-    marker_type = (PyTypeObject *)PyType_FromSpec(&marker_spec);
-    block_marker_type = (PyTypeObject *)PyType_FromSpec(&block_marker_spec);
-    markers_in_use = marker_type && block_marker_type && exec_init();
+    marker_type = new_marker_type("foretrace.marker", run_marker);
+    block_marker_type = new_marker_type("foretrace.block_marker", run_block_marker);
+    subscript_marker_type = new_marker_type("foretrace.subscript_marker", run_subscript_marker);
+    markers_in_use = marker_type && block_marker_type && subscript_marker_type && exec_init();
     return markers_in_use;
 }
 
