@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from python_runs import Run, trace
 
 from foretrace.tracer.analysis import Analysis
@@ -68,6 +70,24 @@ def test_what_a_block_calls_of_compiled_code_counts_for_it(run: Run) -> None:
 
 def test_the_last_block_is_timed_to_the_program_s_end(run: Run) -> None:
     assert block_of(run, 13).timed == 1
+
+
+@pytest.mark.parametrize("last", ["b = 0", "raise SystemExit(0)"])
+def test_the_interpreter_s_end_is_not_timed(tmp_path: Path, last: str) -> None:
+    """What the program still holds then takes about as long to take apart as it took to make."""
+    run = trace(tmp_path, f"a = 0\nvalues = list(map(list, [()] * 1_000_000))\n{last}\n")
+    made, end = block_of(run, 2), block_of(run, 3)
+    assert end.timed == 1
+    assert 20 * (end.timed_rounds + end.long_rounds) < made.timed_rounds + made.long_rounds
+
+
+def test_less_than_nothing_is_nothing(run: Run) -> None:
+    """What reading the clock takes is taken off, and can be more than its ticks tell of short blocks."""
+    blocks = tuple(structs.replace(block, timed_rounds=-5, long_rounds=0) for block in run.recording.raw.python_blocks)
+    raw = replace(run.recording.raw, python_blocks=blocks)
+    times = analyse(raw, run.recording.simulator.statistics(), 100.0).interpreter_times
+    assert times
+    assert not any(time.lines for time in times)
 
 
 def test_times_are_told_in_lines(run: Run) -> None:

@@ -219,7 +219,7 @@ struct ft_side_pyblock {
     /* The rest is kept up to date in place (tracer/python/timing.h), times in millionths of a round (lines.h there). */
     uint64_t array_ns;             /* how long the recorded array operations of an execution take lately */
     _Atomic uint64_t timed;        /* executions that timings of it stand for, */
-    _Atomic uint64_t timed_rounds; /* what they took, */
+    _Atomic int64_t timed_rounds;  /* what they took, */
     _Atomic uint64_t timed_faults; /* and page faults of recorded array operations in them */
     _Atomic uint64_t long_rounds;  /* what single executions took that lasted long, which count for themselves */
 };

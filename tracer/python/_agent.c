@@ -98,6 +98,7 @@ enum ending { ENDED, FAILED, INTERRUPTED };
 static enum ending report_exception(void)
 {
     bool interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
+    timing_stop();
     PyErr_Print();
     return interrupted ? INTERRUPTED : FAILED;
 }
@@ -162,6 +163,7 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
     AGENT_CURRENT_FRAME(PyThreadState_Get()) = NULL;
     agent_trace_thread();
     enum ending ending = is_module ? run_module(name, set_argv0) : run_file(name);
+    timing_stop();
     if (ending == INTERRUPTED)
         die_of_interrupt();
     Py_Exit(ending == FAILED);

@@ -71,6 +71,7 @@ struct agent_times {
     bool goes_on;                /* which have begun before */
     uint64_t begun_ns, processor_begun_ns;
     uint64_t call_ns, record_ns; /* of a hooked call: when it began, and when it was recorded; 0: not yet */
+    uint32_t n_readings;         /* of the clock, beside that of the timing itself */
     uint64_t left_out_ns;
     uint64_t call_faults, record_faults, left_out_faults; /* of pages, likewise, where executions may take long */
 };

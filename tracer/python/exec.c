@@ -12,6 +12,7 @@
 
 #include "hooks.h"
 #include "markers.h"
+#include "timing.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -267,6 +268,7 @@ bool exec_script(PyObject *path, int *status)
     PyObject *result = PyEval_EvalCode(code, globals, globals);
     flush("stderr");
     flush("stdout");
+    timing_stop(); /* what follows is the interpreter's end, and that of all modules */
     Py_DECREF(code);
     if (!result)
         PyErr_Print();

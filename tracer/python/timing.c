@@ -19,6 +19,7 @@
 #define ROUND_EVERY_NS 2000000u /* a round of the lines that are always the same: ten microseconds, with all before it */
 #define N_ROUNDS 5              /* whose median tells the speed */
 #define N_FIRST_ROUNDS 20       /* until the interpreter has specialised their bytecode */
+#define N_READINGS 16           /* of the clock, one after the other, with each round */
 
 struct agent_times agent_times;
 uint64_t agent_times_points;
@@ -67,9 +68,10 @@ static uint64_t without_waiting(uint64_t taken_ns)
 
 /* ---- the interpreter's speed ------------------------------------------------------------------------------------ */
 
-static double rounds_ns[N_ROUNDS]; /* the last ones, in no order */
-static double round_ns;            /* their median; 0: not known, and nothing is timed */
-static uint64_t round_seen_ns;     /* when the last one was */
+static double rounds_ns[N_ROUNDS], readings_ns[N_ROUNDS]; /* the last ones, in no order */
+static double round_ns;        /* the median; 0: not known, and nothing is timed */
+static double reading_ns;      /* what reading the clock takes, likewise: a machine's, of which lines tell nothing */
+static uint64_t round_seen_ns; /* when the last round was */
 
 static double median(const double *values)
 {
@@ -83,6 +85,15 @@ static double median(const double *values)
     return sorted[N_ROUNDS / 2];
 }
 
+static double time_reading(void)
+{
+    const uint64_t begun_ns = timing_now_ns();
+    uint64_t now_ns = begun_ns;
+    for (int i = 0; i < N_READINGS; i++)
+        now_ns = timing_now_ns();
+    return (double)(now_ns - begun_ns) / N_READINGS;
+}
+
 /* False, with an exception set, if the handler of a signal has raised it meanwhile. */
 static bool time_round(uint64_t now_ns)
 {
@@ -91,8 +102,10 @@ static bool time_round(uint64_t now_ns)
     round_seen_ns = now_ns;
     waited_ns(); /* so that it tells of the last few milliseconds when it is asked next */
     if (taken_ns > 0) {
+        readings_ns[next % N_ROUNDS] = time_reading();
         rounds_ns[next++ % N_ROUNDS] = taken_ns;
         round_ns = median(rounds_ns);
+        reading_ns = median(readings_ns);
     }
     return taken_ns >= 0;
 }
@@ -116,9 +129,9 @@ static uint32_t any_below(uint32_t bound)
 static uint64_t mean_ns(const struct ft_side_pyblock *block)
 {
     const uint64_t timed = atomic_load_explicit(&block->timed, memory_order_relaxed);
-    const uint64_t rounds = atomic_load_explicit(&block->timed_rounds, memory_order_relaxed) +
-                            atomic_load_explicit(&block->long_rounds, memory_order_relaxed);
-    return timed ? (uint64_t)((double)rounds * 1e-6 * round_ns / (double)timed) : 0;
+    const int64_t rounds = atomic_load_explicit(&block->timed_rounds, memory_order_relaxed) +
+                           (int64_t)atomic_load_explicit(&block->long_rounds, memory_order_relaxed);
+    return timed && rounds > 0 ? (uint64_t)((double)rounds * 1e-6 * round_ns / (double)timed) : 0;
 }
 
 /* Asking costs as much as some short operations: only where each execution is long. */
@@ -148,9 +161,9 @@ static const uint64_t *chunk_end(void)
     return agent_thread.cursor ? agent_thread.cursor->end : NULL;
 }
 
-static uint64_t in_rounds(double ns)
+static int64_t in_rounds(double ns)
 {
-    return (uint64_t)(ns / round_ns * 1e6 + 0.5);
+    return (int64_t)(ns / round_ns * 1e6);
 }
 
 static uint64_t minor_faults(void)
@@ -221,18 +234,20 @@ bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struc
     return true;
 }
 
+/* What asks the kernel is left out with the call. */
 void agent_times_call(void)
 {
     agent_times_settle();
-    agent_times.call_faults = agent_times.processor_begun_ns ? minor_faults() : 0;
     agent_times.call_ns = clock_ns(CLOCK_MONOTONIC);
+    agent_times.call_faults = agent_times.processor_begun_ns ? minor_faults() : 0;
     agent_times.record_ns = 0;
+    agent_times.n_readings++;
 }
 
 void agent_times_record(void)
 {
-    agent_times.record_ns = clock_ns(CLOCK_MONOTONIC);
     agent_times.record_faults = agent_times.processor_begun_ns ? minor_faults() : 0;
+    agent_times.record_ns = clock_ns(CLOCK_MONOTONIC);
     agent_times.chunk_end = chunk_end();
 }
 
@@ -246,16 +261,17 @@ void agent_times_settle(void)
     agent_times.call_ns = agent_times.record_ns = 0;
 }
 
-/* Adds to a block what its timing found: `taken_ns` without what was left out. Runs no Python: the interpreter may have
- * ended. */
+/* Adds to a block what its timing found: `taken_ns` without what was left out, less what reading the clock took, which can
+ * be more than the clock's next tick tells. Runs no Python: the interpreter may have ended. */
 static void count(struct ft_side_pyblock *block, uint64_t taken_ns, uint64_t stands_for)
 {
+    const double own_ns = (double)taken_ns - (1 + agent_times.n_readings) * reading_ns;
     if (!agent_times.goes_on)
         atomic_fetch_add_explicit(&block->timed, stands_for, memory_order_relaxed);
     if (taken_ns >= VERY_LONG_NS)
-        atomic_fetch_add_explicit(&block->long_rounds, in_rounds((double)taken_ns), memory_order_relaxed);
+        atomic_fetch_add_explicit(&block->long_rounds, (uint64_t)in_rounds(own_ns), memory_order_relaxed);
     else
-        atomic_fetch_add_explicit(&block->timed_rounds, in_rounds((double)(stands_for * taken_ns)), memory_order_relaxed);
+        atomic_fetch_add_explicit(&block->timed_rounds, in_rounds((double)stands_for * own_ns), memory_order_relaxed);
     atomic_fetch_add_explicit(&block->timed_faults, stands_for * agent_times.left_out_faults, memory_order_relaxed);
     block->array_ns -= block->array_ns / 4; /* a single one that took long, for whatever reason, is forgotten */
     if (agent_times.left_out_ns > block->array_ns)

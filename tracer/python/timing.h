@@ -7,7 +7,9 @@
  * out are
  *  - array operations that are in the stream in full: their time follows from what they touch;
  *  - the time for which another thread ran, or this one waited for the reader;
- *  - the time for which a thread slept, where a block is known to take long.
+ *  - the time for which a thread slept, where a block is known to take long;
+ *  - what reading the clock takes;
+ *  - the interpreter's end, with that of all modules, once the program's last line has run.
  *
  * How fast the interpreter is meanwhile, on a machine that others use as well, the process that simulates caches not
  * least, some lines tell that are always the same (lines.c).
