@@ -26,7 +26,7 @@ _DECODED_ANEW = 1.2  # times as long an instruction as in the least code
 _ARITHMETIC = re.compile(r"(\w+)_(\d+)x(\d+)_(chain|free)")
 _WITHOUT_DATA = (
     *("issue", "branches_random", "branches_regular", "taken_branches", "flops_scalar", "flops_vector"),
-    "register_crossing",
+    *("register_crossing", "fp_add_mul"),
 )
 _WITH_DATA = ("loads", "store8", "store_forward", "fp_store_forward", "blocked_forward", "fp_chase")
 
@@ -124,6 +124,8 @@ def core_figures(measured: Mapping[str, Timing]) -> tuple[dict[str, float], dict
         for field, name in kernels.items():
             if name in measured:  # not every machine has all kernels
                 figures[field], noise[field] = value_of(name), measured[name].noise
+    figures["fp_add_other_latency_cycles"] = cycles("fp_add_mul") - cycles("fp_mul_64x1_chain")
+    noise["fp_add_other_latency_cycles"] = max(measured[name].noise for name in ("fp_add_mul", "fp_mul_64x1_chain"))
     # A predictor misses half of the random branches.
     figures["branch_miss_cycles"] = 2 * (cycles("branches_random") - cycles("branches_regular"))
     noise["branch_miss_cycles"] = max(measured[name].noise for name in ("branches_random", "branches_regular"))

@@ -39,6 +39,7 @@
 #define ADD(v) v += y; KEEP_FP(v);
 #define MUL(v) v *= y; KEEP_FP(v);
 #define DIV(v) v = y / v; KEEP_FP(v);
+#define ADD_MUL(v) ADD(v) MUL(v)
 
 /* name: operation's suffix, as in 64x2 */
 #define ARITHMETIC(suffix, target, T, S)                                                                               \
@@ -49,21 +50,31 @@
     CHAIN(fp_sqrt_##suffix, target, T, S, 1.3038404810405297, SQRT_MUL) /* the root of 1.7: the chain stays at 1.7 */  \
     FREE(fp_sqrt_##suffix, target, T, S, 1.7, SQRT)
 
-/* Independent additions and multiplications, half of each: cores with a unit for either keep both busy. Counts flops. */
+/* Additions and multiplications, half of each: cores with a unit for either keep both busy. Each of 14 chains has both in
+ * turns: of chains of multiplications alone, seven of latency 3 would leave no room for any delay. Counts flops. */
 #define ADD_AND_MUL(name, T, S, elements)                                                                              \
     static uint64_t name(struct ft_work *work)                                                                         \
     {                                                                                                                  \
         T y = VALUE(T, S, 1), a = y, b = y, c = y, d = y, e = y, f = y, g = y, h = y, i = y, j = y, k = y, l = y;      \
+        T m = y, n = y;                                                                                                \
         KEEP_FP(y);                                                                                                    \
         for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
-            TIMES4(ADD(a) MUL(b) ADD(c) MUL(d) ADD(e) MUL(f) ADD(g) MUL(h) ADD(i) MUL(j) ADD(k) MUL(l))                \
+            TIMES2(ADD(a) MUL(b) ADD(c) MUL(d) ADD(e) MUL(f) ADD(g) MUL(h) ADD(i) MUL(j) ADD(k) MUL(l) ADD(m) MUL(n)   \
+                   MUL(a) ADD(b) MUL(c) ADD(d) MUL(e) ADD(f) MUL(g) ADD(h) MUL(i) ADD(j) MUL(k) ADD(l) MUL(m) ADD(n))  \
         }                                                                                                              \
-        return 48 * elements * work->repeats;                                                                          \
+        return 56 * elements * work->repeats;                                                                          \
     }
+
+#if defined(__x86_64__)
+#define SHUFFLE(v) __asm__ volatile("unpcklpd %0, %0" : "+x"(v));
+#elif defined(__aarch64__)
+#define SHUFFLE(v) __asm__ volatile("zip1 %0.2d, %0.2d, %0.2d" : "+w"(v));
+#endif
 
 ADD_AND_MUL(flops_scalar, double, double, 1)
 ARITHMETIC(32x1, , float, float)
 ARITHMETIC(64x1, , double, double)
+CHAIN(fp_add_mul, , double, double, 1, ADD_MUL)
 
 #ifdef FT_VECTORS
 typedef float ft_s4 __attribute__((vector_size(16)));
@@ -72,6 +83,7 @@ ADD_AND_MUL(flops_vector, ft_v2, double, 2)
 ARITHMETIC(32x4, , ft_s4, float)
 ARITHMETIC(64x2, , ft_v2, double)
 BOTH(int_add_32x4, , ft_i4, int32_t, 3, ADD)
+BOTH(fp_shuffle_64x2, , ft_v2, double, 1, SHUFFLE)
 #endif
 
 #if defined(__x86_64__)
@@ -206,8 +218,10 @@ SQUARE_ROOTS(64x1, , double, double, SQRT_D, SQRT_MUL_D)
 
 const struct ft_kernel ft_fp_kernels[] = {
     {"flops_scalar", flops_scalar, 0, false, false, 0, NULL},
+    {"fp_add_mul", fp_add_mul_chain, 0, false, false, 0, NULL},
 #ifdef FT_VECTORS
     {"flops_vector", flops_vector, 0, false, false, 0, NULL},
+    ROWS(fp_shuffle_64x2, NULL)
 #endif
 #if defined(__x86_64__)
     ALL_ROWS(32x1, NULL, has_avx2_fma) ALL_ROWS(64x1, NULL, has_avx2_fma)

@@ -26,6 +26,7 @@ class Operation(StrEnum):
     FP_FMA = "fp_fma"
     FP_DIV = "fp_div"
     FP_SQRT = "fp_sqrt"
+    FP_SHUFFLE = "fp_shuffle"  # of vectors; what else moves or combines their bits is taken to be as fast
     FP_COMPARE = "fp_compare"
     FP_CONVERT = "fp_convert"  # from an integer register to floating point, or back
     FP_CONTROL = "fp_control"  # the control register read; its interval is what nothing else is dispatched for

@@ -102,6 +102,7 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     decoded_instructions: float | None = None  # so many are kept decoded, of code that runs again and again
     # Latency of a dependent operation, and time between independent ones.
     fp_add_latency_cycles: float | None = None
+    fp_add_other_latency_cycles: float | None = None  # the same, where its result goes to anything but an addition
     fp_mul_latency_cycles: float | None = None
     fp_fma_latency_cycles: float | None = None
     fp_div_latency_cycles: float | None = None

@@ -118,7 +118,8 @@ class CoreFigures:
     divider. `native_lanes` is how many 64-bit elements a unit takes at once. `indexed` is what a load takes longer
     whose address is a sum of registers. `access` is what a load or a store takes of the units that both share; `fetch`
     is of a line of code; `decode` of an instruction that is not among the last ones decoded, in `decoded_ways` for each
-    set of lines. `parts`: kinds that only some of their units do; cycles of one on those, and their number.
+    set of lines. `add_sooner`: by which an addition of floating point has the result of another one before the rest.
+    `parts`: kinds that only some of their units do; cycles of one on those, and their number.
     `control`: for how long nothing else is dispatched beside an access to the control register of floating point.
     """
 
@@ -148,6 +149,8 @@ class CoreFigures:
     vector_load_cycles: Floats
     vector_store_cycles: Floats
     vector_int_cycles: Floats
+    shuffle_cycles: Floats
+    add_sooner: Floats
     latency: dict[Kind, Floats]
     unit_cycles: tuple[Floats, ...]
     parts: dict[Kind, tuple[Floats, int]]
@@ -174,7 +177,8 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
     store = 1 / source.rate("stores_per_cycle", "stores_per_cycle", (2, 1, 1), "store")
     taken_branch = 1 / source.rate("taken_branches_per_cycle", "taken_branch", (2, 1, 0.5), "taken branch")
     int_div = source.cycles("int_div_interval_cycles", "int_divide", (6, 20, 60), "an integer divide")
-    control = _scalar_cost(profile, Operation.FP_CONTROL)
+    control = _cost(profile, Operation.FP_CONTROL)
+    shuffle = _cost(profile, Operation.FP_SHUFFLE, elements=2)
     crossing = source.cycles(
         *("register_crossing_cycles", "register_crossing", (1, 3, 5)),
         "a value's way between integer and vector registers, or to flags,",
@@ -215,7 +219,9 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         vector_load_cycles=np.maximum(load, _vector_load_cycles(profile, core)),
         vector_store_cycles=np.maximum(store, _vector_store_cycles(profile, core)),
         vector_int_cycles=_vector_int_cycles(profile, adds) / _REACHED,
-        latency=source.latencies() | _part_latencies(profile, crossing, notes),
+        shuffle_cycles=(exactly(shuffle.interval_cycles) if shuffle and shuffle.interval_cycles else adds) / _REACHED,
+        add_sooner=source.add_sooner(),
+        latency=source.latencies(shuffle) | _part_latencies(profile, crossing, notes),
         unit_cycles=(
             1 / source.rate("int_adds_per_cycle", "int_adds", _alus(width), "integer operation") / _REACHED,
             exactly(1.0),
@@ -229,7 +235,7 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         parts={
             kind: (exactly(cost.interval_cycles) / _REACHED, number)
             for kind, (number, operation) in _PARTS.items()
-            if (cost := _scalar_cost(profile, operation)) and cost.interval_cycles
+            if (cost := _cost(profile, operation)) and cost.interval_cycles
         },
         control=exactly((control.interval_cycles or 0.0) if control else 0.0),
         root_cycles=exactly(root) if root else div * np.array([1.0, 1.5, 2.0]),
@@ -238,9 +244,9 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
     )
 
 
-def _scalar_cost(profile: Profile, operation: Operation) -> OperationCost | None:
-    """Of one element of 64 bits."""
-    costs = (c for c in profile.operations if (c.operation, c.element_bits, c.elements) == (operation, 64, 1))
+def _cost(profile: Profile, operation: Operation, elements: int = 1) -> OperationCost | None:
+    """Of elements of 64 bits."""
+    costs = (c for c in profile.operations if (c.operation, c.element_bits, c.elements) == (operation, 64, elements))
     return next(costs, None)
 
 
@@ -249,7 +255,7 @@ def _part_latencies(profile: Profile, crossing: Floats, notes: Notes) -> dict[Ki
     profile does not tell them."""
     found, missing = {}, []
     for kind, (_, operation) in _PARTS.items():
-        cost = _scalar_cost(profile, operation)
+        cost = _cost(profile, operation)
         if cost is not None and cost.latency_cycles is not None:
             latency = exactly(cost.latency_cycles)
             found[kind] = np.maximum(latency - crossing, 1.0) if kind in _CROSSING else latency
@@ -259,7 +265,7 @@ def _part_latencies(profile: Profile, crossing: Floats, notes: Notes) -> dict[Ki
             found[kind] = exactly(1.0)
         if cost is None:
             missing.append(str(operation))
-    control = _scalar_cost(profile, Operation.FP_CONTROL)
+    control = _cost(profile, Operation.FP_CONTROL)
     found[Kind.FP_CONTROL] = exactly((control.latency_cycles or 1.0) if control else 1.0)
     if control is None:
         missing.append(str(Operation.FP_CONTROL))
@@ -444,7 +450,13 @@ class _Source:
         cycles = exactly(2 / scalar if apart else 1 / scalar)
         return cycles, cycles, float(lanes)
 
-    def latencies(self) -> dict[Kind, Floats]:
+    def add_sooner(self) -> Floats:
+        """By which an addition of floating point has the result of another one before other operations have it."""
+        add, other = self.core.fp_add_latency_cycles, self.core.fp_add_other_latency_cycles
+        return exactly(max(other - add, 0.0) if add is not None and other is not None else 0.0)
+
+    def latencies(self, shuffle: OperationCost | None) -> dict[Kind, Floats]:
+        """Of a result, for any other operation; but for those of parts, and loads and stores."""
         add = self.cycles("fp_add_latency_cycles", "fp_add_latency", (2, 4, 6), "a dependent addition")
         multiply = self.cycles("fp_mul_latency_cycles", "fp_mul_latency", (3, 4, 6), "a dependent multiplication")
         given = self.core
@@ -457,12 +469,14 @@ class _Source:
             Kind.INT_ALU: exactly(1.0),
             Kind.INT_MUL: int_mul,
             Kind.INT_DIV: int_div,
-            Kind.FP_ADD: add,
+            Kind.FP_ADD: add + self.add_sooner(),
             Kind.FP_MUL: multiply,
             Kind.FP_FMA: exactly(fma) if fma else np.maximum(add, multiply),
             Kind.FP_DIV: divide,
             Kind.FP_SQRT: exactly(root) if root else divide * np.array([1.0, 1.4, 2.0]),
-            Kind.FP_OTHER: self.assumed("fp_other", (1, 1, 4), "a comparison or shuffle takes"),
+            Kind.FP_OTHER: exactly(shuffle.latency_cycles)
+            if shuffle and shuffle.latency_cycles
+            else self.assumed("fp_other", (1, 1, 4), "a comparison or shuffle takes"),
             Kind.VECTOR_INT: self.cycles(
                 "vector_int_latency_cycles", "vector_int", (1, 1, 3), "an integer vector operation"
             ),

@@ -62,7 +62,7 @@ struct state {
     const struct ft_core *core;
     const struct ft_core_program *program;
     const struct ft_core_path *path;
-    double ready[FT_NUM_REGISTERS];
+    double ready[FT_NUM_REGISTERS], early[FT_NUM_REGISTERS]; /* for those that take results early */
     struct rate units[FT_NUM_UNITS], levels[FT_MAX_LEVELS], loads, stores, accesses;
     struct recent *recent;
     struct ring retired; /* all instructions */
@@ -423,10 +423,10 @@ static void go_astray(struct state *s, double done, uint16_t depends)
 
 /* ---- instructions ----------------------------------------------------------------------------------------------- */
 
-static double latest(const struct state *s, const uint16_t *registers, uint32_t n, double at)
+static double latest(const double *ready, const uint16_t *registers, uint32_t n, double at)
 {
     for (uint32_t i = 0; i < n; i++)
-        at = fmax(at, s->ready[registers[i]]);
+        at = fmax(at, ready[registers[i]]);
     return at;
 }
 
@@ -466,7 +466,7 @@ static void write_back(struct state *s, const struct ft_instruction *one, uint32
                        const uint16_t *addresses, struct stages *t)
 {
     double end;
-    const double known = latest(s, addresses, one->n_addresses, t->dispatched.at);
+    const double known = latest(s->ready, addresses, one->n_addresses, t->dispatched.at);
     const double turn = take(&s->stores, known, one->store_cycles, &end);
     const double asked = take(&s->accesses, turn, s->core->access, &end);
     const struct arrival line = access_line(s, operation, slot, asked, true);
@@ -499,7 +499,7 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
     double astray = dispatch_astray(s, one);
     if (one->load >= 0) {
         const uint32_t position = (uint32_t)one->load;
-        t.known = latest(s, addresses, one->n_addresses, t.dispatched.at);
+        t.known = latest(s->ready, addresses, one->n_addresses, t.dispatched.at);
         t.asked = take(&s->loads, t.known, one->load_cycles, &end);
         t.asked = take(&s->accesses, t.asked, s->core->access, &end);
         const double early = latest_astray(s, addresses, one->n_addresses, astray);
@@ -513,7 +513,7 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
                           : fmax(early, data.at);
     }
     astray = latest_astray(s, reads, one->n_reads, astray) + one->latency;
-    t.operands = latest(s, reads, one->n_reads, t.operands);
+    t.operands = latest(one->takes_early ? s->early : s->ready, reads, one->n_reads, t.operands);
     if (one->queue == FT_VECTORS)
         t.operands = fmax(t.operands, schedule(s, t.dispatched.at));
     t.started = take(&s->units[one->part], t.operands, one->part_cycles, &end);
@@ -524,10 +524,12 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
     enter(&s->queues[one->queue], one->unit_cycles > 0 ? t.started : one->load >= 0 ? t.asked : t.operands);
     if (s->core->in_order) {
         const bool only_loads = one->load >= 0 && one->latency <= 0 && one->unit_cycles <= 0;
-        s->started = latest(s, addresses, one->n_addresses, only_loads ? t.asked : t.started);
+        s->started = latest(s->ready, addresses, one->n_addresses, only_loads ? t.asked : t.started);
     }
-    for (uint32_t i = 0; i < one->n_writes; i++)
+    for (uint32_t i = 0; i < one->n_writes; i++) {
         s->ready[writes[i]] = t.done;
+        s->early[writes[i]] = t.done - one->sooner;
+    }
     write_astray(s, writes, one->n_writes, fmin(astray, t.done));
     if (one->store >= 0) {
         const uint32_t position = (uint32_t)one->store;

@@ -10,6 +10,8 @@
  * core has run on meanwhile, and has asked for the lines that the instructions behind that place need, as far as their
  * addresses do not depend on the branch: of those it is known when that was.
  *
+ * The result of an addition of floating point may be there sooner for another one than for the rest.
+ *
  * A load that reads more than the last store to its bytes wrote cannot be served by that: it waits for the cache.
  *
  * A core that keeps the order starts no instruction before the one in front of it: it waits where a value is used that is
@@ -62,6 +64,7 @@ enum ft_cause {
 
 struct ft_instruction {
     double latency;      /* from its start to its result; of a load, what comes after the data */
+    double sooner;       /* by which those that take results early have it before */
     double slot;         /* of the dispatch: 1/width, or 0 for what is fused with the one before */
     double unit_cycles;  /* of its unit */
     double part_cycles;  /* of those of the units that alone do its kind; 0: all do */
@@ -73,6 +76,7 @@ struct ft_instruction {
     uint8_t n_reads, n_addresses, n_writes;
     uint8_t runs_anyway; /* stands on both ways from a branch */
     uint8_t queue, result; /* where it waits, and what it writes: kinds of registers */
+    uint8_t takes_early; /* what it reads, where that is there sooner for some */
     uint8_t decoded;     /* so many are decoded at once, from this one on, if they are not among those that still are; 0:
                             it comes with one before */
     uint8_t lines;       /* of code that it reaches into behind the instruction before it */

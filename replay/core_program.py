@@ -23,12 +23,12 @@ Ints = npt.NDArray[np.int64]
 INSTRUCTION = np.dtype(
     {
         "names": [
-            *("latency", "slot", "unit_cycles", "part_cycles", "load_more", "load_cycles", "store_cycles"),
+            *("latency", "sooner", "slot", "unit_cycles", "part_cycles", "load_more", "load_cycles", "store_cycles"),
             *("registers", "load", "store"),
             *("unit", "part", "cause", "n_reads", "n_addresses", "n_writes"),
-            *("runs_anyway", "queue", "result", "decoded", "lines"),
+            *("runs_anyway", "queue", "result", "takes_early", "decoded", "lines"),
         ],
-        "formats": [*["f8"] * 7, "u4", "i4", "i4", *["u1"] * 11],
+        "formats": [*["f8"] * 8, "u4", "i4", "i4", *["u1"] * 12],
     },
     align=True,
 )
@@ -195,7 +195,7 @@ class _InstructionTable:
         groups = [names[:255] for names in (one.reads, one.addresses, one.writes)]
         self.registers += [self._number(name) for names in groups for name in names]
         counts = [len(names) for names in groups]
-        self.rows.append((0, 0, 0, 0, 0, 0, 0, first, load, store, 0, 0, 0, *counts, False, 0, _result(one), 0, 0))
+        self.rows.append((*[0] * 8, first, load, store, 0, 0, 0, *counts, False, 0, _result(one), 0, 0, 0))
         self.vectors.append(_is_vector(one))
         self.extends.append(one.kind is OperationKind.MOVE and one.reads == one.writes and load < 0)
         self.kinds.append((one.kind, one.element_bits, one.lanes))

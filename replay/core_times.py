@@ -151,6 +151,8 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
     table["load_more"] += np.where(table["n_addresses"] > 1, core.indexed[corner], 0)
     table["load_cycles"] = np.where(program.vectors, core.vector_load_cycles[corner], core.load[corner])
     table["store_cycles"] = np.where(program.vectors, core.vector_store_cycles[corner], core.store[corner])
+    adds = np.array([kind is Kind.FP_ADD for kind, _, _ in program.kinds], bool)
+    table["sooner"], table["takes_early"] = np.where(adds, core.add_sooner[corner], 0), adds
     table["unit_cycles"] = rows[:, 1]
     table["queue"] = np.isin(rows[:, 2], _VECTOR_UNITS) & (rows[:, 1] > 0)
     table["unit"], table["cause"] = rows[:, 2], rows[:, 3]
@@ -200,4 +202,5 @@ def _of_unit(
     cause = Bound.DIVIDE if kind in _DIVIDES else Bound.COMPUTE
     if kind is Kind.FP_SQRT:
         return latency, float(core.root_cycles[corner]) * turns, unit, CAUSES.index(Bound.DIVIDE)
-    return latency, float(core.unit_cycles[unit][corner]) * turns, unit, CAUSES.index(cause)
+    cycles = core.shuffle_cycles if kind is Kind.FP_OTHER else core.unit_cycles[unit]
+    return latency, float(cycles[corner]) * turns, unit, CAUSES.index(cause)

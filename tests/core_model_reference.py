@@ -79,6 +79,7 @@ class Core:
         self.path, self.branches, self.depends, self.store_distances, self.line_distances = path
         self.cycles = cycles
         self.ready: defaultdict[int, float] = defaultdict(float)
+        self.early: defaultdict[int, float] = defaultdict(float)  # for those that take results early
         self.units = [Rate(1) for _ in range(14)]
         self.lines = [Rate(16) for _ in range(MAX_LEVELS)]
         self.load_unit, self.store_unit, self.access_unit = Rate(1), Rate(1), Rate(1)
@@ -291,7 +292,7 @@ class Core:
             line, near = self.accesses[slot].line, self.operations[operation]["latency"][0]
             astray = max(line, early + near) if is_early else max(early, loaded)
         astray = latest_astray(reads, astray) + one["latency"]
-        operands = latest(reads, operands)
+        operands = max([operands, *((self.early if one["takes_early"] else self.ready)[name] for name in reads)])
         if one["queue"]:
             operands = max(operands, self.schedule(dispatched))
         busy = one["unit_cycles"] > 0
@@ -305,6 +306,7 @@ class Core:
         heapq.heappush(self.not_started[one["queue"]], started if busy else asked if loads else operands)
         for name in writes:
             self.ready[name] = done
+            self.early[name] = done - one["sooner"]
             if self.astray:
                 self.astray_ready[name] = min(astray, done)
         in_turn = (self.retired[-1] if self.retired else 0.0) + one["slot"]

@@ -249,6 +249,7 @@ def test_core_figures_are_in_cycles():
             int_add_64x1_free=0.125 * NS,
             fp_add_64x1_chain=2 * NS,
             fp_mul_64x1_chain=1.5 * NS,
+            fp_add_mul=4 * NS,
             fp_sqrt_64x1_chain=11.5 * NS,
             loads=0.25 * NS,
             flops_vector=0.125 * NS,
@@ -262,6 +263,7 @@ def test_core_figures_are_in_cycles():
     assert figures["clock_hz"] == pytest.approx(2e9)
     assert figures["int_adds_per_cycle"] == pytest.approx(4)
     assert figures["fp_add_latency_cycles"] == pytest.approx(4)
+    assert figures["fp_add_other_latency_cycles"] == pytest.approx(5), "its chain has a multiplication in it"
     assert figures["loads_per_cycle"] == pytest.approx(2)
     assert figures["peak_flops_per_cycle"] >= 4
     assert figures["fp_store_forward_latency_cycles"] == pytest.approx(8)

@@ -77,9 +77,25 @@ def test_a_chain_goes_on_across_the_blocks_of_a_loop():
     assert cycles(signature) == pytest.approx(6, rel=0.01)
 
 
-def with_costs(**costs):
-    """The machine, with latency and interval of scalar operations."""
-    operations = [OperationCost(Operation(name), 64, 1, "test", *cost) for name, cost in costs.items()]
+def test_a_sum_may_be_ready_for_another_one_before_a_product():
+    add, multiply = (instruction(kind, "x1", "x1") for kind in ("fp_add", "fp_mul"))
+    profile = machine(fp_add_other_latency_cycles=5.0)
+    assert cycles(loop_of(add, add), profile) == pytest.approx(2 * 3, rel=0.01)
+    assert cycles(loop_of(add, multiply), profile) == pytest.approx(5 + 4, rel=0.01)
+    assert cycles(loop_of(add, add, multiply), profile) == pytest.approx(3 + 5 + 4, rel=0.01)
+    assert cycles(loop_of(add, multiply)) == pytest.approx(3 + 4, rel=0.01), "as for another sum where it is not known"
+    assert region(loop_of(add, multiply), profile).bound_by is Bound.CHAIN
+
+
+def test_a_sum_from_memory_may_be_ready_sooner_for_another_one():
+    add = instruction("fp_add", "x1", "x1", "r2", load_operation=0)
+    code = loop_of(add, accesses=[{}], seen_lines=True)
+    assert cycles(code, machine(fp_add_other_latency_cycles=5.0)) == pytest.approx(3, rel=0.01)
+
+
+def with_costs(elements=1, **costs):
+    """The machine, with latency and interval of operations."""
+    operations = [OperationCost(Operation(name), 64, elements, "test", *cost) for name, cost in costs.items()]
     return with_changes(machine(), operations=tuple(operations))
 
 
@@ -100,6 +116,16 @@ def test_kinds_of_integer_instructions_take_their_own_latency(kind, latency):
     assert cycles(chain, with_costs(**{kind: (latency, 0.5)})) == pytest.approx(4 * latency, rel=0.01)
     assert cycles(chain) == pytest.approx(4, rel=0.01), "as any other where the profile does not tell"
     assert any(kind in note.text for note in predict(chain, machine()).assumptions if note.name == "kinds")
+
+
+def test_shuffles_take_what_was_measured_of_them():
+    chain = loop_of(*[instruction("fp_other", "x1", "x1") for _ in range(4)])
+    free = loop_of(*[instruction("fp_other", f"x{n}", f"x{n}") for n in range(8)])
+    profile = with_costs(elements=2, fp_shuffle=(2.0, 1.0))
+    assert cycles(chain, profile) == pytest.approx(4 * 2, rel=0.01)
+    assert cycles(chain) == pytest.approx(4, rel=0.01), "a cycle assumed"
+    assert cycles(free, profile) == pytest.approx(8 * 1.0 / REACHED, rel=0.02)
+    assert "fp_other" not in {note.name for note in predict(chain, profile).assumptions}
 
 
 def test_nothing_else_is_dispatched_beside_the_control_register_of_floating_point():

@@ -32,6 +32,7 @@ def made(seed: int, num_blocks: int, executions: int):
             one["n_reads"], one["n_addresses"], one["n_writes"] = counts
             registers += rng.integers(0, NUM_REGISTERS, int(counts.sum())).tolist()
             one["latency"], one["slot"] = rng.integers(0, 6), rng.choice([0.25, 0.5, 0.0])
+            one["sooner"], one["takes_early"] = rng.choice([0, 1, 2]), rng.integers(0, 2)
             one["unit"], one["unit_cycles"] = rng.integers(0, 8), rng.choice([0.0, 0.3, 1.0, 4.0])
             one["part"], one["part_cycles"] = rng.integers(8, 14), rng.choice([0.0, 0.5, 2.0])
             one["part_cycles"] *= one["unit_cycles"] > 0
