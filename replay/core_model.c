@@ -9,6 +9,7 @@
 #define BUCKETS 16384u
 #define LINE_IN_REACH 64u /* accesses: a line touched that lately counts as held */
 #define FETCHED_AHEAD 8.0 /* cycles: of a queue of 48 to 64 instructions, 6 to 8 of which are dispatched a cycle */
+#define WRONG 64u /* branches thought to go the other way at a time: more than any window holds */
 #define NEVER (-1e30)
 
 /* A unit, or what hands out a level's lines: how much of each stretch of `bucket` cycles is taken. */
@@ -41,13 +42,20 @@ struct ring {
     uint64_t n;
 };
 
-/* What a core does behind a branch that it takes to go the other way. */
+/* A branch that a core takes to go the other way, until it is known. */
+struct wrong {
+    double clock; /* of the dispatch, behind it; less `passed` */
+    double until;
+};
+
+/* What a core does behind such branches: behind the first, and once that is known, behind those that it came to since. */
 struct astray {
     bool going_on;
-    double clock;       /* of the dispatch */
-    double until;       /* the branch is known */
+    double passed;      /* time that all instructions so far took to be dispatched, one behind the other */
+    struct wrong branches[WRONG]; /* ring */
+    uint64_t first, n;
     uint64_t depending; /* executions that are not run astray */
-    uint32_t number;    /* of the branch */
+    uint32_t number;    /* of the first branch */
     double ready[FT_NUM_REGISTERS]; /* valid where `of` is `number`; else as in the true run */
     uint32_t of[FT_NUM_REGISTERS];
 };
@@ -379,10 +387,11 @@ static double dispatch_astray(struct state *s, const struct ft_instruction *one)
     struct astray *a = &s->astray;
     if (!a->going_on)
         return HUGE_VAL;
-    a->clock = fmax(a->clock, room(&s->retired));
-    a->going_on = a->clock < a->until;
-    const double at = a->clock;
-    a->clock += one->slot;
+    double at = fmax(a->branches[a->first % WRONG].clock + a->passed, room(&s->retired));
+    while (at >= a->branches[a->first % WRONG].until && ++a->first < a->n)
+        at = fmax(a->branches[a->first % WRONG].clock + a->passed, room(&s->retired));
+    a->passed += one->slot;
+    a->going_on = a->first < a->n;
     return a->going_on && (!a->depending || one->runs_anyway) ? at : HUGE_VAL;
 }
 
@@ -402,6 +411,20 @@ static void write_astray(struct state *s, const uint16_t *registers, uint32_t n,
     }
 }
 
+/* When a load whose address is known at `at` asks for its line astray: at once, or behind the next branch, if the first is
+ * known by then. Never (HUGE_VAL) if all are. */
+static double ask_astray(const struct state *s, const struct ft_instruction *one, double at)
+{
+    const struct astray *a = &s->astray;
+    for (uint64_t i = a->first; at < HUGE_VAL && i < a->n; i++) {
+        const struct wrong *branch = &a->branches[i % WRONG];
+        const double asked = fmax(at, branch->clock + a->passed - one->slot);
+        if (asked < branch->until)
+            return asked;
+    }
+    return HUGE_VAL;
+}
+
 /* A branch that was not foreseen is known at `done`. */
 static void go_astray(struct state *s, double done, uint16_t depends)
 {
@@ -413,11 +436,13 @@ static void go_astray(struct state *s, double done, uint16_t depends)
     }
     if (!a->going_on) {
         a->going_on = true;
-        a->clock = s->clock;
-        a->until = done;
+        a->passed = 0;
+        a->first = a->n = 0;
         a->depending = 0;
         a->number++;
     }
+    if (a->n - a->first < WRONG)
+        a->branches[a->n++ % WRONG] = (struct wrong){s->clock - a->passed, done};
     a->depending = depends > a->depending ? depends : a->depending; /* from the next execution on */
 }
 
@@ -502,15 +527,16 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
         t.known = latest(s->ready, addresses, one->n_addresses, t.dispatched.at);
         t.asked = take(&s->loads, t.known, one->load_cycles, &end);
         t.asked = take(&s->accesses, t.asked, s->core->access, &end);
-        const double early = latest_astray(s, addresses, one->n_addresses, astray);
-        const bool is_early = early < s->astray.until && early < t.asked;
+        const double known = latest_astray(s, addresses, one->n_addresses, astray);
+        const double early = ask_astray(s, one, known);
+        const bool is_early = early < t.asked;
         const struct arrival data = load(s, one, block->first_operation + position, first_slot + position, t.asked,
                                          is_early ? early : HUGE_VAL);
         t.operands = t.loaded = data.at;
         t.load_cause = data.cause;
         const double line = s->recent[(first_slot + position) % RECENT].line;
         astray = is_early ? fmax(line, early + s->program->operations[block->first_operation + position].latency[0])
-                          : fmax(early, data.at);
+                          : fmax(known, data.at);
     }
     astray = latest_astray(s, reads, one->n_reads, astray) + one->latency;
     t.operands = latest(one->takes_early ? s->early : s->ready, reads, one->n_reads, t.operands);

@@ -75,17 +75,15 @@ class MemoryFigures:
         result = np.broadcast_to(self.dependent_s[corner], (len(range_bytes), len(self.sizes_bytes) + 1)).copy()
         if self.translation is not None:
             result[:, 1:] += self.translation.at(range_bytes, corner)[:, None]
-            return result
         result[:, -1] = self.dependent_in_memory(range_bytes, corner)
         return result
 
     def dependent_in_memory(self, range_bytes: Floats, corner: int) -> Floats:
         """Latency of a load from main memory, anywhere in a range."""
-        if self.translation is not None:
-            return np.asarray(self.dependent_s[corner, -1] + self.translation.at(range_bytes, corner))
         points = np.log(self.dependent_range_bytes)
         ranges = np.log(np.maximum(range_bytes, 1))
-        return np.asarray(np.interp(ranges, points, self.dependent_memory_s[corner]), np.float64)
+        found = np.asarray(np.interp(ranges, points, self.dependent_memory_s[corner]), np.float64)
+        return found if self.translation is None else found + self.translation.at(range_bytes, corner)
 
     def line_by_footprint(self, footprint_bytes: Floats, corner: int) -> Floats:
         """[...]: time between two lines of streams out of the last cache, by what they and all beside them go through.
@@ -129,7 +127,9 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
     random_range, random_memory = source.random_memory(random)
     random_cached = source.random_cached()
     line_cached = source.streams_cached()
-    dependent_range, dependent_memory = source.dependent_memory(latency)
+    translation = translation_of(profile)
+    huge = profile.memory.huge_page_bytes if profile.memory and translation else None
+    dependent_range, dependent_memory = source.dependent_memory(latency, huge)
     memory_byte = byte_times[:, :, -1].min(axis=1)
     sets = [point.working_set_bytes for point in profile.bandwidth]
     sets += [point.working_set_bytes for point in profile.latencies()]
@@ -154,7 +154,7 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
         line_bytes=lines,
         measured_range_bytes=float(max(sets)) if sets else None,
         sizes_bytes=np.array([float(level.size_bytes) for level in hierarchy.levels]),
-        translation=translation_of(profile),
+        translation=translation,
     )
 
 
@@ -429,8 +429,10 @@ class _Source:
             np.stack(values, axis=1), 1
         )
 
-    def dependent_memory(self, latency: Floats) -> tuple[Floats, Floats]:
-        points = sorted(self.inside(self.profile.latencies(), self.num_caches), key=lambda p: p.working_set_bytes)
+    def dependent_memory(self, latency: Floats, page_bytes: int | None) -> tuple[Floats, Floats]:
+        points = sorted(
+            self.inside(self.profile.latencies(page_bytes), self.num_caches), key=lambda p: p.working_set_bytes
+        )
         if not points:
             return np.ones(1), latency[:, -1:]
         values = [_measured([(p.latency_s, p.noise)]) for p in points]

@@ -18,6 +18,7 @@ NUM_CAUSES = 11
  MEMORY_LATENCY) = range(NUM_CAUSES)  # fmt: skip
 MISSED, TAKEN, SECOND_HALF, CALLS = 1, 2, 4, 8
 ALL_DEPEND = 0xFFFF
+WRONG = 64
 IN_REACH = 64
 NO_RESULT = 2
 MAX_LEVELS = 8
@@ -94,8 +95,8 @@ class Core:
         self.last_started = 0.0
         numbers = np.arange(len(operations) * MAX_LEVELS, dtype=np.uint64)
         self.due = (numbers * np.uint64(2654435761) % np.uint64(65536) / 65536).reshape(-1, MAX_LEVELS).tolist()
-        self.astray = False
-        self.astray_clock = self.astray_until = 0.0
+        self.wrong: list[tuple[float, float]] = []  # branches: the dispatch behind them, less `passed`, and when known
+        self.passed = 0.0
         self.depending = 0
         self.astray_ready: dict[int, float] = {}
 
@@ -143,11 +144,12 @@ class Core:
     def miss(self, done: float, depends: int) -> None:
         self.redirect = done + self.refill
         if depends == ALL_DEPEND or self.in_order:
-            self.astray = False
+            self.wrong = []
             return
-        if not self.astray:
-            self.astray, self.astray_clock, self.astray_until = True, self.clock, done
-            self.depending, self.astray_ready = 0, {}
+        if not self.wrong:
+            self.passed, self.depending, self.astray_ready = 0.0, 0, {}
+        if len(self.wrong) < WRONG:
+            self.wrong.append((self.clock - self.passed, done))
         self.depending = max(self.depending, depends)
 
     def ring(self, items, size: float) -> float:
@@ -176,12 +178,21 @@ class Core:
         return at, cause
 
     def dispatch_astray(self, one) -> float:
-        if not self.astray:
+        room = self.ring(self.retired, self.window)
+        while self.wrong and max(self.wrong[0][0] + self.passed, room) >= self.wrong[0][1]:
+            self.wrong.pop(0)
+        if not self.wrong:
             return math.inf
-        at = self.astray_clock = max(self.astray_clock, self.ring(self.retired, self.window))
-        self.astray = at < self.astray_until
-        self.astray_clock += one["slot"]
-        return at if self.astray and (not self.depending or one["runs_anyway"]) else math.inf
+        at = max(self.wrong[0][0] + self.passed, room)
+        self.passed += one["slot"]
+        return at if not self.depending or one["runs_anyway"] else math.inf
+
+    def ask_astray(self, one, at: float) -> float:
+        for clock, until in self.wrong:
+            asked = max(at, clock + self.passed - one["slot"])
+            if asked < until:
+                return asked
+        return math.inf
 
     def level_of(self, operation: int, distance: int) -> int:
         facts, due = self.operations[operation], self.due[operation]
@@ -285,12 +296,13 @@ class Core:
             known = latest(addresses, dispatched)
             asked, _ = self.load_unit.take(known, one["load_cycles"])
             asked, _ = self.access_unit.take(asked, self.shared)
-            early = latest_astray(addresses, astray)
-            is_early = early < self.astray_until and early < asked
+            ready = latest_astray(addresses, astray)
+            early = self.ask_astray(one, ready)
+            is_early = early < asked
             loaded, load_cause = self.load(one, operation, slot, asked, early if is_early else math.inf)
             operands = loaded
             line, near = self.accesses[slot].line, self.operations[operation]["latency"][0]
-            astray = max(line, early + near) if is_early else max(early, loaded)
+            astray = max(line, early + near) if is_early else max(ready, loaded)
         astray = latest_astray(reads, astray) + one["latency"]
         operands = max([operands, *((self.early if one["takes_early"] else self.ready)[name] for name in reads)])
         if one["queue"]:
@@ -307,7 +319,7 @@ class Core:
         for name in writes:
             self.ready[name] = done
             self.early[name] = done - one["sooner"]
-            if self.astray:
+            if self.wrong:
                 self.astray_ready[name] = min(astray, done)
         in_turn = (self.retired[-1] if self.retired else 0.0) + one["slot"]
         before = done

@@ -628,13 +628,14 @@ def test_a_miss_costs_what_the_calibration_measured():
     assert times[1] - 3 == pytest.approx(18 * missed, rel=0.1)  # without misses the chain takes 3 cycles
 
 
-def chance_loads(step_of_other):
-    """Seconds of a loop of branches at random on values from a slow memory, at an address that both ways step on."""
+def chance_loads(step_of_other, *, memory=1.0):
+    """Seconds of a loop of branches at random on values of which a share comes from a slow memory, at an address that
+    both ways step on."""
     random.seed(3)
     program = Program()
     count = 3000
     head = program.loop(count, instructions=3)
-    program.access(head, count, misses=(count, count), pattern="irregular", length=512)
+    program.access(head, count, misses=[round(count * memory)] * 2, pattern="irregular", length=512)
     arms = [program.block(count // 2, loop_id=0, instructions=1) for _ in range(2)]
     value = instruction("move", "", "r1", "r9", load_operation=0)
     step = instruction("int_alu", "r9", "r9")
@@ -658,6 +659,15 @@ def test_behind_a_missed_branch_lines_are_asked_for_where_the_ways_meet():
     alike, apart = (chance_loads(instruction(kind, "r9", "r9")) for kind in ("int_alu", "int_mul"))
     assert 150e-9 < apart < 400e-9  # one after the other where a branch is missed
     assert alike < 0.6 * apart
+
+
+def test_behind_a_branch_that_is_soon_known_the_next_one_is_run_on_from():
+    """Four of five branches wait for the nearest cache. The lines of memory are asked for behind these as well."""
+    alike, apart = (
+        chance_loads(instruction(kind, "r9", "r9"), memory=0.2) for kind in ("int_alu", "int_mul")
+    )
+    assert 30e-9 < apart < 80e-9
+    assert alike < 0.4 * apart
 
 
 def predicted(places, targets, kind):

@@ -201,6 +201,21 @@ def test_far_beyond_the_caches_the_two_pages_tell_what_translation_adds():
     assert translation_of(measured_host()) is None
 
 
+def test_main_memory_answers_later_over_a_larger_range_in_huge_pages_too():
+    """Loads were measured over 1 and 4 MB; what translation adds to either comes on top."""
+    points = tuple(
+        LatencyPoint(size, time_s + extra, "here", page_bytes=page)
+        for size, time_s in ((1 << 20, 100e-9), (1 << 22, 200e-9))
+        for page, extra in ((4096, 10e-9), (1 << 21, 0.0))
+    )
+    host = with_changes(measured_host(), latency=points, memory=translated())
+    memory = figures_of(host, CACHES).memory
+    assert memory.dependent_in_memory(np.array([2.0**16, 2.0**20, 2.0**21, 2.0**30]), 1) == pytest.approx(
+        [100e-9, 110e-9, 160e-9, 210e-9], abs=1e-12
+    )
+    assert memory.latency_by_range(np.array([2.0**20]), 1)[0, -1] == pytest.approx(110e-9)
+
+
 def test_lines_of_pages_that_the_system_has_just_cleared_are_near():
     program = Program()
     block = program.loop(1000)
