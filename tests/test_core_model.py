@@ -663,9 +663,7 @@ def test_behind_a_missed_branch_lines_are_asked_for_where_the_ways_meet():
 
 def test_behind_a_branch_that_is_soon_known_the_next_one_is_run_on_from():
     """Four of five branches wait for the nearest cache. The lines of memory are asked for behind these as well."""
-    alike, apart = (
-        chance_loads(instruction(kind, "r9", "r9"), memory=0.2) for kind in ("int_alu", "int_mul")
-    )
+    alike, apart = (chance_loads(instruction(kind, "r9", "r9"), memory=0.2) for kind in ("int_alu", "int_mul"))
     assert 30e-9 < apart < 80e-9
     assert alike < 0.4 * apart
 
