@@ -57,6 +57,8 @@ struct agent_thread {
     const void *subscripted;  /* a container whose subscript is about to be called, by bytecode */
     struct agent_site *site;  /* at this place, or NULL if that has been written already, */
     uint32_t site_block;      /* in this block */
+    const char *element;      /* if it is a store to an element: its address, */
+    int64_t element_bytes;    /* and size; 0: another one, or not known */
     bool unseen, wrote;       /* of the call that is being recorded: it is not seen; some of it is in the stream */
 };
 
@@ -217,6 +219,16 @@ static inline void agent_write_element(uint32_t id, const void *address)
     cursor->next[0] = (uint64_t)FT_TAG_ELEMENT << FT_TAG_SHIFT | id;
     cursor->next[1] = (uintptr_t)address;
     cursor->next += 2;
+}
+
+/* One access to an element at a place, by an index that was in no array. False if there is no room for its operation. */
+static inline bool agent_write_at_site(struct agent_site *site, const char *name, uint32_t block, const void *address,
+                                       int64_t size_bytes, bool store)
+{
+    const uint32_t id = agent_site_operation(site, name, block, size_bytes, store, false);
+    if (id)
+        agent_write_element(id, address);
+    return id != 0;
 }
 
 /* One access, as an operation of its own, of the block it is charged to. `indexed`: at an index that the program loaded from an array. */

@@ -111,16 +111,6 @@ static bool add_index(const struct view *view, int d, PyObject *key, int64_t *of
     return true;
 }
 
-/* The element of a plain view that a key of Python's own integers names, if it is there. NULL if it is another case. */
-static inline char *plain_element(const struct view *view, PyObject *key)
-{
-    int64_t i;
-    if (view->nd != 1 || !PyLong_CheckExact(key) || !agent_small_integer(key, &i))
-        return NULL;
-    i += i < 0 ? extent_of(view, 0) : 0;
-    return (uint64_t)i < (uint64_t)extent_of(view, 0) ? view->data + i * stride_of(view, 0) : NULL;
-}
-
 /* Whether a key names one element. */
 static bool element_offset(const struct view *view, PyObject *key, int64_t *offset, bool *loaded)
 {
@@ -238,18 +228,6 @@ static PyObject *hooked_subscript(PyObject *self, PyObject *key)
     return result;
 }
 
-/* A value of Python's own has been stored, with nothing else having run: the common case. */
-static inline bool record_plain_store(const struct hooked_type *hook, PyObject *self, PyObject *key)
-{
-    struct view view;
-    const char *element = hook->look(self, &view) ? plain_element(&view, key) : NULL;
-    const uint32_t id = element ? agent_site_operation(agent_thread.site, hook->store, agent_thread.site_block,
-                                                       view.item_bytes, true, false) : 0;
-    if (id)
-        agent_write_element(id, element);
-    return id != 0;
-}
-
 /* The value may have Python code to run before it is stored, and the place be another then. */
 static int hooked_assign(PyObject *self, PyObject *key, PyObject *value)
 {
@@ -257,10 +235,14 @@ static int hooked_assign(PyObject *self, PyObject *key, PyObject *value)
     bool has_site = agent_take_site(self);
     struct agent_site *site = agent_thread.site;
     const uint32_t block = agent_thread.site_block;
+    const int64_t bytes = has_site && agent_is_number(value) ? agent_thread.element_bytes : 0;
+    if (bytes) {
+        int stored = hook->assign(self, key, value);
+        if (stored == 0)
+            agent_write_at_site(site, hook->store, block, agent_thread.element, bytes, true);
+        return stored;
+    }
     int status = hook->assign(self, key, value);
-    if (status == 0 && has_site && value && (PyFloat_CheckExact(value) || PyLong_CheckExact(value)) &&
-        record_plain_store(hook, self, key))
-        return 0;
     if (status == 0 && value) {
         agent_thread.site = site;
         agent_thread.site_block = block;

@@ -47,6 +47,12 @@ static inline bool agent_take_site(const void *container)
     return known;
 }
 
+/* Whether a value is a number of Python's own: no code of the program's runs where it is stored. */
+static inline bool agent_is_number(PyObject *value)
+{
+    return value && (PyFloat_CheckExact(value) || PyLong_CheckExact(value));
+}
+
 /* Replaces the function of module.name, if that is a built-in one with these flags. Returns what it was, or NULL. */
 PyCFunction agent_replace(const char *module, const char *name, int flags, PyCFunction function);
 

@@ -253,7 +253,8 @@ static marker_result run_block_marker(PyObject *self)
     timing_stop();
     if (__builtin_expect(marker->block && t->n_frames && cursor, 1)) {
         struct marked_frame *top = &t->frames[t->n_frames - 1];
-        if (__builtin_expect(top->frame == agent_interpreter_frame() && top->code == marker->code, 1)) {
+        const _PyInterpreterFrame *frame = agent_interpreter_frame();
+        if (__builtin_expect(top->frame == frame && AGENT_FRAME_CODE(frame) == marker->code, 1)) {
             const uint32_t before = top->block;
             top->block = marker->block;
             ft_write(cursor, FT_ENTRY | marker->block);
@@ -265,27 +266,6 @@ static marker_result run_block_marker(PyObject *self)
     const marker_result result = run_marker(self);
     marker->block = marker->table->unit[marker->unit].block;
     return result;
-}
-
-/* The load of a container's element that is about to happen, if it will. False if that is for the load itself to tell. */
-static inline bool write_element_load(Marker *marker, uint32_t block, PyObject *container, PyObject *key, bool is_array)
-{
-    const struct np_array *array = (const struct np_array *)container;
-    struct buffer_element element;
-    int64_t offset;
-    if (marker->kind != MARKER_LOAD)
-        return false;
-    if (is_array) {
-        if (!np_element_offset(array, key, &offset))
-            return false;
-        element = (struct buffer_element){array->data + offset, np_item_bytes(array), NP_GETITEM};
-    } else if (!buffer_element(container, key, &element)) {
-        return false;
-    }
-    const uint32_t id = agent_site_operation(&marker->site, element.load, block, element.item_bytes, false, false);
-    if (id)
-        agent_write_element(id, element.address);
-    return id != 0;
 }
 
 /* Where a marker is on the stack of the frame that runs it, which is as deep there each time. NULL if it is not there. */
@@ -305,42 +285,80 @@ static PyObject **place_of(Marker *marker, _PyInterpreterFrame *frame)
     return NULL;
 }
 
-/* A subscript is about to happen. A list's is written here, as are most loads of arrays; others when they happen. */
-static void observe_subscript(Marker *marker, PyObject *container, PyObject *key)
+/* The element of a container of numbers that a plain key names. False if it is another case. */
+static inline bool find_element(PyObject *container, PyObject *key, struct buffer_element *element)
 {
-    const bool is_plain_list = PyList_CheckExact(container), is_array = !is_plain_list && Py_IS_TYPE(container, np.array);
-    const bool is_list = is_plain_list || (!is_array && PyList_Check(container) && list_is_like(container));
-    if (!is_array && !is_list && !buffer_is_hooked(Py_TYPE(container)))
-        return;
-    struct marked_frame *top = running_frame(agent_interpreter_frame(), marker->table);
-    if (!top)
-        return;
-    const uint32_t block = top->block;
-    if (is_list) {
-        if (!list_write_element(&marker->site, marker->kind, block, container, key))
-            list_observe(&marker->site, marker->kind, block, container, key);
-        return;
-    }
+    const struct np_array *array = (const struct np_array *)container;
+    int64_t offset;
+    if (!Py_IS_TYPE(container, np.array))
+        return buffer_element(container, key, element);
+    if (!np_element_offset(array, key, &offset))
+        return false;
+    *element = (struct buffer_element){array->data + offset, np_item_bytes(array), NP_GETITEM};
+    return true;
+}
+
+/* A subscript of an array or buffer is about to happen. Most loads are written here; others, and stores, when they happen. */
+static void observe_array(Marker *marker, uint32_t block, PyObject *container, PyObject *key)
+{
+    struct buffer_element element;
     agent_thread.subscripted = container;
-    agent_thread.site = write_element_load(marker, block, container, key, is_array) ? NULL : &marker->site;
+    agent_thread.site = &marker->site;
     agent_thread.site_block = block;
+    agent_thread.element_bytes = 0;
+    if (marker->kind == MARKER_DELETE || !find_element(container, key, &element))
+        return;
+    if (marker->kind == MARKER_STORE) {
+        agent_thread.element = element.address;
+        agent_thread.element_bytes = element.item_bytes;
+    } else if (agent_write_at_site(&marker->site, element.load, block, element.address, element.item_bytes, false)) {
+        agent_thread.site = NULL;
+    }
+}
+
+/* A subscript is about to happen, of whatever. */
+static __attribute__((noinline)) void observe_subscript(Marker *marker, uint32_t block, PyObject *container, PyObject *key)
+{
+    if (buffer_is_hooked(Py_TYPE(container)))
+        observe_array(marker, block, container, key);
+    else if (list_is_like(container) && !list_write_element(&marker->site, marker->kind, block, container, key))
+        list_observe(&marker->site, marker->kind, block, container, key);
 }
 
 /* Of container and key, or container and what a slice is of, which are below it on the stack. */
-static marker_result run_subscript_marker(PyObject *self)
+static __attribute__((noinline)) void run_any_subscript_marker(Marker *marker)
 {
-    Marker *marker = (Marker *)self;
-    PyObject **place = place_of(marker, agent_interpreter_frame());
-    if (place && !marker->is_slice) {
-        observe_subscript(marker, place[-2], place[-1]);
-    } else if (place) {
-        PyObject *key = PySlice_New(place[-2], place[-1], NULL);
-        if (key)
-            observe_subscript(marker, place[-3], key);
+    _PyInterpreterFrame *frame = agent_interpreter_frame();
+    PyObject **place = place_of(marker, frame), *key;
+    const struct marked_frame *top = place ? running_frame(frame, marker->table) : NULL;
+    if (top && !marker->is_slice) {
+        observe_subscript(marker, top->block, place[-2], place[-1]);
+    } else if (top) {
+        if ((key = PySlice_New(place[-2], place[-1], NULL)))
+            observe_subscript(marker, top->block, place[-3], key);
         else
             PyErr_Clear();
         Py_XDECREF(key);
     }
+}
+
+/* Mostly of an element of a list, and in the frame that is on top. */
+static marker_result run_subscript_marker(PyObject *self)
+{
+    Marker *marker = (Marker *)self;
+    const struct marked_thread *t = &marked_thread;
+    _PyInterpreterFrame *frame = agent_interpreter_frame();
+    if (__builtin_expect(marker->place && !marker->is_slice && t->n_frames && AGENT_FRAME_CODE(frame) == marker->code, 1)) {
+        const struct marked_frame *top = &t->frames[t->n_frames - 1];
+        PyObject **place = frame->localsplus + marker->place;
+        if (__builtin_expect(top->frame == frame && *place == self, 1)) {
+            if (!PyList_CheckExact(place[-2]) ||
+                !list_write_element(&marker->site, marker->kind, top->block, place[-2], place[-1]))
+                observe_subscript(marker, top->block, place[-2], place[-1]);
+            return go_on();
+        }
+    }
+    run_any_subscript_marker(marker);
     return go_on();
 }
 

@@ -29,10 +29,7 @@ static inline bool list_write_element(struct agent_site *site, uint32_t kind, ui
     i += i < 0 ? Py_SIZE(list) : 0;
     if ((uint64_t)i >= (uint64_t)Py_SIZE(list))
         return false;
-    const uint32_t id = agent_site_operation(site, store ? LIST_SETITEM : LIST_GETITEM, block, sizeof(PyObject *), store,
-                                             false);
-    if (id)
-        agent_write_element(id, list->ob_item + i);
+    agent_write_at_site(site, store ? LIST_SETITEM : LIST_GETITEM, block, list->ob_item + i, sizeof(PyObject *), store);
     return true;
 }
 

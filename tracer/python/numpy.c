@@ -220,27 +220,10 @@ static void hook_ufuncs_of(PyObject *module, const char *module_name)
 
 /* ---- type slots ------------------------------------------------------------------------------------------------- */
 
-static void write_at_site(struct agent_site *site, uint32_t block, const struct np_array *array, int64_t offset, bool store)
-{
-    uint32_t id = agent_site_operation(site, store ? NP_SETITEM : NP_GETITEM, block, np_item_bytes(array), store, false);
-    if (id)
-        agent_write_element(id, array->data + offset);
-}
-
 static PyObject *hooked_subscript(PyObject *self, PyObject *key)
 {
-    struct agent_site *const site = agent_thread.site;
-    const uint32_t block = agent_thread.site_block;
-    int64_t offset;
-    const bool known = agent_take_site(self);
-    if (known && !site)
+    if (agent_take_site(self) && !agent_thread.site)
         return original_subscript(self, key);
-    if (known && np_element_offset((struct np_array *)self, key, &offset)) {
-        PyObject *element = original_subscript(self, key);
-        if (element)
-            write_at_site(site, block, (struct np_array *)self, offset, false);
-        return element;
-    }
     const void *outer = agent_hook_begin();
     PyObject *result = original_subscript(self, key);
     if (agent_hook_end(outer) && result) {
@@ -278,12 +261,12 @@ static int hooked_assign(PyObject *self, PyObject *key, PyObject *value)
 {
     struct agent_site *const site = agent_thread.site;
     const uint32_t block = agent_thread.site_block;
-    int64_t offset;
-    if (agent_take_site(self) && site && value && !np_is_array(value) &&
-        np_element_offset((struct np_array *)self, key, &offset)) {
+    const char *const element = agent_thread.element;
+    const int64_t bytes = agent_take_site(self) ? agent_thread.element_bytes : 0;
+    if (bytes && (agent_is_number(value) || (value && !np_is_array(value)))) {
         int stored = original_assign(self, key, value);
         if (stored == 0)
-            write_at_site(site, block, (struct np_array *)self, offset, true);
+            agent_write_at_site(site, NP_SETITEM, block, element, bytes, true);
         return stored;
     }
     const void *outer = agent_hook_begin();

@@ -92,26 +92,31 @@ static inline bool np_is_object(const struct np_array *array)
     return array->dtype->kind == 'O';
 }
 
+/* Adds the offset along dimension `d` that an integer of Python's own means. False if it is none, or none that is there. */
+static inline bool np_add_offset(const struct np_array *array, Py_ssize_t d, PyObject *key, int64_t *offset)
+{
+    int64_t i;
+    if (!PyLong_CheckExact(key) || !agent_small_integer(key, &i))
+        return false;
+    i += i < 0 ? array->dimensions[d] : 0;
+    *offset += i * array->strides[d];
+    return (uint64_t)i < (uint64_t)array->dimensions[d];
+}
+
 /* Whether a key of Python's own integers names one element of numbers, and that is there: the common case, which calls
  * nothing of ours. */
 static inline bool np_element_offset(const struct np_array *array, PyObject *key, int64_t *offset)
 {
-    const bool is_tuple = PyTuple_CheckExact(key);
-    PyObject *const *items = is_tuple ? &PyTuple_GET_ITEM(key, 0) : &key;
-    const Py_ssize_t n = is_tuple ? PyTuple_GET_SIZE(key) : 1;
-    if (array->nd != n || array->dtype->kind == 'V' || array->dtype->kind == 'O')
-        return false;
     *offset = 0;
-    for (Py_ssize_t d = 0; d < n; d++) {
-        int64_t i;
-        if (!PyLong_CheckExact(items[d]) || !agent_small_integer(items[d], &i))
-            return false;
-        i += i < 0 ? array->dimensions[d] : 0;
-        if ((uint64_t)i >= (uint64_t)array->dimensions[d])
-            return false;
-        *offset += i * array->strides[d];
-    }
-    return true;
+    if (array->dtype->kind == 'V' || array->dtype->kind == 'O')
+        return false;
+    if (array->nd == 1 && np_add_offset(array, 0, key, offset))
+        return true;
+    bool is_one = PyTuple_CheckExact(key) && PyTuple_GET_SIZE(key) == array->nd;
+    *offset = 0;
+    for (Py_ssize_t d = 0; is_one && d < array->nd; d++)
+        is_one = np_add_offset(array, d, PyTuple_GET_ITEM(key, d), offset);
+    return is_one;
 }
 
 /* An integer of the given size and kind, wherever it lies. */
