@@ -83,7 +83,8 @@ FT_WIDE static inline __attribute__((always_inline)) uint32_t ft_lanes_equal(__m
     return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(keys, wanted)));
 }
 
-/* As ft_row_use; `last_ways` is a mask. */
+/* As ft_row_use; `last_ways` is a mask. In a single vector there is no branch on where the key was, which a processor could often not
+ * predict: where it was not, all lanes are those before it. */
 FT_WIDE static inline __attribute__((always_inline)) bool ft_short_row_use(uint32_t *row, uint32_t key, uint32_t last_ways,
                                                                            unsigned vectors)
 {
@@ -91,13 +92,11 @@ FT_WIDE static inline __attribute__((always_inline)) bool ft_short_row_use(uint3
     __m256i *const place = (__m256i *)row;
     const __m256i first = _mm256_load_si256(place), moved = ft_short_row_moved(wanted, first);
     const uint32_t found = ft_lanes_equal(first, wanted) & (vectors == 1 ? last_ways : UINT32_MAX);
-    if (found) {
+    if (vectors == 1 || found) {
         _mm256_store_si256(place, _mm256_blendv_epi8(first, moved, ft_lanes_of(found ^ (found - 1))));
-        return true;
+        return found;
     }
     _mm256_store_si256(place, moved);
-    if (vectors == 1)
-        return false;
     const __m256i second = _mm256_load_si256(place + 1), second_moved = ft_short_row_moved(first, second);
     const uint32_t found_second = ft_lanes_equal(second, wanted) & last_ways;
     const __m256i lanes = ft_lanes_of(found_second ^ (found_second - 1)); /* all if it is not there */

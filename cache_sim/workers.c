@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define JOBS 32u /* more than the scheduler lets a thread wait for its turn, or the producer would stop for that */
-#define JOBS_TO_WAKE_FOR 4u   /* a worker that waits goes on with so many jobs to do, */
-#define PLACES_TO_WAKE_FOR 8u /* and a producer with room for so many: not with each */
+#define JOBS 128u /* more than the scheduler lets a thread wait for its turn, or the producer would stop for that */
+#define JOBS_TO_WAKE_FOR 16u   /* a worker that waits goes on with so many jobs to do, */
+#define PLACES_TO_WAKE_FOR 32u /* and a producer with room for so many: not with each */
 
 struct worker {
     struct ft_workers *workers;

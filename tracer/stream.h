@@ -30,7 +30,9 @@
 
 #define FT_CHUNK_WORDS 8192u
 #define FT_MAX_CURSORS 1024u
-#define FT_SHARED_CHUNKS 48u /* in the free queue at the start; each writer thread adds the one reserved for it */
+/* In the free queue at the start; each writer thread adds the one reserved for it. They are more than either side fills or reads
+ * while the scheduler lets the other wait for its turn. */
+#define FT_SHARED_CHUNKS 192u
 #define FT_MAX_CHUNKS (FT_SHARED_CHUNKS + FT_MAX_CURSORS)
 #define FT_QUEUE_SLOTS 2048u /* a power of two above FT_MAX_CHUNKS with the marks between them: the queues cannot overflow */
 
