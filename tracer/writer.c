@@ -27,7 +27,6 @@ static struct ft_header *header;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool alone;
 static void (*chunk_written)(void);
-static uint32_t lendable; /* cursors below this may have their reserved chunk lent; 0: none */
 
 static struct ft_header header_at_fork;
 static struct ft_cursor cursors_at_fork[FT_MAX_CURSORS];
@@ -171,28 +170,9 @@ static void publish(struct ft_cursor *cursor)
     enqueue((struct ft_ready){cursor->chunk, words, (uint32_t)(cursor - cursor_table()), cursor->sequence});
 }
 
-/* The chunk reserved for the last cursor that has not been used; NO_CHUNK if there is none to be lent. */
-static uint32_t borrow_chunk(void)
-{
-    while (lendable > 0) {
-        struct ft_cursor *cursor = cursor_table() + --lendable;
-        if (!cursor->used_before) {
-            cursor->used_before = 1;
-            return FT_SHARED_CHUNKS + lendable;
-        }
-    }
-    return NO_CHUNK;
-}
-
-void ft_writer_lend_chunks(void)
-{
-    lendable = FT_MAX_CURSORS;
-}
-
 static uint32_t take_free_chunk(void)
 {
     const struct timespec timeout = {0, WAIT_NS};
-    uint32_t borrowed;
     for (;;) {
         uint32_t tail = atomic_load(&header->free_tail);
         uint32_t head = atomic_load(&header->free_head);
@@ -203,8 +183,6 @@ static uint32_t take_free_chunk(void)
         }
         if (!ft_reader_lives(header))
             return NO_CHUNK;
-        if ((borrowed = borrow_chunk()) != NO_CHUNK)
-            return borrowed;
         atomic_store(&header->writer_waits, 1);
         ft_futex_wait(&header->free_head, head, &timeout);
         atomic_store(&header->writer_waits, 0);

@@ -20,10 +20,6 @@ struct ft_header *ft_writer_header(void);
 /* The cursor of a new thread, with room for at least FT_MAX_BULK_WORDS. Never NULL while attached, but for ENOMEM. */
 struct ft_cursor *ft_writer_open(void);
 
-/* Lets the writer use the chunks reserved for cursors that no thread has had yet, once no other is free: it waits for a
- * slow reader 64 MiB later, at the price of memory that is touched for the first time. */
-void ft_writer_lend_chunks(void);
-
 /* Publishes what the thread wrote and gives its cursor an empty chunk, waiting for one if need be. */
 void ft_writer_flush(struct ft_cursor *cursor);
 

@@ -51,7 +51,6 @@ static PyObject *attach(PyObject *Py_UNUSED(module), PyObject *args)
         PyErr_Format(PyExc_OSError, "file descriptor %d is no address stream of this version", fd);
         return NULL;
     }
-    ft_writer_lend_chunks();
     timing_init();
     if (atexit(finish) != 0 || !agent_blocks_init(core) || !agent_hooks_init())
         return PyErr_Occurred() ? NULL : PyErr_NoMemory();
