@@ -93,6 +93,24 @@ def _mapped_again(workload: Workload, first_touched: float, page_bytes: int) -> 
     return counted * max(1 - first_touched / max(float(counted.sum()), 1.0), 0.0)
 
 
+def in_huge_pages(workload: Workload, pages: Floats, memory: Memory | None) -> Floats:
+    """[regions] `pages` of usual size, as many of them as take as long as the pages that they lie in.
+
+    Where array operations were seen to map fewer pages than they touched first, some were huge: NumPy asks the system
+    for such if an array is large.
+    """
+    touched, counted = float(pages.sum()), float(workload.totals.array_faults.sum())
+    if memory is None or not 0 < counted < touched:
+        return pages
+    usual, huge = memory.page_bytes or PAGE_BYTES, memory.huge_page_bytes
+    usual_s, huge_s = memory.first_touch_page_s, memory.first_touch_huge_page_s
+    if memory.default_page_bytes not in (None, usual) or not huge or not usual_s or huge_s is None:
+        return pages
+    of_huge = huge / usual
+    n_huge = min((touched - counted) / (of_huge - 1), touched / of_huge)
+    return pages * (1 - n_huge * (of_huge - huge_s / usual_s) / touched)
+
+
 def with_cleared_pages(misses: Misses, pages: Floats, page_bytes: int, page_s: float) -> Misses:
     """The misses without those of lines in new pages: the system has just cleared them, and they are in a near cache.
 

@@ -19,7 +19,7 @@ from .engine import Activity, replay
 from .figures import MachineFigures, figures_of, on_another_instruction_set
 from .hit_rates import Misses, misses_on
 from .interval import figure_error, model_error, path_error, together
-from .page_faults import first_touches, with_cleared_pages, with_page_faults
+from .page_faults import first_touches, in_huge_pages, with_cleared_pages, with_page_faults
 from .records import Assumption, Bound, ErrorPart, Prediction, RegionTime
 from .shared_cache import evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
 from .spread import FAST, SLOW, TYPICAL
@@ -70,6 +70,7 @@ class HostRun:
         if guest != "python" and runs is not None and runs != guest:
             figures = on_another_instruction_set(figures, guest, runs)
         pages, of_operations = first_touches(workload, misses, figures.page_bytes)
+        pages = in_huge_pages(workload, pages, profile.memory)
         misses = _sharing(workload, profile, figures, misses)
         page_s = float(figures.page_s[TYPICAL])
         found, misses = misses, with_cleared_pages(misses, of_operations, figures.page_bytes, page_s)

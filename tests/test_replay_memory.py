@@ -19,7 +19,7 @@ from foretrace.profiles.profile import (
 from foretrace.replay.convolution import irregular_share
 from foretrace.replay.figures import figures_of
 from foretrace.replay.hit_rates import Misses, misses_on
-from foretrace.replay.page_faults import first_touches, with_cleared_pages
+from foretrace.replay.page_faults import first_touches, in_huge_pages, with_cleared_pages
 from foretrace.replay.records import HitSource
 from foretrace.replay.shared_cache import evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
 from foretrace.replay.translation import translation_of
@@ -227,6 +227,26 @@ def test_lines_of_pages_that_the_system_has_just_cleared_are_near():
     assert with_cleared_pages(misses, operations, 4096, 1e-6).misses.tolist() == [[900, 900 - 8 * 64]]
     for page_bytes, page_s in ((4096, 0.0), (1 << 21, 1e-6)):  # not cleared, or too large to stay in a cache
         assert with_cleared_pages(misses, operations, page_bytes, page_s).misses.tolist() == [[900, 900]]
+
+
+def test_fewer_pages_counted_than_touched_were_huge_ones():
+    program = Program()
+    block = program.loop(1000)
+    program.access(block, 1000, misses=(900, 900), length=1 << 20, pattern="strided")
+    workload = Workload.of(program.signature())
+    memory = Memory(
+        source={}, page_bytes=4096, huge_page_bytes=1 << 16, first_touch_page_s=1e-6, first_touch_huge_page_s=4e-6
+    )
+    pages = np.array([256.0])
+
+    def told(counted: float) -> float:
+        workload.totals.array_faults[:] = counted
+        return float(in_huge_pages(workload, pages, memory)[0])
+
+    assert told(0) == told(256) == told(300) == 256
+    assert told(256 - 2 * 15) == pytest.approx(256 - 2 * 16 + 2 * 4)
+    assert told(16) == told(1) == pytest.approx(16 * 4)
+    assert in_huge_pages(workload, pages, None) is pages
 
 
 def test_lines_wanted_with_their_neighbours_are_no_random_ones():

@@ -75,14 +75,15 @@ struct agent_times {
     uint64_t call_ns, record_ns; /* of a hooked call: when it began, and when it was recorded; 0: not yet */
     uint32_t n_readings;         /* of the clock, beside that of the timing itself */
     uint64_t left_out_ns;
-    uint64_t call_faults, record_faults, left_out_faults; /* of pages, likewise, where executions may take long */
+    uint64_t call_faults, return_faults, left_out_faults; /* of pages, likewise, where executions may take long */
 };
 
 extern struct agent_times agent_times;
 extern uint64_t agent_times_points; /* of array operations that were recorded since the last timing ended */
 
-/* While a timing runs: a hooked call begins; what it touched has been recorded; no more of it is. */
+/* While a timing runs: a hooked call begins; its original has returned; what it touched has been recorded; no more is. */
 void agent_times_call(void);
+void agent_times_return(void);
 void agent_times_record(void);
 void agent_times_settle(void);
 
@@ -138,6 +139,8 @@ static inline void agent_unseen(void)
 /* Brackets the recording of a call. After it, tells whether agent_unseen was called. */
 static inline void agent_record_begin(void)
 {
+    if (__builtin_expect(agent_times.block != NULL, 0))
+        agent_times_return();
     agent_thread.unseen = agent_thread.wrote = false;
 }
 
