@@ -21,6 +21,7 @@ from foretrace.units import format_bytes
 
 from . import _kernels, sampling
 from .agreement import unstable_figures
+from .array_suite import array_measurements
 from .buffers import Pages
 from .calibrated_profile import Measured, measured_profile, with_network
 from .core_suite import CYCLE, core_measurements
@@ -108,6 +109,7 @@ class Suite:
 
 SUITES = (
     Suite("arithmetic and branches", "core", lambda plan: core_measurements()),
+    Suite("array operations", "arrays", lambda plan: array_measurements()),
     Suite(
         "dependent loads, usual pages",
         "chains",

@@ -28,6 +28,7 @@ from foretrace.profiles.profile import (
 )
 from foretrace.units import format_bytes, format_seconds
 
+from .array_suite import array_costs
 from .buffers import Pages, allocate, huge_page_bytes, page_bytes_of
 from .cache_sizes import cache_ends, effective_size, streamed_size
 from .core_suite import core_figures, operation_costs
@@ -51,6 +52,7 @@ class Measured:
     """Everything that was measured, by suite."""
 
     core: dict[str, Timing] = field(default_factory=dict)
+    arrays: dict[str, Timing] = field(default_factory=dict)
     chains: dict[Chain, Timing] = field(default_factory=dict)
     windows: dict[Window, Timing] = field(default_factory=dict)
     first_touch: dict[int, Timing] = field(default_factory=dict)
@@ -64,6 +66,7 @@ class Measured:
         """The timings of each suite, by a name for people."""
         return {
             "the core": dict(self.core),
+            "array operations": dict(self.arrays),
             "dependent loads": {f"{format_bytes(c.size_bytes)} ({c.kind})": t for c, t in self.chains.items()},
             "instructions in flight": {f"{w.between} between two loads ({w.kind})": t for w, t in self.windows.items()},
             "new pages": {format_bytes(size): t for size, t in self.first_touch.items()},
@@ -146,6 +149,7 @@ def measured_profile(
         latency=latency,
         gather_scatter=curves(measured.loops, _MEASURED),
         operations=operation_costs(measured.core, _MEASURED),
+        array_costs=array_costs(measured.arrays, _MEASURED),
         tlbs=tlbs(measured.chains, _MEASURED),
         thread_bandwidth=thread_points(measured.teams, _MEASURED),
         partial=True if partial else None,

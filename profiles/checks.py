@@ -18,7 +18,7 @@ from foretrace.errors import HierarchyError, ProfileError
 
 from .hierarchies import hierarchy_of
 from .plausibility import refuse_contradictions, refuse_unlikely
-from .points import IdiomRate, MessagePoint, OperationCost, SurfacePoint, ThreadPoint
+from .points import ARRAY_OPERATIONS, ArrayCost, IdiomRate, MessagePoint, OperationCost, SurfacePoint, ThreadPoint
 from .profile import (
     SCHEMA,
     BandwidthPoint,
@@ -40,6 +40,7 @@ _Entry = TypeVar(
     | OperationCost
     | SurfacePoint
     | ThreadPoint
+    | ArrayCost
     | IdiomRate
     | MessagePoint
     | GatherScatterCurve,
@@ -329,7 +330,7 @@ def _check_tlbs(profile: Profile) -> None:
 
 
 def _check_rates(profile: Profile) -> None:
-    """Bandwidth of threads, rates of idioms, times of messages: each point once."""
+    """Bandwidth of threads, rates of idioms, costs of array operations, times of messages: each point once."""
     seen: set[object] = set()
     for where, point in _checked(profile, "thread_bandwidth", profile.thread_bandwidth):
         _check_new(where, (point.movement.value, point.threads, point.working_set_bytes), seen)
@@ -339,6 +340,13 @@ def _check_rates(profile: Profile) -> None:
                 f"{where}: idiom is {rate.idiom!r}, must be one of {', '.join(IDIOMS)}{suggestion(rate.idiom, IDIOMS)}"
             )
         _check_new(where, rate.idiom, seen)
+    for where, cost in _checked(profile, "array_costs", profile.array_costs):
+        if cost.operation not in ARRAY_OPERATIONS:
+            known = suggestion(cost.operation, ARRAY_OPERATIONS)
+            raise ProfileError(
+                f"{where}: operation is {cost.operation!r}, must be one of {', '.join(ARRAY_OPERATIONS)}{known}"
+            )
+        _check_new(where, cost.operation, seen)
     for where, message in _checked(profile, "messages", profile.messages):
         _check_new(where, message.message_bytes, seen)
 

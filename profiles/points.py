@@ -32,6 +32,16 @@ class Operation(StrEnum):
     FP_CONTROL = "fp_control"  # the control register read; its interval is what nothing else is dispatched for
 
 
+ARRAY_OPERATIONS = (
+    *("add", "divide", "sqrt", "exp", "log", "sin", "power", "less", "logical_and", "stretch"),
+    *("remainder", "int_remainder", "int_floor_divide"),
+    *("add.reduce", "multiply.reduce", "maximum.reduce", "add.accumulate", "add.at", "copy", "astype"),
+    *("take", "put", "take_mask", "put_mask", "where", "nonzero", "bincount", "csr_matvec"),
+)
+"""Array operations of Python that are measured, on 64-bit floating-point numbers unless they say otherwise. A `stretch`
+is what each point of an addition takes longer for each operand that is not one run of memory; masks change once."""
+
+
 class Movement(StrEnum):
     """What a loop over memory does: read it, write it, or read one array and write another."""
 
@@ -62,6 +72,18 @@ class OperationCost(Struct, frozen=True, forbid_unknown_fields=True):
     source: str
     latency_cycles: float | None = None
     interval_cycles: float | None = None
+    noise: float | None = None
+
+
+class ArrayCost(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a point of an array operation of Python takes with its arrays in near caches, without the call's fixed cost.
+
+    `operation` is one of ARRAY_OPERATIONS, which stands for others of its kind.
+    """
+
+    operation: str
+    point_s: float
+    source: str
     noise: float | None = None
 
 

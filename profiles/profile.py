@@ -13,6 +13,7 @@ from msgspec import Struct
 from foretrace.cache_sim.level import Inclusion, Replacement
 
 from .points import (
+    ArrayCost,
     IdiomRate,
     IndexMode,
     MessagePoint,
@@ -332,6 +333,7 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     latency: tuple[LatencyPoint, ...] = ()
     gather_scatter: tuple[GatherScatterCurve, ...] = ()
     operations: tuple[OperationCost, ...] = ()
+    array_costs: tuple[ArrayCost, ...] = ()
     surface: tuple[SurfacePoint, ...] = ()
     tlbs: tuple[Tlb, ...] = ()
     thread_bandwidth: tuple[ThreadPoint, ...] = ()

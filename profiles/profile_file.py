@@ -28,7 +28,16 @@ MAX_LINE_BYTES = 4096
 """Reading a dotted key takes the parser time by the square of its parts, and a key ends with its line."""
 MAX_INT_BITS = 1000
 
-_POINTS = ("latency", "bandwidth", "surface", "thread_bandwidth", "operations", "idiom_rates", "messages")
+_POINTS = (
+    "latency",
+    "bandwidth",
+    "surface",
+    "thread_bandwidth",
+    "operations",
+    "array_costs",
+    "idiom_rates",
+    "messages",
+)
 """Of these a profile has many, and each fits a line."""
 _TABLES = ("caches", "tlbs", "gather_scatter")
 

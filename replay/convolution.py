@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .array_costs import array_times
 from .figures import RECORDING_ERROR, MachineFigures
 from .hit_rates import Misses
 from .memory_figures import MemoryFigures
@@ -55,17 +56,21 @@ def convolve(workload: Workload, misses: Misses, figures: MachineFigures) -> Reg
     totals = workload.totals
     regions = len(workload.regions)
     memory_parts = _memory_parts(workload.operations, misses, figures.memory, regions)  # [3, regions, bounds]
-    memory = memory_parts.sum(axis=2)
     compute_parts = _compute_parts(workload, figures)
     limits, branch = compute_parts[:, :, :-1], compute_parts[:, :, -1]
     compute = limits.max(axis=2) + branch
+    arrays = array_times(figures.array_point_s, totals.array_points)
+    measured = ~np.isnan(arrays[TYPICAL])  # with their data in the nearest cache
+    memory_parts[:, measured, MEMORY_BOUNDS.index(Bound.PORTS)] = 0
+    memory = memory_parts.sum(axis=2)
+    compute = np.where(measured, arrays + branch, compute)
     python = _per_corner(figures.python_bytecode_s, totals.python_bytecodes) + _per_corner(
         figures.python_call_s, totals.python_calls
     )
     off = RECORDING_ERROR * np.array([-1.0, 0.0, 1.0])
     timed_lines = np.maximum(totals.python_lines + _per_corner(off, totals.recording_lines), 0)
     timed = figures.python_line_s[:, None] * timed_lines
-    degree = 1 - 1 / np.maximum(totals.arithmetic_per_iteration, 1)
+    degree = np.where(measured, 1.0, 1 - 1 / np.maximum(totals.arithmetic_per_iteration, 1))
     shorter = np.minimum(compute, memory)
     overlap = np.stack([shorter[FAST], shorter[TYPICAL] * degree, np.zeros(regions)])
     # What was timed holds what its accesses to elements took.

@@ -17,6 +17,7 @@ from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Core, Profile
 
+from .array_costs import point_times
 from .core_figures import CoreFigures, core_figures
 from .memory_figures import MemoryFigures, memory_figures
 from .page_faults import page_times
@@ -65,6 +66,7 @@ class MachineFigures:
     python_line_s: Floats
     python_bytecode_s: Floats
     python_call_s: Floats
+    array_point_s: Floats  # [3, ARRAY_OPERATIONS], see array_costs.py
     core: CoreFigures
     page_bytes: int
     page_s: Floats  # of its first touch
@@ -112,6 +114,7 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
         python_line_s=_line(core, clock, notes),
         python_bytecode_s=_bytecode(core, clock, notes),
         python_call_s=_array_call(core, clock, notes),
+        array_point_s=point_times(profile.array_costs),
         core=core_figures(profile, core, float(memory.dependent_s[TYPICAL, 0]) * clock, core_notes),
         page_bytes=page_bytes,
         page_s=page_s,

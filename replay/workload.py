@@ -19,6 +19,7 @@ from foretrace.cache_sim.reuse_model import misses_from_reuse
 from foretrace.errors import PredictionError
 from foretrace.tracer.signature import Block, Idiom, InterpreterTime, OperationKind, Signature
 
+from .array_costs import ArrayWork
 from .core_program import CoreProgram
 from .records import Place, RegionKind
 
@@ -64,13 +65,14 @@ class OperationArrays:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RegionArrays:
-    """One element for each region: totals over the run, but for `arithmetic_per_iteration`.
+    """One element, or row, for each region: totals over the run, but for `arithmetic_per_iteration`.
 
     Vector operations are counted in flops of 64 bits: one of 32 bits counts half. `serial_adds` are scalar additions
     in loops that add and never store: each waits for the one before it. `branch_misses` is what a predictor would miss
     that always says what a branch does most often. `python_lines` is the time of blocks of Python that were timed, in
     lines, `recording_lines` what was taken off it, and `array_faults` pages mapped in array operations
-    (`signature.InterpreterTime`); `python_bytecodes` counts those of the others.
+    (`signature.InterpreterTime`); `python_bytecodes` counts those of the others. `array_points` is
+    that of `array_costs.ArrayWork`.
     """
 
     instructions: Floats
@@ -89,6 +91,7 @@ class RegionArrays:
     recording_lines: Floats
     python_bytecodes: Floats
     python_calls: Floats
+    array_points: Floats
     arithmetic_per_iteration: Floats
 
 
@@ -115,7 +118,7 @@ class Workload:
         region_of_block, members = _region_of_blocks(signature)
         regions = _regions(signature, region_of_block, members)
         operations = _operation_arrays(signature, region_of_block)
-        totals = _region_arrays(signature, regions, region_of_block, operations)
+        totals = _region_arrays(signature, regions, members, region_of_block, operations)
         return cls(signature, regions, operations, totals, region_of_block, CoreProgram.of(signature))
 
 
@@ -216,6 +219,7 @@ def _sparse(signature: Signature, executions: Floats) -> Floats:
 def _region_arrays(
     signature: Signature,
     regions: Sequence[Region],
+    members: Sequence[Sequence[Block]],
     region_of_block: npt.NDArray[np.int64],
     operations: OperationArrays,
 ) -> RegionArrays:
@@ -231,6 +235,7 @@ def _region_arrays(
     is_loop = np.array([region.loop_id is not None for region in regions])
     is_array = np.array([region.kind is RegionKind.ARRAY for region in regions])
     iterations = np.array([region.iterations for region in regions], dtype=np.float64)
+    arrays = ArrayWork.of(signature, members, is_array)
     return RegionArrays(
         instructions=sums["instructions"],
         scalar_flops=sums["scalar_flops"],
@@ -240,7 +245,7 @@ def _region_arrays(
         fp_divides=sums["fp_divides"],
         int_divides=sums["int_divides"],
         serial_adds=np.where(is_loop & ~is_array & (stores == 0), sums["fp_adds"], 0),
-        branch_misses=_branch_misses(signature, region_of_block, len(regions)),
+        branch_misses=_branch_misses(signature, region_of_block, len(regions)) + arrays.branch_misses,
         loads=per_region(np.where(operations.is_store, 0, operations.executions)),
         stores=stores,
         python_lines=sums["python_lines"],
@@ -248,6 +253,7 @@ def _region_arrays(
         recording_lines=sums["recording_lines"],
         python_bytecodes=sums["python_bytecodes"],
         python_calls=np.where(is_array, [region.entries for region in regions], 0.0),
+        array_points=arrays.points,
         arithmetic_per_iteration=sums["arithmetic"] / iterations,
     )
 

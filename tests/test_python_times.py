@@ -163,8 +163,7 @@ def test_pages_of_arrays_that_come_and_go_are_counted(tmp_path: Path) -> None:
 def test_pages_that_recording_touches_are_not_counted(tmp_path: Path) -> None:
     """The stream holds the indices: more than the program's own memory."""
     source = (
-        "import numpy as np\na = np.zeros(1000)\ni = np.arange(300_000) % 1000\n"
-        "for _ in range(4):\n    a[i] = 1.0\n"
+        "import numpy as np\na = np.zeros(1000)\ni = np.arange(300_000) % 1000\nfor _ in range(4):\n    a[i] = 1.0\n"
     )
     run = trace(tmp_path, source)
     (block,) = (b for b in run.blocks("<module>") if b.line == 5 and b.instructions)

@@ -1,0 +1,183 @@
+"""Which of the measured array operations of Python stands for what a block does, and for how many points.
+
+A profile has costs for some (`foretrace.profiles.points.ARRAY_OPERATIONS`); the tracer names what ran. What is not
+known here, matrix products not least, is left to the convolution's own limits.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.profiles.points import ARRAY_OPERATIONS, ArrayCost
+from foretrace.tracer.signature import Block, MemoryOperation, OperationKind, Signature
+
+from .spread import Floats
+
+ARRAY_POINT = (0.8, 1.25)
+"""What another operation of the kind takes, or the same on other numbers, over what was measured: assumed."""
+_MEASURED_BYTES = 8
+
+_STANDING_FOR = {
+    "divide": ("reciprocal", "true_divide"),
+    "sqrt": ("cbrt",),
+    "exp": ("exp2", "expm1", "sinh", "cosh", "tanh", "logaddexp"),
+    "log": ("log2", "log10", "log1p"),
+    "sin": ("cos", "tan", "arcsin", "arccos", "arctan"),
+    "power": ("float_power", "arctan2", "hypot"),
+    "remainder": ("fmod", "floor_divide"),
+    "less": ("less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "isfinite", "isinf", "signbit"),
+    "logical_and": ("logical_or", "logical_xor", "logical_not"),
+    "add": (
+        *(
+            "subtract",
+            "multiply",
+            "square",
+            "negative",
+            "positive",
+            "absolute",
+            "fabs",
+            "conjugate",
+            "sign",
+            "copysign",
+        ),
+        *("maximum", "minimum", "fmax", "fmin", "clip", "floor", "ceil", "rint", "trunc", "invert"),
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"),
+    ),
+    "copy": (
+        *("copyto", "concatenate", "array", "asarray", "full", "arange", "zeros_like", "ones_like", "full_like"),
+        *("ndarray.copy", "ndarray.flatten", "ndarray.ravel", "ndarray.reshape", "ndarray.fill", "ndarray.repeat"),
+        *("ndarray.__getitem__", "ndarray.__setitem__"),
+    ),
+    "astype": ("ndarray.astype",),
+    "take": ("ndarray.take",),
+    "put": ("ndarray.put",),
+    "nonzero": ("ndarray.nonzero",),
+    "maximum.reduce": (
+        *("minimum.reduce", "logical_or.reduce", "logical_and.reduce", "ndarray.argmax", "ndarray.argmin"),
+        "count_nonzero",
+    ),
+}
+_OPERATION = {name: name for name in ARRAY_OPERATIONS} | {
+    name: operation for operation, names in _STANDING_FOR.items() for name in names
+}
+_INDEXED = {"ndarray.__getitem__": "take", "ndarray.__setitem__": "put"}
+_MASKED = {"ndarray.__getitem__": "take_mask", "ndarray.__setitem__": "put_mask"}
+_BY_WIDTH = ("add", "divide", "sqrt", "less", "logical_and", "copy", "add.reduce", "multiply.reduce", "maximum.reduce")
+"""What vectors do: of elements half as wide twice as many at a time."""
+_READ_TWICE = ("take_mask", "put_mask", "nonzero")
+"""The tracer counts two points for each of the mask's: one to count, one to pick."""
+_OF_MASKS = ("where", "nonzero")
+_UNBUFFERED = (
+    *("add.reduce", "multiply.reduce", "maximum.reduce", "add.accumulate", "add.at", "copy", "astype", "take", "put"),
+    *("take_mask", "put_mask", "where", "nonzero", "bincount", "csr_matvec"),
+)
+"""What goes through arrays as they lie. Elementwise functions copy operands that are not one run to a buffer first."""
+_RUNS_OF_CALL = 2
+"""An operand that is one run of memory begins anew with each call, no more."""
+_CHANGES_OF_BREAK = 2
+"""Where elements are picked that do not follow on each other, the mask has changed from true to false and back."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayWork:
+    """What the regions of array operations do.
+
+    `points` is [regions, ARRAY_OPERATIONS], NaN of those that do other things; `branch_misses` [regions] is how often a
+    mask changes, which no predictor foresees.
+    """
+
+    points: Floats
+    branch_misses: Floats
+
+    @classmethod
+    def of(cls, signature: Signature, members: Sequence[Sequence[Block]], is_array: npt.NDArray[np.bool_]) -> ArrayWork:
+        """That of regions with these blocks, of which some are array operations."""
+        accesses: dict[int, list[MemoryOperation]] = defaultdict(list)
+        for operation in signature.operations:
+            accesses[operation.block_id].append(operation)
+        points = np.full((len(members), len(ARRAY_OPERATIONS)), np.nan)
+        misses = np.zeros(len(members))
+        for region in np.flatnonzero(is_array).tolist():
+            blocks = members[region]
+            calls = signature.loops[blocks[0].loop_id or 0].entries
+            points[region], misses[region] = _work(blocks, [accesses[block.block_id] for block in blocks], calls)
+        return cls(points, misses)
+
+
+def _work(blocks: Sequence[Block], operations: Sequence[Sequence[MemoryOperation]], calls: int) -> tuple[Floats, float]:
+    """Points and missed branches of one region, which was run so many times."""
+    points = np.zeros(len(ARRAY_OPERATIONS))
+    misses = 0.0
+    masked = any(block.module.endswith(" (mask)") for block in blocks)
+    for block, accesses in zip(blocks, operations, strict=True):
+        name, _, part = block.module.partition(" ")
+        if masked and not part:
+            misses += _CHANGES_OF_BREAK * max(max(map(_breaks, accesses), default=0) - calls, 0)
+        if part == "(index check)" or (masked and not part):
+            continue  # measured with the rest
+        operation = _operation_of(name.removeprefix("numpy."), part, block, accesses)
+        if operation is None:
+            return np.full_like(points, np.nan), 0.0
+        if operation in _OF_MASKS and not any(a.size_bytes == 1 and not a.is_store for a in accesses):
+            continue  # what the mask leads to
+        points[ARRAY_OPERATIONS.index(operation)] += block.executions * _weight(operation, accesses)
+        if operation not in _UNBUFFERED:
+            in_stretches = [access.executions for access in accesses if _breaks(access) > _RUNS_OF_CALL * calls]
+            points[ARRAY_OPERATIONS.index("stretch")] += sum(in_stretches)
+    return points, misses
+
+
+def _breaks(access: MemoryOperation) -> int:
+    """How often a run of neighbours ends."""
+    return access.strided + access.irregular
+
+
+def _weight(operation: str, accesses: Sequence[MemoryOperation]) -> float:
+    """Points of those measured that one of the operation stands for."""
+    if operation in _READ_TWICE:
+        return 0.5
+    if operation not in _BY_WIDTH:
+        return 1.0
+    widest = max((access.size_bytes for access in accesses), default=_MEASURED_BYTES)
+    return widest / (1 if operation == "logical_and" else _MEASURED_BYTES)
+
+
+def _operation_of(name: str, part: str, block: Block, accesses: Sequence[MemoryOperation]) -> str | None:
+    if part == "(mask)":
+        return _MASKED.get(name)
+    if name in _INDEXED and any(access.index_operation is not None for access in accesses):
+        return _INDEXED[name]
+    if name == "scipy.sparse.csr_matvec":
+        return "csr_matvec"
+    stem, _, method = name.rpartition(".")
+    if method == "at":
+        return "add.at"
+    if method == "reduce" and any(access.is_store for access in accesses):
+        name = stem  # over an outer dimension, an array is added to another
+    elif method == "reduce" and name not in _OPERATION and stem in _OPERATION:
+        return "add.reduce"
+    elif method == "accumulate":
+        return "add.accumulate"
+    operation = _OPERATION.get(name)
+    if operation == "remainder" and any(o.kind is OperationKind.INT_ALU for o in block.operations):
+        return "int_floor_divide" if name == "floor_divide" else "int_remainder"
+    return operation
+
+
+def point_times(costs: Sequence[ArrayCost]) -> Floats:
+    """[3, ARRAY_OPERATIONS]: seconds of a point, NaN where it was not measured."""
+    by_name: Mapping[str, float] = {cost.operation: cost.point_s for cost in costs}
+    less, more = ARRAY_POINT
+    typical = np.array([by_name.get(name, np.nan) for name in ARRAY_OPERATIONS])
+    return np.stack([less * typical, typical, more * typical])
+
+
+def array_times(point_s: Floats, points: Floats) -> Floats:
+    """[3, regions]: seconds of each region's points; NaN where they are not known, or not measured."""
+    times: Floats = np.where(points > 0, point_s[:, None, :] * points, 0 * points).sum(axis=2)
+    return times
