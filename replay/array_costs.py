@@ -126,7 +126,7 @@ def _work(blocks: Sequence[Block], operations: Sequence[Sequence[MemoryOperation
         if operation in _OF_MASKS and not any(a.size_bytes == 1 and not a.is_store for a in accesses):
             continue  # what the mask leads to
         points[ARRAY_OPERATIONS.index(operation)] += block.executions * _weight(operation, accesses)
-        if operation not in _UNBUFFERED:
+        if operation not in _UNBUFFERED and not name.endswith(".reduce"):
             in_stretches = [access.executions for access in accesses if _breaks(access) > _RUNS_OF_CALL * calls]
             points[ARRAY_OPERATIONS.index("stretch")] += sum(in_stretches)
     return points, misses
@@ -175,6 +175,11 @@ def point_times(costs: Sequence[ArrayCost]) -> Floats:
     less, more = ARRAY_POINT
     typical = np.array([by_name.get(name, np.nan) for name in ARRAY_OPERATIONS])
     return np.stack([less * typical, typical, more * typical])
+
+
+def of_accesses(point_s: Floats) -> Floats:
+    """[3, ARRAY_OPERATIONS]: what of the points' times goes to loads and stores, no more than an addition takes."""
+    return np.fmin(point_s, point_s[:, ARRAY_OPERATIONS.index("add"), None])
 
 
 def array_times(point_s: Floats, points: Floats) -> Floats:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .array_costs import array_times
+from .array_costs import array_times, of_accesses
 from .figures import RECORDING_ERROR, MachineFigures
 from .hit_rates import Misses
 from .memory_figures import MemoryFigures
@@ -70,9 +70,10 @@ def convolve(workload: Workload, misses: Misses, figures: MachineFigures) -> Reg
     off = RECORDING_ERROR * np.array([-1.0, 0.0, 1.0])
     timed_lines = np.maximum(totals.python_lines + _per_corner(off, totals.recording_lines), 0)
     timed = figures.python_line_s[:, None] * timed_lines
-    degree = np.where(measured, 1.0, 1 - 1 / np.maximum(totals.arithmetic_per_iteration, 1))
+    degree = 1 - 1 / np.maximum(totals.arithmetic_per_iteration, 1)
     shorter = np.minimum(compute, memory)
     overlap = np.stack([shorter[FAST], shorter[TYPICAL] * degree, np.zeros(regions)])
+    overlap[TYPICAL] = np.where(measured, _overlap_of_arrays(workload, figures, compute, memory), overlap[TYPICAL])
     # What was timed holds what its accesses to elements took.
     overlap += np.minimum(timed, compute + memory - overlap)
     python += timed
@@ -92,6 +93,15 @@ def convolve(workload: Workload, misses: Misses, figures: MachineFigures) -> Reg
             compute[TYPICAL], memory[TYPICAL], python[TYPICAL], compute_parts[TYPICAL], memory_parts[TYPICAL]
         ),
     )
+
+
+def _overlap_of_arrays(workload: Workload, figures: MachineFigures, compute: Floats, memory: Floats) -> Floats:
+    """[regions], typical: what memory takes beside arithmetic. Loads and stores themselves are in line with it: as much
+    of each point's time as an addition's."""
+    accesses = array_times(of_accesses(figures.array_point_s), workload.totals.array_points)[TYPICAL]
+    rest = np.maximum(compute[TYPICAL] - accesses, 0)
+    overlap: Floats = np.minimum(rest, memory[TYPICAL])
+    return overlap
 
 
 def _per_corner(figure: Floats, amount: Floats) -> Floats:

@@ -155,13 +155,14 @@ class Program:
 
     def block(
         self, executions: int, *, function: str = "main", loop_id: int | None = None, instructions: int = 0,
-        file: str = "program.c", computes: Sequence[tuple[OperationKind, int]] = (), lanes: int = 1,
+        file: str = "program.c", module: str = "program", computes: Sequence[tuple[OperationKind, int]] = (),
+        lanes: int = 1,
     ) -> int:  # fmt: skip
         """A basic block; `computes` are (kind, count)."""
         number = len(self.blocks)
         counts = tuple(OperationCount(kind, 64, lanes, count) for kind, count in computes)
         self.blocks.append(
-            Block(number, "program", 16 * number, function, file, number + 1, loop_id, executions, instructions, counts)
+            Block(number, module, 16 * number, function, file, number + 1, loop_id, executions, instructions, counts)
         )
         return number
 

@@ -6,6 +6,7 @@ import pytest
 
 from foretrace.errors import ProfileError
 from foretrace.profiles.points import (
+    ArrayCost,
     IdiomRate,
     IndexMode,
     MessagePoint,
@@ -61,6 +62,7 @@ def profile(**changes):
             for mode in IndexMode
         ),
         "operations": (OperationCost(Operation.FP_FMA, 64, 4, "s", latency_cycles=4.0, interval_cycles=0.5),),
+        "array_costs": (ArrayCost("add", 1e-10, "s", 0.02),),
         "surface": (SurfacePoint(Movement.COPY, MIB, 64, 8, (0.25,), 1e10, "s", 0.01),),
         "tlbs": (Tlb("L1", 4096, {"entries": "s", "miss_s": "s"}, entries=64, miss_s=2e-9, noise={"miss_s": 0.1}),),
         "thread_bandwidth": (ThreadPoint(Movement.LOAD, 2, MIB, 2e10, "s"),),
@@ -99,6 +101,7 @@ def test_points_are_written_one_a_line():
         ({"tlbs": (Tlb("L1", 4096, {}), Tlb("L1", 4096, {}))}, "tlbs entry 2: a second point"),
         ({"thread_bandwidth": (ThreadPoint(Movement.LOAD, 0, MIB, 2e10, "s"),)}, "threads is 0, must be positive"),
         ({"idiom_rates": (IdiomRate("reductions", 3e12, "s"),)}, "idiom is 'reductions', must be .* mean 'reduc"),
+        ({"array_costs": (ArrayCost("ad", 1e-10, "s"),)}, "entry 1: operation is 'ad', must be .* mean 'add"),
         ({"messages": (MessagePoint(8, 0.0, "s"),)}, "messages entry 1: time_s is 0.0, must be positive"),
         ({"network": Network({}, latency_s=1e-6)}, "network: latency_s has no source"),
         ({"core": Core({}, noise={"clock_hz": 0.1})}, "core: noise names 'clock_hz', which is not given"),

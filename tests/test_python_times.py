@@ -169,3 +169,18 @@ def test_pages_that_recording_touches_are_not_counted(tmp_path: Path) -> None:
     (block,) = (b for b in run.blocks("<module>") if b.line == 5 and b.instructions)
     assert block.timed == 4
     assert block.timed_faults < 4 * 100
+
+
+def test_waiting_for_the_reader_hides_no_time(tmp_path: Path) -> None:
+    """Recording the indices waits, within the same lines as the sorts."""
+    source = (
+        "import numpy as np\na = np.zeros(1_000_000)\n"
+        "i = np.random.default_rng(1).integers(0, 1_000_000, 4_000_000)\n"
+        "values = [(k * 7919) % 50021 for k in range(50021)]\n"
+        "for _ in range(3):\n    b = sorted(values)\n"
+        "for _ in range(3):\n    a[i] = 1.0; b = sorted(values)\n"
+    )
+    run = trace(tmp_path, source)
+    alone, beside = block_of(run, 6), block_of(run, 8)
+    assert alone.timed == beside.timed == 3
+    assert beside.timed_rounds + beside.long_rounds > 0.4 * (alone.timed_rounds + alone.long_rounds)

@@ -75,6 +75,7 @@ struct agent_times {
     uint64_t call_ns, record_ns; /* of a hooked call: when it began, and when it was recorded; 0: not yet */
     uint32_t n_readings;         /* of the clock, beside that of the timing itself */
     uint64_t left_out_ns;
+    uint64_t call_processor_ns, record_processor_ns, left_out_processor_ns; /* where executions may take long */
     uint64_t call_faults, return_faults, left_out_faults; /* of pages, likewise, where executions may take long */
 };
 

@@ -239,7 +239,10 @@ void agent_times_call(void)
 {
     agent_times_settle();
     agent_times.call_ns = clock_ns(CLOCK_MONOTONIC);
-    agent_times.call_faults = agent_times.processor_begun_ns ? minor_faults() : 0;
+    if (agent_times.processor_begun_ns) {
+        agent_times.call_faults = minor_faults();
+        agent_times.call_processor_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    }
     agent_times.record_ns = 0;
     agent_times.n_readings++;
 }
@@ -247,11 +250,14 @@ void agent_times_call(void)
 /* Recording touches pages of its own, of the stream. */
 void agent_times_return(void)
 {
-    agent_times.return_faults = agent_times.processor_begun_ns ? minor_faults() : 0;
+    if (agent_times.processor_begun_ns)
+        agent_times.return_faults = minor_faults();
 }
 
 void agent_times_record(void)
 {
+    if (agent_times.processor_begun_ns)
+        agent_times.record_processor_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     agent_times.record_ns = clock_ns(CLOCK_MONOTONIC);
     agent_times.chunk_end = chunk_end();
 }
@@ -261,6 +267,7 @@ void agent_times_settle(void)
 {
     if (agent_times.call_ns && agent_times.record_ns && !agent_thread.unseen) {
         agent_times.left_out_ns += agent_times.record_ns - agent_times.call_ns;
+        agent_times.left_out_processor_ns += agent_times.record_processor_ns - agent_times.call_processor_ns;
         agent_times.left_out_faults += agent_times.return_faults - agent_times.call_faults;
     }
     agent_times.call_ns = agent_times.record_ns = 0;
@@ -303,9 +310,11 @@ void timing_end(void)
     note_end(now_ns);
     if (agent_times.thread != &agent_thread || agent_times.chunk_end != chunk_end())
         return;
-    if (taken_ns >= LONG_NS && agent_times.processor_begun_ns)
+    uint64_t left_out_ns = agent_times.left_out_ns;
+    if (taken_ns >= LONG_NS && agent_times.processor_begun_ns) {
         taken_ns = less(clock_ns(CLOCK_THREAD_CPUTIME_ID), agent_times.processor_begun_ns);
-    else if (taken_ns >= LONG_NS && (taken_ns = without_waiting(taken_ns)) >= LONG_NS && taken_ns < VERY_LONG_NS)
+        left_out_ns = agent_times.left_out_processor_ns; /* without waiting for the reader, too */
+    } else if (taken_ns >= LONG_NS && (taken_ns = without_waiting(taken_ns)) >= LONG_NS && taken_ns < VERY_LONG_NS)
         stands_for = stands_for * taken_ns <= RARE_NS ? stands_for : 1 + RARE_NS / taken_ns;
-    count(block, less(taken_ns, agent_times.left_out_ns), stands_for);
+    count(block, less(taken_ns, left_out_ns), stands_for);
 }
