@@ -32,8 +32,8 @@
 #define MOST_LEVELS 8u
 #define MOST_USED 255u
 
-typedef uint32_t vector __attribute__((vector_size(16)));
-#define LANES 4u
+typedef uint32_t vector __attribute__((vector_size(32)));
+#define LANES 8u
 
 struct set {
     uint8_t length;
@@ -124,14 +124,14 @@ static inline unsigned find_line(const uint32_t *list, unsigned length, uint32_t
 /* Moves all lines by one place; the last is lost. All are read before one is written. */
 static inline void make_room(uint32_t *list)
 {
-    static_assert(DEPTH == 8 * LANES, "eight vectors, the last two of which overlap");
-    vector lines[8];
-    for (unsigned i = 0; i < 7; i++)
+    static_assert(DEPTH == 4 * LANES, "four vectors, the last two of which overlap");
+    vector lines[4];
+    for (unsigned i = 0; i < 3; i++)
         memcpy(&lines[i], list + LANES * i, sizeof *lines);
-    memcpy(&lines[7], list + DEPTH - 1 - LANES, sizeof *lines);
-    for (unsigned i = 0; i < 7; i++)
+    memcpy(&lines[3], list + DEPTH - 1 - LANES, sizeof *lines);
+    for (unsigned i = 0; i < 3; i++)
         memcpy(list + LANES * i + 1, &lines[i], sizeof *lines);
-    memcpy(list + DEPTH - LANES, &lines[7], sizeof *lines);
+    memcpy(list + DEPTH - LANES, &lines[3], sizeof *lines);
 }
 
 /* Where the lists of a line are: one of each way. Known to the compiler are `levels` and the rest of the functions below. */
@@ -190,7 +190,8 @@ static inline enum ft_near_use use_new(const struct path *path, uint32_t line, u
 static inline void count_sharing(const struct path *path, const uint32_t *list, unsigned length, uint32_t line,
                                  unsigned own_level, vector *counts)
 {
-    static const uint32_t before[2 * LANES] = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 0, 0, 0, 0};
+    static const uint32_t before[2 * LANES] = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX,
+                                               UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
     for (unsigned i = 0; i < length; i += LANES) {
         const unsigned left = length - i < LANES ? length - i : LANES;
         vector lines, is_first;
@@ -200,6 +201,14 @@ static inline void count_sharing(const struct path *path, const uint32_t *list, 
         for (unsigned level = own_level + 1; level < path->levels; level++)
             counts[level] -= (vector)((lines & ((1u << level) - 1)) == 0) & is_first;
     }
+}
+
+static inline uint32_t sum_of(const vector *numbers)
+{
+    uint32_t sum = 0;
+    for (unsigned i = 0; i < LANES; i++)
+        sum += (*numbers)[i];
+    return sum;
 }
 
 /* A line that is in the list of a level. */
@@ -221,7 +230,7 @@ static inline __attribute__((always_inline)) void use_known(const struct path *p
             enlarge(&distances[0], position);
         count_sharing(path, list, position, line, own_level, sharing);
         for (unsigned level = own_level ? own_level : 1; level < path->levels; level++) {
-            const uint32_t newer = sharing[level][0] + sharing[level][1] + sharing[level][2] + sharing[level][3];
+            const uint32_t newer = sum_of(&sharing[level]);
             if (!newer)
                 break;
             enlarge(&distances[level], newer);
@@ -269,8 +278,9 @@ struct ft_near_block ft_near_find(const struct ft_near *near, uint64_t block)
     return (struct ft_near_block){residue * near->num_sets, line_of(near, block)};
 }
 
-static __attribute__((noinline)) enum ft_near_use use_other(struct ft_near *near, size_t first, unsigned size,
-                                                            uint32_t line, uint16_t *distances)
+FT_FOR_WIDE_PROCESSORS static __attribute__((noinline)) enum ft_near_use use_other(struct ft_near *near, size_t first,
+                                                                                   unsigned size, uint32_t line,
+                                                                                   uint16_t *distances)
 {
     const struct path path = {near->sets + first, near->lists + first, FT_BLOCK_SHIFT - FT_LINE_SHIFT - size, 0};
     switch (near->num_levels) {
