@@ -84,6 +84,10 @@ static bool find_frame(const _PyInterpreterFrame *frame)
 {
     struct marked_thread *t = &marked_thread;
     const uint32_t before = t->n_frames;
+    if (before > 1 && frame && is_of(&t->frames[before - 2], frame)) { /* a call has returned */
+        drop_frames(before - 1);
+        return true;
+    }
     for (; frame; frame = frame->previous) {
         PyObject *code = AGENT_FRAME_CODE(frame);
         struct code_table *table = PyCode_Check(code) ? code_table_if_any((PyCodeObject *)code) : NULL;

@@ -134,8 +134,11 @@ static bool shape_of(const struct agent_bulk *bulk, uint32_t block, struct bulk_
 
 static bool same_shape(const struct bulk_shape *a, const struct bulk_shape *b)
 {
+    uint64_t differ = 0;
+    for (uint32_t i = 0; i < FT_MAX_OPERANDS / 4; i++)
+        differ |= a->operands[i] ^ b->operands[i];
     return a->block == b->block && a->site == b->site && a->name == b->name && a->n_operands == b->n_operands &&
-           a->flops == b->flops && a->int_ops == b->int_ops && !memcmp(a->operands, b->operands, sizeof a->operands);
+           a->flops == b->flops && a->int_ops == b->int_ops && !differ;
 }
 
 static uint32_t described_operation_id(const struct agent_bulk *bulk, const struct bulk_shape *shape)
