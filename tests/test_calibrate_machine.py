@@ -588,7 +588,7 @@ def test_interrupting_leaves_nothing(tmp_path):
 
 
 def test_interrupted_partial_results_are_kept_if_asked_for(tmp_path):
-    """The third suite is interrupted: what was measured until then is kept, marked."""
+    """The fourth suite is interrupted: what was measured until then is kept, marked."""
     result = subprocess.run(
         [sys.executable, "-c", _KEPT], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
@@ -632,7 +632,7 @@ calibrate._LARGEST_BYTES = 4 << 20
 whole, turns = calibrate.sampling.measure_once, []
 def measure(*arguments, **options):
     turns.append(1)
-    if len(turns) == 3:
+    if len(turns) == 4:
         os.kill(os.getpid(), signal.SIGINT)
     whole(*arguments, **(options | {"sample_s": 1e-5}))
 calibrate.sampling.measure_once = measure

@@ -56,6 +56,9 @@ EXPECTED = {
     "pagerank": "1.000000000000",
     "rotation": "1634.800620",
     "word_index": "313181",
+    "ledger": "-10947233",
+    "scheduler": "154230",
+    "spectrum": "3664.28141512",
 }
 """What follows `checksum` (for pagerank.py `sum`) in the last line."""
 
