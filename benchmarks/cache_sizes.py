@@ -21,7 +21,7 @@ _RISE = 1.35
 """Without reported sizes: a cache ends where doubling the working set makes loads so much slower."""
 
 Point = tuple[int, float]
-"""A working set in bytes and the time of a load in seconds."""
+"""A working set in bytes, or what else times rise with, and the time of a load in seconds."""
 
 
 def without_bumps(points: Sequence[Point]) -> list[Point]:

@@ -38,6 +38,7 @@ from .machine_facts import CacheFacts
 from .memory_suite import LOAD_BYTES, RANDOM, Point, bandwidth_points
 from .multimaps import Sweep, surface_points
 from .ping_pong import network_of
+from .prefetch_suite import Stream, prefetch_points
 from .sampling import Timing, rounded
 from .sgbench import Loop, curves
 from .thread_suite import Team, thread_points
@@ -57,6 +58,7 @@ class Measured:
     windows: dict[Window, Timing] = field(default_factory=dict)
     first_touch: dict[int, Timing] = field(default_factory=dict)
     memory: dict[Point, Timing] = field(default_factory=dict)
+    streams: dict[Stream, Timing] = field(default_factory=dict)
     sweeps: dict[Sweep, Timing] = field(default_factory=dict)
     loops: dict[Loop, Timing] = field(default_factory=dict)
     teams: dict[Team, Timing] = field(default_factory=dict)
@@ -71,6 +73,10 @@ class Measured:
             "instructions in flight": {f"{w.between} between two loads ({w.kind})": t for w, t in self.windows.items()},
             "new pages": {format_bytes(size): t for size, t in self.first_touch.items()},
             "loads": {f"{p.kernel} at {format_bytes(p.size_bytes)}": t for p, t in self.memory.items()},
+            "streams": {
+                f"{s.lines_beside} near lines beside 4 of {format_bytes(s.size_bytes)}": t
+                for s, t in self.streams.items()
+            },
             "MultiMAPS": {
                 f"{s.movement} at {format_bytes(s.working_set_bytes)}, stride {s.stride_bytes}": t
                 for s, t in self.sweeps.items()
@@ -91,7 +97,7 @@ class Measured:
         """All of them."""
         parts: tuple[Mapping[Any, Timing], ...] = (
             self.core, self.chains, self.windows, self.first_touch, self.memory, self.sweeps, self.loops, self.teams,
-            self.lifetimes,
+            self.lifetimes, self.streams,
         )  # fmt: skip
         return itertools.chain.from_iterable(part.values() for part in parts)
 
@@ -151,6 +157,7 @@ def measured_profile(
         operations=operation_costs(measured.core, _MEASURED),
         array_costs=array_costs(measured.arrays, _MEASURED),
         tlbs=tlbs(measured.chains, _MEASURED),
+        prefetch=prefetch_points(measured.streams, _memory_latency(latency), _MEASURED),
         thread_bandwidth=thread_points(measured.teams, _MEASURED),
         partial=True if partial else None,
         notes=_notes(caches, num_cores, partial=partial),
@@ -242,6 +249,12 @@ def _caches(levels: Sequence[CacheFacts], latency: Sequence[LatencyPoint]) -> tu
             )
         )
     return tuple(found)
+
+
+def _memory_latency(latency: Sequence[LatencyPoint]) -> float | None:
+    """Of the largest working set, in usual pages."""
+    points = [p for p in latency if p.page_bytes == mmap.PAGESIZE]
+    return max(points, key=lambda p: p.working_set_bytes).latency_s if points else None
 
 
 _SizeOf = Callable[[Sequence[tuple[int, float]], Sequence[int]], int | None]

@@ -18,7 +18,16 @@ from foretrace.errors import HierarchyError, ProfileError
 
 from .hierarchies import hierarchy_of
 from .plausibility import refuse_contradictions, refuse_unlikely
-from .points import ARRAY_OPERATIONS, ArrayCost, IdiomRate, MessagePoint, OperationCost, SurfacePoint, ThreadPoint
+from .points import (
+    ARRAY_OPERATIONS,
+    ArrayCost,
+    IdiomRate,
+    MessagePoint,
+    OperationCost,
+    PrefetchPoint,
+    SurfacePoint,
+    ThreadPoint,
+)
 from .profile import (
     SCHEMA,
     BandwidthPoint,
@@ -39,6 +48,7 @@ _Entry = TypeVar(
     | LatencyPoint
     | OperationCost
     | SurfacePoint
+    | PrefetchPoint
     | ThreadPoint
     | ArrayCost
     | IdiomRate
@@ -330,8 +340,12 @@ def _check_tlbs(profile: Profile) -> None:
 
 
 def _check_rates(profile: Profile) -> None:
-    """Bandwidth of threads, rates of idioms, costs of array operations, times of messages: each point once."""
+    """Lines fetched ahead, bandwidth of threads, rates of idioms, costs of array operations, times of messages."""
     seen: set[object] = set()
+    for where, ahead in _checked(profile, "prefetch", profile.prefetch):
+        if ahead.fetched_ahead > 1:
+            raise ProfileError(f"{where}: fetched_ahead is {ahead.fetched_ahead}, must be at most 1")
+        _check_new(where, ahead.misses_per_line, seen)
     for where, point in _checked(profile, "thread_bandwidth", profile.thread_bandwidth):
         _check_new(where, (point.movement.value, point.threads, point.working_set_bytes), seen)
     for where, rate in _checked(profile, "idiom_rates", profile.idiom_rates):

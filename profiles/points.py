@@ -107,6 +107,19 @@ class SurfacePoint(Struct, frozen=True, forbid_unknown_fields=True):
     noise: float | None = None
 
 
+class PrefetchPoint(Struct, frozen=True, forbid_unknown_fields=True):
+    """How many of the lines of a stream out of main memory a core's prefetchers fetch ahead.
+
+    `misses_per_line`: accesses to other lines that miss the nearest cache, for each line of the stream.
+    `fetched_ahead`: share of its lines, above 0 and up to 1; the others are waited for.
+    """
+
+    misses_per_line: float
+    fetched_ahead: float
+    source: str
+    noise: float | None = None
+
+
 class ThreadPoint(Struct, frozen=True, forbid_unknown_fields=True):
     """Bandwidth of several threads together, each on a core of its own and sequentially through an array of its own.
 

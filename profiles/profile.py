@@ -18,6 +18,7 @@ from .points import (
     IndexMode,
     MessagePoint,
     OperationCost,
+    PrefetchPoint,
     SurfacePoint,
     ThreadPoint,
     Tlb,
@@ -336,6 +337,7 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     array_costs: tuple[ArrayCost, ...] = ()
     surface: tuple[SurfacePoint, ...] = ()
     tlbs: tuple[Tlb, ...] = ()
+    prefetch: tuple[PrefetchPoint, ...] = ()
     thread_bandwidth: tuple[ThreadPoint, ...] = ()
     idiom_rates: tuple[IdiomRate, ...] = ()
     link: Link | None = None

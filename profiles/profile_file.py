@@ -32,6 +32,7 @@ _POINTS = (
     "latency",
     "bandwidth",
     "surface",
+    "prefetch",
     "thread_bandwidth",
     "operations",
     "array_costs",

@@ -20,10 +20,13 @@ from .core_figures import CAUSES
 from .core_times import BlockTimes, OperationCosts, run_core
 from .figures import MachineFigures
 from .hit_rates import Misses
+from .memory_figures import MemoryFigures
 from .records import Bound
 from .spread import FAST, SLOW, TYPICAL, Floats
 from .workload import Workload
 
+_OF_MEMORY = 0.1
+"""Share of a stream's lines that come from main memory, at least, to call it one out of there."""
 LEAST_COVERED = 0.5
 """Share of a region's instructions that must be in the paths for the core model to speak for it."""
 
@@ -112,6 +115,20 @@ def _footprints(workload: Workload) -> Floats:
     return of_regions[workload.operations.region]
 
 
+def _late_lines(workload: Workload, hits: Floats, irregular: Floats, memory: MemoryFigures, corner: int) -> Floats:
+    """Of each operation, the share of a stream's lines out of main memory that nobody fetched ahead.
+
+    By what else misses the nearest cache in its region, for each line of such streams: wherever these lines are found.
+    """
+    region, count = workload.operations.region, len(workload.regions)
+    missed = hits[:, 1:].sum(axis=1)
+    regular = np.where(hits[:, -1] >= _OF_MEMORY * missed, (1 - irregular) * missed, 0)
+    streamed = np.bincount(region, weights=regular, minlength=count)
+    beside = np.bincount(region, weights=missed - regular, minlength=count)
+    ratio = np.divide(beside, streamed, out=np.zeros(count), where=streamed > 0)
+    return memory.late_lines(ratio, corner)[region]
+
+
 def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures, corner: int) -> OperationCosts:
     """What each memory operation does on a machine, for the core model."""
     operations, memory = workload.operations, figures.memory
@@ -123,18 +140,19 @@ def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures,
     stream[:, :-1] = memory.line_s[corner].min(axis=0)[:-1]  # the widest: the core's own work is counted by itself
     stream[:, -2] = np.maximum(stream[:, -2], memory.line_by_footprint(_footprints(workload), corner))
     irregular = irregular_share(operations, misses, float(memory.line_bytes[0]))
+    hits = access_hits(misses, corner)
     stores = operations.is_store[:, None]
     stream = stream + stores * memory.write_back_s[corner]
     random = np.maximum(random + stores * memory.random_store_s[corner], 0)
     write_back = np.broadcast_to(memory.write_back_s[corner], stream.shape)
     of_random = np.maximum(memory.random_write_back_s[corner], memory.write_back_s[corner])
     return OperationCosts(
-        hits=access_hits(misses, corner),
+        hits=hits,
         latency_s=latency,
         random_s=random,
         stream_s=stream,
         write_back_s=write_back + irregular[:, None] * (of_random - memory.write_back_s[corner]),
-        irregular=irregular,
+        irregular=irregular + (1 - irregular) * _late_lines(workload, hits, irregular, memory, corner),
         is_variable=operations.range_bytes <= operations.access_bytes,
         access_bytes=operations.access_bytes,
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import PredictionError
-from foretrace.profiles.points import Movement, SurfacePoint
+from foretrace.profiles.points import Movement, PrefetchPoint, SurfacePoint
 from foretrace.profiles.profile import BandwidthPoint, Core, LatencyPoint, Memory, Pattern, Profile
 
 from .random_stores import random_store_s, random_write_back_s
@@ -62,6 +62,8 @@ class MemoryFigures:
     write_back_s: Floats  # [3, levels + 1] what a line takes longer where it is stored to, and so leaves again
     random_store_s: Floats  # [3, levels + 1] what a line takes longer that is stored to at random than one loaded so
     random_write_back_s: Floats  # [3, levels + 1] what one takes longer that is loaded at random and stored to then
+    misses_per_line: Floats  # [points], ascending: of other lines, for each line of a stream out of main memory
+    not_fetched_ahead: Floats  # [3, points] share of the stream's lines; [3, 0] where none was measured
     line_bytes: Floats  # [levels] of the caches
     measured_range_bytes: float | None  # the largest working set that was measured; None where none was
     sizes_bytes: Floats  # [levels] of the caches
@@ -95,6 +97,14 @@ class MemoryFigures:
         points, sizes = np.log(self.line_cached_bytes), np.log(np.maximum(footprint_bytes, 1))
         return np.asarray(np.interp(sizes, points, self.line_cached_s[corner]), np.float64)
 
+    def late_lines(self, misses_per_line: Floats, corner: int) -> Floats:
+        """[...]: share of a stream's lines out of main memory that nobody fetched ahead, by the misses beside each."""
+        if not len(self.misses_per_line):
+            return np.zeros(np.shape(misses_per_line))
+        points = np.append(0.0, self.misses_per_line)
+        shares = np.append(0.0, self.not_fetched_ahead[corner])
+        return np.asarray(np.interp(misses_per_line, points, shares), np.float64)
+
     def random_by_range(self, range_bytes: Floats, corner: int) -> Floats:
         """[operations, levels + 1]: time between independent accesses at random in an address range."""
         slot = float(self.slot_s[corner].min())
@@ -127,6 +137,7 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
     random_range, random_memory = source.random_memory(random)
     random_cached = source.random_cached()
     line_cached = source.streams_cached()
+    ahead = sorted(profile.prefetch, key=lambda p: p.misses_per_line)
     translation = translation_of(profile)
     huge = profile.memory.huge_page_bytes if profile.memory and translation else None
     dependent_range, dependent_memory = source.dependent_memory(latency, huge)
@@ -151,6 +162,8 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
         write_back_s=source.write_backs(memory_byte * lines[-1]),
         random_store_s=random_store_s(profile, source.size_bytes, source.num_caches),
         random_write_back_s=random_write_back_s(profile, source.size_bytes, source.num_caches),
+        misses_per_line=np.array([p.misses_per_line for p in ahead]),
+        not_fetched_ahead=np.array([_late(p) for p in ahead]).reshape(-1, 3).T,
         line_bytes=lines,
         measured_range_bytes=float(max(sets)) if sets else None,
         sizes_bytes=np.array([float(level.size_bytes) for level in hierarchy.levels]),
@@ -437,6 +450,12 @@ class _Source:
             return np.ones(1), latency[:, -1:]
         values = [_measured([(p.latency_s, p.noise)]) for p in points]
         return np.array([float(p.working_set_bytes) for p in points]), np.stack(values, axis=1)
+
+
+def _late(point: PrefetchPoint) -> tuple[float, float, float]:
+    """The share of lines that nobody fetched ahead: fast, typical, slow."""
+    late, error = 1 - point.fetched_ahead, point.fetched_ahead * (point.noise or 0.0)
+    return max(late - error, 0.0), late, min(late + error, 1.0)
 
 
 def _line_time(point: SurfacePoint) -> float:

@@ -184,6 +184,15 @@ def test_a_copy_goes_from_the_first_half_to_the_second(name):
     assert np.array_equal(doubles(data), np.concatenate([values[:256], values[:256]]))
 
 
+@pytest.mark.parametrize("number", [0, 1, 2, 4, 6, 8, 16])
+def test_a_stream_beside_near_lines_counts_its_own_lines(number):
+    data = of_values(np.full(16 * 1024 // 8, 7.0))
+    kernel = f"stream_beside{number}"
+    assert _kernels.run(kernel, repeats=3, data=data, stride=1024)[1] == 3 * 15 * 1024 // 64
+    with pytest.raises(ValueError, match=kernel):
+        _kernels.run(kernel, data=data, stride=2048)
+
+
 @pytest.mark.parametrize("stride", [8, 24, 64, 256])
 def test_strided_kernels_touch_one_element_a_stride(stride):
     count = 32 if stride == 256 else 64

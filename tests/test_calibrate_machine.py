@@ -22,6 +22,7 @@ from foretrace.benchmarks.latency_suite import Chain, latency_points
 from foretrace.benchmarks.machine_facts import CacheFacts, Limits, Load
 from foretrace.benchmarks.memory_suite import Point
 from foretrace.benchmarks.multimaps import Sweep
+from foretrace.benchmarks.prefetch_suite import LINES_BESIDE, Stream
 from foretrace.benchmarks.sampling import Measurement, Timing
 from foretrace.benchmarks.sgbench import Loop
 from foretrace.benchmarks.thread_suite import Team
@@ -219,7 +220,7 @@ def test_limits_are_said():
 def test_every_measurement_of_every_suite_runs(suite):
     for quick in (True, False):
         levels = tuple(CacheFacts(name, size, None, None, None) for name, size in (("L1", 16 * KIB), ("L2", 128 * KIB)))
-        plan = Plan(quick, levels, 256 * KIB, 64 * KIB, None, (0,))
+        plan = Plan(quick, levels, MIB, 64 * KIB, None, (0,))
         measurements = suite.measurements(plan)
         if suite.title not in ("address translation, huge pages", "dependent loads, huge pages", "SGBench, threads"):
             assert measurements
@@ -343,6 +344,9 @@ def machine(level_sizes=(32 * KIB, 512 * KIB, 32 * MIB), *, pages=(4096,), parti
             measured.loops[Loop(operation, IndexMode.RANDOM, 8, 1, 1 << shift)] = timing(2 * NS, 0.1)
     measured.first_touch = {4096: timing(500 * NS), 2 * MIB: timing(1e-4)}
     measured.teams[Team(Movement.LOAD, 2, MIB, 32)] = timing(1 * NS)
+    measured.streams = {
+        Stream(n, size * MIB): timing((8 if n * size > 64 else 2) * NS) for n in LINES_BESIDE for size in (2, 16)
+    }
     measured.windows = {Window("storing", n): timing((80 if n > 104 else 40) * NS) for n in (64, 96, 112)}
     return measured_profile("here", levels, measured, FACTS, memory_bytes=1 << 34, num_cores=2, partial=partial)
 
@@ -363,6 +367,7 @@ def test_a_machine_s_figures_are_where_they_belong():
     assert next(p for p in profile.bandwidth if p.pattern is Pattern.SEQUENTIAL).noise == 0.2
     assert profile.gather_scatter_curve("gather").bandwidth_bytes_per_s(MIB) == 10e9, "8 + 8 + 4 bytes in 2 ns"
     assert profile.gather_scatter_curve("update").bandwidth_bytes_per_s(MIB) == 14e9, "an update's element counts twice"
+    assert [p.fetched_ahead for p in profile.prefetch] == pytest.approx([1, 1, 1, 0.94, 0.94, 0.94])
     assert profile.thread_bandwidth[0].bandwidth_bytes_per_s == 32e9
     assert {p.hit_rates for p in profile.surface if p.working_set_bytes == 4096} == {(1.0, 1.0, 1.0)}
     assert {p.hit_rates for p in profile.surface if p.working_set_bytes == 1 << 27} == {(0.5, 0.5, 0.5)}

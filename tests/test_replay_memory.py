@@ -7,7 +7,7 @@ import pytest
 from replay_samples import CACHES, Program, measured_host, published_host, with_changes
 
 from foretrace.profiles.hierarchies import effective_bytes
-from foretrace.profiles.points import IndexMode, Movement, SurfacePoint, Tlb
+from foretrace.profiles.points import IndexMode, Movement, PrefetchPoint, SurfacePoint, Tlb
 from foretrace.profiles.profile import (
     BandwidthPoint,
     CurvePoint,
@@ -17,6 +17,7 @@ from foretrace.profiles.profile import (
     Pattern,
 )
 from foretrace.replay.convolution import irregular_share
+from foretrace.replay.core_regions import operation_costs
 from foretrace.replay.figures import figures_of
 from foretrace.replay.hit_rates import Misses, misses_on
 from foretrace.replay.page_faults import first_touches, in_huge_pages, with_cleared_pages
@@ -214,6 +215,23 @@ def test_main_memory_answers_later_over_a_larger_range_in_huge_pages_too():
         [100e-9, 110e-9, 160e-9, 210e-9], abs=1e-12
     )
     assert memory.latency_by_range(np.array([2.0**20]), 1)[0, -1] == pytest.approx(110e-9)
+
+
+def test_a_stream_that_prefetchers_lose_among_other_misses_waits_for_some_of_its_lines():
+    def late(near_misses: int, stream_misses: tuple[int, int] = (1000, 1000)) -> float:
+        program = Program()
+        block = program.loop(8000)
+        program.access(block, 8000, misses=stream_misses, length=64000)
+        program.access(block, 8000, misses=(near_misses, 0), length=1 << 16)
+        points = (PrefetchPoint(1.0, 0.99, "here"), PrefetchPoint(2.0, 0.95, "here", noise=0.01))
+        host = with_changes(measured_host(), prefetch=points)
+        workload = Workload.of(program.signature())
+        misses = misses_on(workload.signature, host)
+        return float(operation_costs(workload, misses, figures_of(host, CACHES), 1).irregular[0])
+
+    found = [late(misses) for misses in (0, 500, 1000, 1500, 2000, 8000)]
+    assert found == pytest.approx([0, 0.005, 0.01, 0.03, 0.05, 0.05])
+    assert late(2000, (1000, 90)) == 0  # out of caches
 
 
 def test_lines_of_pages_that_the_system_has_just_cleared_are_near():
