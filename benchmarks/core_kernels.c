@@ -73,42 +73,54 @@ static uint64_t int_mul_64x1_free(struct ft_work *work)
 #if defined(__x86_64__)
 #define SHIFT(v) __asm__ volatile("rol $5, %0" : "+r"(v) : : "cc");
 #define SELECT(v) __asm__ volatile("cmovne %1, %0" : "+r"(v) : "r"(y));
+#define SELECT_LESS(v) __asm__ volatile("cmovl %1, %0" : "+r"(v) : "r"(y));
+#define COMPARE(v) __asm__ volatile("cmpq %1, %0" : : "r"(v), "r"(y) : "cc");
 #define SHIFT_ADD(v) __asm__ volatile("leaq 8(%0,%1,4), %0" : "+r"(v) : "r"(y));
 #define BIT_COUNT(v) __asm__ volatile("rep bsfq %0, %0" : "+r"(v) : : "cc"); /* tzcnt where there is one */
 #elif defined(__aarch64__)
 #define SHIFT(v) __asm__ volatile("ror %0, %0, #5" : "+r"(v));
 #define SELECT(v) __asm__ volatile("csel %0, %0, %1, ne" : "+r"(v) : "r"(y));
+#define SELECT_LESS(v) __asm__ volatile("csel %0, %0, %1, lt" : "+r"(v) : "r"(y));
+#define COMPARE(v) __asm__ volatile("cmp %0, %1" : : "r"(v), "r"(y) : "cc");
 #define SHIFT_ADD(v) __asm__ volatile("add %0, %1, %0, lsl #5" : "+r"(v) : "r"(y));
 #define BIT_COUNT(v) __asm__ volatile("clz %0, %0" : "+r"(v));
 #elif defined(__riscv) && __riscv_xlen == 64
 #define SHIFT(v) __asm__ volatile("slli %0, %0, 5" : "+r"(v));
 #endif
 
-#define INTEGERS(name, STEP)                                                                                           \
+#define COMPARE_SELECT(v) COMPARE(v) SELECT(v)
+#define COMPARE_SELECT_LESS(v) COMPARE(v) SELECT_LESS(v)
+
+#define DEPENDENT_INTEGERS(name, STEP, OTHER)                                                                          \
     static uint64_t name##_64x1_chain(struct ft_work *work)                                                            \
     {                                                                                                                  \
         uint64_t x = 3, y = 5;                                                                                         \
         KEEP(y);                                                                                                       \
         for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
-            TIMES4(TIMES16(STEP(x)))                                                                                   \
+            TIMES2(TIMES16(STEP(x) OTHER(x)))                                                                          \
         }                                                                                                              \
         return 64 * work->repeats;                                                                                     \
-    }                                                                                                                  \
+    }
+#define FREE_INTEGERS(name, STEP, OTHER)                                                                               \
     static uint64_t name##_64x1_free(struct ft_work *work)                                                             \
     {                                                                                                                  \
         uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7, h = 8, y = 5;                                        \
         KEEP(y);                                                                                                       \
         for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
-            TIMES16(EIGHT_OF(STEP))                                                                                    \
+            TIMES16(STEP(a) OTHER(b) STEP(c) OTHER(d) STEP(e) OTHER(f) STEP(g) OTHER(h))                               \
         }                                                                                                              \
         return 128 * work->repeats;                                                                                    \
     }
+#define INTEGERS(name, STEP) DEPENDENT_INTEGERS(name, STEP, STEP) FREE_INTEGERS(name, STEP, STEP)
 
 #ifdef SHIFT
 INTEGERS(int_shift, SHIFT)
 #endif
 #ifdef SELECT
-INTEGERS(int_select, SELECT)
+/* By two conditions in turns, one of which reads two flags: Zen 5 takes two turns for such a one, and a cycle longer. In the
+ * chain each comes behind a comparison. */
+FREE_INTEGERS(int_select, SELECT, SELECT_LESS)
+DEPENDENT_INTEGERS(int_select, COMPARE_SELECT, COMPARE_SELECT_LESS)
 INTEGERS(int_shift_add, SHIFT_ADD)
 INTEGERS(int_bit_count, BIT_COUNT)
 #endif
@@ -131,6 +143,42 @@ static uint64_t issue(struct ft_work *work)
         TIMES16(ISSUE_EIGHT(s, t) ISSUE_EIGHT(u, v) ISSUE_EIGHT(w, x) ISSUE_EIGHT(f, g))
     }
     return 512 * work->repeats;
+}
+
+/* Chains of five dependent additions, each begun anew from memory: what is left of the units' rate where instructions wait
+ * for each other. Counts additions. */
+#define CHAINS(name, T, KEEP_ONE)                                                                                      \
+    static uint64_t name(struct ft_work *work)                                                                         \
+    {                                                                                                                  \
+        const volatile T *p = work->data;                                                                              \
+        T x, y = 3;                                                                                                    \
+        KEEP_ONE(y);                                                                                                   \
+        for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
+            TIMES16(x = p[0]; x += y; KEEP_ONE(x); x += y; KEEP_ONE(x); x += y; KEEP_ONE(x); x += y; KEEP_ONE(x);      \
+                    x += y; KEEP_ONE(x);)                                                                              \
+        }                                                                                                              \
+        return 80 * work->repeats;                                                                                     \
+    }
+
+CHAINS(int_chains, uint64_t, KEEP)
+CHAINS(fp_chains, double, KEEP_FP)
+
+/* Loads, stores, integers, floating point and a branch that is not taken, some of which wait for others, no more than
+ * each kind of unit takes in the time: 11 instructions, a comparison and its branch counted as one. */
+static uint64_t mixed(struct ft_work *work)
+{
+    volatile uint64_t *p = work->data;
+    volatile double *q = work->data;
+    uint64_t a, b, c = 3, d = 1;
+    double x, z = 1;
+    KEEP(c);
+    KEEP(d);
+    KEEP_FP(z);
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES16(a = p[0]; a += c; KEEP(a); b = p[1]; b ^= a; KEEP(b); b >>= 3; KEEP(b); p[2] = b; x = q[4]; KEEP_FP(x);
+                x *= z; KEEP_FP(x); x += z; KEEP_FP(x); q[5] = x; if (c != d) __asm__ volatile("" : "+r"(a));)
+    }
+    return 176 * work->repeats;
 }
 
 /* Loads of the same line, without the work of a loop through memory between them. */
@@ -323,6 +371,9 @@ const struct ft_kernel ft_core_kernels[] = {
     {"int_div_64x1_chain", int_div_64x1_chain, 0, false, false, 0, NULL},
     {"int_div_64x1_free", int_div_64x1_free, 0, false, false, 0, NULL},
     {"issue", issue, 0, false, false, 0, NULL},
+    {"int_chains", int_chains, FT_LINE_BYTES, false, false, 0, NULL},
+    {"fp_chains", fp_chains, FT_LINE_BYTES, false, false, 0, NULL},
+    {"mixed", mixed, FT_LINE_BYTES, false, false, 0, NULL},
     {"loads", loads, FT_LINE_BYTES, false, false, 0, NULL},
     {"store_forward", store_forward, FT_LINE_BYTES, false, false, 0, NULL},
     {"fp_store_forward", fp_store_forward, FT_LINE_BYTES, false, false, 0, NULL},

@@ -28,7 +28,10 @@ _WITHOUT_DATA = (
     *("issue", "branches_random", "branches_regular", "taken_branches", "flops_scalar", "flops_vector"),
     *("register_crossing", "fp_add_mul"),
 )
-_WITH_DATA = ("loads", "store8", "store_forward", "fp_store_forward", "blocked_forward", "fp_chase")
+_WITH_DATA = (
+    *("int_chains", "fp_chains", "mixed", "loads", "store8"),
+    *("store_forward", "fp_store_forward", "blocked_forward", "fp_chase"),
+)
 
 # Figures of profile.Core by the kernel that they are read off: operations a cycle, and cycles or seconds an operation.
 _PER_CYCLE = {
@@ -38,12 +41,16 @@ _PER_CYCLE = {
     "stores_per_cycle": "store8",
     "int_adds_per_cycle": "int_add_64x1_free",
     "taken_branches_per_cycle": "taken_branches",
+    "mixed_instructions_per_cycle": "mixed",
+    "chained_int_adds_per_cycle": "int_chains",
+    "chained_fp_adds_per_cycle": "fp_chains",
 }
 _CYCLES = {
     "store_forward_latency_cycles": "store_forward",
     "fp_store_forward_latency_cycles": "fp_store_forward",
     "blocked_forward_latency_cycles": "blocked_forward",
     "register_crossing_cycles": "register_crossing",
+    "loop_cycles": "loop_within",
 }
 _SECONDS = {"python_block_s": "python_block", "python_line_s": "python_line", "python_call_s": "python_call"}
 _OF_OPERATIONS = {
@@ -88,6 +95,8 @@ def operation_costs(measured: Mapping[str, Timing], source: str) -> tuple[Operat
         latency_s = chain.time_s
         if match[1] == Operation.FP_SQRT:  # its chain has a multiplication in it
             latency_s -= measured[name.replace("sqrt", "mul")].time_s
+        if match[1] == Operation.INT_SELECT:  # its chain has comparisons in it
+            latency_s -= cycle_s
         if match[1] == Operation.FP_COMPARE:  # its chain has an operation of one cycle in it, and a crossing
             latency_s -= cycle_s + measured["register_crossing"].time_s
         interval_s = free.time_s

@@ -88,6 +88,10 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     in_order: bool | None = None  # starts instructions in the program's order; None: as soon as each can
     peak_flops_per_cycle: float | None = None  # double precision, one core, all units busy
     scalar_flops_per_cycle: float | None = None
+    # What is reached where instructions wait for others: of all kinds, of integer and of floating-point additions.
+    mixed_instructions_per_cycle: float | None = None
+    chained_int_adds_per_cycle: float | None = None
+    chained_fp_adds_per_cycle: float | None = None
     loads_per_cycle: float | None = None
     stores_per_cycle: float | None = None
     outstanding_misses: float | None = None
@@ -99,6 +103,7 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     int_writing_instructions: float | None = None
     vector_writing_instructions: float | None = None
     storing_instructions: float | None = None
+    loop_cycles: float | None = None  # of an iteration of the shortest loop
     code_lines_per_cycle: float | None = None  # of 64 bytes, in a short loop that reaches into two
     decode_instructions_per_cycle: float | None = None  # of code that is not kept decoded
     decoded_instructions: float | None = None  # so many are kept decoded, of code that runs again and again

@@ -61,9 +61,9 @@ _STORES_IN_ORDER = (16.0, 8.0, 4.0)
 _NO_LIMIT = 1024.0
 """A core that keeps the order lets a load go on behind which it starts others: what limits it is the first use."""
 _REACHED = np.array([1.0, 0.8, 0.5])
-"""Of the issue width and of the units' rates, what code reaches that uses several of them: instructions are given a
-unit before it is known which one will be free, and do not fill the groups that are fetched and dispatched together.
-Measured over kernels other than those of the validation."""
+"""Of the issue width and of the units' rates, what code reaches that uses several of them, where that was not measured:
+instructions are given a unit before it is known which one will be free, and do not fill the groups that are fetched and
+dispatched together. Measured on Zen 3, over kernels other than those of the validation."""
 _FORWARD_CYCLES = 3.0
 """By which a value is read back later than from the cache, at least, where its address must be compared: Zen and Golden
 Cove forward a variable of the stack in no time, others in 6 to 8 cycles (Agner Fog, "The microarchitecture of Intel,
@@ -113,14 +113,15 @@ one before made, missed or not, so that the rest of what a miss costs is getting
 class CoreFigures:
     """Cycles [3] unless said otherwise. `latency` is by kind; `unit_cycles`, by unit, of one operation on one of them.
 
-    `forward` is from a store's data to that of a load that reads it back, `forward_variable` where both only ever touch
-    that one place, `vector_forward` of vector and floating-point registers. `root_cycles` are of a square root on the
-    divider. `native_lanes` is how many 64-bit elements a unit takes at once. `indexed` is what a load takes longer
-    whose address is a sum of registers. `access` is what a load or a store takes of the units that both share; `fetch`
-    is of a line of code; `decode` of an instruction that is not among the last ones decoded, in `decoded_ways` for each
-    set of lines. `add_sooner`: by which an addition of floating point has the result of another one before the rest.
-    `parts`: kinds that only some of their units do; cycles of one on those, and their number.
-    `control`: for how long nothing else is dispatched beside an access to the control register of floating point.
+    `forward` is from a store's data to that of a load that reads it back, `forward_variable` where both only ever
+    touch that one place, `vector_forward` of vector and floating-point registers. `root_cycles` are of a square root
+    on the divider. `native_lanes` is how many 64-bit elements a unit takes at once. `indexed` is what a load takes
+    longer whose address is a sum of registers. `access` is what a load or a store takes of the units that both share;
+    `loop` is of a block that branches to itself, at the least; `fetch` is of a line of code; `decode` of an
+    instruction that is not among the last ones decoded, in `decoded_ways` for each set of lines. `add_sooner`: by
+    which an addition of floating point has the result of another one before the rest. `parts`: kinds that only some of
+    their units do; cycles of one on those, and their number. `control`: for how long nothing else is dispatched beside
+    an access to the control register of floating point.
     """
 
     width: Floats
@@ -140,6 +141,7 @@ class CoreFigures:
     indexed: Floats
     blocked: Floats
     taken_branch: Floats
+    loop: Floats
     decode: Floats
     decoded_ways: int
     fetch: Floats
@@ -183,8 +185,11 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         *("register_crossing_cycles", "register_crossing", (1, 3, 5)),
         "a value's way between integer and vector registers, or to flags,",
     )
+    int_adds = source.rate("int_adds_per_cycle", "int_adds", _alus(width), "integer operation")
+    of_ints = source.reached("chained_int_adds_per_cycle", float(int_adds[TYPICAL]))
+    of_vectors = source.reached("chained_fp_adds_per_cycle", float(1 / adds[TYPICAL]))
     return CoreFigures(
-        width=width * _REACHED,
+        width=width * source.reached("mixed_instructions_per_cycle", width),
         window=window,
         waiting=(int_waiting, vector_waiting),
         scheduled=vector_waiting * _SCHEDULED_SHARE,
@@ -212,28 +217,29 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         taken_branch=taken_branch,
         decode=decode,
         decoded_ways=decoded_ways,
+        loop=source.loop(taken_branch),
         fetch=source.fetch(taken_branch),
         load=load,
         store=store,
         access=exactly(_shared_access_cycles(profile, core, float(1 / load[TYPICAL]), float(1 / store[TYPICAL]))),
         vector_load_cycles=np.maximum(load, _vector_load_cycles(profile, core)),
         vector_store_cycles=np.maximum(store, _vector_store_cycles(profile, core)),
-        vector_int_cycles=_vector_int_cycles(profile, adds) / _REACHED,
-        shuffle_cycles=(exactly(shuffle.interval_cycles) if shuffle and shuffle.interval_cycles else adds) / _REACHED,
+        vector_int_cycles=_vector_int_cycles(profile, adds) / of_vectors,
+        shuffle_cycles=(exactly(shuffle.interval_cycles) if shuffle and shuffle.interval_cycles else adds) / of_vectors,
         add_sooner=source.add_sooner(),
         latency=source.latencies(shuffle) | _part_latencies(profile, crossing, notes),
         unit_cycles=(
-            1 / source.rate("int_adds_per_cycle", "int_adds", _alus(width), "integer operation") / _REACHED,
+            1 / int_adds / of_ints,
             exactly(1.0),
             int_div,
-            adds / _REACHED,
-            multiplies / _REACHED,
+            adds / of_vectors,
+            multiplies / of_vectors,
             div,
-            adds / _REACHED,
-            0.5 / _REACHED,
+            adds / of_vectors,
+            0.5 / of_ints,
         ),
         parts={
-            kind: (exactly(cost.interval_cycles) / _REACHED, number)
+            kind: (exactly(cost.interval_cycles) / (of_vectors if kind in _CROSSING else of_ints), number)
             for kind, (number, operation) in _PARTS.items()
             if (cost := _cost(profile, operation)) and cost.interval_cycles
         },
@@ -356,6 +362,18 @@ class _Source:
         ways = round(kept / _core_model.DECODED_SETS / DECODED_AT_ONCE)
         return decode, min(max(ways, 1), _core_model.MAX_DECODED_WAYS)
 
+    def reached(self, field: str, rate: float) -> Floats:
+        """Of a rate of some units, or of the width, what code reaches that uses several of them."""
+        given = getattr(self.core, field)
+        if given is None:
+            return _REACHED
+        return np.array([1.0, min(given / rate, 1.0), min(given / rate / (1 + self.noise(field)), 1.0)])
+
+    def loop(self, taken_branch: Floats) -> Floats:
+        """Cycles between a branch taken and the same one again."""
+        given = self.core.loop_cycles
+        return taken_branch if given is None else np.maximum(taken_branch, given)
+
     def fetch(self, taken_branch: Floats) -> Floats:
         """Cycles of a line of code that follows another one."""
         lines = self.core.code_lines_per_cycle
@@ -363,7 +381,7 @@ class _Source:
             return np.asarray(taken_branch * _FETCHES)
         error = 1 + self.noise("code_lines_per_cycle")
         both = np.array([2 / lines / error, 2 / lines, 2 / lines * error])
-        return np.asarray(np.maximum(both - taken_branch, 0), np.float64)
+        return np.asarray(np.maximum(both - self.loop(taken_branch), 0), np.float64)
 
     def window(self, width: float) -> Floats:
         """Instructions in flight."""

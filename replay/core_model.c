@@ -590,8 +590,12 @@ static void run_block(struct state *s, size_t execution, uint64_t first_slot, do
     s->astray.depending -= s->astray.depending > 0;
     if (branch & FT_BRANCH_MISSED)
         go_astray(s, done, s->path->depends[execution]);
-    if (s->jumped)
-        fetch_code(s, s->core->taken_branch * (branch & FT_BRANCH_CALLS ? 2 : 1));
+    if (s->jumped) {
+        const uint32_t *now = s->path->blocks + execution;
+        const bool again = execution + 1 < s->path->n_executions && now[1] == now[0];
+        const double one = again ? s->core->loop : s->core->taken_branch;
+        fetch_code(s, branch & FT_BRANCH_CALLS ? 2 * s->core->taken_branch : one);
+    }
 }
 
 /* ---- a path ----------------------------------------------------------------------------------------------------- */

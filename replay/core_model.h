@@ -110,6 +110,7 @@ struct ft_core {
     double refill;            /* from a mispredicted branch's end to the dispatch of what follows */
     double blocked;           /* from a store's data to the cache, for a load that it cannot serve alone */
     double taken_branch;      /* least time between two; twice that where one is a call or a return */
+    double loop;              /* the same of a block that is run again, at once */
     double lead;              /* how far ahead a prefetcher fetches */
     double decode;            /* cycles that an instruction takes to be decoded; 0: none */
     double fetch;             /* cycles that a line of code takes to be fetched; 0: none */

@@ -71,8 +71,8 @@ class Core:
 
     def __init__(self, figures, instructions, registers, blocks, operations, path, cycles) -> None:
         (self.width, self.window, *kinds, self.stores, self.refill, self.blocked,
-         self.taken_branch, self.lead, self.decode, self.decoded_ways, self.code_line, self.shared, self.levels,
-         self.in_order) = figures  # fmt: skip
+         self.taken_branch, self.loop, self.lead, self.decode, self.decoded_ways, self.code_line, self.shared,
+         self.levels, self.in_order) = figures  # fmt: skip
         self.waiting, self.room, self.free = kinds[:2], kinds[2], kinds[3:]
         self.scheduled: list[float] = []  # vectors that can start
         self.last_scheduled = 0.0
@@ -124,8 +124,9 @@ class Core:
                 self.miss(done, int(self.depends[execution]))
             self.line, self.jumped = block["last_line"], bool(self.branches[execution] & TAKEN)
             if self.jumped:
-                turns = 2 if self.branches[execution] & CALLS else 1
-                self.fetch_code(turns * self.taken_branch)
+                again = self.path[execution : execution + 2].tolist() == [number, number]
+                calls = bool(self.branches[execution] & CALLS)
+                self.fetch_code(2 * self.taken_branch if calls else self.loop if again else self.taken_branch)
 
     def is_decoded(self, place: int) -> bool:
         """Whether the group that begins there is among the last ones of its set of lines; from now on it is."""

@@ -55,6 +55,20 @@ def test_a_core_kernel_does_more_in_more_rounds(name):
     assert _kernels.run(name, repeats=30)[1] == 3 * operations
 
 
+@pytest.mark.parametrize("name", ["int_chains", "fp_chains"])
+def test_chains_begun_anew_count_their_additions(name):
+    assert _kernels.run(name, repeats=5, data=of_values(np.ones(8)))[1] == 5 * 16 * 5
+
+
+def test_mixed_instructions_compute_what_they_store():
+    words = np.array([10, 20, *[0] * 6], np.uint64)
+    words.view(np.float64)[4] = 1.5
+    data = of_values(words)
+    assert _kernels.run("mixed", repeats=5, data=data)[1] == 5 * 16 * 11
+    assert np.frombuffer(data, dtype=np.uint64)[2] == ((10 + 3) ^ 20) >> 3
+    assert doubles(data)[5] == 1.5 * 1 + 1
+
+
 @pytest.mark.parametrize("name", ["store_forward", "fp_store_forward"])
 def test_what_is_forwarded_comes_back(name):
     data = of_values(np.zeros(8))

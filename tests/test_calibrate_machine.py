@@ -253,6 +253,9 @@ def test_core_figures_are_in_cycles():
             fp_add_mul=4 * NS,
             fp_sqrt_64x1_chain=11.5 * NS,
             loads=0.25 * NS,
+            int_chains=0.2 * NS,
+            mixed=0.1 * NS,
+            loop_within=0.6 * NS,
             flops_vector=0.125 * NS,
             fp_store_forward=4 * NS,
             branches_random=5 * NS,
@@ -264,6 +267,9 @@ def test_core_figures_are_in_cycles():
     assert figures["clock_hz"] == pytest.approx(2e9)
     assert figures["int_adds_per_cycle"] == pytest.approx(4)
     assert figures["fp_add_latency_cycles"] == pytest.approx(4)
+    assert figures["chained_int_adds_per_cycle"] == pytest.approx(2.5)
+    assert figures["mixed_instructions_per_cycle"] == pytest.approx(5)
+    assert figures["loop_cycles"] == pytest.approx(1.2)
     assert figures["fp_add_other_latency_cycles"] == pytest.approx(5), "its chain has a multiplication in it"
     assert figures["loads_per_cycle"] == pytest.approx(2)
     assert figures["peak_flops_per_cycle"] >= 4
@@ -277,11 +283,17 @@ def test_core_figures_are_in_cycles():
 
 
 def test_operations_come_with_latency_and_interval_by_width():
-    timings = core_timings(int_add_64x1_chain=0.5 * NS, fp_mul_64x1_chain=2 * NS, fp_mul_64x1_free=0.25 * NS)
+    timings = core_timings(
+        int_add_64x1_chain=0.5 * NS,
+        int_select_64x1_chain=1.25 * NS,
+        fp_mul_64x1_chain=2 * NS,
+        fp_mul_64x1_free=0.25 * NS,
+    )
     costs = {(c.operation, c.element_bits, c.elements): c for c in operation_costs(timings, "s")}
     scalar = costs[Operation.FP_MUL, 64, 1]
     assert (scalar.latency_cycles, scalar.interval_cycles) == (4, 0.5)
     assert costs[Operation.INT_ADD, 64, 1].latency_cycles == 1
+    assert costs[Operation.INT_SELECT, 64, 1].latency_cycles == 1.5, "without the comparisons of its chain"
     assert len(costs) == sum(name.endswith("_chain") for name in _kernels.available())
 
 

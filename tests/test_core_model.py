@@ -67,6 +67,19 @@ def test_several_chains_overlap_until_their_unit_is_full():
         assert cycles(signature) == pytest.approx(expected, rel=0.02)
 
 
+def test_units_reach_what_was_measured_where_instructions_wait_for_each_other():
+    adds = loop_of(*[instruction("fp_add", f"x{n}", f"x{n}") for n in range(12)])
+    integers = loop_of(*[instruction("int_alu", f"r{n}", f"r{n}") for n in range(12)])
+    assert cycles(adds, machine(chained_fp_adds_per_cycle=2.0)) == pytest.approx(6, rel=0.02)
+    assert cycles(adds, machine(chained_fp_adds_per_cycle=1.0)) == pytest.approx(12, rel=0.02)
+    wide = {"issue_width_instructions_per_cycle": 12.0, "chained_int_adds_per_cycle": 3.0}
+    assert cycles(integers, machine(**wide)) == pytest.approx(4, rel=0.02)
+    assert cycles(integers, machine(mixed_instructions_per_cycle=3.0)) == pytest.approx(4, rel=0.02)
+    assert cycles(integers, machine(mixed_instructions_per_cycle=5.0, chained_int_adds_per_cycle=5.0)) == (
+        pytest.approx(3, rel=0.02)
+    ), "no more than the width"
+
+
 def test_a_chain_goes_on_across_the_blocks_of_a_loop():
     """As in one block: where an engine cuts a loop is of no matter."""
     program = Program()
@@ -552,6 +565,17 @@ def test_a_loop_takes_a_cycle_for_each_line_of_its_code(length_bytes, lines):
     assert cycles(loop_of(*body)) == pytest.approx(lines, rel=0.01)
 
 
+def test_the_shortest_loop_takes_what_was_measured():
+    """Though a core takes two branches a cycle: not the same one."""
+    body = (instruction("move", writes="r1"),)
+    profile = machine(taken_branches_per_cycle=2.0, loop_cycles=1.0, code_lines_per_cycle=2.0)
+    assert cycles(loop_of(*body), profile) == pytest.approx(1, rel=0.01)
+    program = Program()
+    there, back = program.loop(ITERATIONS, instructions=1), program.block(ITERATIONS, loop_id=0, instructions=1)
+    two = with_path(program.signature(), [there, back] * ITERATIONS, {there: body, back: body}, [], [])
+    assert cycles(two, profile) == pytest.approx(1, rel=0.01)
+
+
 def test_a_short_piece_of_a_line_is_fetched_while_a_long_one_is_dispatched():
     body = [instruction("move", writes=f"r{n}", length_bytes=4) for n in range(18)]  # of which two in the next line
     assert cycles(loop_of(*body)) == pytest.approx(18 / WIDTH / REACHED, rel=0.01)
@@ -776,7 +800,7 @@ def test_layouts_agree():
 
 
 def test_what_refers_to_nothing_is_refused():
-    core = (*[1.0] * 13, 1, 1.0, 1.0, 2, False)
+    core = (*[1.0] * 14, 1, 1.0, 1.0, 2, False)
     row = np.zeros(1, INSTRUCTION)
     row["load"], row["store"] = 5, -1
     block = np.array([0, 1, 0, 0, 0, 0], np.uint32)
