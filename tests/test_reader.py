@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import mmap
 import struct
+import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 from random import Random
@@ -210,6 +212,24 @@ def test_every_count_of_a_loop_that_changes_its_ways_is_that_of_a_plain_walk() -
             if rng.random() < third:
                 executions.append((3, [(5, 3, 0x6000), (7, 1, 0x6000 + i)]))
     check(executions, chunk_words=4096)
+
+
+def test_chunks_that_come_while_others_are_read_are_read_in_the_same_turn() -> None:
+    under_test = Stream()
+    under_test.describe_blocks([8])
+    under_test.publish(words_of([(1, [])]), 0)
+
+    def publish_another() -> None:
+        while under_test.reader.header()["executions"] == 0:
+            time.sleep(0.001)
+        under_test.publish(words_of([(1, [])] * 2), 1)
+
+    publisher = threading.Thread(target=publish_another)
+    publisher.start()
+    status = under_test.reader.run(2, 1000)
+    publisher.join()
+    assert status == _reader.MORE
+    assert np.frombuffer(under_test.reader.block_executions(), np.uint64).tolist() == [3]
 
 
 def test_chunk_ends_change_nothing_but_wide_accesses_across_them() -> None:

@@ -440,14 +440,22 @@ static void release_chunk(struct ft_reader *reader)
     reader->in_chunk = false;
 }
 
-/* Waits for a chunk. FT_READ_MORE: there is one, `reader->chunk`. */
-static enum ft_read_status next_chunk(struct ft_reader *reader, uint32_t timeout_ms)
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* Waits for a chunk until a time comes. FT_READ_MORE: there is one, `reader->chunk`. */
+static enum ft_read_status next_chunk(struct ft_reader *reader, int64_t until_ns)
 {
     struct ft_header *h = reader->header;
-    const struct timespec timeout = {timeout_ms / 1000, (long)(timeout_ms % 1000) * 1000000L};
     uint32_t tail = atomic_load(&h->ready_tail);
     uint32_t head = atomic_load(&h->ready_head);
-    if (head == tail && timeout_ms) {
+    const int64_t left_ns = head == tail ? until_ns - now_ns() : 0;
+    if (left_ns > 0) {
+        const struct timespec timeout = {left_ns / 1000000000, left_ns % 1000000000};
         atomic_store(&h->reader_waits, 1);
         ft_futex_wait(&h->ready_head, head, &timeout);
         atomic_store(&h->reader_waits, 0);
@@ -470,9 +478,10 @@ static enum ft_read_status next_chunk(struct ft_reader *reader, uint32_t timeout
 
 enum ft_read_status ft_reader_run(struct ft_reader *reader, uint32_t max_chunks, uint32_t timeout_ms)
 {
+    const int64_t until_ns = timeout_ms ? now_ns() + timeout_ms * INT64_C(1000000) : 0;
     for (uint32_t n = 0; n < max_chunks; n++) {
         if (!reader->in_chunk) {
-            enum ft_read_status status = next_chunk(reader, n == 0 ? timeout_ms : 0);
+            enum ft_read_status status = next_chunk(reader, until_ns);
             if (status != FT_READ_MORE)
                 return status;
         }

@@ -17,7 +17,7 @@
 #define FT_BATCH 8192u
 
 enum ft_read_status {
-    FT_READ_IDLE,    /* nothing was ready within the time given */
+    FT_READ_IDLE,    /* nothing more was ready within the time given */
     FT_READ_MORE,    /* stopped after the chunks asked for; there may be more */
     FT_READ_WIDTH,   /* needs ft_reader_set_width for `asked_operation`, then goes on where it stopped */
     FT_READ_MARK,    /* came to a mark, `mark`; all but one access before it has been fed */
@@ -108,7 +108,7 @@ void ft_reader_free(struct ft_reader *reader);
 /* Lays out `memory_bytes` of zeroed memory as an empty stream. False if it is too small. */
 bool ft_stream_format(void *memory, uint64_t memory_bytes);
 
-/* Reads up to `max_chunks`, waiting up to `timeout_ms` for the first. */
+/* Reads up to `max_chunks`, as they come within `timeout_ms`. */
 enum ft_read_status ft_reader_run(struct ft_reader *reader, uint32_t max_chunks, uint32_t timeout_ms);
 
 /* Answers FT_READ_WIDTH. */
