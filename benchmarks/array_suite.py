@@ -20,7 +20,8 @@ from .sampling import Measurement, Run, Timing, rounded
 _POINTS, _FEW_POINTS = 1000, 8
 """Three vectors of the first lie in a nearest cache."""
 _COLUMNS = 100
-_NONZEROS_OF_ROW = 10
+_NONZEROS, _NONZEROS_OF_ROW = 20_000, 10
+"""More of them, as the call of a sparse product takes as long as thousands."""
 _FEW = ", few"
 
 
@@ -42,7 +43,8 @@ def array_costs(measured: Mapping[str, Timing], source: str) -> tuple[ArrayCost,
             continue
         taken_s = many.time_s - few.time_s
         noise_s = many.noise * many.time_s + few.noise * few.time_s
-        costs.append(ArrayCost(name, taken_s / (_POINTS - _FEW_POINTS), source, noise_s / taken_s))
+        points = (_NONZEROS if name == "csr_matvec" else _POINTS) - _FEW_POINTS
+        costs.append(ArrayCost(name, taken_s / points, source, noise_s / taken_s))
     return tuple(map(_as_written, _beyond_addition(costs)))
 
 
@@ -114,7 +116,8 @@ def _operations(n: int) -> dict[str, Callable[[], Any]]:
         sparse = importlib.import_module("scipy.sparse")
     except ImportError:
         return calls
-    rows = n // _NONZEROS_OF_ROW + 1
-    places = (np.arange(n) % rows, random.integers(0, rows, n))
-    matrix, vector = sparse.csr_matrix((a, places), shape=(rows, rows)), np.ones(rows)
+    nonzeros = _NONZEROS if n == _POINTS else n
+    rows = nonzeros // _NONZEROS_OF_ROW + 1
+    places = (np.arange(nonzeros) % rows, random.integers(0, rows, nonzeros))
+    matrix, vector = sparse.csr_matrix((np.ones(nonzeros), places), shape=(rows, rows)), np.ones(rows)
     return calls | {"csr_matvec": lambda: matrix @ vector}

@@ -125,6 +125,8 @@ def _work(blocks: Sequence[Block], operations: Sequence[Sequence[MemoryOperation
             return np.full_like(points, np.nan), 0.0
         if operation in _OF_MASKS and not any(a.size_bytes == 1 and not a.is_store for a in accesses):
             continue  # what the mask leads to
+        if operation == "csr_matvec" and all(access.index_operation is None for access in accesses):
+            continue  # its rows
         points[ARRAY_OPERATIONS.index(operation)] += block.executions * _weight(operation, accesses)
         if operation not in _UNBUFFERED and not name.endswith(".reduce"):
             in_stretches = [access.executions for access in accesses if _breaks(access) > _RUNS_OF_CALL * calls]
