@@ -305,6 +305,18 @@ def test_ten_thousand_million_accesses_are_counted() -> None:
     assert under_test.simulator.simulated()[0].misses.tolist() == [[0], [accesses // 8]]
 
 
+@pytest.mark.parametrize("extents", [(5 << 28,), (5, 1 << 28), (3, 2, 1 << 28), (2, 5, 1 << 27), (1 << 28, 5)])
+def test_operations_too_large_to_be_one_run_are_several(extents: tuple[int, ...]) -> None:
+    strides = tuple(int(np.prod(extents[d + 1 :])) for d in range(len(extents)))
+    bytes_touched = int(np.prod(extents))
+    under_test = Stream(Hierarchy.parse("L1=32K/8/64"), reuse_rate=None)
+    under_test.run([Operation(extents, (Operand(0x10_0000_0000, strides, 1),))])
+    found = under_test.simulator.statistics()
+    assert found.executions.tolist() == [0, bytes_touched]
+    assert found.unit_stride.tolist() == [0, bytes_touched - 1]
+    assert under_test.simulator.simulated()[0].misses.tolist() == [[0], [bytes_touched // 64]]
+
+
 @pytest.mark.parametrize("reuse_rate", [1 / 2, 1 / 4])  # at lower rates repetitions are passed over
 def test_reuse_is_sampled_as_in_a_walk(reuse_rate: float) -> None:
     rows = Operation((60, 70), tuple(Operand(0x100010 + 0x40000 * i, (1000, 8)) for i in range(3)))

@@ -208,6 +208,45 @@ static enum ft_read_status walk_bulk(struct ft_reader *reader, const struct bulk
     return FT_READ_IDLE;
 }
 
+static enum ft_read_status feed_bulk(struct ft_reader *reader, const struct bulk *bulk)
+{
+    bool handed;
+    enum ft_read_status status = hand_bulk(reader, bulk, &handed);
+    return handed ? status : walk_bulk(reader, bulk);
+}
+
+/* `count` steps of the outermost dimension, from step `begin` on; that dimension is left out where it is one. */
+static struct bulk part_of(const struct bulk *bulk, uint64_t begin, uint64_t count)
+{
+    struct bulk part = *bulk;
+    const uint32_t left_out = count == 1 && bulk->n_dims > 1;
+    part.n_dims -= left_out;
+    part.points = bulk->points / bulk->extent[0] * count;
+    part.extent[0] = count;
+    memmove(part.extent, part.extent + left_out, part.n_dims * sizeof *part.extent);
+    for (uint32_t i = 0; i < part.n_operands; i++) {
+        struct bulk_operand *operand = &part.operand[i];
+        operand->base += begin * (uint64_t)operand->stride[0];
+        memmove(operand->stride, operand->stride + left_out, part.n_dims * sizeof *operand->stride);
+    }
+    return part;
+}
+
+/* In parts that can be handed over, if it is too large as a whole. */
+static enum ft_read_status feed_parts(struct ft_reader *reader, const struct bulk *bulk)
+{
+    const uint64_t most = FT_ARRAY_RUN_POINTS / (bulk->points / bulk->extent[0]), step = most ? most : 1;
+    enum ft_read_status status = FT_READ_IDLE;
+    if (bulk->points <= FT_ARRAY_RUN_POINTS)
+        return feed_bulk(reader, bulk);
+    for (uint64_t begin = 0; begin < bulk->extent[0] && status == FT_READ_IDLE; begin += step) {
+        const uint64_t left = bulk->extent[0] - begin;
+        const struct bulk part = part_of(bulk, begin, left < step ? left : step);
+        status = feed_parts(reader, &part);
+    }
+    return status;
+}
+
 enum ft_read_status ft_reader_read_bulk(struct ft_reader *reader, const uint64_t *words, uint32_t left, uint32_t *length)
 {
     uint32_t id = (uint32_t)words[0];
@@ -226,9 +265,7 @@ enum ft_read_status ft_reader_read_bulk(struct ft_reader *reader, const uint64_t
     measure_ranges(reader, &bulk, continued);
     reader->arrays[id].executions += !continued;
     reader->arrays[id].points += bulk.points;
-    bool handed;
-    enum ft_read_status status = hand_bulk(reader, &bulk, &handed);
-    return handed ? status : walk_bulk(reader, &bulk);
+    return feed_parts(reader, &bulk);
 }
 
 struct ft_array *ft_reader_element_of(struct ft_reader *reader, uint64_t word)
