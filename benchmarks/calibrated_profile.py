@@ -157,7 +157,7 @@ def measured_profile(
         operations=operation_costs(measured.core, _MEASURED),
         array_costs=array_costs(measured.arrays, _MEASURED),
         tlbs=tlbs(measured.chains, _MEASURED),
-        prefetch=prefetch_points(measured.streams, _memory_latency(latency), _MEASURED),
+        prefetch=prefetch_points(measured.streams, _in_usual_pages(latency), _MEASURED),
         thread_bandwidth=thread_points(measured.teams, _MEASURED),
         partial=True if partial else None,
         notes=_notes(caches, num_cores, partial=partial),
@@ -251,10 +251,9 @@ def _caches(levels: Sequence[CacheFacts], latency: Sequence[LatencyPoint]) -> tu
     return tuple(found)
 
 
-def _memory_latency(latency: Sequence[LatencyPoint]) -> float | None:
-    """Of the largest working set, in usual pages."""
-    points = [p for p in latency if p.page_bytes == mmap.PAGESIZE]
-    return max(points, key=lambda p: p.working_set_bytes).latency_s if points else None
+def _in_usual_pages(latency: Sequence[LatencyPoint]) -> dict[int, float]:
+    """Times of dependent loads by working set."""
+    return {p.working_set_bytes: p.latency_s for p in latency if p.page_bytes == mmap.PAGESIZE}
 
 
 _SizeOf = Callable[[Sequence[tuple[int, float]], Sequence[int]], int | None]

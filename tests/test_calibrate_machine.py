@@ -357,7 +357,7 @@ def machine(level_sizes=(32 * KIB, 512 * KIB, 32 * MIB), *, pages=(4096,), parti
     measured.first_touch = {4096: timing(500 * NS), 2 * MIB: timing(1e-4)}
     measured.teams[Team(Movement.LOAD, 2, MIB, 32)] = timing(1 * NS)
     measured.streams = {
-        Stream(n, size * MIB): timing((8 if n * size > 64 else 2) * NS) for n in LINES_BESIDE for size in (2, 16)
+        Stream(n, size * MIB): timing((8 if n > 4 and size > 2 else 2) * NS) for n in LINES_BESIDE for size in (2, 128)
     }
     measured.windows = {Window("storing", n): timing((80 if n > 104 else 40) * NS) for n in (64, 96, 112)}
     return measured_profile("here", levels, measured, FACTS, memory_bytes=1 << 34, num_cores=2, partial=partial)

@@ -8,7 +8,7 @@ from foretrace.benchmarks.sampling import Room, Timing
 
 KIB, MIB = 1 << 10, 1 << 20
 CACHES = [32 * KIB, 256 * KIB, 4 * MIB]
-SMALL, LARGE = MIB, 16 * MIB
+SMALL, LARGE = MIB, 8 * MIB
 
 
 def times(late, *, line_s=2e-9, latency_s=100e-9, near_s=0.1e-9):
@@ -22,14 +22,16 @@ def times(late, *, line_s=2e-9, latency_s=100e-9, near_s=0.1e-9):
 
 
 def test_the_share_of_lines_that_are_waited_for_is_found():
-    points = prefetch_points(times(lambda number: 0.04 if number >= 6 else 0.0), 100e-9, "here")
+    points = prefetch_points(times(lambda number: 0.04 if number >= 6 else 0.0), {LARGE: 100e-9}, "here")
     assert [point.misses_per_line for point in points] == [0.25, 0.5, 1.0, 1.5, 2.0, 4.0]
     assert [point.fetched_ahead for point in points] == pytest.approx([1, 1, 1, 0.96, 0.96, 0.96])
     assert all(0 < point.noise < 0.001 for point in points)
 
 
 def test_a_moment_s_noise_is_no_lost_line():
-    points = prefetch_points(times(lambda number: 0.01 * (number > 0) + 0.03 * (number in (2, 16))), 100e-9, "here")
+    points = prefetch_points(
+        times(lambda number: 0.01 * (number > 0) + 0.03 * (number in (2, 16))), {LARGE: 100e-9}, "here"
+    )
     assert [point.fetched_ahead for point in points] == pytest.approx([0.99, 0.99, 0.99, 0.99, 0.99, 0.96])
 
 
@@ -37,8 +39,8 @@ def test_a_memory_that_is_bound_by_its_bandwidth_loses_none():
     """Alone the stream takes as long out of memory as beside many loads."""
     found = times(lambda _: 0.0)
     found |= {stream: Timing(8e-9, 0.01, 12) for stream in found if stream.size_bytes == LARGE}
-    assert {point.fetched_ahead for point in prefetch_points(found, 100e-9, "here")} == {1.0}
-    assert prefetch_points(found, None, "here") == ()
+    assert {point.fetched_ahead for point in prefetch_points(found, {LARGE: 100e-9}, "here")} == {1.0}
+    assert prefetch_points(found, {SMALL: 100e-9}, "here") == ()
 
 
 @pytest.mark.parametrize("cache_bytes", [[], [32 * KIB], [32 * KIB, 64 * KIB]])
@@ -47,7 +49,7 @@ def test_without_a_second_cache_of_some_size_there_is_nothing_to_measure(cache_b
 
 
 def test_streams_go_through_caches_and_memory():
-    measurements = prefetch_measurements(CACHES, LARGE, room=Room.of(CACHES))
+    measurements = prefetch_measurements(CACHES, 4 * LARGE, room=Room.of(CACHES))
     assert set(measurements) == {Stream(number, size) for number in LINES_BESIDE for size in (SMALL, LARGE)}
     sampling.measure_once(list(measurements.values()), sample_s=1e-5)
     assert all(measurement.timing.time_s > 0 for measurement in measurements.values())
