@@ -219,8 +219,8 @@ def test_limits_are_said():
 @pytest.mark.parametrize("suite", calibrate.SUITES, ids=lambda suite: suite.title)
 def test_every_measurement_of_every_suite_runs(suite):
     for quick in (True, False):
-        levels = tuple(CacheFacts(name, size, None, None, None) for name, size in (("L1", 16 * KIB), ("L2", 128 * KIB)))
-        plan = Plan(quick, levels, MIB, 64 * KIB, None, (0,))
+        levels = tuple(CacheFacts(name, size, None, None, None) for name, size in (("L1", 4 * KIB), ("L2", 128 * KIB)))
+        plan = Plan(quick, levels, 256 * KIB, 64 * KIB, None, (0,))
         measurements = suite.measurements(plan)
         if suite.title not in ("address translation, huge pages", "dependent loads, huge pages", "SGBench, threads"):
             assert measurements
