@@ -7,8 +7,7 @@ import itertools
 import mmap
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
 
 from msgspec import structs
 
@@ -95,11 +94,7 @@ class Measured:
 
     def timings(self) -> Iterator[Timing]:
         """All of them."""
-        parts: tuple[Mapping[Any, Timing], ...] = (
-            self.core, self.chains, self.windows, self.first_touch, self.memory, self.sweeps, self.loops, self.teams,
-            self.lifetimes, self.streams,
-        )  # fmt: skip
-        return itertools.chain.from_iterable(part.values() for part in parts)
+        return itertools.chain.from_iterable(getattr(self, part.name).values() for part in fields(self))
 
 
 def measured_profile(

@@ -339,6 +339,13 @@ def _check_tlbs(profile: Profile) -> None:
         _check_new(where, (tlb.name, tlb.page_bytes), seen)
 
 
+def _check_known(where: str, field: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ProfileError(
+            f"{where}: {field} is {value!r}, must be one of {', '.join(known)}{suggestion(value, known)}"
+        )
+
+
 def _check_rates(profile: Profile) -> None:
     """Lines fetched ahead, bandwidth of threads, rates of idioms, costs of array operations, times of messages."""
     seen: set[object] = set()
@@ -349,17 +356,10 @@ def _check_rates(profile: Profile) -> None:
     for where, point in _checked(profile, "thread_bandwidth", profile.thread_bandwidth):
         _check_new(where, (point.movement.value, point.threads, point.working_set_bytes), seen)
     for where, rate in _checked(profile, "idiom_rates", profile.idiom_rates):
-        if rate.idiom not in IDIOMS:
-            raise ProfileError(
-                f"{where}: idiom is {rate.idiom!r}, must be one of {', '.join(IDIOMS)}{suggestion(rate.idiom, IDIOMS)}"
-            )
+        _check_known(where, "idiom", rate.idiom, IDIOMS)
         _check_new(where, rate.idiom, seen)
     for where, cost in _checked(profile, "array_costs", profile.array_costs):
-        if cost.operation not in ARRAY_OPERATIONS:
-            known = suggestion(cost.operation, ARRAY_OPERATIONS)
-            raise ProfileError(
-                f"{where}: operation is {cost.operation!r}, must be one of {', '.join(ARRAY_OPERATIONS)}{known}"
-            )
+        _check_known(where, "operation", cost.operation, ARRAY_OPERATIONS)
         _check_new(where, cost.operation, seen)
     for where, message in _checked(profile, "messages", profile.messages):
         _check_new(where, message.message_bytes, seen)

@@ -50,10 +50,9 @@ struct wrong {
 
 /* What a core does behind such branches: behind the first, and once that is known, behind those that it came to since. */
 struct astray {
-    bool going_on;
     double passed;      /* time that all instructions so far took to be dispatched, one behind the other */
-    struct wrong branches[WRONG]; /* ring */
-    uint64_t first, n;
+    struct wrong branches[WRONG]; /* ring, */
+    uint64_t first, n;  /* of those that are not known yet: none where both are the same */
     uint64_t depending; /* executions that are not run astray */
     uint32_t number;    /* of the first branch */
     double ready[FT_NUM_REGISTERS]; /* valid where `of` is `number`; else as in the true run */
@@ -381,18 +380,24 @@ static struct arrival load(struct state *s, const struct ft_instruction *one, ui
 
 /* ---- behind a branch that was not foreseen ---------------------------------------------------------------------- */
 
+static bool is_astray(const struct astray *a)
+{
+    return a->first < a->n;
+}
+
 /* When an instruction is dispatched astray; never (HUGE_VAL) if it is not. */
 static double dispatch_astray(struct state *s, const struct ft_instruction *one)
 {
     struct astray *a = &s->astray;
-    if (!a->going_on)
-        return HUGE_VAL;
-    double at = fmax(a->branches[a->first % WRONG].clock + a->passed, room(&s->retired));
-    while (at >= a->branches[a->first % WRONG].until && ++a->first < a->n)
-        at = fmax(a->branches[a->first % WRONG].clock + a->passed, room(&s->retired));
+    double at = HUGE_VAL;
+    for (; is_astray(a); a->first++) {
+        const struct wrong *branch = &a->branches[a->first % WRONG];
+        at = fmax(branch->clock + a->passed, room(&s->retired));
+        if (at < branch->until)
+            break;
+    }
     a->passed += one->slot;
-    a->going_on = a->first < a->n;
-    return a->going_on && (!a->depending || one->runs_anyway) ? at : HUGE_VAL;
+    return is_astray(a) && (!a->depending || one->runs_anyway) ? at : HUGE_VAL;
 }
 
 static double latest_astray(const struct state *s, const uint16_t *registers, uint32_t n, double at)
@@ -405,7 +410,7 @@ static double latest_astray(const struct state *s, const uint16_t *registers, ui
 
 static void write_astray(struct state *s, const uint16_t *registers, uint32_t n, double at)
 {
-    for (uint32_t i = 0; i < n && s->astray.going_on; i++) {
+    for (uint32_t i = 0; i < n && is_astray(&s->astray); i++) {
         s->astray.ready[registers[i]] = at;
         s->astray.of[registers[i]] = s->astray.number;
     }
@@ -431,13 +436,11 @@ static void go_astray(struct state *s, double done, uint16_t depends)
     struct astray *a = &s->astray;
     s->redirect = done + s->core->refill;
     if (depends == FT_ALL_DEPEND || s->core->in_order) {
-        a->going_on = false;
+        a->first = a->n;
         return;
     }
-    if (!a->going_on) {
-        a->going_on = true;
+    if (!is_astray(a)) {
         a->passed = 0;
-        a->first = a->n = 0;
         a->depending = 0;
         a->number++;
     }

@@ -76,7 +76,7 @@ class MemoryFigures:
         """
         result = np.broadcast_to(self.dependent_s[corner], (len(range_bytes), len(self.sizes_bytes) + 1)).copy()
         if self.translation is not None:
-            result[:, 1:] += self.translation.at(range_bytes, corner)[:, None]
+            result[:, 1:-1] += self.translation.at(range_bytes, corner)[:, None]
         result[:, -1] = self.dependent_in_memory(range_bytes, corner)
         return result
 
@@ -99,8 +99,6 @@ class MemoryFigures:
 
     def late_lines(self, misses_per_line: Floats, corner: int) -> Floats:
         """[...]: share of a stream's lines out of main memory that nobody fetched ahead, by the misses beside each."""
-        if not len(self.misses_per_line):
-            return np.zeros(np.shape(misses_per_line))
         points = np.append(0.0, self.misses_per_line)
         shares = np.append(0.0, self.not_fetched_ahead[corner])
         return np.asarray(np.interp(misses_per_line, points, shares), np.float64)

@@ -201,7 +201,6 @@ def test_the_loop_is_sampled_before_during_and_after_what_it_is_beside():
             os.sched_yield()
         assert len(samples) >= 3
     assert len(samples) >= 4
-    assert loop.least_cycles < 2 * min(samples)
     assert all(sample > 0 for sample in samples)
 
 
