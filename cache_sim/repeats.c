@@ -11,6 +11,8 @@
  * sequence has the same distances each time. Reuse is therefore passed by, too, from one end of the sequence on, and
  * then fed one repetition that stands for all that it missed, and what came since.
  *
+ * Neither depends on what the caches hold: with one ft_repeats for the cache and one for reuse, each decides the same.
+ *
  * `log` holds what was fed, as items of several words, as far as it may help to tell what comes: an array operation that
  * was seen before makes a candidate, the sequence from behind it up to now. Only what comes after that counts as a
  * repetition. Sequences without array operations are not looked at: too long an interval without one, and all is
@@ -51,9 +53,10 @@ struct place {
 };
 
 struct ft_repeats {
-    struct ft_cache *cache;
+    struct ft_cache *cache; /* or NULL */
     struct ft_reuse *reuse; /* or NULL */
     size_t num_levels, repeatable_lines;
+    size_t operations; /* may come */
     unsigned max_depth;
     struct ft_recent_lines recent; /* of the array operation at hand */
 
@@ -70,22 +73,22 @@ struct ft_repeats {
     uint64_t passed;
     bool is_passing_reuse;
     uint32_t passed_by_reuse;
-    uint64_t *misses; /* by level and operation: at the measured repetition's beginning, then what it added */
+    uint64_t *misses; /* of the cache, by level and operation: at the measured repetition's beginning, then what it added */
     size_t num_operations, misses_capacity;
 };
 
-struct ft_repeats *ft_repeats_new(struct ft_cache *cache, struct ft_reuse *reuse)
+struct ft_repeats *ft_repeats_new(const struct ft_cache *shape, struct ft_cache *cache, struct ft_reuse *reuse)
 {
     struct ft_repeats *repeats = calloc(1, sizeof *repeats);
     if (!repeats)
         return NULL;
     repeats->cache = cache;
     repeats->reuse = reuse;
-    repeats->num_levels = ft_cache_levels(cache, &repeats->max_depth);
-    repeats->repeatable_lines = ft_cache_repeatable_lines(cache);
+    repeats->num_levels = ft_cache_levels(shape, &repeats->max_depth);
+    repeats->repeatable_lines = ft_cache_repeatable_lines(shape);
     unsigned set_shift, end;
-    ft_cache_set_bits(cache, &set_shift, &end);
-    ft_recent_init(&repeats->recent, ft_cache_line_shift(cache), set_shift, end);
+    ft_cache_set_bits(shape, &set_shift, &end);
+    ft_recent_init(&repeats->recent, ft_cache_line_shift(shape), set_shift, end);
     repeats->epoch = 1;
     return repeats;
 }
@@ -97,6 +100,14 @@ void ft_repeats_free(struct ft_repeats *repeats)
     free(repeats->log);
     free(repeats->misses);
     free(repeats);
+}
+
+int ft_repeats_reserve(struct ft_repeats *repeats, size_t num_operations)
+{
+    repeats->operations = num_operations > repeats->operations ? num_operations : repeats->operations;
+    if (repeats->cache && ft_cache_reserve(repeats->cache, num_operations))
+        return -1;
+    return repeats->reuse ? ft_reuse_reserve(repeats->reuse, num_operations) : 0;
 }
 
 /* ---- simulating --------------------------------------------------------------------------------------------------- */
@@ -112,9 +123,17 @@ static void simulate_points(struct ft_repeats *repeats, const struct ft_array_ru
         ft_cache_feed(repeats->cache, batch, length);
 }
 
+static void simulate_accesses(struct ft_repeats *repeats, const struct ft_access *batch, size_t length)
+{
+    if (repeats->cache)
+        ft_cache_feed(repeats->cache, batch, length);
+}
+
 static void simulate_array(struct ft_repeats *repeats, const struct ft_array_run *run)
 {
     uint64_t begin, end;
+    if (!repeats->cache)
+        return;
     if (!ft_array_stream(run, repeats->cache, &begin, &end)) {
         simulate_points(repeats, run);
         return;
@@ -192,7 +211,7 @@ static void simulate_items(struct ft_repeats *repeats, size_t begin, size_t end)
     for (size_t at = begin; at < end;) {
         at = read_item(repeats, at, &item);
         if (item.is_access)
-            ft_cache_feed(repeats->cache, &item.access, 1);
+            simulate_accesses(repeats, &item.access, 1);
         else
             simulate_array(repeats, &item.run);
     }
@@ -312,7 +331,8 @@ void ft_repeats_settle(struct ft_repeats *repeats)
         return;
     settle_reuse(repeats);
     repeats->is_skipping = false;
-    ft_cache_add_misses(repeats->cache, repeats->misses, repeats->num_operations, repeats->passed);
+    if (repeats->cache)
+        ft_cache_add_misses(repeats->cache, repeats->misses, repeats->num_operations, repeats->passed);
     simulate_items(repeats, repeats->begin, repeats->cursor);
 }
 
@@ -332,7 +352,7 @@ static void drop_candidate(struct ft_repeats *repeats)
 /* Copies what the cache has counted; false when memory ran out. */
 static bool begin_measuring(struct ft_repeats *repeats)
 {
-    const size_t n = ft_cache_operations(repeats->cache), needed = n * repeats->num_levels;
+    const size_t n = repeats->cache ? repeats->operations : 0, needed = n * repeats->num_levels;
     if (needed > repeats->misses_capacity) {
         uint64_t *grown = realloc(repeats->misses, needed * sizeof *grown);
         if (!grown)
@@ -341,7 +361,7 @@ static bool begin_measuring(struct ft_repeats *repeats)
         repeats->misses_capacity = needed;
     }
     repeats->num_operations = n;
-    for (size_t level = 0; level < repeats->num_levels; level++)
+    for (size_t level = 0; n && level < repeats->num_levels; level++)
         memcpy(repeats->misses + level * n, ft_cache_misses(repeats->cache, level), n * sizeof *repeats->misses);
     return true;
 }
@@ -373,7 +393,7 @@ static void advance(struct ft_repeats *repeats, size_t words, uint64_t accesses)
         repeats->is_skipping = true;
         repeats->passed = 0;
     } else if (repeats->repetitions > repeats->max_depth &&
-               repeats->accesses / COPY_COST >= ft_cache_operations(repeats->cache) * repeats->num_levels) {
+               repeats->accesses / COPY_COST >= repeats->operations * repeats->num_levels) {
         repeats->is_measuring = begin_measuring(repeats);
     }
 }
@@ -458,7 +478,7 @@ static int feed_active(struct ft_repeats *repeats, const struct ft_access *batch
             drop_candidate(repeats);
         const size_t part = expected ? expected : length;
         if (!repeats->is_skipping) {
-            ft_cache_feed(repeats->cache, batch, part);
+            simulate_accesses(repeats, batch, part);
             for (size_t i = 0; i < part; i++)
                 append_access(repeats, &batch[i]);
         }
@@ -483,7 +503,7 @@ static int feed(struct ft_repeats *repeats, const struct ft_access *batch, size_
     }
     if (repeats->is_active)
         return feed_active(repeats, batch, length, reuse);
-    ft_cache_feed(repeats->cache, batch, length);
+    simulate_accesses(repeats, batch, length);
     return reuse ? ft_reuse_feed(reuse, batch, length) : 0;
 }
 

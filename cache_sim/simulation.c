@@ -2,7 +2,7 @@
  *
  * The producer counts each access and leaves out those that change nothing (recent_lines.h), but in bursts of reuse.c, which
  * are of all accesses. When one begins and ends is known when the burst before the last is over, so that results do not depend
- * on how far the worker is behind.
+ * on how far the workers are behind.
  */
 #include "simulation.h"
 
@@ -22,12 +22,20 @@
 
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+/* What one worker simulates. */
+struct part {
+    struct ft_repeats *repeats; /* feeds the caches, or `reuse` */
+    struct ft_reuse *reuse;     /* or NULL */
+};
+
+enum { CACHES, REUSE, NUM_PARTS };
+
 struct ft_simulation {
     struct ft_statistics *statistics;
     struct ft_cache *cache;
-    struct ft_repeats *repeats; /* feeds the cache and `reuse` */
     struct ft_reuse *reuse;
-    struct ft_workers *workers; /* one, for caches and reuse distances */
+    struct part parts[NUM_PARTS];
+    struct ft_workers *workers; /* one for each part that there is */
     struct ft_pending *pending; /* of `statistics`, with room for `capacity` */
     size_t capacity;
     struct ft_recent_lines recent;
@@ -45,7 +53,7 @@ struct ft_simulation {
     unsigned burst_handed[2]; /* when the burst of the period before was over, and of this one */
 };
 
-/* ---- the worker --------------------------------------------------------------------------------------------------- */
+/* ---- the workers -------------------------------------------------------------------------------------------------- */
 
 /* Returns 0, or -1 when memory ran out. */
 static int sample(struct ft_reuse *reuse, const struct ft_job *job)
@@ -54,11 +62,11 @@ static int sample(struct ft_reuse *reuse, const struct ft_job *job)
     return ft_reuse_end_sample(reuse, job->filtered_from);
 }
 
-static int simulate_accesses(struct ft_simulation *simulation, const struct ft_access *accesses, size_t length)
+static int simulate_accesses(const struct part *simulated, const struct ft_access *accesses, size_t length)
 {
     for (size_t begin = 0; begin < length; begin += PART_ACCESSES) {
         const size_t part = length - begin < PART_ACCESSES ? length - begin : PART_ACCESSES;
-        if (ft_repeats_feed(simulation->repeats, accesses + begin, part))
+        if (ft_repeats_feed(simulated->repeats, accesses + begin, part))
             return -1;
     }
     return 0;
@@ -66,23 +74,22 @@ static int simulate_accesses(struct ft_simulation *simulation, const struct ft_a
 
 static int simulate(void *simulator, const struct ft_job *job)
 {
-    struct ft_simulation *simulation = simulator;
+    const struct part *part = simulator;
     size_t done = 0;
-    if (ft_cache_reserve(simulation->cache, job->num_operations) ||
-        (simulation->reuse && ft_reuse_reserve(simulation->reuse, job->num_operations)))
+    if (ft_repeats_reserve(part->repeats, job->num_operations))
         return -1;
     if (job->filtered_from) {
-        ft_repeats_feed_cache(simulation->repeats, job->accesses, job->length);
-        return simulation->reuse ? sample(simulation->reuse, job) : 0;
+        ft_repeats_feed_cache(part->repeats, job->accesses, job->length);
+        return part->reuse ? sample(part->reuse, job) : 0;
     }
     for (size_t i = 0; i < job->num_arrays; i++) {
         const struct ft_job_array *array = &job->arrays[i];
-        if (simulate_accesses(simulation, job->accesses + done, array->position - done) ||
-            ft_repeats_feed_array(simulation->repeats, &array->run))
+        if (simulate_accesses(part, job->accesses + done, array->position - done) ||
+            ft_repeats_feed_array(part->repeats, &array->run))
             return -1;
         done = array->position;
     }
-    return simulate_accesses(simulation, job->accesses + done, job->length - done);
+    return simulate_accesses(part, job->accesses + done, job->length - done);
 }
 
 /* ---- sets that the producer tells apart --------------------------------------------------------------------------- */
@@ -225,7 +232,7 @@ static void feed_part(struct ft_simulation *simulation, const struct ft_access *
     WITH_SETS(simulation, feed_part_of, batch, length);
 }
 
-/* A failure of the worker is told at the next drain. */
+/* A failure of a worker is told at the next drain. */
 int ft_simulation_feed(struct ft_simulation *simulation, const struct ft_access *batch, size_t length)
 {
     for (size_t part; length; batch += part, length -= part) {
@@ -616,7 +623,9 @@ int ft_simulation_drain(struct ft_simulation *simulation)
     if (ft_workers_drain(simulation->workers))
         return -1;
     simulation->job = ft_workers_job(simulation->workers, 0);
-    ft_repeats_settle(simulation->repeats);
+    for (size_t i = 0; i < NUM_PARTS; i++)
+        if (simulation->parts[i].repeats)
+            ft_repeats_settle(simulation->parts[i].repeats);
     return 0;
 }
 
@@ -640,17 +649,31 @@ static void set_up(struct ft_simulation *simulation)
                                  sets.set_mask == usual_sets.set_mask;
 }
 
+/* False when memory ran out. */
+static bool begin_part(struct part *part, const struct ft_cache *shape, struct ft_cache *cache, struct ft_reuse *reuse)
+{
+    part->repeats = ft_repeats_new(shape, cache, reuse);
+    part->reuse = reuse;
+    return part->repeats;
+}
+
+/* The same. */
+static bool begin_parts(struct ft_simulation *simulation)
+{
+    struct part *const parts = simulation->parts;
+    struct ft_cache *const cache = simulation->cache;
+    struct ft_reuse *const reuse = simulation->reuse;
+    void *simulators[NUM_PARTS] = {&parts[CACHES], &parts[REUSE]};
+    simulation->workers = ft_workers_new(simulate, simulators, reuse ? NUM_PARTS : 1);
+    return simulation->workers && (!cache || begin_part(&parts[CACHES], cache, cache, NULL)) &&
+           (!cache || !reuse || begin_part(&parts[REUSE], cache, NULL, reuse));
+}
+
 struct ft_simulation *ft_simulation_new(struct ft_statistics *statistics, struct ft_cache *cache,
                                         struct ft_reuse *reuse)
 {
     struct ft_simulation *simulation = calloc(1, sizeof *simulation);
-    void *simulator = simulation;
-    struct ft_workers *workers = simulation ? ft_workers_new(simulate, &simulator, 1) : NULL;
-    struct ft_repeats *repeats = workers && cache ? ft_repeats_new(cache, reuse) : NULL;
-    if (!workers || (cache && !repeats)) {
-        if (workers)
-            ft_workers_free(workers);
-        free(simulation);
+    if (!simulation) {
         ft_statistics_free(statistics);
         ft_cache_free(cache);
         ft_reuse_free(reuse);
@@ -658,10 +681,12 @@ struct ft_simulation *ft_simulation_new(struct ft_statistics *statistics, struct
     }
     simulation->statistics = statistics;
     simulation->cache = cache;
-    simulation->repeats = repeats;
     simulation->reuse = reuse;
-    simulation->workers = workers;
-    simulation->job = ft_workers_job(workers, 0);
+    if (!begin_parts(simulation)) {
+        ft_simulation_free(simulation);
+        return NULL;
+    }
+    simulation->job = ft_workers_job(simulation->workers, 0);
     if (cache) /* the caller checks what it hands over after this */
         set_up(simulation);
     return simulation;
@@ -673,7 +698,8 @@ void ft_simulation_free(struct ft_simulation *simulation)
         return;
     ft_workers_free(simulation->workers);
     ft_statistics_free(simulation->statistics);
-    ft_repeats_free(simulation->repeats);
+    for (size_t i = 0; i < NUM_PARTS; i++)
+        ft_repeats_free(simulation->parts[i].repeats);
     ft_cache_free(simulation->cache);
     ft_reuse_free(simulation->reuse);
     free(simulation);
