@@ -164,12 +164,17 @@ def _grouped(
     return tuple(_measured(*groups[key]) for key in sorted(groups))
 
 
-def _curve(curve: GatherScatterCurve) -> Series:
+def curve_title(curve: GatherScatterCurve) -> str:
+    """What tells a machine's gather/scatter curve from its others."""
     parts = [" and ".join(curve.operations)]
     parts += [str(curve.index_mode)] if curve.index_mode else []
     parts += [f"{curve.element_bytes} bytes"] if curve.element_bytes else []
     parts += [f"{curve.threads} threads"] if curve.threads and curve.threads > 1 else []
-    title = ", ".join(parts)
+    return ", ".join(parts)
+
+
+def _curve(curve: GatherScatterCurve) -> Series:
+    title = curve_title(curve)
     if curve.points:
         return _measured(title, [(p.range_bytes, p.bandwidth_bytes_per_s, p.noise) for p in curve.points])
     return Series(title, tuple(_published(curve)))

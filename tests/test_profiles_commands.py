@@ -1,13 +1,18 @@
 """`foretrace machines` for people and for programs."""
 
+import io
 import json
 import subprocess
 import sys
 
 import pytest
+from msgspec import structs
 from profile_samples import GOOD
+from rich.console import Console
 
+from foretrace.commands.machine_reports import show_machine
 from foretrace.profiles.library import find, names
+from foretrace.profiles.points import MessagePoint
 from foretrace.units import format_bytes, format_bytes_per_s, format_count, format_hz, format_seconds
 
 
@@ -48,6 +53,30 @@ def test_showing_a_machine_tells_figures_sources_curve_and_notes():
 def test_showing_a_host_says_what_is_assumed():
     text = foretrace("machines", "show", "xeon-e5-2420").stdout
     assert "assumed: xeon-e5-2420: L3 associativity is not published, 16 ways assumed" in text
+
+
+def test_showing_a_machine_tells_every_table_that_it_has():
+    sent = MessagePoint(message_bytes=8, time_s=1e-6, source="calibrate")
+    whole = structs.replace(find("epyc-turin-vm"), messages=(sent,), idiom_rates=find("h200-sxm-141gb").idiom_rates)
+    whole = structs.replace(whole, sources={**find("h200-sxm-141gb").sources, **whole.sources})
+    tables = [name for name in whole.__struct_fields__ if isinstance(getattr(whole, name), tuple)]
+    assert {"array_costs", "prefetch", "idiom_rates", "messages"} < set(tables)
+    shown = shown_lines(whole)
+    for name in tables:
+        assert getattr(whole, name)
+        assert shown_lines(structs.replace(whole, **{name: ()})) != shown, name
+
+
+def test_showing_a_machine_tells_its_curves_apart():
+    headings = [line for line in shown_lines(find("epyc-turin-vm")) if ": bandwidth by address range" in line]
+    assert "gather, random, 8 bytes: bandwidth by address range (calibrate)" in headings
+    assert len(set(headings)) == len(headings) == len(find("epyc-turin-vm").gather_scatter)
+
+
+def shown_lines(profile):
+    out = io.StringIO()
+    show_machine(profile, Console(file=out, width=200))
+    return out.getvalue().splitlines()
 
 
 def test_showing_a_machine_as_json():

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from foretrace.benchmarks.agreement import Difference, summary
-from foretrace.profiles.charts import charts_of
+from foretrace.profiles.charts import charts_of, curve_title
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.profile import GatherScatterCurve, LatencyPoint, Memory, Pattern, Profile
 from foretrace.terminal import plain
@@ -58,14 +58,13 @@ def show_machine(profile: Profile, out: Console) -> None:
     for heading in ("figure", "value", "source"):
         table.add_column(heading)
     for place, field, value, source in figures(profile):
-        known = profile.sources[source].is_opened
-        table.add_row(plain(f"{place} {field}"), formatted(field, value), plain(source + ("" if known else "*")))
+        table.add_row(plain(f"{place} {field}"), formatted(field, value), _cited(profile, source))
     out.print()
     out.print(table)
     for curve in profile.gather_scatter:
         _show_curve(curve, out)
     _show_points(profile, out)
-    _show_operations(profile, out)
+    _show_tables(profile, out)
     for chart in charts_of(profile):
         out.print()
         for line in draw(chart):
@@ -161,7 +160,7 @@ def formatted(field: str, value: object) -> str:
 
 
 def _show_curve(curve: GatherScatterCurve, out: Console) -> None:
-    out.print(f"\n{' and '.join(curve.operations)} bandwidth by address range ({plain(curve.source)})")
+    out.print(f"\n{curve_title(curve)}: bandwidth by address range ({plain(curve.source)})")
     if curve.minimum_range_bytes is not None:
         out.print(f"  below {format_bytes(curve.minimum_range_bytes)}: not offloaded")
     for piece in curve.segments:
@@ -200,17 +199,66 @@ def _show_points(profile: Profile, out: Console) -> None:
     out.print(table)
 
 
-def _show_operations(profile: Profile, out: Console) -> None:
-    if not profile.operations:
-        return
-    out.print("\ninstructions: cycles until a dependent one, and between independent ones")
-    table = Table(box=None, pad_edge=False)
-    for heading in ("operation", "elements", "bits", "latency", "interval"):
-        table.add_column(heading, justify="left" if heading == "operation" else "right")
-    for cost in profile.operations:
-        cycles = ("" if v is None else f"{v:.3g}" for v in (cost.latency_cycles, cost.interval_cycles))
-        table.add_row(str(cost.operation), str(cost.elements), str(cost.element_bits), *cycles)
-    out.print(table)
+def _show_tables(profile: Profile, out: Console) -> None:
+    for title, headings, rows in _tables(profile):
+        if not rows:
+            continue
+        out.print(f"\n{title}")
+        table = Table(box=None, pad_edge=False)
+        for heading in (*headings, "source"):
+            table.add_column(heading, justify="left" if heading in (headings[0], "source") else "right")
+        for *row, source in rows:
+            table.add_row(*row, _cited(profile, source))
+        out.print(table)
+
+
+def _tables(profile: Profile) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
+    """Points that are no curves: what they are, headings, rows with their source's key at the end."""
+    yield (
+        "instructions: cycles until a dependent one, and between independent ones",
+        ("operation", "elements", "bits", "latency", "interval"),
+        [
+            (
+                *(str(c.operation), str(c.elements), str(c.element_bits)),
+                *(_cycles(c.latency_cycles), _cycles(c.interval_cycles), c.source),
+            )
+            for c in profile.operations
+        ],
+    )
+    yield (
+        "array operations of Python, by the point (noise in brackets)",
+        ("operation", "time"),
+        [(plain(c.operation), _noisy(format_seconds(c.point_s), c.noise), c.source) for c in profile.array_costs],
+    )
+    yield (
+        "streams from main memory, by misses of the first cache beside each of their lines (noise in brackets)",
+        ("misses", "lines fetched ahead"),
+        [(f"{p.misses_per_line:g}", _noisy(f"{p.fetched_ahead:.1%}", p.noise), p.source) for p in profile.prefetch],
+    )
+    yield (
+        "the whole accelerator, over arrays that do not fit its caches (noise in brackets)",
+        ("idiom", "bandwidth"),
+        [
+            (plain(r.idiom), _noisy(format_bytes_per_s(r.bandwidth_bytes_per_s), r.noise), r.source)
+            for r in profile.idiom_rates
+        ],
+    )
+    yield (
+        "messages, one way (noise in brackets)",
+        ("size", "time"),
+        [
+            (format_bytes(m.message_bytes), _noisy(format_seconds(m.time_s), m.noise), m.source)
+            for m in profile.messages
+        ],
+    )
+
+
+def _cited(profile: Profile, source: str) -> str:
+    return plain(source + ("" if profile.sources[source].is_opened else "*"))
+
+
+def _cycles(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
 
 
 def _latency_heading(point: LatencyPoint) -> str:
