@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.cache_sim.reuse_results import LINE_BYTES
 from foretrace.errors import OutputError, SignatureError
+from foretrace.tracer import signature_file
 from foretrace.tracer.signature import AddressRange, InterpreterTime, Signature, merge_ranges
 from foretrace.tracer.signature_file import _ROWS_7, read_signature, write_signature
 from foretrace.tracer.tracing import trace_binary
@@ -254,6 +255,31 @@ def test_times_of_the_interpreter_of_older_ones_are_not_read(signature: Signatur
     read = read_signature(file)
     assert read.interpreter_times == ()
     assert read.blocks == signature.blocks
+
+
+def test_registers_of_instructions_that_are_missing_are_refused(file: Path) -> None:
+    schema = "UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE name = 'instruction_forms'"
+    given, not_given = "reads TEXT NOT NULL", "reads TEXT"
+    for statement, values in (
+        (schema, (given, not_given)),
+        ("UPDATE instruction_forms SET reads = NULL WHERE form_id = 3", ()),
+        (schema, (not_given, given)),
+    ):
+        with closing(sqlite3.connect(file)) as database:
+            database.execute("PRAGMA writable_schema = ON")
+            database.execute(statement, values)
+            database.commit()
+    with pytest.raises(SignatureError, match="registers"):
+        read_signature(file)
+
+
+def test_a_length_beyond_all_memory_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def out_of_memory(*_: object) -> None:
+        raise MemoryError  # as sqlite3 does on some damaged lengths
+
+    monkeypatch.setattr(signature_file, "_read", out_of_memory)
+    with pytest.raises(SignatureError, match="memory"):
+        read_signature(file)
 
 
 def test_random_damage_never_does_more_than_raise(file: Path) -> None:

@@ -302,6 +302,8 @@ def read_signature(path: str | Path) -> Signature:
             return _read(database)
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise SignatureError(f"{path}: is damaged or truncated ({error}); trace the program again") from error
+    except MemoryError as error:  # SQLite says so, too, where a text goes on in a page that there is not
+        raise SignatureError(f"{path}: is damaged, or more than the memory holds; trace the program again") from error
     except (
         msgspec.ValidationError,
         msgspec.DecodeError,

@@ -127,7 +127,10 @@ def _check_operations(table: InstructionTable, operations: Sequence[MemoryOperat
 
 
 def _with_registers(record: dict[str, Any]) -> dict[str, Any]:
-    return record | {name: record[name].split() for name in ("reads", "addresses", "writes")}
+    names = ("reads", "addresses", "writes")
+    if not all(isinstance(record[name], str) for name in names):
+        raise ValueError("the registers of an instruction are no text")
+    return record | {name: record[name].split() for name in names}
 
 
 def _read_instruction_rows(database: sqlite3.Connection) -> Mapping[int, Sequence[Instruction]]:
