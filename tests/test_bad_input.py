@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -64,6 +67,27 @@ def test_no_qemu(foretrace: Run, compile_c: Callable[..., Path], tmp_path: Path)
     fake.chmod(0o755)
     result = foretrace("trace", "-o", tmp_path / "x.sig", "--", program, env={"PATH": str(tmp_path)})
     assert "without plugins" in complaint(result, 72)
+
+
+@pytest.mark.skipif(shutil.which("qemu-x86_64") is None, reason="qemu-x86_64 is not installed")
+def test_an_engine_killed_before_it_traces_is_not_a_broken_one(
+    foretrace: Run, compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    fake, output = tmp_path / "qemu-x86_64", tmp_path / "x.sig"
+    how = {"INT": "killed by SIGINT", "KILL": "killed by SIGKILL"}
+    for name, words in how.items():
+        fake.write_text(
+            f'#!/bin/sh\ncase "$*" in *file=*) kill -{name} $$;; esac\nexec {shutil.which("qemu-x86_64")} "$@"\n'
+        )
+        fake.chmod(0o755)
+        environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        result = foretrace("trace", "--force", "-o", output, "--", compile_c(HELLO), env=environment)
+        assert result.returncode == -getattr(signal, f"SIG{name}")
+        assert result.stderr == ""
+        assert words in foretrace("info", output).stdout
+    fake.write_text(fake.read_text().replace("KILL", "SEGV"))
+    result = foretrace("trace", "--force", "-o", output, "--", compile_c(HELLO), env=environment)
+    assert "did not load" in complaint(result, 72)
 
 
 def test_output_exists(foretrace: Run, compile_c: Callable[..., Path], tmp_path: Path) -> None:

@@ -136,6 +136,16 @@ def test_a_program_that_goes_the_same_way_is_timed_by_segments(compile_c):
     assert found.segments >= 1
 
 
+def test_an_interrupt_interrupts_the_timing_of_segments(compile_c):
+    source = """
+        #include <signal.h>
+        __attribute__((noipa)) int work(int x) { for (int i = 0; i < 200; i++) x = x * 3 + i; return x; }
+        int main(void) { for (int i = 0; i < 500; i++) work(i); return raise(SIGINT); }"""
+    program = compile_c(source, "-O1")
+    with pytest.raises(KeyboardInterrupt):
+        time_by_segments(signature_of(program, work=500), str(program), ["x"], about_s=0.01, exit_code=0, budget_s=0.0)
+
+
 REFUSED = {
     "it does not go the same way each time": r"""
         #include <unistd.h>

@@ -151,6 +151,12 @@ def test_runs_that_end_differently_are_refused(tmp_path):
         time_natively(["sh", "-c", f"({script}); code=$?; touch {tmp_path}/seen; exit $code"], runs=2)
 
 
+def test_an_interrupt_in_a_later_run_interrupts_the_timing(tmp_path):
+    script = f"test -e {tmp_path}/seen && kill -INT $$; touch {tmp_path}/seen"
+    with pytest.raises(KeyboardInterrupt):
+        time_natively(["sh", "-c", script], runs=2)
+
+
 TIMING = Timing(
     command=("./program", "1"),
     foretrace_version="0",

@@ -282,7 +282,7 @@ class Session:
 
     def _recording(self, ending: Ending, wall_s: float) -> Recording:
         header = self._reader.header()
-        if not header["attached"]:
+        if not header["attached"] and ending.signal_number not in (*FORWARDED_SIGNALS, signal.SIGKILL):
             raise EngineError(
                 f"{self._engine.name} did not load foretrace's tracing plugin; reinstall foretrace for this machine"
             )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import platform
+import signal
 import stat
 import time
 from collections.abc import Iterable, Sequence
@@ -86,6 +87,8 @@ class _Program:
     def run(self, places: Sequence[Place], num_records: int) -> StampedRun:
         """Run it once, and see that it ended well and wrote no more than there is room for."""
         run = run_stamped(self._path, self._command, places, num_records, self._counter)
+        if run.exit_code == -signal.SIGINT != self._exit_code:
+            raise KeyboardInterrupt
         if run.exit_code != self._exit_code:
             raise UndividedError(f"divided, it ended with {run.exit_code} instead of {self._exit_code}")
         if len(run.ticks) >= num_records:

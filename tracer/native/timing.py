@@ -152,6 +152,7 @@ def time_natively(
 
     Raises:
         ProgramError: it cannot be run, or does not end the same way each time.
+        KeyboardInterrupt: a later run, unlike the first, was ended by a terminal's ^C.
         OSError: `method` is not allowed here.
     """
     path = str(find_program(command[0]))
@@ -174,6 +175,8 @@ def time_natively(
         references.append(beside)
         endings.append(os.waitstatus_to_exitcode(status))
         sampled_by = sampler.name
+        if endings[-1] == -signal.SIGINT != endings[0]:
+            raise KeyboardInterrupt
         if endings[-1] != endings[0]:
             raise ProgramError(f"{command[0]}: ended with {endings[0]} first, with {endings[-1]} in run {number + 1}")
     return Timing(
