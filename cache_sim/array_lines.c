@@ -77,6 +77,8 @@ static inline __attribute__((always_inline)) size_t next_of(struct ft_array_line
         }
         for (uint32_t j = 0; j < width; j++) {
             const struct ft_array_access *access = &run->access[j];
+            if (next[j] != point && recent->lines[set[j]] == line[j])
+                continue; /* as before, and no other has come to its set */
             const uint64_t address = walk->address[j] + point * (uint64_t)access->stride[dim];
             if (next[j] == point) {
                 line[j] = address >> recent->line_shift;

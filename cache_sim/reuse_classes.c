@@ -38,6 +38,7 @@ void ft_reuse_begin_classes(struct ft_reuse *reuse)
 
 static void halve_classes(struct ft_reuse *reuse)
 {
+    ft_reuse_settle_far(reuse);
     reuse->class_shift++;
     for (unsigned class = 0; class < FT_NUM_CLASSES; class++)
         if (is_sampled(class, reuse) && ft_reuse_class_rank(class) >= FT_NUM_CLASSES >> reuse->class_shift) {

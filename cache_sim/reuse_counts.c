@@ -3,12 +3,15 @@
  * Counts are kept as changes from one way size to the next within a track: distances only become smaller, and most are 0
  * soon, or remain beyond everything. `counts` is open addressing, at most half full; key 0 is empty. What bursts and tracks
  * count of an operation goes to rows of its own first, which are weighted and moved to `counts` before weights change.
+ * Accesses in sampled classes are first counted for as long as they are alike (`alike`), which those of a stream are in a block.
  */
 #include "reuse_samples.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define FAR_WAYS (FT_LAST_WAY - FT_FAR_WAY + 1)
 #define EXACT_BINS 8u /* one distance each; above, BINS_PER_OCTAVE */
 #define BINS_PER_OCTAVE 4u
 #define LEAST_FAR_BYTES (UINT64_C(1) << 17) /* distances below are measured better in bursts */
@@ -244,29 +247,56 @@ void ft_reuse_count_near(struct ft_reuse *reuse, unsigned track, uint32_t op, ui
 
 /* ---- classes ------------------------------------------------------------------------------------------------------ */
 
-static void count_far(struct ft_reuse *reuse, uint32_t op, unsigned group, unsigned size, unsigned way, unsigned bin,
-                      int64_t factor)
+static void count_far(struct ft_reuse *reuse, const struct far_counts *alike, unsigned way, unsigned bin, int64_t accesses)
 {
-    const int64_t accesses = factor * reuse->times * (INT64_C(1) << reuse->class_shift);
     if (reuse->class_shift)
-        reuse->groups[group][size][way - FT_FAR_WAY][bin] += (double)accesses;
-    count(reuse, op, size, way, bin, accesses);
+        reuse->groups[alike->group][alike->size][way - FT_FAR_WAY][bin] += (double)accesses;
+    count(reuse, alike->op, alike->size, way, bin, accesses);
+}
+
+/* Counts accesses that are alike. */
+static void settle_far(struct ft_reuse *reuse, struct far_counts *alike)
+{
+    unsigned before = 0;
+    for (unsigned way = FT_FAR_WAY; way <= FT_LAST_WAY; way++) {
+        const unsigned bin = alike->bins >> (way - FT_FAR_WAY) * 8 & 0xff;
+        if (bin != before && before)
+            count_far(reuse, alike, way, before, -alike->accesses);
+        if (bin != before && bin)
+            count_far(reuse, alike, way, bin, alike->accesses);
+        before = bin;
+    }
+    const unsigned one_set = alike->bins >> FAR_WAYS * 8;
+    if (one_set)
+        count_far(reuse, alike, FT_REUSE_ONE_SET_FAR, one_set, alike->accesses);
+    alike->accesses = 0;
+}
+
+void ft_reuse_settle_far(struct ft_reuse *reuse)
+{
+    for (size_t i = 0; i < ALIKE; i++)
+        if (reuse->alike[i].accesses)
+            settle_far(reuse, &reuse->alike[i]);
 }
 
 void ft_reuse_count_far(struct ft_reuse *reuse, uint32_t op, unsigned group, unsigned size, int64_t times,
                         const struct distances *found)
 {
-    unsigned before = 0;
-    for (unsigned way = FT_FAR_WAY; way <= FT_LAST_WAY && found->ways[0]; way++) {
-        unsigned bin = far_bin(found->ways[way - FT_FAR_WAY]);
-        if (bin != before && before)
-            count_far(reuse, op, group, size, way, before, -times);
-        if (bin != before && bin)
-            count_far(reuse, op, group, size, way, bin, times);
-        before = bin;
-    }
+    static_assert(FT_REUSE_BINS <= 256 && FAR_WAYS < 8, "a byte for each way, and for all lines");
+    struct far_counts *alike = &reuse->alike[(op * FT_LINE_SIZES + size) % ALIKE];
+    uint64_t bins = 0;
+    for (unsigned i = 0; i < FAR_WAYS && found->ways[0]; i++)
+        bins |= (uint64_t)far_bin(found->ways[i]) << i * 8;
     if (found->one_set >= LEAST_FAR_BYTES >> (FT_LINE_SHIFT + size))
-        count_far(reuse, op, group, size, FT_REUSE_ONE_SET_FAR, bin_of(found->one_set), times);
+        bins |= (uint64_t)bin_of(found->one_set) << FAR_WAYS * 8;
+    if (!bins)
+        return;
+    if (alike->bins != bins || alike->op != op || alike->group != group || alike->size != size) {
+        if (alike->accesses)
+            settle_far(reuse, alike);
+        *alike = (struct far_counts){bins, op, (uint16_t)group, (uint16_t)size, 0};
+    }
+    alike->accesses += times * reuse->times * (INT64_C(1) << reuse->class_shift);
 }
 
 /* ---- results ------------------------------------------------------------------------------------------------------ */
@@ -274,6 +304,7 @@ void ft_reuse_count_far(struct ft_reuse *reuse, uint32_t op, unsigned group, uns
 size_t ft_reuse_finish(struct ft_reuse *reuse)
 {
     ft_reuse_weight_counts(reuse);
+    ft_reuse_settle_far(reuse);
     return reuse->counts_used;
 }
 

@@ -27,6 +27,17 @@ struct near_counts {
     int32_t accesses[FT_LINE_SIZES][FT_NEAR_WAYS][FT_REUSE_NEAR_BINS];
 };
 
+#define ALIKE 128u
+
+/* Accesses of an operation to a group of classes that came one after the other, had the same distances, and are not counted yet:
+ * those of a stream do. `bins` has a byte for each way, and one for distances among all lines. */
+struct far_counts {
+    uint64_t bins;
+    uint32_t op;
+    uint16_t group, size;
+    int64_t accesses;
+};
+
 /* What one burst or window counts for all operations; `resolved` are the changes for those first uses whose distance is known. */
 struct burst_counts {
     int64_t sets[2][FT_LINE_SIZES][FT_NEAR_WAYS][FT_REUSE_NEAR_BINS];
@@ -119,6 +130,7 @@ struct ft_reuse {
     unsigned class_shift;
     uint64_t far_work;
     ft_reuse_group groups[FT_REUSE_GROUPS];
+    struct far_counts alike[ALIKE]; /* by operation and line size */
     /* results */
     struct bucket *counts;
     size_t counts_size, counts_used;
@@ -177,6 +189,9 @@ void ft_reuse_count_near(struct ft_reuse *reuse, unsigned track, uint32_t op, ui
 /* Counts a line size of an access to a class of some group. */
 void ft_reuse_count_far(struct ft_reuse *reuse, uint32_t op, unsigned group, unsigned size, int64_t times,
                         const struct distances *found);
+
+/* Counts those that are not counted yet: before the rate of classes changes. */
+void ft_reuse_settle_far(struct ft_reuse *reuse);
 
 /* Moves what operations have to `counts`, weighted: before weights change. */
 void ft_reuse_weight_counts(struct ft_reuse *reuse);
