@@ -332,6 +332,34 @@ static uint64_t fp_chase(struct ft_work *work)
 BRANCHES(branches_random, (int64_t)s < 0)
 BRANCHES(branches_regular, r & 1)
 
+/* Jumps through registers that go to four places in an order that comes again after 64, and is foreseen. Each place has a
+ * jump of its own, which the empty statements keep apart. */
+#define PLACES 4
+#define ORDER 64
+#define PLACE(name, number)                                                                                            \
+    name:                                                                                                              \
+    if (left-- == 0)                                                                                                   \
+        return ORDER * work->repeats;                                                                                  \
+    where = places[order[left % ORDER]];                                                                               \
+    __asm__ volatile("" : "+r"(where) : "i"(number));                                                                  \
+    goto *where;
+
+static uint64_t several_targets(struct ft_work *work)
+{
+    static const void *const places[PLACES] = {&&first, &&second, &&third, &&fourth};
+    uint8_t order[ORDER];
+    uint64_t state = 1, left = ORDER * work->repeats;
+    for (uint32_t i = 0; i < ORDER; i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        order[i] = state >> 62;
+    }
+    const void *where;
+    PLACE(first, 1)
+    PLACE(second, 2)
+    PLACE(third, 3)
+    PLACE(fourth, 4)
+}
+
 #if defined(__x86_64__)
 #define JUMP "jmp 1f\n .p2align 5\n 1:"
 #elif defined(__aarch64__)
@@ -390,6 +418,7 @@ const struct ft_kernel ft_core_kernels[] = {
 #endif
     {"branches_random", branches_random, 0, false, false, 0, NULL},
     {"branches_regular", branches_regular, 0, false, false, 0, NULL},
+    {"several_targets", several_targets, 0, false, false, 0, NULL},
 #ifdef JUMP
     {"taken_branches", taken_branches, 0, false, false, 0, NULL},
 #endif

@@ -25,8 +25,8 @@ _OF_CODE = ("code_", "loop_")
 _DECODED_ANEW = 1.2  # times as long an instruction as in the least code
 _ARITHMETIC = re.compile(r"(\w+)_(\d+)x(\d+)_(chain|free)")
 _WITHOUT_DATA = (
-    *("issue", "branches_random", "branches_regular", "taken_branches", "flops_scalar", "flops_vector"),
-    *("register_crossing", "fp_add_mul"),
+    *("issue", "branches_random", "branches_regular", "taken_branches", "several_targets", "flops_scalar"),
+    *("flops_vector", "register_crossing", "fp_add_mul"),
 )
 _WITH_DATA = (
     *("int_chains", "fp_chains", "mixed", "loads", "store8"),
@@ -51,6 +51,7 @@ _CYCLES = {
     "blocked_forward_latency_cycles": "blocked_forward",
     "register_crossing_cycles": "register_crossing",
     "loop_cycles": "loop_within",
+    "several_targets_cycles": "several_targets",
 }
 _SECONDS = {"python_block_s": "python_block", "python_line_s": "python_line", "python_call_s": "python_call"}
 _OF_OPERATIONS = {

@@ -122,6 +122,7 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     int_adds_per_cycle: float | None = None  # independent ones
     branch_miss_cycles: float | None = None
     taken_branches_per_cycle: float | None = None  # of a predicted, unconditional kind
+    several_targets_cycles: float | None = None  # of a predicted jump through a register that goes to several places
     # A store and the load that reads it back, both in a dependency chain: from the one's data to the other's.
     store_forward_latency_cycles: float | None = None  # in integer registers
     fp_store_forward_latency_cycles: float | None = None

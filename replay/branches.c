@@ -8,7 +8,9 @@
 #define TABLE_BITS 11
 #define TAG_BITS 12
 #define HISTORY 512u /* a power of two above the longest */
-#define TARGET_BITS 12
+#define LAST_BITS 12
+#define TARGET_BITS 10
+#define SEEN_OF_TARGET 4 /* bits of it that the history holds */
 
 static const uint32_t history_length[TABLES] = {4, 9, 18, 36, 72, 144, 288};
 
@@ -23,7 +25,9 @@ struct folded { /* a history of `length` branches, folded to `bits` */
 };
 
 struct target {
-    uint32_t tag, target;
+    uint32_t target;
+    uint16_t tag;
+    uint8_t sure, useful; /* 0 .. 3 */
 };
 
 struct predictor {
@@ -33,8 +37,7 @@ struct predictor {
     uint8_t history[HISTORY];
     uint32_t newest;
     uint32_t random;
-    struct target by_history[1 << TARGET_BITS], by_place[1 << TARGET_BITS];
-    uint32_t targets; /* the recent ones, folded */
+    struct target last[1 << LAST_BITS], by_history[TABLES][1 << TARGET_BITS];
 };
 
 struct lookup {
@@ -68,6 +71,16 @@ static void remember(struct predictor *p, bool taken)
     }
 }
 
+static uint32_t index_of(const struct predictor *p, uint32_t hash, uint32_t table)
+{
+    return (hash ^ hash >> (TABLE_BITS - table) ^ p->index[table].value) % (1 << TABLE_BITS);
+}
+
+static uint16_t tag_of(const struct predictor *p, uint32_t hash, uint32_t table)
+{
+    return (uint16_t)((mix(hash + table) ^ p->tag[table].value) % (1 << TAG_BITS));
+}
+
 static struct lookup look_up(struct predictor *p, uint32_t place)
 {
     struct lookup l = {.provider = -1};
@@ -75,9 +88,8 @@ static struct lookup look_up(struct predictor *p, uint32_t place)
     const bool base = p->base[hash % (1 << BASE_BITS)] >= 0;
     l.taken = l.alternative = base;
     for (uint32_t i = 0; i < TABLES; i++) {
-        const uint32_t index = (hash ^ hash >> (TABLE_BITS - i) ^ p->index[i].value) % (1 << TABLE_BITS);
-        l.tag[i] = (uint16_t)((mix(hash + i) ^ p->tag[i].value) % (1 << TAG_BITS));
-        l.entry[i] = &p->table[i][index];
+        l.tag[i] = tag_of(p, hash, i);
+        l.entry[i] = &p->table[i][index_of(p, hash, i)];
         if (l.entry[i]->tag == l.tag[i]) {
             l.alternative = l.taken;
             l.taken = l.entry[i]->counter >= 0;
@@ -133,17 +145,46 @@ static bool foresee(struct predictor *p, uint32_t place, bool taken)
     return l.taken == taken;
 }
 
+static void allocate_target(struct target **of, const uint16_t *tags, uint32_t first, uint32_t target)
+{
+    for (uint32_t i = first; i < TABLES; i++)
+        if (of[i]->useful == 0) {
+            *of[i] = (struct target){target, tags[i], 0, 0};
+            return;
+        }
+    for (uint32_t i = first; i < TABLES; i++)
+        of[i]->useful--;
+}
+
+/* Whether a jump or call to a register or memory is foreseen; learns from it. */
 static bool foresee_target(struct predictor *p, uint32_t place, uint32_t target)
 {
-    struct target *recent = &p->by_history[mix(mix(place) ^ p->targets) % (1 << TARGET_BITS)];
-    struct target *last = &p->by_place[mix(place) % (1 << TARGET_BITS)];
-    const uint32_t tag = mix(mix(place + 1) + p->targets) | 1;
-    const bool foreseen = recent->tag == tag ? recent->target == target
-                                             : last->tag == place + 1 && last->target == target;
-    *recent = (struct target){tag, target};
-    *last = (struct target){place + 1, target};
-    p->targets = p->targets << 4 ^ mix(target) >> 20; /* eight of them */
-    remember(p, target & 1);
+    const uint32_t hash = mix(place);
+    struct target *of[TABLES], *provider = &p->last[hash % (1 << LAST_BITS)], *alternative = provider;
+    uint16_t tags[TABLES];
+    uint32_t next = 0; /* table behind the provider */
+    for (uint32_t i = 0; i < TABLES; i++) {
+        tags[i] = tag_of(p, hash, i);
+        const uint32_t index = index_of(p, hash, i);
+        of[i] = &p->by_history[i][(index ^ index >> TARGET_BITS) % (1 << TARGET_BITS)];
+        if (of[i]->tag == tags[i]) {
+            alternative = provider;
+            provider = of[i];
+            next = i + 1;
+        }
+    }
+    const bool foreseen = (provider->sure ? provider : alternative)->target == target;
+    const bool own = provider->target == target;
+    if (own != (alternative->target == target))
+        provider->useful = (uint8_t)step((int8_t)provider->useful, own, 0, 3);
+    if (!own && provider->sure == 0)
+        provider->target = target;
+    else
+        provider->sure = (uint8_t)step((int8_t)provider->sure, own, 0, 3);
+    if (!foreseen && next < TABLES)
+        allocate_target(of, tags, next, target);
+    for (uint32_t bit = 0; bit < SEEN_OF_TARGET; bit++)
+        remember(p, mix(target) >> (20 + bit) & 1);
     return foreseen;
 }
 
@@ -157,7 +198,11 @@ bool ft_branches_predict(const struct ft_branch *branches, size_t n, uint8_t *mi
         p->tag[i] = (struct folded){0, TAG_BITS, history_length[i]};
         for (uint32_t k = 0; k < 1 << TABLE_BITS; k++)
             p->table[i][k].tag = UINT16_MAX; /* no tag of any branch */
+        for (uint32_t k = 0; k < 1 << TARGET_BITS; k++)
+            p->by_history[i][k].tag = UINT16_MAX;
     }
+    for (uint32_t k = 0; k < 1 << LAST_BITS; k++)
+        p->last[k].target = UINT32_MAX; /* of no jump */
     for (size_t i = 0; i < n; i++) {
         const struct ft_branch b = branches[i];
         missed[i] = b.kind == FT_BRANCH_CONDITIONAL ? !foresee(p, b.place, b.target)

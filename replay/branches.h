@@ -1,9 +1,9 @@
 /* A branch predictor of the kind that processors have had since about 2015: what it would not have foreseen.
  *
- * Conditional branches: TAGE (Seznec and Michaud, "A case for (partially) TAgged GEometric history length branch
- * prediction", JILP 2006): a table of two-bit counters, and tagged tables with ever longer histories, of which the
- * longest that matches decides. Jumps and calls through registers or memory: the last target seen after the same recent
- * targets, else the last one (Driesen and Hölzle, "Accurate indirect branch prediction", ISCA 1998). Returns are foreseen.
+ * TAGE for conditional branches and ITTAGE for jumps and calls to registers or memory (Seznec and Michaud, "A case for
+ * (partially) TAgged GEometric history length branch prediction", JILP 2006): a table by the branch alone, and tagged
+ * tables with ever longer histories, of which the longest that matches decides. The history is of both kinds of branches.
+ * Returns are foreseen.
  */
 #ifndef FORETRACE_BRANCHES_H
 #define FORETRACE_BRANCHES_H

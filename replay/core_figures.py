@@ -142,6 +142,7 @@ class CoreFigures:
     blocked: Floats
     taken_branch: Floats
     loop: Floats
+    several_targets: Floats
     decode: Floats
     decoded_ways: int
     fetch: Floats
@@ -178,6 +179,9 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
     load = 1 / source.rate("loads_per_cycle", "loads_per_cycle", (2, 1, 1), "load")
     store = 1 / source.rate("stores_per_cycle", "stores_per_cycle", (2, 1, 1), "store")
     taken_branch = 1 / source.rate("taken_branches_per_cycle", "taken_branch", (2, 1, 0.5), "taken branch")
+    several_targets = source.cycles(
+        *("several_targets_cycles", "several_targets", (1, 3, 4)), "a foreseen jump or call that goes to several places"
+    )
     int_div = source.cycles("int_div_interval_cycles", "int_divide", (6, 20, 60), "an integer divide")
     control = _cost(profile, Operation.FP_CONTROL)
     shuffle = _cost(profile, Operation.FP_SHUFFLE, elements=2)
@@ -218,6 +222,7 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         decode=decode,
         decoded_ways=decoded_ways,
         loop=source.loop(taken_branch),
+        several_targets=np.maximum(several_targets, taken_branch),
         fetch=source.fetch(taken_branch),
         load=load,
         store=store,

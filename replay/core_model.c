@@ -597,7 +597,8 @@ static void run_block(struct state *s, size_t execution, uint64_t first_slot, do
         const uint32_t *now = s->path->blocks + execution;
         const bool again = execution + 1 < s->path->n_executions && now[1] == now[0];
         const double one = again ? s->core->loop : s->core->taken_branch;
-        fetch_code(s, branch & FT_BRANCH_CALLS ? 2 * s->core->taken_branch : one);
+        const double least = branch & FT_BRANCH_SEVERAL ? s->core->several_targets : 0;
+        fetch_code(s, fmax(branch & FT_BRANCH_CALLS ? 2 * s->core->taken_branch : one, least));
     }
 }
 

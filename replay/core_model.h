@@ -111,6 +111,7 @@ struct ft_core {
     double blocked;           /* from a store's data to the cache, for a load that it cannot serve alone */
     double taken_branch;      /* least time between two; twice that where one is a call or a return */
     double loop;              /* the same of a block that is run again, at once */
+    double several_targets;   /* the same of a foreseen jump or call that goes to several places */
     double lead;              /* how far ahead a prefetcher fetches */
     double decode;            /* cycles that an instruction takes to be decoded; 0: none */
     double fetch;             /* cycles that a line of code takes to be fetched; 0: none */
@@ -132,6 +133,7 @@ struct ft_core_program {
 #define FT_BRANCH_TAKEN 2u  /* what runs next does not stand next */
 #define FT_SECOND_HALF 4u   /* counted apart */
 #define FT_BRANCH_CALLS 8u  /* taken by a call or a return */
+#define FT_BRANCH_SEVERAL 16u /* one that goes to several places */
 #define FT_ALL_DEPEND UINT16_MAX /* what follows is not what runs while the branch is thought to go the other way */
 
 struct ft_core_path {

@@ -19,6 +19,7 @@ from .wrong_ways import WrongWays
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 INSTRUCTION = np.dtype(
     {
@@ -37,7 +38,7 @@ BLOCK = np.dtype([(name, "u4") for name in (
 )])  # fmt: skip
 BRANCH = np.dtype({"names": ["place", "target", "kind"], "formats": ["u4", "u4", "u1"]}, align=True)
 _CONDITIONAL, _INDIRECT = 1, 2
-_MISSED, _TAKEN, _SECOND_HALF, _CALLS = 1, 2, 4, 8
+_MISSED, _TAKEN, _SECOND_HALF, _CALLS, _SEVERAL = 1, 2, 4, 8, 16
 _LEARNING = 32
 """Executions of a branch in the paths after which it counts: a real predictor knew it long before."""
 _IN_REACH = 64
@@ -271,7 +272,18 @@ def _branches(signature: Signature, block_ids: Ints, path: Ints, starts: Ints) -
     missed[_occurrence(path) < _LEARNING] = 0
     share = np.bincount(path, weights=missed, minlength=len(block_ids)) / np.maximum(np.bincount(path), 1)
     calls = np.array([one.flow in ("call", "return") for one in lasts], bool)[path]
-    return missed * _MISSED + taken.astype(np.uint8) * _TAKEN + calls.astype(np.uint8) * _CALLS, share
+    several = _goes_to_several(path, following, kinds == _INDIRECT, len(block_ids))
+    flags = missed * _MISSED | taken * np.uint8(_TAKEN) | calls * np.uint8(_CALLS) | several * np.uint8(_SEVERAL)
+    return flags, share
+
+
+def _goes_to_several(path: Ints, following: Ints, indirect: Bools, num_blocks: int) -> Bools:
+    """Whether each execution ends in an indirect jump or call that does not always go to the same block."""
+    place, target = path[indirect], following[indirect]
+    first, last = np.full(num_blocks, num_blocks), np.full(num_blocks, -1)
+    np.minimum.at(first, place, target)
+    np.maximum.at(last, place, target)
+    return indirect & (first < last)[path]
 
 
 def _branch_kind(last: Instruction) -> int:

@@ -102,7 +102,7 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
     memory_cycles = float(costs.latency_s[:, -1].max(initial=0.0) / cycle_s)
     figures = (
         core.width, core.window, *core.waiting, core.scheduled, *core.results, core.stores, core.refill, core.blocked,
-        core.taken_branch, core.loop,
+        core.taken_branch, core.loop, core.several_targets,
     )  # fmt: skip
     units = float(core.decode[corner]), core.decoded_ways, float(core.fetch[corner]), float(core.access[corner])
     _core_model.run(

@@ -16,7 +16,7 @@ import numpy as np
 NUM_CAUSES = 11
 (ISSUE, COMPUTE, DIVIDE, CHAIN, FORWARD, PORTS, BRANCH, CACHE_BANDWIDTH, MEMORY_BANDWIDTH, CACHE_LATENCY,
  MEMORY_LATENCY) = range(NUM_CAUSES)  # fmt: skip
-MISSED, TAKEN, SECOND_HALF, CALLS = 1, 2, 4, 8
+MISSED, TAKEN, SECOND_HALF, CALLS, SEVERAL = 1, 2, 4, 8, 16
 ALL_DEPEND = 0xFFFF
 WRONG = 64
 IN_REACH = 64
@@ -71,8 +71,8 @@ class Core:
 
     def __init__(self, figures, instructions, registers, blocks, operations, path, cycles) -> None:
         (self.width, self.window, *kinds, self.stores, self.refill, self.blocked,
-         self.taken_branch, self.loop, self.lead, self.decode, self.decoded_ways, self.code_line, self.shared,
-         self.levels, self.in_order) = figures  # fmt: skip
+         self.taken_branch, self.loop, self.several_targets, self.lead, self.decode, self.decoded_ways, self.code_line,
+         self.shared, self.levels, self.in_order) = figures  # fmt: skip
         self.waiting, self.room, self.free = kinds[:2], kinds[2], kinds[3:]
         self.scheduled: list[float] = []  # vectors that can start
         self.last_scheduled = 0.0
@@ -126,7 +126,8 @@ class Core:
             if self.jumped:
                 again = self.path[execution : execution + 2].tolist() == [number, number]
                 calls = bool(self.branches[execution] & CALLS)
-                self.fetch_code(2 * self.taken_branch if calls else self.loop if again else self.taken_branch)
+                cycles = 2 * self.taken_branch if calls else self.loop if again else self.taken_branch
+                self.fetch_code(max(cycles, self.several_targets if self.branches[execution] & SEVERAL else 0))
 
     def is_decoded(self, place: int) -> bool:
         """Whether the group that begins there is among the last ones of its set of lines; from now on it is."""

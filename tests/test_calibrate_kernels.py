@@ -18,7 +18,7 @@ OTHERS = [
     k
     for k in (
         *("issue", "taken_branches", "branches_random", "branches_regular", "flops_scalar", "flops_vector"),
-        *("register_crossing", "loop_within", "loop_across", "fp_add_mul"),
+        *("several_targets", "register_crossing", "loop_within", "loop_across", "fp_add_mul"),
     )
     if k in KERNELS
 ]

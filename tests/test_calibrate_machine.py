@@ -256,6 +256,7 @@ def test_core_figures_are_in_cycles():
             int_chains=0.2 * NS,
             mixed=0.1 * NS,
             loop_within=0.6 * NS,
+            several_targets=1.5 * NS,
             flops_vector=0.125 * NS,
             fp_store_forward=4 * NS,
             branches_random=5 * NS,
@@ -270,6 +271,7 @@ def test_core_figures_are_in_cycles():
     assert figures["chained_int_adds_per_cycle"] == pytest.approx(2.5)
     assert figures["mixed_instructions_per_cycle"] == pytest.approx(5)
     assert figures["loop_cycles"] == pytest.approx(1.2)
+    assert figures["several_targets_cycles"] == pytest.approx(3)
     assert figures["fp_add_other_latency_cycles"] == pytest.approx(5), "its chain has a multiplication in it"
     assert figures["loads_per_cycle"] == pytest.approx(2)
     assert figures["peak_flops_per_cycle"] >= 4

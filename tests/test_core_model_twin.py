@@ -61,13 +61,14 @@ def made(seed: int, num_blocks: int, executions: int):
     distances = [
         np.where(rng.random(accesses) < 0.4, 0, rng.integers(1, 80, accesses)).astype(np.uint16) for _ in range(2)
     ]
-    branches = rng.choice([0, 1, 2, 3, 4, 7, 10], executions, p=[0.3, 0.15, 0.2, 0.1, 0.1, 0.05, 0.1]).astype(np.uint8)
+    chances = {0: 0.25, 1: 0.15, 2: 0.15, 3: 0.1, 4: 0.1, 7: 0.05, 10: 0.1, 18: 0.05, 26: 0.05}
+    branches = rng.choice(list(chances), executions, p=list(chances.values())).astype(np.uint8)
     depends = rng.choice([0, 1, 2, 5, reference.ALL_DEPEND], executions).astype(np.uint16)
     core = (
         float(rng.integers(1, 7)), float(rng.integers(1, 60)), *(float(n) for n in rng.integers(1, 30, 5)),
         float(rng.integers(1, 12)),
         float(rng.integers(0, 20)), float(rng.integers(0, 20)), rng.choice([0.5, 1.0, 2.0]), rng.choice([1.0, 3.0]),
-        float(rng.integers(0, 200)), rng.choice([0.0, 0.25, 1.0]), int(rng.choice([1, 2, 32])),
+        rng.choice([0.5, 3.0]), float(rng.integers(0, 200)), rng.choice([0.0, 0.25, 1.0]), int(rng.choice([1, 2, 32])),
         rng.choice([0.0, 0.5, 1.0]), rng.choice([0.0, 0.4, 1.0]), levels, bool(rng.integers(0, 2)),
     )  # fmt: skip
     return core, instructions, np.array(registers, np.uint16), blocks, operations, (path, branches, depends, *distances)
@@ -102,7 +103,7 @@ def test_what_is_no_longer_decoded_is_decoded_anew(lines, decode, ways, per_cycl
     instructions["result"] = _core_model.NO_RESULT
     instructions["decoded"][::8], instructions["lines"][16::16] = 8, 1
     block = np.array([(0, len(instructions), 0, 0, 0, lines - 1)], BLOCK)
-    core = (6.0, *[1000.0] * 7, 0.0, 0.0, 1.0, 1.0, 0.0, decode, ways, 1.0, 0.0, 1, False)
+    core = (6.0, *[1000.0] * 7, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, decode, ways, 1.0, 0.0, 1, False)
     nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), np.zeros(executions, np.uint16)
     _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, found)
