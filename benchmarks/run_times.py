@@ -270,8 +270,8 @@ def _predict(program: Program, directory: Path, machine: Machine, *, small: bool
 
 
 def _sampled(subject: _Subject, machine: Machine, *, by_segments: bool) -> dict[str, Any] | None:
-    """The prediction with measured shares, and the time by segments if asked; None for what cannot be sampled."""
-    if subject.program.is_python:
+    """The prediction with measured shares, and the time by segments if asked; None if a Python program needs none."""
+    if subject.program.is_python and not by_segments:
         return None
     timing = str(subject.timing)
     options = ["-o", timing, "--force", "--runs", str(SAMPLED_RUNS)]
@@ -286,6 +286,8 @@ def _row(subject: _Subject, measured: Measured, sampled: dict[str, Any] | None) 
     prediction = subject.prediction
     if sampled is not None:
         measured = with_segments(measured, sampled["measured"])
+    if subject.program.is_python:
+        sampled = None  # no loop's share is known
     regions = [] if sampled is None else sampled["predictions"][0]["loops"]
     regions = [region for region in regions if region["measured_share"] is not None]
     row = Row(

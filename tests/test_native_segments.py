@@ -96,6 +96,7 @@ def test_time_is_noted_where_and_as_often_as_asked_and_nothing_else_changes(comp
     run = run_stamped(str(program), [str(program)], places, 1000, TimeStampCounter())
     assert run.exit_code == plain != 0
     assert run.numbers.tolist() == [0, 1, 1, 1, 1] * 30
+    assert run.executions.tolist() == [30, 30_000]
     assert (np.diff(np.concatenate([[0], run.ticks, [run.end_ticks]])) > 0).all()
 
 
@@ -250,15 +251,37 @@ def test_the_least_of_halves_is_that_of_all_halves():
     assert of_half == pytest.approx(np.mean(halves))
 
 
+def stamped(ticks, numbers, end):
+    """A run with a tick of a nanosecond."""
+    return StampedRun(ticks, numbers, np.zeros(1, np.int64), end, end / 1e9, 1.0, 0, 0)
+
+
+def test_records_in_another_order_are_left_out():
+    ticks = np.arange(1, 201) * 1_000_000
+    one = np.tile([0, 1], 100)
+    swapped = one.copy()
+    swapped[[10, 11]] = 1, 0
+    runs = segments.in_one_order([stamped(ticks, one, 10**9), stamped(ticks, swapped, 10**9)])
+    assert [run.ticks.tolist() for run in runs] == [np.delete(ticks, [10, 11]).tolist()] * 2
+    assert [run.numbers.tolist() for run in runs] == [np.delete(one, [10, 11]).tolist()] * 2
+
+
+def test_a_place_that_is_come_to_at_any_turn_is_left_out():
+    ticks, runs = np.arange(1, 111) * 1_000_000, []
+    for late in (0, 7):
+        numbers = np.tile([0, 1], 50)
+        runs.append(stamped(ticks, np.insert(numbers, np.arange(10) * 9 + late, 2), 10**9))
+    for run, before in zip(segments.in_one_order(runs), runs, strict=True):
+        assert run.numbers.tolist() == [0, 1] * 50
+        assert run.ticks.tolist() == before.ticks[before.numbers != 2].tolist()
+
+
 @given(st.lists(st.integers(1, 10_000), min_size=1, max_size=40), st.integers(2, 5))
 def test_segments_hold_all_of_the_time(lengths, runs):
     """Each run's time is its segments' time, however records are put together."""
     ticks = np.cumsum(lengths) * 1000
     numbers = np.zeros(len(ticks) - 1, np.int64)
-    made = [
-        StampedRun(ticks[:-1] * factor, numbers, int(ticks[-1]) * factor, factor * float(ticks[-1]) / 1e9, 1.0, 0, 0)
-        for factor in range(1, runs + 1)
-    ]
+    made = [stamped(ticks[:-1] * factor, numbers, int(ticks[-1]) * factor) for factor in range(1, runs + 1)]
     times = segment_times(made)
     assert times.sum(axis=1) == pytest.approx([run.wall_s for run in made])
     assert times.shape[1] <= max(1, made[0].wall_s / segments.SEGMENT_S)
@@ -291,8 +314,7 @@ def test_a_block_that_is_entered_under_the_jump_is_no_place(compile_c):
 def test_places_are_chosen_that_divide_a_run_for_what_they_cost():
     """A rare one in the first half and a frequent one in the second are needed; one beside the first is not."""
     candidates = [
-        stamp_points.Candidate(block("x", number, executions), ())
-        for number, executions in enumerate((1000, 1001, 10**6))
+        stamp_points.Candidate("x", number, executions, ()) for number, executions in enumerate((1000, 1001, 10**6))
     ]
     ticks = np.concatenate([np.arange(0, 500, 2), np.arange(1, 500, 4), np.arange(500, 1000)])
     numbers = np.repeat([0, 1, 2], [250, 125, 500])

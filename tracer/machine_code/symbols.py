@@ -120,6 +120,14 @@ class Symbols:
         """
         return self._named.holding(address) or self._plt.holding(address) or self._unnamed.holding(address)
 
+    def functions(self) -> list[Function]:
+        """Those that a symbol table names, by where they start."""
+        named = self._named
+        return [
+            Function(named.name(position), start, end)
+            for position, (start, end) in enumerate(zip(named.starts, named.ends, strict=True))
+        ]
+
     def lines(self, addresses: Addresses) -> LineTable:
         """The lines of all compilation units that hold any of these link-time addresses."""
         if self._elf is None or not _tells_lines(self._elf):

@@ -11,12 +11,18 @@ became less by the last doubling of runs) and least times that were luck, not re
 
 from __future__ import annotations
 
+import itertools
 import math
+import os
 import platform
 import signal
 import stat
 import time
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +32,12 @@ from foretrace.errors import EngineError, ProgramError
 from foretrace.neighbours import SegmentTime
 from foretrace.tracer.signature import Signature
 
+from .interpreter_places import affordable, counted, find_functions, start_up
 from .stamp_code import Place
 from .stamp_points import COUNTING_S, COUNTING_SHARES, SEGMENT_S, Candidate, choose, find_candidates, probe
 from .stamped_run import StampedRun, TimeStampCounter, run_stamped
 
+ANOTHER_WAY = "it does not go the same way each time"
 LONG_S = 0.002
 """Of a longer segment few are undisturbed."""
 LEAST_RUNS, MOST_RUNS = 12, 100
@@ -40,7 +48,12 @@ MISSED = 3
 euler, timed beside work on both cores of a machine and on a quieter one, it was 1.5 to 2.8 times as much."""
 _SPARE_RECORDS = 1024
 _MUCH_IN_LONG = 0.5
-_MOST_WAITS = 10  # of a program that may be taken to wait for nothing
+_TELLING_RUNS = 4
+_MOST_OTHER_CALLS = 0.01  # of the interpreter's functions: tables ordered by addresses differ each time
+_MOST_OTHER = 0.01  # of the records are left out for their order before a place is
+_COUNTING_RUNS = 3
+_START_SHARE = 0.25  # of the time for runs of a script is for starting Python
+_MOST_WAITS, _MOST_WAITS_PER_S = 10, 50  # of a program that may be taken to wait for nothing, but for the kernel
 
 Times = npt.NDArray[np.float64]
 
@@ -72,21 +85,91 @@ def time_by_segments(
     if not any(block.module == real for block in signature.blocks):
         raise UndividedError(f"its signature is of another program: it has no blocks of {real}")
     try:
-        return _time(_Program(path, command, exit_code), signature, about_s, budget_s)
+        return _time(
+            _Program(path, command, exit_code), partial(find_candidates, signature, about_s), about_s, budget_s
+        )
     except (OSError, ValueError, ProgramError) as error:
         raise UndividedError(f"its code cannot be divided: {error}") from error
+
+
+def time_script_by_segments(
+    signature: Signature, command: Sequence[str], *, exit_code: int, budget_s: float
+) -> SegmentTime:
+    """The same of a Python script, without the start of Python and what it imports, which are timed by themselves.
+
+    Both run with one seed of hashes (`PYTHONHASHSEED`: ours, or else 0), so that they go the same way.
+
+    Args:
+        signature: of this script with these arguments.
+        command: the interpreter that runs us, then the script and its arguments.
+        exit_code: what it ends with.
+        budget_s: seconds.
+
+    Raises:
+        UndividedError: it cannot be done, with the reason.
+    """
+    _check(signature, command[0])
+    if Path(signature.provenance.command[0]).resolve() != Path(command[1]).resolve():
+        raise UndividedError(f"its signature is of another program, {signature.provenance.command[0]}")
+    environment = {"PYTHONHASHSEED": "0"} | dict(os.environ)
+    try:
+        functions = find_functions()
+        whole = _Program(command[0], command, exit_code, environment)
+        start = _Program(command[0], start_up(command[1]), 0, environment)
+        with _one_core():
+            found = _time(whole, *_of_interpreter(whole, functions), budget_s * (1 - _START_SHARE))
+            return without_start(found, _time(start, *_of_interpreter(start, functions), budget_s * _START_SHARE))
+    except (OSError, ValueError, SyntaxError, ProgramError) as error:
+        raise UndividedError(f"its interpreter's code cannot be divided: {error}") from error
+
+
+@contextmanager
+def _one_core() -> Iterator[None]:
+    """What is started meanwhile finds one core, for which libraries that compute with as many threads start none."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def _of_interpreter(
+    program: _Program, functions: Sequence[Place]
+) -> tuple[Callable[[float], Sequence[Candidate]], float]:
+    """What to divide a run of Python at, and about what it takes."""
+    executions = [program.run(functions, _SPARE_RECORDS).executions for _ in range(_COUNTING_RUNS)]
+    totals = [run.sum() for run in executions]
+    if max(totals) > (1 + _MOST_OTHER_CALLS) * min(totals):
+        raise UndividedError(ANOTHER_WAY)
+    candidates = counted(functions, executions)
+    about_s = program.run((), _SPARE_RECORDS).cpu_s
+    return partial(affordable, candidates, about_s), about_s
+
+
+def without_start(found: SegmentTime, start: SegmentTime) -> SegmentTime:
+    """Of a script, less the time of starting Python."""
+    return replace(
+        found,
+        time_s=found.time_s - start.time_s,
+        low_s=max(found.low_s - start.high_s, 0.0),
+        high_s=found.high_s - start.low_s,
+        counting_s=max(found.counting_s - start.counting_s, 0.0),
+    )
 
 
 class _Program:
     """A program that is run again and again."""
 
-    def __init__(self, path: str, command: Sequence[str], exit_code: int) -> None:
-        self._path, self._command, self._exit_code = path, command, exit_code
+    def __init__(
+        self, path: str, command: Sequence[str], exit_code: int, environment: dict[str, str] | None = None
+    ) -> None:
+        self._path, self._command, self._exit_code, self._environment = path, command, exit_code, environment
         self._counter = TimeStampCounter()
 
     def run(self, places: Sequence[Place], num_records: int) -> StampedRun:
         """Run it once, and see that it ended well and wrote no more than there is room for."""
-        run = run_stamped(self._path, self._command, places, num_records, self._counter)
+        run = run_stamped(self._path, self._command, places, num_records, self._counter, self._environment)
         if run.exit_code == -signal.SIGINT != self._exit_code:
             raise KeyboardInterrupt
         if run.exit_code != self._exit_code:
@@ -96,10 +179,13 @@ class _Program:
         return run
 
 
-def _time(program: _Program, signature: Signature, about_s: float, budget_s: float) -> SegmentTime:
+def _time(
+    program: _Program, candidates_of: Callable[[float], Sequence[Candidate]], about_s: float, budget_s: float
+) -> SegmentTime:
+    """`candidates_of` tells where it may be divided if counting may add such a share of its time."""
     end = time.monotonic() + budget_s
     for share in COUNTING_SHARES:
-        candidates = find_candidates(signature, about_s, share)
+        candidates = candidates_of(share)
         if not candidates:
             raise UndividedError("it has no blocks, outside the C library, whose code can be moved")
         noted = probe(candidates)
@@ -110,18 +196,23 @@ def _time(program: _Program, signature: Signature, about_s: float, budget_s: flo
     places = tuple(place for _, place in chosen)
     executions = sum(candidate.executions for candidate, _ in chosen)
     num_records = _room(chosen)
-    runs: list[StampedRun] = []
-    is_enough = False
-    while not is_enough:
-        runs.append(program.run(places, num_records))
-        if not np.array_equal(runs[-1].numbers, runs[0].numbers):
-            raise UndividedError("it does not go the same way each time")
+    ways: dict[bytes, list[StampedRun]] = defaultdict(list)
+    for number in itertools.count(1):
+        run = program.run(places, num_records)
+        ways[np.bincount(run.numbers).tobytes()].append(run)
+        runs = max(ways.values(), key=len)
+        if number >= _TELLING_RUNS and 2 * len(runs) <= number:
+            raise UndividedError(ANOTHER_WAY)
+        alike = in_one_order(runs)
+        if 2 * len(alike[0].numbers) < len(runs[0].numbers):
+            raise UndividedError(ANOTHER_WAY)
         if len(runs) >= LEAST_RUNS:
-            times = segment_times(runs)
-            is_over = len(runs) >= MOST_RUNS or time.monotonic() >= end
-            is_enough = is_over or _change(sums_of_least(times)) < ENOUGH_CHANGE
+            times = segment_times(alike)
+            is_over = number >= MOST_RUNS or time.monotonic() >= end
+            if is_over or _change(sums_of_least(times)) < ENOUGH_CHANGE:
+                break
     found = summarise(times, executions)
-    if min(run.waits for run in runs) > _MOST_WAITS:
+    if min(run.waits for run in runs) > _MOST_WAITS + _MOST_WAITS_PER_S * found.time_s:
         raise UndividedError("it waits for something, and real time is then not its own")
     if found.time_s > min(run.cpu_s for run in runs):
         raise UndividedError(f"too long segments: {found.long_share:.0%} of its time are in such of more than 2 ms")
@@ -143,7 +234,7 @@ def _room(noted: Iterable[tuple[Candidate, Place]]) -> int:
 def _check(signature: Signature, path: str) -> None:
     """That the method is one for this program and machine."""
     obtained = signature.provenance
-    if platform.machine() != "x86_64" or obtained.guest != "x86_64":
+    if platform.machine() != "x86_64" or obtained.guest not in ("x86_64", "python"):
         raise UndividedError("only x86-64 programs are divided, on their own machines")
     flags = Path("/proc/cpuinfo").read_text().partition("\nflags")[2].partition("\n")[0].split()
     if not {"constant_tsc", "nonstop_tsc"} <= set(flags):
@@ -156,10 +247,30 @@ def _check(signature: Signature, path: str) -> None:
         raise UndividedError("it has another user's rights, which it has not when it is looked at")
 
 
+def in_one_order(runs: Sequence[StampedRun]) -> list[StampedRun]:
+    """Runs of as many records without those of which the order differs: such as where Python frees what it has made, in
+    the order of addresses.
+
+    Where it differs often, all records are left out of the place that is most often at another turn.
+    """
+    while True:
+        numbers = runs[0].numbers
+        same = np.all([run.numbers == numbers for run in runs], axis=0)
+        if np.count_nonzero(~same) <= _MOST_OTHER * len(numbers):
+            return [replace(run, ticks=run.ticks[same], numbers=numbers[same]) for run in runs]
+        records = np.bincount(numbers)
+        others = np.bincount(numbers[~same], minlength=len(records))
+        worst = np.argmax(others / np.maximum(records, 1))
+        kept = [run.numbers != worst for run in runs]
+        runs = [
+            replace(run, ticks=run.ticks[mask], numbers=run.numbers[mask]) for run, mask in zip(runs, kept, strict=True)
+        ]
+
+
 def segment_times(runs: Sequence[StampedRun]) -> Times:
     """Seconds [runs, segments], of segments of about 0.2 ms, or more where there are no places.
 
-    How long a tick is all runs tell together.
+    All came to the same places. How long a tick is all runs tell together.
     """
     tick_s = sum(run.wall_s for run in runs) / sum(run.end_ticks for run in runs)
     stamps = [np.concatenate([[0], run.ticks, [run.end_ticks]]) for run in runs]

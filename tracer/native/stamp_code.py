@@ -24,6 +24,8 @@ import msgspec
 PAGE_BYTES = 4096
 RECORD_BYTES = 16
 JUMP_BYTES = 5
+COUNTER_BYTES = 8
+LONGEST_PERIOD = (1 << 31) - 1
 RECORDS_AT = PAGE_BYTES
 _NEXT_AT, _END_AT, _COUNTERS_AT = 0, 8, 64
 
@@ -56,10 +58,14 @@ class Place(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The content of a region, whose data begin at `data_at`, and what is written over code, by address."""
+    """The content of a region, whose data begin at `data_at`, and what is written over code, by address.
+
+    What is left to count is 8 bytes for each place, in their order, from `counters_at` on.
+    """
 
     code: bytes
     data_at: int
+    counters_at: int
     data: bytes
     jumps: dict[int, bytes]
 
@@ -104,15 +110,15 @@ def region(places: Sequence[tuple[int, Place]], bias: int, base: int, records: i
         code += b"\x90" * (-len(code) % 16)
         at, start = place.address + bias, base + len(code)
         jumps[at] = b"\xe9" + _distance(at + JUMP_BYTES, start) + b"\x90" * (place.size_bytes - JUMP_BYTES)
-        counter = base + data_at + _COUNTERS_AT + 8 * position
+        counter = base + data_at + _COUNTERS_AT + COUNTER_BYTES * position
         code += _stub(place, number, at, start, base, counter)
     counters = b"".join(struct.pack("<Q", place.period) for _, place in places)
-    return Region(bytes(code), data_at, struct.pack("<Q56x", records) + counters, jumps)
+    return Region(bytes(code), data_at, data_at + _COUNTERS_AT, struct.pack("<Q56x", records) + counters, jumps)
 
 
 def region_bytes(places: Sequence[tuple[int, Place]]) -> int:
     """How large the region is."""
-    return _to_page(_code_bytes(places)) + PAGE_BYTES + _to_page(_COUNTERS_AT + 8 * len(places))
+    return _to_page(_code_bytes(places)) + PAGE_BYTES + _to_page(_COUNTERS_AT + COUNTER_BYTES * len(places))
 
 
 def records_bytes(num_records: int) -> int:

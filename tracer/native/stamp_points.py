@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -35,20 +36,18 @@ OF_THE_PROCESSOR = ("ld-linux", "libc.so", "libm.so", "libmvec.so", "libpthread.
 """Libraries whose functions exist in versions for several processors: natively others may run than under the engine,
 and jump to where no block began there."""
 _RECORDS_IN_PROBE = 2000  # of a place
-_LONGEST_INSTRUCTION_BYTES = 15
+LONGEST_INSTRUCTION_BYTES = 15
 _LEAST_GAIN = 0.02  # of what is left, that all that may be added by counting must bring
 _ALIKE = 1.2  # executions that differ by less
 
 
-class Candidate:
-    """A block that a jump can be written over. `executions` are those of the signature."""
+class Candidate(msgspec.Struct, frozen=True):
+    """Where a jump can be written: `address` (link-time) of a module. It is come to so often in a run."""
 
-    __slots__ = ("address", "displaced", "executions", "module")
-
-    def __init__(self, block: Block, displaced: tuple[Displaced, ...]) -> None:
-        """Of this block."""
-        self.module, self.address = block.module, block.offset
-        self.executions, self.displaced = block.executions, displaced
+    module: str
+    address: int
+    executions: int
+    displaced: tuple[Displaced, ...]
 
     def place(self, records: int) -> Place:
         """With about so many records at most."""
@@ -82,7 +81,7 @@ def find_candidates(signature: Signature, time_s: float, counting_share: float) 
         displaced = displaced_at(files.code(block), block.offset, block.instructions, decoder)
         if displaced is None:
             continue
-        candidate = Candidate(block, displaced)
+        candidate = Candidate(block.module, block.offset, block.executions, displaced)
         if not _is_entered_in(candidate, starts[block.module]):
             seen.add(kind)
             found.append(candidate)
@@ -106,7 +105,7 @@ class _Files:
         if block.module not in self._files:
             self._files[block.module] = self._open(block.module)
         elf = self._files[block.module]
-        return b"" if elf is None else elf.loaded_at(block.offset, JUMP_BYTES + _LONGEST_INSTRUCTION_BYTES)
+        return b"" if elf is None else elf.loaded_at(block.offset, JUMP_BYTES + LONGEST_INSTRUCTION_BYTES)
 
     def _open(self, module: str) -> ElfFile | None:
         if Path(module).name.startswith(OF_THE_PROCESSOR):

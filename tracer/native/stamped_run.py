@@ -25,7 +25,7 @@ from foretrace.errors import ProgramError
 from foretrace.tracer.machine_code.elf_file import PT_LOAD, ElfFile
 from foretrace.tracer.modules import Mapping, parse_maps
 
-from .stamp_code import PAGE_BYTES, RECORDS_AT, Place, no_records, records_bytes, region, region_bytes
+from .stamp_code import COUNTER_BYTES, PAGE_BYTES, RECORDS_AT, Place, no_records, records_bytes, region, region_bytes
 from .system_calls import ptrace
 
 _TRACE_ME, _CONT, _SINGLE_STEP, _GET_REGISTERS, _SET_REGISTERS, _DETACH, _SET_OPTIONS = 0, 7, 9, 12, 13, 17, 0x4200
@@ -48,12 +48,13 @@ class StampedRun:
     """When the program came where, in ticks of the time-stamp counter since it began, and what it took.
 
     `ticks` int64 [records], `numbers` int64 [records] (of places), `end_ticks`; `wall_s` is as long as these. While
-    it was stopped nothing counts. `cpu_s` holds its being started as well. `waits`: how often it gave up the
-    processor of itself.
+    it was stopped nothing counts. `executions` int64 [places]: how often it came there, if all records had room.
+    `cpu_s` holds its being started as well. `waits`: how often it gave up the processor of itself, but to be stopped.
     """
 
     ticks: npt.NDArray[np.int64]
     numbers: npt.NDArray[np.int64]
+    executions: npt.NDArray[np.int64]
     end_ticks: int
     wall_s: float
     cpu_s: float
@@ -77,7 +78,12 @@ class TimeStampCounter:
 
 
 def run_stamped(
-    path: str, command: Sequence[str], places: Sequence[Place], num_records: int, counter: TimeStampCounter
+    path: str,
+    command: Sequence[str],
+    places: Sequence[Place],
+    num_records: int,
+    counter: TimeStampCounter,
+    environment: dict[str, str] | None = None,
 ) -> StampedRun:
     """Run it to its end.
 
@@ -87,35 +93,43 @@ def run_stamped(
         places: where to note the time; those of modules that are not loaded when it begins are not come to.
         num_records: for so many records there is room.
         counter: of this processor.
+        environment: of the program; None: ours.
 
     Raises:
         OSError: the system does not let us.
         ValueError: there is no room near a module.
         ProgramError: it ended before it began.
     """
+    periods = np.array([place.period for place in places], np.int64)
     descriptor = os.memfd_create("foretrace", 0)  # inherited, and closed by the program once it is mapped
     try:
-        with _started(path, command, descriptor) as child:
+        with _started(path, command, dict(os.environ) if environment is None else environment, descriptor) as child:
             began = counter.now()
             child.go_to(_entry(child, path))
             stopped = counter.now()
-            records = _prepare(child, path, places, num_records, descriptor)
+            records, counters_at = _prepare(child, path, places, num_records, descriptor)
+            stops = child.waits()
             went_on = counter.now()
             status, usage = child.leave_alone()
             end = counter.now()
         with mmap.mmap(descriptor, 0, prot=mmap.PROT_READ) as memory:
             (after,) = struct.unpack_from("<Q", memory, 0)
             rows = np.frombuffer(memory[RECORDS_AT : after - records], np.int64).reshape(-1, 2)
+            left = [
+                struct.unpack_from("<q", memory, at)[0] if at else period
+                for at, period in zip(counters_at, periods.tolist(), strict=True)
+            ]
     finally:
         os.close(descriptor)
     before_ticks, before_s = (now - then for now, then in zip(stopped, began, strict=True))
     return StampedRun(
         ticks=rows[:, 0] - went_on[0] + int(before_ticks),
         numbers=rows[:, 1].copy(),
+        executions=np.bincount(rows[:, 1], minlength=len(places)) * periods + periods - np.array(left, np.int64),
         end_ticks=end[0] - went_on[0] + int(before_ticks),
         wall_s=end[1] - went_on[1] + before_s,
         cpu_s=usage.ru_utime + usage.ru_stime,
-        waits=usage.ru_nvcsw,
+        waits=usage.ru_nvcsw - stops,
         exit_code=os.waitstatus_to_exitcode(status),
     )
 
@@ -169,6 +183,11 @@ class _Stopped:
         """What is mapped where."""
         return parse_maps(Path(f"/proc/{self.pid}/maps").read_text(errors="surrogateescape"), 0)[0]
 
+    def waits(self) -> int:
+        """How often it has given up the processor of itself, as it does to be stopped."""
+        text = Path(f"/proc/{self.pid}/status").read_text(errors="replace")
+        return int(text.partition("\nvoluntary_ctxt_switches:")[2].split(maxsplit=1)[0])
+
     def leave_alone(self) -> tuple[int, resource.struct_rusage]:
         """Let it run to its end: its status, and what it used. A terminal's ^C is the program's meanwhile."""
         before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGQUIT)}
@@ -197,9 +216,9 @@ class _Stopped:
 
 
 @contextmanager
-def _started(path: str, command: Sequence[str], descriptor: int) -> Iterator[_Stopped]:
+def _started(path: str, command: Sequence[str], environment: dict[str, str], descriptor: int) -> Iterator[_Stopped]:
     """The program, stopped before its first instruction. It is killed if we fail."""
-    arguments, environment = list(command), dict(os.environ)
+    arguments = list(command)
     pid = os.fork()
     if pid == 0:
         try:
@@ -225,9 +244,12 @@ def _started(path: str, command: Sequence[str], descriptor: int) -> Iterator[_St
         raise
 
 
-def _prepare(child: _Stopped, path: str, places: Sequence[Place], num_records: int, descriptor: int) -> int:
-    """Map records and regions in the stopped program and write the jumps; the address of the records.
+def _prepare(
+    child: _Stopped, path: str, places: Sequence[Place], num_records: int, descriptor: int
+) -> tuple[int, list[int]]:
+    """Map records and regions in the stopped program and write the jumps.
 
+    Returns the address of the records, and where in the file each place's counter is (0 if its module is not loaded).
     In the file are the records, then the regions one behind the other.
     """
     mappings, own = child.mappings(), str(Path(path).resolve())
@@ -243,6 +265,7 @@ def _prepare(child: _Stopped, path: str, places: Sequence[Place], num_records: i
     libraries = [one.start for one in mappings if one.path in modules and one.path != own]
     below = min(libraries, default=0) - _LIBRARY_GAP_BYTES
     jumps: dict[int, bytes] = {}
+    counters_at = [0] * len(places)
     for module, noted in modules.items():
         first = _first(mappings, module)
         if first is None:
@@ -257,6 +280,8 @@ def _prepare(child: _Stopped, path: str, places: Sequence[Place], num_records: i
         maps.append((base, made.data_at - PAGE_BYTES, _READ_EXECUTE, at))
         maps.append((base + made.data_at, region_bytes(noted) - made.data_at, _READ_WRITE, at + made.data_at))
         jumps |= made.jumps
+        for position, (number, _) in enumerate(noted):
+            counters_at[number] = at + made.counters_at + COUNTER_BYTES * position
         at += region_bytes(noted)
     calls = [
         (_MMAP, where, size, kind, _SHARED_POPULATED_THERE, descriptor, begin) for where, size, kind, begin in maps
@@ -267,7 +292,7 @@ def _prepare(child: _Stopped, path: str, places: Sequence[Place], num_records: i
             raise OSError(-result if result < 0 else 0, "memory cannot be mapped into the program")
     for address, jump in jumps.items():
         child.swap(address, jump)
-    return records
+    return records, counters_at
 
 
 def _first(mappings: Sequence[Mapping], module: str) -> Mapping | None:

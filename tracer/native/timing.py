@@ -25,7 +25,7 @@ from foretrace.tracer.signature import Signature
 from .perf_events import PerfSampler
 from .ptrace_stops import PtraceSampler
 from .samples import Position, Sampler, Samples
-from .segments import UndividedError, time_by_segments
+from .segments import UndividedError, time_by_segments, time_script_by_segments
 
 PERF_INTERVAL_S = 0.000997
 PTRACE_INTERVAL_S = 0.00997
@@ -209,12 +209,13 @@ def divide(timing: Timing, signature: Signature, budget_s: float) -> Timing:
     ending = -timing.signal if timing.exit_code is None and timing.signal is not None else timing.exit_code or 0
     path = str(find_program(timing.command[0]))
     try:
-        return replace(
-            timing,
-            segments=time_by_segments(
+        if signature.provenance.guest == "python":
+            segments = time_script_by_segments(signature, timing.command, exit_code=ending, budget_s=budget_s)
+        else:
+            segments = time_by_segments(
                 signature, path, timing.command, about_s=timing.shortest.cpu_s, exit_code=ending, budget_s=budget_s
-            ),
-        )
+            )
+        return replace(timing, segments=segments)
     except UndividedError as error:
         return replace(timing, undivided=str(error))
 

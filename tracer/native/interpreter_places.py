@@ -1,0 +1,118 @@
+"""Where to note the time in a run of a Python script: where functions of its interpreter begin.
+
+The script's signature has lines of Python, not the interpreter's code. But the interpreter calls functions of its own
+for whatever it does, and compiled packages call them too, several for each array operation. How often it calls each is
+counted in two runs. Functions that are not called as often in both, as those are that look into tables ordered by
+addresses, are no places.
+"""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.tracer.machine_code.elf_file import SHF_EXECINSTR, ElfFile
+from foretrace.tracer.machine_code.symbols import Symbols
+
+from .stamp_code import LONGEST_PERIOD, Place, displaced_at, size_bytes
+from .stamp_points import COUNTING_S, LONGEST_INSTRUCTION_BYTES, MOST_PLACES, Candidate
+
+_DISPLACED_BYTES = 4 + LONGEST_INSTRUCTION_BYTES
+
+
+def start_up(script: str) -> tuple[str, ...]:
+    """The command that only starts Python and imports what the script imports, outside functions, from elsewhere.
+
+    Raises:
+        OSError, SyntaxError, ValueError: the script cannot be read.
+    """
+    names = dict.fromkeys(_imported(ast.parse(Path(script).read_bytes())))
+    beside = {path.stem for path in Path(script).parent.iterdir()}
+    outside = [name for name in names if name.partition(".")[0] not in beside]
+    return sys.executable, "-c", f"import {', '.join(dict.fromkeys(('sys', *outside)))}"
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for statement in tree.body:
+        if isinstance(statement, ast.Import):
+            yield from (alias.name for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
+            yield statement.module
+
+
+def find_functions() -> list[Place]:
+    """Each function of the interpreter that runs us, and of its library, that a jump can be written over; each to be
+    counted, without a record."""
+    return [place for module in _modules() for place in _functions_of(module)]
+
+
+def _modules() -> list[str]:
+    """Files: the executable, and the library of the interpreter where that is one of its own."""
+    mapped = {line.split(maxsplit=5)[5].rstrip() for line in _maps() if line.count("/")}
+    libraries = [path for path in mapped if Path(path).name.startswith("libpython")]
+    return [str(Path(sys.executable).resolve()), *sorted(libraries)]
+
+
+def _maps() -> list[str]:
+    return Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines()
+
+
+def _functions_of(module: str) -> Iterator[Place]:
+    import capstone
+
+    elf = ElfFile(module)
+    decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    decoder.detail = True
+    targets = _jump_targets(elf)
+    for function in Symbols(module).functions():
+        code = elf.loaded_at(function.start, min(_DISPLACED_BYTES, function.end - function.start))
+        displaced = displaced_at(code, function.start, _DISPLACED_BYTES, decoder)
+        if displaced is None:
+            continue
+        after = bisect.bisect_right(targets, function.start)
+        if after == len(targets) or targets[after] >= function.start + size_bytes(displaced):
+            yield Place(module, function.start, LONGEST_PERIOD, displaced)
+
+
+def _jump_targets(elf: ElfFile) -> list[int]:
+    """Sorted: where jumps lead that tell their target. Who enters the middle of what is displaced runs half of it."""
+    import capstone
+
+    decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    decoder.skipdata = True
+    targets = set()
+    for section in elf.sections:
+        if not section.flags & SHF_EXECINSTR:
+            continue
+        for _, _, mnemonic, operands in decoder.disasm_lite(elf.data(section), section.address):
+            if mnemonic.startswith("j") and operands.startswith("0x"):
+                targets.add(int(operands, 16))
+    return sorted(targets)
+
+
+def counted(places: Sequence[Place], executions: Sequence[npt.NDArray[np.int64]]) -> list[Candidate]:
+    """Those that were called, in each run as often; the most frequent first.
+
+    Args:
+        places: all.
+        executions: int64 [places] of each run.
+    """
+    alike = np.all([run == executions[0] for run in executions], axis=0)
+    order = np.argsort(-executions[0], kind="stable")
+    return [
+        Candidate(places[number].module, places[number].address, int(executions[0][number]), places[number].displaced)
+        for number in order.tolist()
+        if alike[number] and executions[0][number] > 0
+    ]
+
+
+def affordable(candidates: Sequence[Candidate], time_s: float, counting_share: float) -> list[Candidate]:
+    """Those of them that may be counted in a program that takes so long: see `stamp_points.find_candidates`."""
+    most = counting_share * time_s / COUNTING_S
+    return [candidate for candidate in candidates if candidate.executions <= most][:MOST_PLACES]
