@@ -103,6 +103,23 @@ def test_output_exists(foretrace: Run, compile_c: Callable[..., Path], tmp_path:
     assert "directory" in complaint(foretrace("trace", "-o", tmp_path, "--", program), 75)
 
 
+def test_an_output_that_is_something_else_of_the_run(
+    foretrace: Run, compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    script, output = tmp_path / "script.py", tmp_path / "x.sig"
+    script.write_text("print('hello')")
+    for outputs, program, words in (
+        ((script,), (script,), "is the program itself"),
+        ((compile_c(HELLO),), ("--", compile_c(HELLO)), "is the program itself"),
+        ((output, "--keep-stream", output), ("--", compile_c(HELLO)), "both name"),
+    ):
+        result = foretrace("trace", "--force", "-o", *outputs, *program)
+        assert result.returncode == 2
+        assert words in result.stderr
+        assert result.stdout == ""
+    assert script.read_text() == "print('hello')"
+
+
 def test_full_disk(foretrace: Run, compile_c: Callable[..., Path], tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
@@ -121,6 +138,9 @@ def test_bad_signatures(foretrace: Run, compile_c: Callable[..., Path], tmp_path
     assert foretrace("trace", "-o", good, "--", compile_c(HELLO)).returncode == 0
     data = good.read_bytes()
     assert "No such file" in complaint(foretrace("info", bad), 73)
+    os.mkfifo(tmp_path / "pipe")  # nobody writes to it
+    for name in (tmp_path / "pipe", "/dev/zero", tmp_path):
+        assert "is not a file" in complaint(foretrace("info", name), 73)
     for content, words in [
         (b"", "is empty"),
         (b"hello world", "not a foretrace signature"),

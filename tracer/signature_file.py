@@ -22,6 +22,7 @@ from __future__ import annotations
 import itertools
 import math
 import sqlite3
+import stat
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -317,6 +318,8 @@ def read_signature(path: str | Path) -> Signature:
 
 def _check_header(path: Path) -> None:
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise SignatureError(f"{path}: is not a file; name a signature")
         size_bytes = path.stat().st_size
         with path.open("rb") as file:
             header = file.read(100)

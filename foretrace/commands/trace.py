@@ -86,6 +86,10 @@ def command(
             f"--accuracy {accuracy} is for compiled programs, a Python program is recorded whole; leave it out"
         )
     check_output(output, force=force)
+    if keep_stream is not None and keep_stream.resolve() == output.resolve():
+        raise click.UsageError(f"-o and --keep-stream both name {output}: choose another name for one of them")
+    if program and output.exists() and Path(program[0]).exists() and output.samefile(program[0]):
+        raise click.UsageError(f"{output} is the program itself: choose another name for its signature")
     gc.disable()  # nearly all that is made lives until the signature is written
     # NumPy's linear algebra, which nothing here uses, starts threads unless told not to. `os.environ`, which the
     # program gets, stays as it is.
