@@ -271,7 +271,7 @@ def _option(name: str, word: str) -> tuple[str, Any]:
     key, _, value = word.partition("=")
     if word in _WORDS:
         return _WORDS[word]
-    if key in _NUMBERS and re.fullmatch(r"\d{1,9}", value):
+    if key in _NUMBERS and re.fullmatch(r"\d{1,18}", value):
         return _NUMBERS[key], int(value)
     if key == "prefetch" and value in tuple(Prefetch):
         return "prefetch", Prefetch(value)

@@ -452,6 +452,7 @@ def test_pycachesim_counts_the_same(policy: str, share_of_stores: float) -> None
         ("L1=32K/8/64/lru/fifo", "'fifo' contradicts an earlier option for replacement"),
         ("L1=24K/6/64/plru", "ways is 6, must be a power of two up to 64 for plru"),
         ("L1=32K/8/64/victim=5000", "victim_lines is 5000, at most 1024"),
+        ("L1=32K/8/64/victim=99999999999", "victim_lines is 99999999999, at most 1024"),
         ("L1=32K/8/64/degree=2", "prefetch_degree is 2, but it has no prefetch"),
         ("L1=32K/8/64/prefetch=stride/degree=17", "prefetch_degree is 17, at most 16"),
         ("L1=32K/8/64/inclusive", "inclusion of L1 is inclusive, but no level is inside it"),
