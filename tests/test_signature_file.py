@@ -257,19 +257,20 @@ def test_times_of_the_interpreter_of_older_ones_are_not_read(signature: Signatur
     assert read.blocks == signature.blocks
 
 
-def test_registers_of_instructions_that_are_missing_are_refused(file: Path) -> None:
-    schema = "UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE name = 'instruction_forms'"
-    given, not_given = "reads TEXT NOT NULL", "reads TEXT"
+@pytest.mark.parametrize(("table", "column"), [("instruction_forms", "reads"), ("hierarchies", "spec")])
+def test_texts_that_are_missing_are_refused(table: str, column: str, file: Path) -> None:
+    schema = f"UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE name = '{table}'"
+    given, not_given = f"{column} TEXT NOT NULL", f"{column} TEXT"
     for statement, values in (
         (schema, (given, not_given)),
-        ("UPDATE instruction_forms SET reads = NULL WHERE form_id = 3", ()),
+        (f"UPDATE {table} SET {column} = NULL WHERE rowid = 1", ()),
         (schema, (not_given, given)),
     ):
         with closing(sqlite3.connect(file)) as database:
             database.execute("PRAGMA writable_schema = ON")
             database.execute(statement, values)
             database.commit()
-    with pytest.raises(SignatureError, match="registers"):
+    with pytest.raises(SignatureError, match="impossible value"):
         read_signature(file)
 
 

@@ -440,6 +440,7 @@ def _read_hierarchies(
     database: sqlite3.Connection, num_operations: int, num_blocks: int
 ) -> tuple[SimulatedHierarchy, ...]:
     rows = database.execute("SELECT * FROM hierarchies ORDER BY hierarchy_id").fetchall()
+    rows = msgspec.convert(rows, type=list[tuple[int, str, str]], strict=True)
     if [row[0] for row in rows] != list(range(len(rows))):
         raise ValueError("the ids in hierarchies are not 0, 1, 2, ...")
     hierarchies = [Hierarchy.parse(spec, name) for _, name, spec in rows]
