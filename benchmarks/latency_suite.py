@@ -68,7 +68,7 @@ def latency_measurements(largest_bytes: int, pages: Pages, *, fine: bool, room: 
         page_bytes = (huge_page_bytes() or mmap.PAGESIZE) if pages is Pages.HUGE else mmap.PAGESIZE
         warm_s = _WARM_PASSES * num_lines * _WARM_LOAD_S
         found[Chain(size, page_bytes)] = room.measurement(
-            "chase", over("chase", data), size, warm_s=warm_s, fetch=over("load8", data)
+            "chase", over("chase", data), size, warm_s=warm_s, fetch=over("load8", data), scattered=True
         )
     return found
 

@@ -40,7 +40,8 @@ def memory_measurements(largest_bytes: int, *, fine: bool, room: Room, nearest_b
     for size in working_sets(largest_bytes, fine=fine):
         at_random = size & (size - 1) == 0 and size > nearest_bytes
         for kernel in (*loads, *((RANDOM,) if at_random else ())):
-            found[Point(kernel, size)] = room.measurement(kernel, over(kernel, data[:size]), size)
+            run = over(kernel, data[:size])
+            found[Point(kernel, size)] = room.measurement(kernel, run, size, scattered=kernel == RANDOM)
     return found
 
 

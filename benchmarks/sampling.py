@@ -315,21 +315,26 @@ class Room:
         warm_s: float = 0.0,
         fetch: Run | None = None,
         threads: int = 1,
+        scattered: bool = False,
     ) -> Measurement:
         """A measurement over so much data. `fetch`: see Measurement.
 
         Where that stays in a cache with others it is warmed up for `warm_s`, and for some time if nothing fetches it.
+        Beyond caches that is done for `scattered` accesses alone: their data does not stay, but the tables by which
+        addresses are translated do.
 
         Half of its own caches are a core's for certain: how well more fits them depends on the pages it lies in. In
         what several threads do, other cores have a part.
         """
         shared = size_bytes > self.own_bytes // 2
         least_s = max(warm_s, 0.0 if fetch else _SHARED_WARM_S) if shared else _OWN_WARM_S
+        if size_bytes > self.cached_bytes:
+            least_s, fetch = _SHARED_WARM_S if scattered else 0.0, None
         return Measurement(
             name,
             run,
             Samples(shared or threads > 1),
-            warm_s=least_s if size_bytes <= self.cached_bytes else 0.0,
+            warm_s=least_s,
             least_sample_s=_OF_THREADS_S if threads > 1 else 0.0,
             fetch=fetch,
         )

@@ -257,6 +257,15 @@ def test_what_lies_in_a_shared_cache_is_warmed_up_for_longer(size_bytes, shared,
     assert (measurement.samples.shared, measurement.warm_s) == (shared, warm_s)
 
 
+def test_translation_of_scattered_accesses_is_warmed_up_beyond_caches():
+    room = Room.of([32 * KIB, 512 * KIB, 32 * MIB])
+    fetch = Machine(1.0).run
+    far = room.measurement("x", Machine(1.0).run, 65 * MIB, warm_s=5.0, fetch=fetch, scattered=True)
+    assert (far.warm_s, far.fetch) == (0.02, None)
+    near = room.measurement("x", Machine(1.0).run, MIB, warm_s=5.0, fetch=fetch, scattered=True)
+    assert (near.warm_s, near.fetch) == (5.0, fetch)
+
+
 def test_what_something_fetches_need_not_be_warmed_up_longer_than_asked():
     room = Room.of([32 * KIB, 512 * KIB, 32 * MIB])
     fetched = room.measurement("x", Machine(1.0).run, MIB, warm_s=0.001, fetch=Machine(1.0).run)
