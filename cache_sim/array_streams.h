@@ -1,16 +1,21 @@
-/* Streams: operations on vectors that are longer than the caches, of which no cache needs to see the middle. */
+/* Streams: operations on vectors that are longer than caches, which need not see the middle. */
 #ifndef FORETRACE_ARRAY_STREAMS_H
 #define FORETRACE_ARRAY_STREAMS_H
 
 #include "access.h"
 #include "cache.h"
 
-/* Whether an operation is such a stream: then all lines that its points *begin .. *end-1 come to miss everywhere, and it leaves the
- * caches in the state that the others leave them in. */
-bool ft_array_stream(const struct ft_array_run *run, const struct ft_cache *cache, uint64_t *begin, uint64_t *end);
+/* What is known of a stream: the caches that are asked first are full after so many points, and again if they see no more than so many
+ * at its end; all lines that points begin .. end-1 come to miss everywhere, and leave no cache as they find it. */
+struct ft_array_stream {
+    uint64_t first, begin, end;
+};
 
-/* Counts the misses of those points: what is fed from `end` on counts the lines that are in use there. */
-void ft_array_stream_count(const struct ft_array_run *run, struct ft_cache *cache, uint64_t begin, uint64_t end);
+/* Whether an operation is one. */
+bool ft_array_stream_of(struct ft_array_stream *stream, const struct ft_array_run *run, const struct ft_cache *cache);
+
+/* The stream from point `first` on, without the accesses that the caches asked first hold in the end. */
+void ft_array_stream_feed(const struct ft_array_stream *stream, const struct ft_array_run *run, struct ft_cache *cache);
 
 /* The operation at points begin .. end-1. */
 struct ft_array_run ft_array_part(const struct ft_array_run *run, uint64_t begin, uint64_t end);

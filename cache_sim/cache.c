@@ -26,8 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH 1024u
-#define LIST_CAPACITY (2 * BATCH)
+#define LIST_CAPACITY (2 * FT_CACHE_BATCH)
 #define LINE_OF_HOST 64u
 #define FETCHED_AHEAD 32u
 
@@ -77,6 +76,7 @@ struct level {
 struct ft_cache {
     size_t num_levels;
     size_t num_operations; /* with room in `misses` */
+    uint64_t *uncounted; /* in place of a root's misses that are counted already */
     touch (*lists)[LIST_CAPACITY]; /* lists[0] for roots, lists[d + 1] for what missed at depth d */
     struct level levels[];
 };
@@ -296,7 +296,7 @@ static uint64_t last_byte_of(const struct ft_access *access)
 #ifdef FT_HAS_WIDE_SETS
 #define LINES_AT_ONCE 64u
 
-/* Looks up the lines of an access that has several. Returns how many misses there are to pass on then, BATCH at most. */
+/* Looks up the lines of an access that has several. Returns how many misses there are to pass on then, FT_CACHE_BATCH at most. */
 static __attribute__((noinline)) size_t feed_lines(struct ft_cache *cache, struct level *root, const struct ft_access *access,
                                                    size_t num_out)
 {
@@ -307,7 +307,7 @@ static __attribute__((noinline)) size_t feed_lines(struct ft_cache *cache, struc
         size_t length = 0;
         for (; line <= last && length < LINES_AT_ONCE; line++, joined = JOINED)
             lines[length++] = (touch){line << root->line_shift, access->op, access->size_bytes, joined};
-        if (num_out + length > BATCH) {
+        if (num_out + length > FT_CACHE_BATCH) {
             pass_on(cache, root, out, num_out);
             num_out = 0;
         }
@@ -441,7 +441,7 @@ static __attribute__((noinline)) size_t append_lines(struct ft_cache *cache, str
         *newest = line + 1;
         list[length++] = (touch){line << root->line_shift, access->op, access->size_bytes, joined};
         joined = JOINED;
-        if (length >= LIST_CAPACITY - BATCH) { /* leave room for one touch for each access to come */
+        if (length >= LIST_CAPACITY - FT_CACHE_BATCH) { /* leave room for one touch for each access to come */
             pass_down(cache, root, list, length);
             length = 0;
         }
@@ -475,12 +475,41 @@ static void feed_root(struct ft_cache *cache, struct level *shared, const struct
 void ft_cache_feed(struct ft_cache *cache, const struct ft_access *batch, size_t length)
 {
     for (; length; ) {
-        size_t part = length < BATCH ? length : BATCH;
+        size_t part = length < FT_CACHE_BATCH ? length : FT_CACHE_BATCH;
         for (size_t i = 0; i < cache->num_levels; i++)
             if (cache->levels[i].is_root)
                 cache->levels[i].feed(cache, &cache->levels[i], batch, part);
         batch += part;
         length -= part;
+    }
+}
+
+void ft_cache_feed_missing(struct ft_cache *cache, const struct ft_access *batch, size_t length)
+{
+    for (size_t i = 0; i < cache->num_levels; i++) {
+        const struct level *level = &cache->levels[i];
+        if (!level->is_root)
+            continue;
+        for (size_t j = 0; j < length; j++)
+            level->misses[batch[j].op]++;
+        pass_on(cache, level, batch, length);
+    }
+}
+
+void ft_cache_feed_counted(struct ft_cache *cache, const struct ft_access *batch, size_t length)
+{
+    for (size_t i = 0; i < cache->num_levels; i++) {
+        struct level *root = &cache->levels[i];
+        uint64_t *const misses = root->misses;
+        const int64_t first_child = root->first_child;
+        if (!root->is_root)
+            continue;
+        root->misses = cache->uncounted;
+        root->first_child = -1;
+        for (size_t begin = 0; begin < length; begin += FT_CACHE_BATCH)
+            root->feed(cache, root, batch + begin, length - begin < FT_CACHE_BATCH ? length - begin : FT_CACHE_BATCH);
+        root->misses = misses;
+        root->first_child = first_child;
     }
 }
 
@@ -625,6 +654,7 @@ void ft_cache_free(struct ft_cache *cache)
         free(level->buckets);
         free(level->newest);
     }
+    free(cache->uncounted);
     free(cache->lists);
     free(cache);
 }
@@ -635,6 +665,10 @@ int ft_cache_reserve(struct ft_cache *cache, size_t num_operations)
         return 0;
     if (num_operations > SIZE_MAX / sizeof(uint64_t))
         return -1;
+    uint64_t *uncounted = realloc(cache->uncounted, num_operations * sizeof *uncounted);
+    if (!uncounted)
+        return -1;
+    cache->uncounted = uncounted;
     for (size_t i = 0; i < cache->num_levels; i++) {
         uint64_t *misses = realloc(cache->levels[i].misses, num_operations * sizeof *misses);
         if (!misses)
@@ -666,7 +700,7 @@ size_t ft_cache_operations(const struct ft_cache *cache)
 }
 
 /* Streams begin and end anywhere in a round of the sets: each may fill a way less than its length tells. */
-uint64_t ft_cache_fill_bytes(const struct ft_cache *cache, uint64_t num_streams)
+uint64_t ft_cache_fill_bytes(const struct ft_cache *cache, uint64_t num_streams, unsigned depth)
 {
     uint64_t at_depth[FT_MAX_DEPTH] = {0}, bytes = 0;
     for (size_t i = 0; i < cache->num_levels; i++) {
@@ -677,8 +711,8 @@ uint64_t ft_cache_fill_bytes(const struct ft_cache *cache, uint64_t num_streams)
         if (filled > at_depth[level->depth])
             at_depth[level->depth] = filled;
     }
-    for (unsigned depth = 0; depth < FT_MAX_DEPTH; depth++)
-        bytes += at_depth[depth];
+    for (unsigned above = 0; above <= depth; above++)
+        bytes += at_depth[above];
     return bytes;
 }
 

@@ -36,15 +36,22 @@ size_t ft_cache_repeatable_lines(const struct ft_cache *cache);
 /* The bits of an address, from *begin to *end - 1, that belong to the number of its set in all of them. */
 void ft_cache_set_bits(const struct ft_cache *cache, unsigned *begin, unsigned *end);
 
-/* So many bytes of lines that come one after the other, in any number of streams up to this one, give each set of every level as many
- * as it has ways, even if a level is given only those that come when the one above it is full. 0 if lines are not all of one size. */
-uint64_t ft_cache_fill_bytes(const struct ft_cache *cache, uint64_t num_streams);
+/* So many bytes of lines that come one after the other, in any number of streams up to this one, give each set of every level down to
+ * this depth as many as it has ways, even if a level is given only those that come when the one above it is full. 0 if lines are not
+ * all of one size. */
+uint64_t ft_cache_fill_bytes(const struct ft_cache *cache, uint64_t num_streams, unsigned depth);
 
 /* Counts accesses that missed all levels. */
 void ft_cache_count_misses(struct ft_cache *cache, uint32_t op, uint64_t number);
 
 /* Every `op` in the batch must have room. */
 void ft_cache_feed(struct ft_cache *cache, const struct ft_access *batch, size_t length);
+
+/* Accesses to one line each, at most FT_CACHE_BATCH, that miss the caches that are asked first; these are to be told of the last ones,
+ * which fill them, with the other function: it counts nothing. */
+#define FT_CACHE_BATCH 1024u
+void ft_cache_feed_missing(struct ft_cache *cache, const struct ft_access *batch, size_t length);
+void ft_cache_feed_counted(struct ft_cache *cache, const struct ft_access *batch, size_t length);
 
 /* `max_depth` is that of the level farthest down, from 0 on. */
 size_t ft_cache_levels(const struct ft_cache *cache, unsigned *max_depth);

@@ -113,14 +113,15 @@ int ft_repeats_reserve(struct ft_repeats *repeats, size_t num_operations)
 /* ---- simulating --------------------------------------------------------------------------------------------------- */
 
 /* Only what may change anything. */
-static void simulate_points(struct ft_repeats *repeats, const struct ft_array_run *run)
+static void simulate_points(struct ft_repeats *repeats, const struct ft_array_run *run,
+                            void feed(struct ft_cache *, const struct ft_access *, size_t))
 {
     struct ft_access batch[BATCH];
     struct ft_array_lines lines;
     size_t length;
     ft_array_lines_begin(&lines, run, &repeats->recent, repeats->repeatable_lines);
     while ((length = ft_array_lines_next(&lines, batch, BATCH)))
-        ft_cache_feed(repeats->cache, batch, length);
+        feed(repeats->cache, batch, length);
 }
 
 static void simulate_accesses(struct ft_repeats *repeats, const struct ft_access *batch, size_t length)
@@ -131,17 +132,18 @@ static void simulate_accesses(struct ft_repeats *repeats, const struct ft_access
 
 static void simulate_array(struct ft_repeats *repeats, const struct ft_array_run *run)
 {
-    uint64_t begin, end;
+    struct ft_array_stream stream;
     if (!repeats->cache)
         return;
-    if (!ft_array_stream(run, repeats->cache, &begin, &end)) {
-        simulate_points(repeats, run);
+    if (!ft_array_stream_of(&stream, run, repeats->cache)) {
+        simulate_points(repeats, run, ft_cache_feed);
         return;
     }
-    const struct ft_array_run first = ft_array_part(run, 0, begin), last = ft_array_part(run, end, run->extent[0]);
-    simulate_points(repeats, &first);
-    ft_array_stream_count(run, repeats->cache, begin, end);
-    simulate_points(repeats, &last);
+    const uint64_t points = run->extent[0];
+    const struct ft_array_run first = ft_array_part(run, 0, stream.first), last = ft_array_part(run, points - stream.first, points);
+    simulate_points(repeats, &first, ft_cache_feed);
+    ft_array_stream_feed(&stream, run, repeats->cache);
+    simulate_points(repeats, &last, ft_cache_feed_counted);
 }
 
 /* ---- items -------------------------------------------------------------------------------------------------------- */
