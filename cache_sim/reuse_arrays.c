@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define INDICES_AT_ONCE 8u
+
 /* How many points in a row, of `points` at most, begin before an access that goes `stride` bytes on each time touches a
  * followed block, if that of the first has its first byte at `address`. Its own block's end may count as one. */
 static uint64_t unfollowed_points(const struct ft_reuse *reuse, uint64_t address, uint64_t size_bytes, int64_t stride,
@@ -35,11 +37,28 @@ static uint64_t unfollowed_points(const struct ft_reuse *reuse, uint64_t address
     return bytes / step + 1 < points ? bytes / step + 1 : points;
 }
 
+/* Whether an indexed access is never in two blocks. */
+static bool is_in_blocks(const struct ft_array_access *access)
+{
+    const uint64_t size = access->size_bytes;
+    return (size & (size - 1)) == 0 && size >> FT_BLOCK_SHIFT == 0 &&
+           ((access->address | (uint64_t)access->stride[0]) & (size - 1)) == 0;
+}
+
 /* The same for an indexed access. */
 static uint64_t unfollowed_indexed(const struct ft_reuse *reuse, const struct ft_array_access *access,
                                   const uint64_t *index, uint64_t points)
 {
-    for (uint64_t i = 0; i < points; i++) {
+    uint64_t i = 0;
+    for (; is_in_blocks(access) && i + INDICES_AT_ONCE <= points; i += INDICES_AT_ONCE) {
+        unsigned any = 0;
+        for (uint64_t j = i; j < i + INDICES_AT_ONCE; j++)
+            any |= reuse->is_followed[(access->address + index[j] * (uint64_t)access->stride[0]) >> FT_BLOCK_SHIFT &
+                                      (FT_NUM_CLASSES - 1)];
+        if (any)
+            break;
+    }
+    for (; i < points; i++) {
         const uint64_t address = access->address + index[i] * (uint64_t)access->stride[0];
         if (may_be_followed(reuse->is_followed, address, access->size_bytes))
             return i;
@@ -48,8 +67,10 @@ static uint64_t unfollowed_indexed(const struct ft_reuse *reuse, const struct ft
 }
 
 /* Points from the one at hand on, `points` at most and of its row, at which each access is as followed as at this one: none of them
- * is, or those that are touch the same lines, of the shortest size. `any` says whether there are such. */
-static uint64_t alike_points(const struct ft_reuse *reuse, const struct ft_array_walk *walk, uint64_t points, bool *any)
+ * is, or those that are touch the same lines, of the shortest size. `any` says whether there are such. Until point clear[j] of the walk
+ * access j is known not to be. */
+static uint64_t alike_points(const struct ft_reuse *reuse, const struct ft_array_walk *walk, uint64_t points, uint64_t *clear,
+                             bool *any)
 {
     const struct ft_array_run *run = walk->run;
     const uint32_t dim = run->num_dims - 1;
@@ -58,12 +79,17 @@ static uint64_t alike_points(const struct ft_reuse *reuse, const struct ft_array
     points = points < row ? points : row;
     for (uint32_t j = 0; j < run->num_accesses; j++) {
         const struct ft_array_access *access = &run->access[j];
-        const uint64_t unfollowed =
-            access->is_indexed
-                ? unfollowed_indexed(reuse, access, run->index + walk->point, points)
-                : unfollowed_points(reuse, walk->address[j], access->size_bytes, access->stride[dim], points);
+        if (clear[j] <= walk->point)
+            clear[j] = walk->point +
+                       (access->is_indexed
+                            ? unfollowed_indexed(reuse, access, run->index + walk->point, row)
+                            : unfollowed_points(reuse, walk->address[j], access->size_bytes, access->stride[dim], row));
+        const uint64_t unfollowed = clear[j] - walk->point;
         *any |= unfollowed == 0;
-        points = unfollowed ? unfollowed : ft_array_walk_stay(walk, j, FT_LINE_SHIFT, points);
+        if (unfollowed == 0)
+            points = ft_array_walk_stay(walk, j, FT_LINE_SHIFT, points);
+        else if (unfollowed < points)
+            points = unfollowed;
     }
     return points;
 }
@@ -117,11 +143,11 @@ static uint64_t sample_points(struct ft_reuse *reuse, struct ft_array_walk *walk
 {
     const uint32_t width = walk->run->num_accesses;
     const uint64_t most = limit / width;
-    uint64_t points = 0, last_line = 0; /* what is followed may have changed */
+    uint64_t points = 0, last_line = 0, clear[FT_ARRAY_ACCESSES] = {0}; /* what is followed may have changed */
     while (walk->points_left && points < most) {
         const uint64_t left = most - points < UINT32_MAX ? most - points : UINT32_MAX;
         bool any;
-        const uint64_t alike = alike_points(reuse, walk, left, &any);
+        const uint64_t alike = alike_points(reuse, walk, left, clear, &any);
         if (any && !reuse->failed)
             look_at_points(reuse, walk, alike, &last_line);
         ft_array_walk_skip(walk, alike);
