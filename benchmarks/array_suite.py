@@ -20,9 +20,16 @@ from .sampling import Measurement, Run, Timing, rounded
 _POINTS, _FEW_POINTS = 1000, 8
 """Three vectors of the first lie in a nearest cache."""
 _COLUMNS = 100
+_POINTS_OF_ROW = 4
 _NONZEROS, _NONZEROS_OF_ROW = 20_000, 10
 """More of them, as the call of a sparse product takes as long as thousands."""
 _FEW = ", few"
+_BESIDE = {
+    "stretch": ("add", 1),
+    "add.reduce.row": ("add.reduce", _POINTS_OF_ROW),
+    "maximum.reduce.row": ("maximum.reduce", _POINTS_OF_ROW),
+}
+"""What is measured together with so many points of another operation."""
 
 
 def array_measurements() -> dict[str, Measurement]:
@@ -45,19 +52,21 @@ def array_costs(measured: Mapping[str, Timing], source: str) -> tuple[ArrayCost,
         noise_s = many.noise * many.time_s + few.noise * few.time_s
         points = (_NONZEROS if name == "csr_matvec" else _POINTS) - _FEW_POINTS
         costs.append(ArrayCost(name, taken_s / points, source, noise_s / taken_s))
-    return tuple(map(_as_written, _beyond_addition(costs)))
+    return tuple(map(_as_written, _alone(costs)))
 
 
-def _beyond_addition(costs: Sequence[ArrayCost]) -> Iterator[ArrayCost]:
-    """Costs with that of a stretch less that of the addition it was measured with."""
+def _alone(costs: Sequence[ArrayCost]) -> Iterator[ArrayCost]:
+    """Costs less those of what they were measured with."""
     by_name = {cost.operation: cost for cost in costs}
-    add = by_name.get("add")
     for cost in costs:
-        if cost.operation != "stretch":
+        name, points = _BESIDE.get(cost.operation, ("", 0))
+        beside = by_name.get(name)
+        if not points:
             yield cost
-        elif add is not None and cost.point_s > add.point_s:
-            point_s = cost.point_s - add.point_s
-            noise = (cost.point_s * (cost.noise or 0.0) + add.point_s * (add.noise or 0.0)) / point_s
+        elif beside is not None and cost.point_s > points * beside.point_s:
+            beside_s = points * beside.point_s
+            point_s = cost.point_s - beside_s
+            noise = (cost.point_s * (cost.noise or 0.0) + beside_s * (beside.noise or 0.0)) / point_s
             yield ArrayCost(cost.operation, point_s, cost.source, noise)
 
 
@@ -83,6 +92,7 @@ def _operations(n: int) -> dict[str, Callable[[], Any]]:
     m, t, d = np.arange(n) < n // 2, b < 0.5, np.empty(n, np.bool_)
     shape = max(n // _COLUMNS, 2), min(n // 2, _COLUMNS)
     table, sums = random.random((shape[0], shape[1] + 2)), np.empty(shape)
+    short = random.random((n, _POINTS_OF_ROW))
     calls: dict[str, Callable[[], Any]] = {
         "add": lambda: np.add(a, b, out=c),
         "divide": lambda: np.divide(a, b, out=c),
@@ -100,6 +110,8 @@ def _operations(n: int) -> dict[str, Callable[[], Any]]:
         "add.reduce": lambda: np.add.reduce(a),
         "multiply.reduce": lambda: np.multiply.reduce(a),
         "maximum.reduce": lambda: np.maximum.reduce(a),
+        "add.reduce.row": lambda: np.add.reduce(short, axis=1, out=c),
+        "maximum.reduce.row": lambda: np.maximum.reduce(short, axis=1, out=c),
         "add.accumulate": lambda: np.add.accumulate(a, out=c),
         "add.at": lambda: np.add.at(c, i, 1.0),
         "copy": lambda: np.copyto(c, a),

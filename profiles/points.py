@@ -35,11 +35,13 @@ class Operation(StrEnum):
 ARRAY_OPERATIONS = (
     *("add", "divide", "sqrt", "exp", "log", "sin", "power", "less", "logical_and", "stretch"),
     *("remainder", "int_remainder", "int_floor_divide"),
-    *("add.reduce", "multiply.reduce", "maximum.reduce", "add.accumulate", "add.at", "copy", "astype"),
+    *("add.reduce", "multiply.reduce", "maximum.reduce", "add.reduce.row", "maximum.reduce.row"),
+    *("add.accumulate", "add.at", "copy", "astype"),
     *("take", "put", "take_mask", "put_mask", "where", "nonzero", "bincount", "csr_matvec"),
 )
 """Array operations of Python that are measured, on 64-bit floating-point numbers unless they say otherwise. A `stretch`
-is what each point of an addition takes longer for each operand that is not one run of memory; masks change once."""
+is what each point of an addition takes longer for each operand that is not one run of memory, a `row` what each result
+of a reduction takes beside its points; masks change once."""
 
 
 class Movement(StrEnum):

@@ -7,7 +7,7 @@ known here, matrix products not least, is left to the convolution's own limits.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,6 +72,7 @@ _BY_WIDTH = ("add", "divide", "sqrt", "less", "logical_and", "copy", "add.reduce
 _READ_TWICE = ("take_mask", "put_mask", "nonzero")
 """The tracer counts two points for each of the mask's: one to count, one to pick."""
 _OF_MASKS = ("where", "nonzero")
+_ROWS = ("add.reduce.row", "maximum.reduce.row")
 _UNBUFFERED = (
     *("add.reduce", "multiply.reduce", "maximum.reduce", "add.accumulate", "add.at", "copy", "astype", "take", "put"),
     *("take_mask", "put_mask", "where", "nonzero", "bincount", "csr_matvec"),
@@ -160,6 +161,8 @@ def _operation_of(name: str, part: str, block: Block, accesses: Sequence[MemoryO
     if method == "at":
         return "add.at"
     if method == "reduce" and any(access.is_store for access in accesses):
+        if all(o.kind is OperationKind.MOVE for o in block.operations):
+            return "maximum.reduce.row" if _OPERATION.get(name) == "maximum.reduce" else "add.reduce.row"
         name = stem  # over an outer dimension, an array is added to another
     elif method == "reduce" and name not in _OPERATION and stem in _OPERATION:
         return "add.reduce"
@@ -172,8 +175,10 @@ def _operation_of(name: str, part: str, block: Block, accesses: Sequence[MemoryO
 
 
 def point_times(costs: Sequence[ArrayCost]) -> Floats:
-    """[3, ARRAY_OPERATIONS]: seconds of a point, NaN where it was not measured."""
-    by_name: Mapping[str, float] = {cost.operation: cost.point_s for cost in costs}
+    """[3, ARRAY_OPERATIONS]: seconds of a point, NaN where it was not measured; of a row then as of an addition's."""
+    by_name = {cost.operation: cost.point_s for cost in costs}
+    if "add" in by_name:
+        by_name = dict.fromkeys(_ROWS, by_name["add"]) | by_name
     less, more = ARRAY_POINT
     typical = np.array([by_name.get(name, np.nan) for name in ARRAY_OPERATIONS])
     return np.stack([less * typical, typical, more * typical])

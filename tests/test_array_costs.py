@@ -32,7 +32,9 @@ OPERATIONS = {
     "np.logical_and(m, m)": {"logical_and": 3000},
     "np.add(a.astype(np.float32), np.float32(1))": {"astype": 3000, "add": 1500},
     "a.sum()": {"add.reduce": 3000},
-    "s.sum(axis=0)": {"add": 2900, "stretch": 0},
+    "s.sum(axis=0)": {"add": 2900, "stretch": 0, "add.reduce.row": 0},
+    "s.sum(axis=1)": {"add.reduce": 3000, "add.reduce.row": 30, "add": 0},
+    "s.min(axis=1)": {"maximum.reduce": 3000, "maximum.reduce.row": 30},
     "np.cumsum(a, out=c)": {"add.accumulate": 2999},
     "c[i] = b": {"put": 3000},
     "a[i]": {"take": 3000},
@@ -104,12 +106,30 @@ def test_points_take_what_was_measured_and_more_where_caches_miss() -> None:
     assert time_s(near, add=1.0) == time_s(near)  # of another kind
 
 
+def test_each_result_of_a_reduction_takes_its_time(traced: Signature) -> None:
+    costs = {"add": 1e-9, "add.reduce": 1e-9}
+    line = SCRIPT.count("\n") + 1 + list(OPERATIONS).index("s.sum(axis=1)")
+
+    def line_s(**more: float) -> float:
+        profile = with_changes(
+            measured_host(), array_costs=tuple(ArrayCost(n, t, "here") for n, t in (costs | more).items())
+        )
+        return sum(region.time_s for region in predict(traced, profile).regions if region.place.line == line)
+
+    assert line_s(**{"add.reduce.row": 1e-6}) - line_s(**{"add.reduce.row": 2e-9}) == pytest.approx(30e-6, rel=0.01)
+    assert line_s() == line_s(**{"add.reduce.row": 1e-9}), "a profile without them has them as additions"
+
+
 def test_costs_are_differences_of_many_points_and_few() -> None:
     times = {
         "add": 2.1e-6,
         "add, few": 1.1e-6,
         "stretch": 3.1e-6,
         "stretch, few": 1.1e-6,
+        "add.reduce": 2e-6,
+        "add.reduce, few": 1e-6,
+        "add.reduce.row": 14e-6,
+        "add.reduce.row, few": 1e-6,
         "exp": 1e-6,
         "exp, few": 2e-6,
     }
@@ -117,6 +137,7 @@ def test_costs_are_differences_of_many_points_and_few() -> None:
     assert costs["add"].point_s == pytest.approx(1e-6 / 992, rel=1e-3)
     assert costs["add"].noise == pytest.approx(0.032)
     assert costs["stretch"].point_s == pytest.approx(1e-6 / 992, rel=1e-3)
+    assert costs["add.reduce.row"].point_s == pytest.approx(9e-6 / 992, rel=1e-3), "less four points"
     assert "exp" not in costs, "impossible"
 
 
