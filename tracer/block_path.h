@@ -128,6 +128,23 @@ FT_INLINE struct ft_path *ft_path_longest(struct ft_path *path, const uint64_t *
     }
 }
 
+/* The path that words may begin with, of one and those below it, by the first word of each part alone. The first one where words
+ * may have that again right behind it. */
+FT_INLINE struct ft_path *ft_path_likely(struct ft_path *path, const uint64_t *words, uint32_t left)
+{
+    if (path->num_words < left && ft_path_begins(path, words[path->num_words]))
+        return path;
+    while (path->num_words < left && (words[path->num_words] & FT_ENTRY)) {
+        const uint64_t next = words[path->num_words];
+        const struct ft_path_way *way = path->ways;
+        while ((next ^ way->word) & way->compared)
+            if (++way == path->ways + FT_PATH_WAYS)
+                return path;
+        path = way->longer;
+    }
+    return path;
+}
+
 /* How often a path, or one below it, was taken. */
 uint64_t ft_path_taken(const struct ft_path *path);
 

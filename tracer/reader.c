@@ -255,7 +255,13 @@ FT_FOR_WIDE_PROCESSORS static enum ft_read_status read_paths(struct ft_reader *r
     while (at < end && status == FT_READ_IDLE) {
         const uint32_t id = ft_entered_block(words[at]);
         struct ft_path *path = id <= n_blocks ? blocks[id].path : NULL;
-        struct ft_path_step *step = path ? ft_path_match(path, words + at, end - at) : NULL;
+        struct ft_path *const likely = path && path->ways->longer ? ft_path_likely(path, words + at, end - at) : path;
+        const bool is_longer = likely != path && ft_path_is_on(likely, words + at, end - at);
+        if (is_longer)
+            path = likely;
+        struct ft_path_step *step = is_longer ? &path->steps[path->num_steps - 1]
+                                    : path    ? ft_path_match(path, words + at, end - at)
+                                              : NULL;
         if (UNLIKELY(!step))
             break;
         if (!ft_reader_count_next(reader, before, id))
@@ -263,7 +269,7 @@ FT_FOR_WIDE_PROCESSORS static enum ft_read_status read_paths(struct ft_reader *r
         const uint32_t num_words = step->iteration.num_words;
         uint32_t here = at, times = 1;
         at += num_words;
-        if (step->number == path->num_steps) {
+        if (!is_longer && step->number == path->num_steps) {
             times += ft_path_repeats(path, words + at, end - at);
             at = here + times * num_words;
             if (times > 1 && !ft_reader_count_edge(reader, step->block_id, id, times - 1))
