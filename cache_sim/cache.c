@@ -147,10 +147,19 @@ static inline void fetch_ahead(const struct level *level, const touch *touches, 
     __builtin_prefetch(short_row(level, set, vectors), 1);
 }
 
-FT_WIDE static inline __attribute__((always_inline)) size_t look_up_short_rows(struct level *shared, const touch *touches,
-                                                                               size_t length, touch *out, unsigned vectors)
+/* A copy of a level for a loop, which no store can change; with `has_power_sets` the compiler knows that these are a power of two. */
+static inline __attribute__((always_inline)) struct level copy_of(const struct level *level, bool has_power_sets)
 {
-    const struct level copy = *shared, *level = &copy;
+    struct level copy = *level;
+    copy.reciprocal = has_power_sets ? 0 : copy.reciprocal;
+    return copy;
+}
+
+FT_WIDE static inline __attribute__((always_inline)) size_t look_up_short_rows_of(struct level *shared, const touch *touches,
+                                                                                  size_t length, touch *out,
+                                                                                  unsigned vectors, bool has_power_sets)
+{
+    const struct level copy = copy_of(shared, has_power_sets), *level = &copy;
     const uint32_t last_ways = (1u << (level->ways - FT_SHORT_KEYS * (vectors - 1))) - 1;
     uint16_t missed = level->missed;
     size_t num_out = 0;
@@ -170,6 +179,13 @@ FT_WIDE static inline __attribute__((always_inline)) size_t look_up_short_rows(s
     }
     shared->missed = missed;
     return num_out;
+}
+
+FT_WIDE static inline __attribute__((always_inline)) size_t look_up_short_rows(struct level *level, const touch *touches,
+                                                                               size_t length, touch *out, unsigned vectors)
+{
+    return level->reciprocal ? look_up_short_rows_of(level, touches, length, out, vectors, false)
+                             : look_up_short_rows_of(level, touches, length, out, vectors, true);
 }
 
 #define LOOK_UP_ROWS(kind, vectors)                                                                                    \
@@ -349,11 +365,12 @@ FT_WIDE static inline __attribute__((always_inline)) void feed_rows(struct ft_ca
     pass_on(cache, shared, out, num_out);
 }
 
-FT_WIDE static inline __attribute__((always_inline)) void feed_short_rows(struct ft_cache *cache, struct level *shared,
-                                                                          const struct ft_access *batch,
-                                                                          size_t num_accesses, unsigned vectors)
+FT_WIDE static inline __attribute__((always_inline)) void feed_short_rows_of(struct ft_cache *cache, struct level *shared,
+                                                                             const struct ft_access *batch,
+                                                                             size_t num_accesses, unsigned vectors,
+                                                                             bool has_power_sets)
 {
-    const struct level copy = *shared, *root = &copy;
+    const struct level copy = copy_of(shared, has_power_sets), *root = &copy;
     const uint32_t last_ways = (1u << (root->ways - FT_SHORT_KEYS * (vectors - 1))) - 1;
     touch *const out = cache->lists[1];
     size_t num_out = 0, i = 0;
@@ -376,6 +393,16 @@ FT_WIDE static inline __attribute__((always_inline)) void feed_short_rows(struct
     pass_on(cache, shared, out, num_out);
     if (UNLIKELY(i < num_accesses))
         shared->feed(cache, shared, batch + i, num_accesses - i);
+}
+
+FT_WIDE static inline __attribute__((always_inline)) void feed_short_rows(struct ft_cache *cache, struct level *root,
+                                                                          const struct ft_access *batch,
+                                                                          size_t num_accesses, unsigned vectors)
+{
+    if (root->reciprocal)
+        feed_short_rows_of(cache, root, batch, num_accesses, vectors, false);
+    else
+        feed_short_rows_of(cache, root, batch, num_accesses, vectors, true);
 }
 
 #define FEED_ROWS(kind, vectors)                                                                                       \
@@ -579,7 +606,8 @@ static void choose_rows(struct level *level)
     level->look_up = look_up_aged;
     level->row_keys = ft_aged_keys(level->ways);
 #ifdef FT_HAS_WIDE_SETS
-    if (level->ways <= FT_MOST_VECTORS * FT_ROW_KEYS && __builtin_cpu_supports("avx2")) {
+    const bool is_wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
+    if (level->ways <= FT_MOST_VECTORS * FT_ROW_KEYS && is_wide) {
         choose_wide_rows(level, true);
         level->row_keys = (level->ways + FT_ROW_KEYS - 1) / FT_ROW_KEYS * FT_ROW_KEYS;
     }

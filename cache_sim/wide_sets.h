@@ -1,4 +1,4 @@
-/* Sets of up to 16 ways on processors with vectors of 256 bits: a row of keys in order of use, most recent first.
+/* Sets of up to 16 ways on processors with vectors of 256 bits (AVX2 and BMI2): a row of keys in order of use, most recent first.
  *
  * A row is 1 to 4 vectors of four keys, or 1 or 2 of eight short ones. Keys behind the last way are of lines that have left the
  * set, and are not looked at.
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FT_WIDE __attribute__((target("avx2")))
+#define FT_WIDE __attribute__((target("avx2,bmi2")))
 #define FT_ROW_KEYS 4u /* in a vector */
 #define FT_MOST_VECTORS 4u
 
