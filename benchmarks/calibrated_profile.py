@@ -6,6 +6,7 @@ import datetime
 import itertools
 import mmap
 import platform
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
@@ -288,15 +289,22 @@ def _in_whole_ways(
 
 
 def _with_streams(caches: tuple[CacheLevel, ...], measured: Mapping[Point, Timing]) -> tuple[CacheLevel, ...]:
-    """The caches with what streams, of the widest loads, get of the last one: no less than dependent loads."""
-    kernels = [name for name in LOAD_BYTES if any(point.kernel == name for point in measured)]
-    if not caches or not kernels:
+    """The caches with what streams get of the last one, the median over the widths of loads that tell it.
+
+    That is no less than what dependent loads get.
+    """
+    if not caches:
         return caches
-    points = [(p.size_bytes, t.time_s, t.noise) for p, t in measured.items() if p.kernel == kernels[-1]]
     last = caches[-1]
-    size_bytes, noise = _in_whole_ways(streamed_size, points, [cache.size_bytes for cache in caches], last.ways)
-    if size_bytes is None:
+    found: list[tuple[int, float]] = []
+    for kernel in LOAD_BYTES:
+        points = [(p.size_bytes, t.time_s, t.noise) for p, t in measured.items() if p.kernel == kernel]
+        size, error = _in_whole_ways(streamed_size, points, [cache.size_bytes for cache in caches], last.ways)
+        if size is not None:
+            found.append((size, error))
+    if not found:
         return caches
+    size_bytes, noise = statistics.median_low(found)
     least, least_noise = last.effective_size_bytes or 0, (last.noise or {}).get("effective_size_bytes", 0.0)
     noise = rounded(max(noise, least_noise))
     return (*caches[:-1], _with_figure(last, "effective_stream_size_bytes", max(size_bytes, least), noise))

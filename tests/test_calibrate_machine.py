@@ -342,15 +342,22 @@ LEVELS = (
 FACTS = {"cpu": "A processor", "kernel": "Linux 6"}
 
 
-def machine(level_sizes=(32 * KIB, 512 * KIB, 32 * MIB), *, pages=(4096,), partial=False, levels=LEVELS):
-    """A profile of a machine whose chains of loads take 1, 4, 14 and 100 ns by where they fit."""
+def machine(
+    level_sizes=(32 * KIB, 512 * KIB, 32 * MIB), *, pages=(4096,), partial=False, levels=LEVELS, stream_ends=None
+):
+    """A profile of a machine whose chains of loads take 1, 4, 14 and 100 ns by where they fit.
+
+    Streams are as fast from anywhere, or take twice as long from beyond `stream_ends`, by width.
+    """
+    ends = stream_ends or {"load16": 1 << 62}
     measured = Measured(core=core_timings())
     for shift in range(12, 28):
         for size in (1 << shift, 3 << (shift - 1)):
             level = sum(size > end for end in level_sizes)
             for page in pages:
                 measured.chains[Chain(size, page)] = timing((1, 4, 14, 100)[level] * NS)
-        measured.memory[Point("load16", 1 << shift)] = timing(1 * NS, 0.2)
+        for kernel, end in ends.items():
+            measured.memory[Point(kernel, 1 << shift)] = timing((1 if 1 << shift <= end else 2) * NS, 0.2)
         measured.memory[Point("random8", 1 << shift)] = timing(10 * NS)
         for movement in Movement:
             measured.sweeps[Sweep(movement, 1 << shift, 32, 32)] = timing(4 * NS)
@@ -386,6 +393,13 @@ def test_a_machine_s_figures_are_where_they_belong():
     assert {p.hit_rates for p in profile.surface if p.working_set_bytes == 4096} == {(1.0, 1.0, 1.0)}
     assert {p.hit_rates for p in profile.surface if p.working_set_bytes == 1 << 27} == {(0.5, 0.5, 0.5)}
     assert profile.partial is None
+
+
+def test_what_streams_get_is_the_median_over_the_widths_that_tell_it():
+    ends = {"load8": 4 * MIB, "load16": 16 * MIB, "load32": 8 * MIB}
+    assert machine(stream_ends=ends).caches[2].effective_stream_size_bytes == 8 * MIB
+    ends = {"load8": 1 << 62, "load16": 1 << 62, "load32": 8 * MIB}
+    assert machine(stream_ends=ends).caches[2].effective_stream_size_bytes == 8 * MIB
 
 
 def test_hit_rates_are_those_of_the_part_of_a_cache_that_loads_get():
