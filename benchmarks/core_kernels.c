@@ -163,6 +163,20 @@ static uint64_t issue(struct ft_work *work)
 CHAINS(int_chains, uint64_t, KEEP)
 CHAINS(fp_chains, double, KEEP_FP)
 
+/* The same of 16 additions and 16 multiplications in turns: as many are under way at once as can wait for their operands
+ * and start. Counts chains. */
+static uint64_t fp_long_chains(struct ft_work *work)
+{
+    const volatile double *p = work->data;
+    double x, y = 3, z = 1;
+    KEEP_FP(y);
+    KEEP_FP(z);
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES4(x = p[0]; TIMES16(x += y; KEEP_FP(x); x *= z; KEEP_FP(x);))
+    }
+    return 4 * work->repeats;
+}
+
 /* Loads, stores, integers, floating point and a branch that is not taken, some of which wait for others, no more than
  * each kind of unit takes in the time: 11 instructions, a comparison and its branch counted as one. */
 static uint64_t mixed(struct ft_work *work)
@@ -401,6 +415,7 @@ const struct ft_kernel ft_core_kernels[] = {
     {"issue", issue, 0, false, false, 0, NULL},
     {"int_chains", int_chains, FT_LINE_BYTES, false, false, 0, NULL},
     {"fp_chains", fp_chains, FT_LINE_BYTES, false, false, 0, NULL},
+    {"fp_long_chains", fp_long_chains, FT_LINE_BYTES, false, false, 0, NULL},
     {"mixed", mixed, FT_LINE_BYTES, false, false, 0, NULL},
     {"loads", loads, FT_LINE_BYTES, false, false, 0, NULL},
     {"store_forward", store_forward, FT_LINE_BYTES, false, false, 0, NULL},

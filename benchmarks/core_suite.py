@@ -20,6 +20,8 @@ from .sampling import Measurement, Timing, in_pieces, rounded
 CYCLE = "int_add_64x1_chain"
 _L1_BYTES = 4096
 _ADDITIONS = 64
+_PAIRS = 16
+"""Of an addition and a multiplication, in each of the long chains."""
 _CODE = re.compile(r"code_(\d+)")
 _OF_CODE = ("code_", "loop_")
 _DECODED_ANEW = 1.2  # times as long an instruction as in the least code
@@ -29,7 +31,7 @@ _WITHOUT_DATA = (
     *("flops_vector", "register_crossing", "fp_add_mul"),
 )
 _WITH_DATA = (
-    *("int_chains", "fp_chains", "mixed", "loads", "store8"),
+    *("int_chains", "fp_chains", "fp_long_chains", "mixed", "loads", "store8"),
     *("store_forward", "fp_store_forward", "blocked_forward", "fp_chase"),
 )
 
@@ -142,6 +144,8 @@ def core_figures(measured: Mapping[str, Timing]) -> tuple[dict[str, float], dict
     if "fp_chase" in measured:  # a load and a crossing
         figures["fp_load_latency_cycles"] = cycles("fp_chase") - cycles("register_crossing")
         noise["fp_load_latency_cycles"] = measured["fp_chase"].noise + measured["register_crossing"].noise
+    field = "vector_scheduled_instructions"
+    figures[field], noise[field] = _scheduled(cycles("fp_add_mul"), cycles("fp_long_chains"), measured)
     costs = operation_costs(measured, "")
     for cost in costs:
         if cost.operation is Operation.INT_ADD and cost.elements > 1 and cost.latency_cycles is not None:
@@ -162,6 +166,18 @@ def core_figures(measured: Mapping[str, Timing]) -> tuple[dict[str, float], dict
         figures[field], noise[field] = value, uncertain
     possible = {field: rounded(value) for field, value in figures.items() if value > 0}
     return possible, {field: rounded(noise[field]) for field in possible}
+
+
+def _scheduled(pair_cycles: float, chain_cycles: float, measured: Mapping[str, Timing]) -> tuple[float, float]:
+    """Instructions of vectors that can start once their operands are there; their noise.
+
+    Each of the long chains is begun `chain_cycles` after the one before: at that pace its instructions come, and at
+    that of the sums and products they start. By Little's law as many wait as come in the mean time between the two.
+    """
+    alone_cycles = _PAIRS * pair_cycles
+    waiting = _PAIRS * (alone_cycles / chain_cycles - 1)
+    noise = max(measured[name].noise for name in ("fp_add_mul", "fp_long_chains"))
+    return waiting, noise * alone_cycles / max(alone_cycles - chain_cycles, chain_cycles * noise, 1e-9)
 
 
 def _peak(

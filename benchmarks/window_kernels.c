@@ -8,24 +8,29 @@
 
 #include "kernel_parts.h"
 
-/* SUM: of two registers, to a third. ADD: to a vector; where there are none, a sign to a floating-point number. */
+/* SUM: of two registers, to a third. ADD: to a vector; where there are none, a sign to a floating-point number. LOAD: from
+ * an address in a register. */
 #if defined(__x86_64__)
 #define SUM(to, a, b) "leaq (" a "," b "), " to "\n"
 #define ADD(to, a) "paddq " a ", " to "\n"
 #define STORE(a, line, place) "movq " a ", " place "(" line ")\n"
+#define LOAD(to, at) "movq (" at "), " to "\n"
 #elif defined(__aarch64__)
 #define SUM(to, a, b) "add " to ", " a ", " b "\n"
 #define ADD(to, a) "add " to ".2d, " to ".2d, " a ".2d\n"
 #define STORE(a, line, place) "str " a ", [" line ", " place "]\n"
+#define LOAD(to, at) "ldr " to ", [" at "]\n"
 #elif defined(__riscv) && __riscv_xlen == 64
 #define SUM(to, a, b) "add " to ", " a ", " b "\n"
 #define ADD(to, a) "fsgnj.d " to ", " to ", " a "\n"
 #define STORE(a, line, place) "sd " a ", " place "(" line ")\n"
+#define LOAD(to, at) "ld " to ", 0(" at ")\n"
 #endif
 
 #ifdef SUM
 #define TWICE(s) s s
 #define FOUR_SUMS(a) SUM("%[i0]", a, "%[y]") SUM("%[i1]", a, "%[y]") SUM("%[i2]", a, "%[y]") SUM("%[i3]", a, "%[y]")
+#define FOUR_LOADS(a) LOAD("%[i0]", a) LOAD("%[i1]", a) LOAD("%[i2]", a) LOAD("%[i3]", a)
 #define FOUR_ADDS(a) ADD("%[v0]", a) ADD("%[v1]", a) ADD("%[v2]", a) ADD("%[v3]", a)
 #define STORE_AT(place) STORE("%[y]", "%[line]", place)
 
@@ -35,6 +40,7 @@
     SUM("%[i2]", "%[y]", "%[y]") ADD("%[v2]", "%[z]")
 #define INT_WAITING TWICE(FOUR_SUMS("%[loaded]"))
 #define VECTOR_WAITING TWICE(FOUR_ADDS("%[moved]"))
+#define ADDRESS_WAITING TWICE(FOUR_LOADS("%[loaded]"))
 #define INT_WRITING TWICE(FOUR_SUMS("%[y]"))
 #define VECTOR_WRITING TWICE(FOUR_ADDS("%[z]"))
 #define STORING                                                                                                        \
@@ -83,6 +89,7 @@
     X(window, 576, WINDOW) X(window, 640, WINDOW) X(window, 768, WINDOW)                                               \
     EACH_WAITING(X, int_waiting, INT_WAITING)                                                                          \
     EACH_WAITING(X, vector_waiting, VECTOR_WAITING)                                                                    \
+    EACH_WAITING(X, address_waiting, ADDRESS_WAITING)                                                                  \
     EACH_WRITING(X, int_writing, INT_WRITING)                                                                          \
     EACH_WRITING(X, vector_writing, VECTOR_WRITING)                                                                    \
     EACH_WAITING(X, storing, STORING)

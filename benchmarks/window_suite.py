@@ -16,7 +16,7 @@ from .buffers import Pages, allocate
 from .edges import Edge, edge_of
 from .sampling import Measurement, Run, Timing, in_pieces
 
-KINDS = ("window", "int_waiting", "vector_waiting", "int_writing", "vector_writing", "storing")
+KINDS = ("window", "int_waiting", "vector_waiting", "address_waiting", "int_writing", "vector_writing", "storing")
 """Of instructions: a figure of profile.Core is called after each."""
 _KERNEL = re.compile(rf"({'|'.join(KINDS)})_(\d+)")
 _NO_OVERLAP = 1.5  # times as long as with few instructions between them: the loads no longer overlap

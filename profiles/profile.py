@@ -100,6 +100,8 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     window_instructions: float | None = None
     int_waiting_instructions: float | None = None
     vector_waiting_instructions: float | None = None
+    address_waiting_instructions: float | None = None  # loads and stores
+    vector_scheduled_instructions: float | None = None  # of those, most that start when their operands are there
     int_writing_instructions: float | None = None
     vector_writing_instructions: float | None = None
     storing_instructions: float | None = None

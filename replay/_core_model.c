@@ -29,7 +29,7 @@ static const char *check(const struct ft_core_program *program, const struct ft_
             const struct ft_instruction *one = &program->instructions[i];
             if ((size_t)one->registers + one->n_reads + one->n_addresses + one->n_writes > n_registers ||
                 one->load >= (int64_t)block->n_operations || one->store >= (int64_t)block->n_operations ||
-                one->queue >= FT_NUM_KINDS || one->unit >= FT_NUM_UNITS || one->part >= FT_NUM_UNITS ||
+                one->queue > FT_NO_QUEUE || one->unit >= FT_NUM_UNITS || one->part >= FT_NUM_UNITS ||
                 one->cause >= FT_NUM_CAUSES)
                 return "an instruction refers to what does not exist";
         }
@@ -55,10 +55,11 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
     struct ft_core core;
     int in_order;
     PyObject *result = NULL;
-    if (!PyArg_ParseTuple(args, "(dddddddddddddddIddIp)y*y*y*y*y*y*y*y*y*w*", &core.width, &core.window, &core.waiting[0],
-                          &core.waiting[1], &core.scheduled, &core.results[0], &core.results[1], &core.stores,
-                          &core.refill, &core.blocked, &core.taken_branch, &core.loop,
-                          &core.several_targets, &core.lead, &core.decode, &core.decoded_ways, &core.fetch, &core.access, &core.n_levels, &in_order, &b[0], &b[1], &b[2], &b[3],
+    if (!PyArg_ParseTuple(args, "(ddddddddddddddddIddIp)y*y*y*y*y*y*y*y*y*w*", &core.width, &core.window, &core.waiting[0],
+                          &core.waiting[1], &core.addresses, &core.scheduled, &core.results[0], &core.results[1],
+                          &core.stores, &core.refill, &core.blocked, &core.taken_branch, &core.loop,
+                          &core.several_targets, &core.lead, &core.decode, &core.decoded_ways, &core.fetch, &core.access,
+                          &core.n_levels, &in_order, &b[0], &b[1], &b[2], &b[3],
                           &b[4], &b[5], &b[6], &b[7], &b[8], &b[9]))
         return NULL;
     core.in_order = in_order;
@@ -127,6 +128,7 @@ static int add_constants(PyObject *module)
                    PyModule_AddIntConstant(module, "INTEGERS", FT_INTEGERS) < 0 ||
                    PyModule_AddIntConstant(module, "VECTORS", FT_VECTORS) < 0 ||
                    PyModule_AddIntConstant(module, "NO_RESULT", FT_NO_RESULT) < 0 ||
+                   PyModule_AddIntConstant(module, "NO_QUEUE", FT_NO_QUEUE) < 0 ||
                    PyModule_AddIntConstant(module, "NUM_REGISTERS", FT_NUM_REGISTERS) < 0 ||
                    PyModule_AddIntConstant(module, "MAX_LEVELS", FT_MAX_LEVELS) < 0 ||
                    PyModule_AddIntConstant(module, "DECODED_SETS", FT_DECODED_SETS) < 0 ||

@@ -73,6 +73,7 @@ _HALF_TO_TWICE = np.array([2.0, 1.0, 0.5])
 _IN_FLIGHT = (
     ("int_waiting_instructions", 0.4, "wait for operands of integers"),
     ("vector_waiting_instructions", 0.5, "wait for operands of vectors"),
+    ("address_waiting_instructions", 0.2, "wait for the address of a load or store"),
     ("int_writing_instructions", 0.7, "write integer registers"),
     ("vector_writing_instructions", 0.6, "write vector registers"),
     ("storing_instructions", 0.25, "be stores"),
@@ -81,10 +82,11 @@ _IN_FLIGHT = (
 assumed where the profile does not tell. Zen 3, measured between two loads from main memory: 240 to 256 in flight; 80 to
 96 of integers that wait and 112 to 128 of vectors; 160 to 176 that write integer registers and 128 to 144 that write
 vector ones; 48 to 64 stores. It has 256, 4 x 24, 2 x 32 and 64 before these, 192 and 160 registers of which some are in
-use, and 64 (AMD, "Software Optimization Guide for the AMD Family 19h Processors", sections 2.9 to 2.12)."""
+use, and 64 (AMD, "Software Optimization Guide for the AMD Family 19h Processors", sections 2.9 to 2.12). Of addresses,
+for which Zen 3 has no queue apart: 28 of 224 in Zen 2, 56 of 448 in Zen 5, 70 and 38 (stores) of 512 in Golden Cove."""
 _SCHEDULED_SHARE = 0.5
-"""Of the vectors that wait, those that can start: chains of 20 and 40 multiplications and additions, one after the
-other, took as long on Zen 3 as with 48 to 64."""
+"""Of the vectors that wait, those that can start, where that was not measured: chains of 20 and 40 multiplications and
+additions, one after the other, took as long on Zen 3 as with 48 to 64."""
 _CONVERT_CYCLES = np.array([0.0, 2.0, 3.0])
 """What a conversion between integer and floating point takes, beside the way between their registers."""
 _INDEXED_CYCLES = np.array([0.0, 1.0, 1.0])
@@ -127,6 +129,7 @@ class CoreFigures:
     width: Floats
     window: Floats
     waiting: tuple[Floats, Floats]
+    addresses: Floats
     scheduled: Floats
     results: tuple[Floats, Floats]
     stores: Floats
@@ -168,7 +171,7 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
     source = _Source(core, notes)
     width = source.width()
     window = source.window(width)
-    int_waiting, vector_waiting, int_writing, vector_writing, storing = source.in_flight(window)
+    int_waiting, vector_waiting, address_waiting, int_writing, vector_writing, storing = source.in_flight(window)
     decode, decoded_ways = source.decode(width)
     miss = source.cycles("branch_miss_cycles", "branch_miss", (5, 12, 20), "a mispredicted branch")
     adds, multiplies, lanes = source.fp_units(width)
@@ -196,7 +199,8 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         width=width * source.reached("mixed_instructions_per_cycle", width),
         window=window,
         waiting=(int_waiting, vector_waiting),
-        scheduled=vector_waiting * _SCHEDULED_SHARE,
+        addresses=address_waiting,
+        scheduled=source.scheduled(vector_waiting),
         results=(int_writing, vector_writing),
         stores=storing,
         refill=np.maximum(miss - _RESOLVE_CYCLES, 0),
@@ -400,8 +404,8 @@ class _Source:
         return window * _HALF_TO_TWICE
 
     def in_flight(self, window: Floats) -> list[Floats]:
-        """Of the instructions in flight, most that wait for operands and most that write a register, of integers and of
-        vectors each, and most that are stores."""
+        """Of the instructions in flight, most that wait for operands, of integers and of vectors, and for an address;
+        most that write a register, of integers and of vectors; and most that are stores."""
         if self.core.in_order:
             fast, typical, slow = _STORES_IN_ORDER
             self.notes.add(
@@ -410,7 +414,7 @@ class _Source:
                 "and as many loads as the caches take",
             )
             none = exactly(_NO_LIMIT)
-            return [exactly(1.0), exactly(1.0), none, none, np.array(_STORES_IN_ORDER)]
+            return [exactly(1.0), exactly(1.0), none, none, none, np.array(_STORES_IN_ORDER)]
         limits, assumed = [], []
         for field, share, text in _IN_FLIGHT:
             given = getattr(self.core, field)
@@ -420,6 +424,13 @@ class _Source:
         if assumed:
             self.notes.add("window_shares", f"of the instructions in flight {', '.join(assumed)} (half to twice)")
         return limits
+
+    def scheduled(self, waiting: Floats) -> Floats:
+        """Of the vectors that wait for operands, most that can start."""
+        given = self.core.vector_scheduled_instructions
+        if given is None:
+            return waiting * _SCHEDULED_SHARE
+        return np.minimum(waiting, self.at_most("vector_scheduled_instructions", given))
 
     def at_most(self, field: str, given: float) -> Floats:
         """A number of instructions that a core has room for."""

@@ -75,6 +75,7 @@ struct state {
     struct ring retired; /* all instructions */
     struct ring results[FT_NUM_KINDS]; /* retired as well: those that write such a register */
     struct queue queues[FT_NUM_KINDS];
+    struct queue addresses; /* loads and stores that wait for theirs */
     struct queue scheduled; /* vectors that can start, */
     double last_scheduled;  /* and the last one since when */
     struct written *written; /* ring of `stores` */
@@ -252,7 +253,10 @@ static struct dispatched dispatch(struct state *s, const struct ft_instruction *
     const struct written *oldest = &s->written[s->n_written % s->n_stores];
     if (one->store >= 0 && oldest->at > d.at)
         d = (struct dispatched){oldest->at, oldest->cause < FT_NUM_CAUSES ? oldest->cause : FT_CAUSE_PORTS};
-    d.at = room_from(&s->queues[one->queue], d.at);
+    if (one->queue < FT_NUM_KINDS)
+        d.at = room_from(&s->queues[one->queue], d.at);
+    if (one->load >= 0 || one->store >= 0)
+        d.at = room_from(&s->addresses, d.at);
     s->clock = d.at + one->slot;
     return d;
 }
@@ -500,6 +504,8 @@ static void write_back(struct state *s, const struct ft_instruction *one, uint32
     const struct arrival line = access_line(s, operation, slot, asked, true);
     const double data = t->done;
     t->done = fmax(t->done, asked + 1);
+    if (one->load < 0)
+        enter(&s->addresses, asked);
     const double retired = fmax(s->last_retired, t->done);
     const double free = fmax(s->last_written + one->store_cycles, retired + 1);
     s->last_written = fmax(free, line.at);
@@ -530,6 +536,7 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
         t.known = latest(s->ready, addresses, one->n_addresses, t.dispatched.at);
         t.asked = take(&s->loads, t.known, one->load_cycles, &end);
         t.asked = take(&s->accesses, t.asked, s->core->access, &end);
+        enter(&s->addresses, t.asked);
         const double known = latest_astray(s, addresses, one->n_addresses, astray);
         const double early = ask_astray(s, one, known);
         const bool is_early = early < t.asked;
@@ -550,7 +557,8 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
     t.done = t.started + one->latency;
     if (one->queue == FT_VECTORS)
         enter(&s->scheduled, t.started);
-    enter(&s->queues[one->queue], one->unit_cycles > 0 ? t.started : one->load >= 0 ? t.asked : t.operands);
+    if (one->queue < FT_NUM_KINDS)
+        enter(&s->queues[one->queue], t.started);
     if (s->core->in_order) {
         const bool only_loads = one->load >= 0 && one->latency <= 0 && one->unit_cycles <= 0;
         s->started = latest(s->ready, addresses, one->n_addresses, only_loads ? t.asked : t.started);
@@ -614,6 +622,7 @@ static bool state_new(struct state *s, const struct ft_core *core, const struct 
     s->due = malloc((size_t)(program->n_operations + 1) * FT_MAX_LEVELS * sizeof *s->due);
     bool good = s->recent && s->written && s->due;
     good = ring_new(&s->retired, core->window) && good;
+    good = queue_new(&s->addresses, core->addresses) && good;
     good = queue_new(&s->scheduled, core->scheduled) && good;
     for (uint32_t i = 0; i < FT_NUM_KINDS; i++) {
         good = queue_new(&s->queues[i], core->waiting[i]) && good;
@@ -637,6 +646,7 @@ static void state_free(struct state *s)
 {
     free(s->recent);
     free(s->retired.left);
+    free(s->addresses.heap);
     free(s->scheduled.heap);
     free(s->written);
     for (uint32_t i = 0; i < FT_NUM_KINDS; i++) {

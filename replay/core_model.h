@@ -1,7 +1,8 @@
 /* An out-of-order core in one pass: when each instruction of a path is dispatched, starts, is done and retires.
  *
  * Instructions are taken in the order in which they ran. Each is dispatched in order (at most `width` a cycle, no more
- * than `window` in flight, `waiting` not yet started in its queue, `results` that write its kind of register and have not
+ * than `window` in flight, `waiting` not yet started in its queue, `addresses` that access memory somewhere not yet
+ * known, `results` that write its kind of register and have not
  * retired, `stores` not yet written), starts when what it needs is there and a unit is free, and retires in order. Times
  * are cycles. What the machine's memory does is told by memory operation: how
  * often it finds its data in which level, and what that takes.
@@ -45,6 +46,7 @@
 #define FT_VECTORS 1u
 #define FT_NUM_KINDS 2u
 #define FT_NO_RESULT FT_NUM_KINDS /* it writes no register, or renaming does */
+#define FT_NO_QUEUE FT_NUM_KINDS  /* it waits for an address alone, or for nothing */
 
 /* What an instruction's time is put down to, when it retires later than the one before. */
 enum ft_cause {
@@ -105,6 +107,7 @@ struct ft_core_operation {
 struct ft_core {
     double width, window, stores;
     double waiting[FT_NUM_KINDS]; /* that have not started */
+    double addresses;         /* loads and stores that have not been made */
     double scheduled;         /* of the vectors that have not started, those that can: the others stand in a line */
     double results[FT_NUM_KINDS]; /* that have not retired: of the registers, those free for results */
     double refill;            /* from a mispredicted branch's end to the dispatch of what follows */

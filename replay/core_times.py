@@ -101,8 +101,8 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
     operations = _operations(program, costs, cycle_s, core, corner)
     memory_cycles = float(costs.latency_s[:, -1].max(initial=0.0) / cycle_s)
     figures = (
-        core.width, core.window, *core.waiting, core.scheduled, *core.results, core.stores, core.refill, core.blocked,
-        core.taken_branch, core.loop, core.several_targets,
+        core.width, core.window, *core.waiting, core.addresses, core.scheduled, *core.results, core.stores, core.refill,
+        core.blocked, core.taken_branch, core.loop, core.several_targets,
     )  # fmt: skip
     units = float(core.decode[corner]), core.decoded_ways, float(core.fetch[corner]), float(core.access[corner])
     _core_model.run(
@@ -154,13 +154,14 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
     adds = np.array([kind is Kind.FP_ADD for kind, _, _ in program.kinds], bool)
     table["sooner"], table["takes_early"] = np.where(adds, core.add_sooner[corner], 0), adds
     table["unit_cycles"] = rows[:, 1]
-    table["queue"] = np.isin(rows[:, 2], _VECTOR_UNITS) & (rows[:, 1] > 0)
     table["unit"], table["cause"] = rows[:, 2], rows[:, 3]
     table["part_cycles"], table["part"] = rows[:, 4], rows[:, 5]
     table["slot"] = np.where(program.fused, 0, 1 / core.width[corner])
     controls = np.array([kind is Kind.FP_CONTROL for kind, _, _ in program.kinds], bool)
     table["slot"][controls] += core.control[corner]
     table["unit_cycles"][program.fused] = 0
+    table["queue"] = np.isin(rows[:, 2], _VECTOR_UNITS) & (table["unit_cycles"] > 0)
+    table["queue"][(table["unit_cycles"] <= 0) & (table["store"] < 0)] = _core_model.NO_QUEUE
     return table
 
 

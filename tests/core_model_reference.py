@@ -20,7 +20,9 @@ MISSED, TAKEN, SECOND_HALF, CALLS, SEVERAL = 1, 2, 4, 8, 16
 ALL_DEPEND = 0xFFFF
 WRONG = 64
 IN_REACH = 64
-NO_RESULT = 2
+VECTORS = 1
+NO_RESULT = NO_QUEUE = 2
+ADDRESSES = 2  # a queue, behind those of the kinds
 MAX_LEVELS = 8
 NEVER = -1e30
 FETCHED_AHEAD = 8.0
@@ -73,7 +75,7 @@ class Core:
         (self.width, self.window, *kinds, self.stores, self.refill, self.blocked,
          self.taken_branch, self.loop, self.several_targets, self.lead, self.decode, self.decoded_ways, self.code_line,
          self.shared, self.levels, self.in_order) = figures  # fmt: skip
-        self.waiting, self.room, self.free = kinds[:2], kinds[2], kinds[3:]
+        self.waiting, self.room, self.free = kinds[:3], kinds[3], kinds[4:]
         self.scheduled: list[float] = []  # vectors that can start
         self.last_scheduled = 0.0
         self.instructions, self.registers, self.blocks, self.operations = instructions, registers, blocks, operations
@@ -88,7 +90,7 @@ class Core:
         self.retired: list[float] = []
         self.results: tuple[list[float], list[float]] = ([], [])  # of integers, of vectors: when they retired
         self.left: list[tuple[float, int | None]] = []  # stores: when written, and what their line was waited for
-        self.not_started: tuple[list[float], list[float]] = ([], [])  # of integers, of vectors
+        self.not_started: tuple[list[float], ...] = ([], [], [])  # of integers, of vectors, for an address
         self.clock = self.redirect = self.fetched = self.last_written = 0.0
         self.line, self.jumped = 0, False
         self.decoded: defaultdict[int, list[int]] = defaultdict(list)
@@ -171,11 +173,13 @@ class Core:
         written, waited_for = self.ring(self.left, self.stores) or (0.0, None)
         if one["store"] >= 0 and written > at:
             at, cause = written, PORTS if waited_for is None else waited_for
-        queue = self.not_started[one["queue"]]
-        while queue and queue[0] <= at:
-            heapq.heappop(queue)
-        if len(queue) >= max(int(self.waiting[one["queue"]]), 1):
-            at = max(at, heapq.heappop(queue))
+        own = [one["queue"]] if one["queue"] < NO_QUEUE else []
+        for number in own + [ADDRESSES] * bool(one["load"] >= 0 or one["store"] >= 0):
+            queue = self.not_started[number]
+            while queue and queue[0] <= at:
+                heapq.heappop(queue)
+            if len(queue) >= max(int(self.waiting[number]), 1):
+                at = max(at, heapq.heappop(queue))
         self.clock = at + one["slot"]
         return at, cause
 
@@ -298,6 +302,7 @@ class Core:
             known = latest(addresses, dispatched)
             asked, _ = self.load_unit.take(known, one["load_cycles"])
             asked, _ = self.access_unit.take(asked, self.shared)
+            heapq.heappush(self.not_started[ADDRESSES], asked)
             ready = latest_astray(addresses, astray)
             early = self.ask_astray(one, ready)
             is_early = early < asked
@@ -307,7 +312,7 @@ class Core:
             astray = max(line, early + near) if is_early else max(ready, loaded)
         astray = latest_astray(reads, astray) + one["latency"]
         operands = max([operands, *((self.early if one["takes_early"] else self.ready)[name] for name in reads)])
-        if one["queue"]:
+        if one["queue"] == VECTORS:
             operands = max(operands, self.schedule(dispatched))
         busy = one["unit_cycles"] > 0
         started = self.units[one["part"]].take(operands, one["part_cycles"])[0]
@@ -315,9 +320,10 @@ class Core:
         done = started + one["latency"]
         is_load = loads and not busy and one["latency"] == 0
         self.last_started = latest(addresses, asked if is_load else started)
-        if one["queue"]:
+        if one["queue"] == VECTORS:
             heapq.heappush(self.scheduled, started)
-        heapq.heappush(self.not_started[one["queue"]], started if busy else asked if loads else operands)
+        if one["queue"] < NO_QUEUE:
+            heapq.heappush(self.not_started[one["queue"]], started)
         for name in writes:
             self.ready[name] = done
             self.early[name] = done - one["sooner"]
@@ -352,6 +358,8 @@ class Core:
         operation, slot = first_operation + int(one["store"]), first_slot + int(one["store"])
         asked, _ = self.store_unit.take(known, one["store_cycles"])
         asked, _ = self.access_unit.take(asked, self.shared)
+        if one["load"] < 0:
+            heapq.heappush(self.not_started[ADDRESSES], asked)
         line, cause = self.access(operation, slot, asked, stores=True)
         done = max(data, asked + 1)
         retired = max(self.retired[-1] if self.retired else 0.0, done)

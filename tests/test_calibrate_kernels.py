@@ -69,6 +69,10 @@ def test_mixed_instructions_compute_what_they_store():
     assert doubles(data)[5] == 1.5 * 1 + 1
 
 
+def test_long_chains_count_themselves():
+    assert _kernels.run("fp_long_chains", repeats=5, data=of_values(np.ones(8)))[1] == 5 * 4
+
+
 @pytest.mark.parametrize("name", ["store_forward", "fp_store_forward"])
 def test_what_is_forwarded_comes_back(name):
     data = of_values(np.zeros(8))
@@ -108,7 +112,8 @@ def test_loads_of_a_window_take_turns_in_two_chains_linked_alike(name):
 
 @pytest.mark.parametrize(
     ("kind", "most"),  # that is known of: of the Apple M1
-    [("window", 640), ("int_waiting", 160), ("vector_waiting", 144), ("int_writing", 380), ("vector_writing", 432),
+    [("window", 640), ("int_waiting", 160), ("vector_waiting", 144), ("address_waiting", 97),
+     ("int_writing", 380), ("vector_writing", 432),
      ("storing", 60)],
 )  # fmt: skip
 def test_windows_are_tried_finely_enough(kind, most):

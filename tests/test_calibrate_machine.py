@@ -284,6 +284,18 @@ def test_core_figures_are_in_cycles():
         assert figures["fp_sqrt_latency_cycles"] == pytest.approx(20), "its chain has a multiplication in it"
 
 
+def test_as_many_vectors_are_scheduled_as_wait_while_chains_overlap():
+    """16 pairs take 96 cycles, and a chain is begun every 24: its last instruction waits for 72 cycles, its first for
+    none, and 32 come in 24 cycles."""
+    figures, noise = core_figures(
+        core_timings(fp_add_mul=6 * NS, fp_long_chains=24 * NS) | {"fp_long_chains": timing(24 * NS, noise=0.03)}
+    )
+    assert figures["vector_scheduled_instructions"] == pytest.approx(72 / 2 * 32 / 24)
+    assert noise["vector_scheduled_instructions"] == pytest.approx(0.03 * 96 / 72)
+    one_by_one, _ = core_figures(core_timings(fp_add_mul=6 * NS, fp_long_chains=96 * NS))
+    assert "vector_scheduled_instructions" not in one_by_one
+
+
 def test_operations_come_with_latency_and_interval_by_width():
     timings = core_timings(
         int_add_64x1_chain=0.5 * NS,

@@ -454,6 +454,28 @@ def test_queues_limit_what_waits_for_operands():
     assert of_vectors < 80
 
 
+@pytest.mark.parametrize(("room", "overlap"), [(150.0, True), (60.0, False)])
+@pytest.mark.parametrize("stores", [False, True])
+def test_a_queue_limits_what_waits_for_an_address(room, overlap, stores):
+    """The next load is asked for beside the first one if there is room for 90 accesses that wait for its value."""
+    operation = {"store_operation" if stores else "load_operation": 1}
+    waiting = [instruction("move", writes="" if stores else "r9", addresses="r1", **operation)] * 90
+    accesses = [{"misses": (ITERATIONS, ITERATIONS), "pattern": "irregular", "length": 512}, {"is_store": stores}]
+    profile = machine(
+        window_instructions=200.0, loads_per_cycle=4.0, stores_per_cycle=4.0, int_waiting_instructions=20.0,
+        storing_instructions=200.0, address_waiting_instructions=room,
+    )  # fmt: skip
+    signature = loop_of(LOAD, *waiting, accesses=accesses)
+    assert (cycles(signature, profile) < 80) == overlap
+
+
+def test_what_takes_no_unit_waits_in_no_queue():
+    """Moves between registers, and loads: these wait for their address elsewhere."""
+    accesses = [{"misses": (ITERATIONS, ITERATIONS), "pattern": "irregular", "length": 512}]
+    moves = loop_of(LOAD, *[instruction("move", "r1", "r9")] * 90, accesses=accesses)
+    assert cycles(moves, machine(window_instructions=200.0, int_waiting_instructions=20.0)) < 80
+
+
 def test_instructions_of_a_line_are_decoded_up_to_eight_at_once():
     """A compare and its branch count as one."""
     compare = instruction("int_alu", "r1", "flags", length_bytes=4)
@@ -467,6 +489,7 @@ def test_instructions_of_a_line_are_decoded_up_to_eight_at_once():
 IN_FLIGHT = {
     "int_waiting_instructions": 85.0,
     "vector_waiting_instructions": 80.0,
+    "address_waiting_instructions": 30.0,
     "int_writing_instructions": 20.0,
     "vector_writing_instructions": 40.0,
     "storing_instructions": 25.0,
@@ -484,7 +507,7 @@ def test_measured_registers_limit_what_is_in_flight(filler, in_flight):
 
 
 def test_what_is_measured_of_a_window_is_used_and_the_rest_assumed():
-    """Each with its noise; vectors that can start are half of those that wait."""
+    """Each with its noise; vectors that can start are half of those that wait, where that was not measured."""
 
     def core_of(**figures):
         profile = machine(window_instructions=200.0, **figures)
@@ -497,6 +520,10 @@ def test_what_is_measured_of_a_window_is_used_and_the_rest_assumed():
     assert [limit.tolist() for limit in limits] == [[85.0] * 3, [80.0] * 3, [20.0] * 3, [40.0] * 3]
     assert measured.stores.tolist() == [31.25, 25.0, 20.0]
     assert measured.scheduled.tolist() == [40.0] * 3
+    assert measured.addresses.tolist() == [30.0] * 3
+    for room, expected in ((25.0, 25.0), (90.0, 80.0)):
+        scheduling, _ = core_of(**IN_FLIGHT, vector_scheduled_instructions=room)
+        assert scheduling.scheduled.tolist() == [expected] * 3
     partly, note = core_of(int_writing_instructions=150.0)
     assert partly.results[0].tolist() == [150.0] * 3
     assert partly.results[1].tolist() == [240.0, 120.0, 60.0]
@@ -832,7 +859,7 @@ def test_layouts_agree():
 
 
 def test_what_refers_to_nothing_is_refused():
-    core = (*[1.0] * 15, 1, 1.0, 1.0, 2, False)
+    core = (*[1.0] * 16, 1, 1.0, 1.0, 2, False)
     row = np.zeros(1, INSTRUCTION)
     row["load"], row["store"] = 5, -1
     block = np.array([0, 1, 0, 0, 0, 0], np.uint32)

@@ -39,7 +39,7 @@ def made(seed: int, num_blocks: int, executions: int):
             one["cause"], one["load_more"] = rng.choice([0, 1, 2]), rng.integers(0, 4)
             one["load_cycles"], one["store_cycles"] = rng.choice([0.3, 0.5, 1.0]), rng.choice([0.5, 1.0])
             one["runs_anyway"] = rng.integers(0, 2)
-            one["queue"], one["result"] = rng.integers(0, 2), rng.integers(0, 3)
+            one["queue"], one["result"] = rng.integers(0, 3, 2)
             one["decoded"], one["lines"] = rng.choice([0, 0, 1, 4]), rng.choice([0, 0, 0, 1, 2])
             one["load"], one["store"] = -1, -1
             if rng.random() < 0.4:
@@ -65,7 +65,7 @@ def made(seed: int, num_blocks: int, executions: int):
     branches = rng.choice(list(chances), executions, p=list(chances.values())).astype(np.uint8)
     depends = rng.choice([0, 1, 2, 5, reference.ALL_DEPEND], executions).astype(np.uint16)
     core = (
-        float(rng.integers(1, 7)), float(rng.integers(1, 60)), *(float(n) for n in rng.integers(1, 30, 5)),
+        float(rng.integers(1, 7)), float(rng.integers(1, 60)), *(float(n) for n in rng.integers(1, 30, 6)),
         float(rng.integers(1, 12)),
         float(rng.integers(0, 20)), float(rng.integers(0, 20)), rng.choice([0.5, 1.0, 2.0]), rng.choice([1.0, 3.0]),
         rng.choice([0.5, 3.0]), float(rng.integers(0, 200)), rng.choice([0.0, 0.25, 1.0]), int(rng.choice([1, 2, 32])),
@@ -83,6 +83,7 @@ def test_both_take_the_same_cycles_for_the_same_causes(seed, num_blocks, executi
     reference.Core(core, instructions, registers, blocks, operations, path, expected).run()
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-6)
     assert (reference.NUM_CAUSES, reference.NO_RESULT) == (_core_model.NUM_CAUSES, _core_model.NO_RESULT)
+    assert reference.NO_QUEUE == _core_model.NO_QUEUE
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_what_is_no_longer_decoded_is_decoded_anew(lines, decode, ways, per_cycl
     instructions["result"] = _core_model.NO_RESULT
     instructions["decoded"][::8], instructions["lines"][16::16] = 8, 1
     block = np.array([(0, len(instructions), 0, 0, 0, lines - 1)], BLOCK)
-    core = (6.0, *[1000.0] * 7, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, decode, ways, 1.0, 0.0, 1, False)
+    core = (6.0, *[1000.0] * 8, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, decode, ways, 1.0, 0.0, 1, False)
     nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), np.zeros(executions, np.uint16)
     _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, found)
