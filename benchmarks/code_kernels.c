@@ -79,6 +79,20 @@ EACH_CODE(CODE)
 
 LOOP(loop_within, 0)
 LOOP(loop_across, 14)
+
+/* A loop of so many instructions, the last two counted as one, in a line. */
+#define LINE(instructions)                                                                                             \
+    static uint64_t line_of_##instructions(struct ft_work *work)                                                       \
+    {                                                                                                                  \
+        uint64_t left = work->repeats;                                                                                 \
+        if (left)                                                                                                      \
+            __asm__ volatile(OF_FOUR_BYTES(".p2align 6\n 1: .rept " #instructions " - 1\n" EMPTY ".endr\n"             \
+                                           BACK("%0", "1b")) : "+r"(left) : : "cc");                                   \
+        return work->repeats;                                                                                          \
+    }
+
+#define EACH_LINE(X) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+EACH_LINE(LINE)
 #endif
 
 const struct ft_kernel ft_code_kernels[] = {
@@ -87,6 +101,8 @@ const struct ft_kernel ft_code_kernels[] = {
     EACH_CODE(CODE_KERNEL)
     {"loop_within", loop_within, 0, false, false, 0, NULL},
     {"loop_across", loop_across, 0, false, false, 0, NULL},
+#define LINE_KERNEL(instructions) {"line_of_" #instructions, line_of_##instructions, 0, false, false, 0, NULL},
+    EACH_LINE(LINE_KERNEL)
 #endif
     {0},
 };

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -23,7 +24,9 @@ _ADDITIONS = 64
 _PAIRS = 16
 """Of an addition and a multiplication, in each of the long chains."""
 _CODE = re.compile(r"code_(\d+)")
-_OF_CODE = ("code_", "loop_")
+_LINE = re.compile(r"line_of_(\d+)")
+_OF_CODE = ("code_", "loop_", "line_of_")
+_FETCHED_LATER = 0.5  # cycles that a loop takes longer than its issue, in whole cycles
 _DECODED_ANEW = 1.2  # times as long an instruction as in the least code
 _ARITHMETIC = re.compile(r"(\w+)_(\d+)x(\d+)_(chain|free)")
 _WITHOUT_DATA = (
@@ -162,7 +165,7 @@ def core_figures(measured: Mapping[str, Timing]) -> tuple[dict[str, float], dict
         added = max(cycles("loop_across") - cycles("loop_within"), 0.0)
         figures["code_lines_per_cycle"] = 2 / (1 + added)
         noise["code_lines_per_cycle"] = max(measured[name].noise for name in ("loop_across", "loop_within"))
-    for field, (value, uncertain) in _decoding(measured, cycles).items():
+    for field, (value, uncertain) in (_decoding(measured, cycles) | _line(measured, cycles)).items():
         figures[field], noise[field] = value, uncertain
     possible = {field: rounded(value) for field, value in figures.items() if value > 0}
     return possible, {field: rounded(noise[field]) for field in possible}
@@ -208,6 +211,20 @@ def _decoding(measured: Mapping[str, Timing], cycles: Callable[[str], float]) ->
     fastest = min((f"code_{length}" for length in beyond), key=cycles)
     rate = 1 / cycles(fastest), measured[fastest].noise
     return {"decoded_instructions": kept, "decode_instructions_per_cycle": rate}
+
+
+def _line(measured: Mapping[str, Timing], cycles: Callable[[str], float]) -> dict[str, tuple[float, float]]:
+    """Instructions of a line of code that are fetched at once behind a branch to it, and after how many cycles the rest
+    comes, with their noise; nothing where loops take as long as their instructions are issued."""
+    lengths = sorted(int(match[1]) for match in map(_LINE.fullmatch, measured) if match)
+    # A length that a neighbour slowed down does not count: more instructions take no less time.
+    least = {length: min(cycles(f"line_of_{n}") for n in lengths if n >= length) for length in lengths}
+    for short, long in itertools.pairwise(lengths):
+        if least[long] > math.ceil(long * cycles("issue")) + _FETCHED_LATER:
+            noise = max(measured[f"line_of_{length}"].noise for length in (short, long))
+            later = least[long] - cycles("loop_within")
+            return {"line_instructions": (float(short), 0.0), "line_rest_cycles": (later, noise)}
+    return {}
 
 
 def _plain_lines(repeats: int) -> tuple[float, int]:

@@ -107,6 +107,8 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     storing_instructions: float | None = None
     loop_cycles: float | None = None  # of an iteration of the shortest loop
     code_lines_per_cycle: float | None = None  # of 64 bytes, in a short loop that reaches into two
+    line_instructions: float | None = None  # of a line of code that a branch leads to, so many are fetched at once
+    line_rest_cycles: float | None = None  # after which the next ones are
     decode_instructions_per_cycle: float | None = None  # of code that is not kept decoded
     decoded_instructions: float | None = None  # so many are kept decoded, of code that runs again and again
     # Latency of a dependent operation, and time between independent ones.

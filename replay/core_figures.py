@@ -116,14 +116,15 @@ class CoreFigures:
     """Cycles [3] unless said otherwise. `latency` is by kind; `unit_cycles`, by unit, of one operation on one of them.
 
     `forward` is from a store's data to that of a load that reads it back, `forward_variable` where both only ever
-    touch that one place, `vector_forward` of vector and floating-point registers. `root_cycles` are of a square root
-    on the divider. `native_lanes` is how many 64-bit elements a unit takes at once. `indexed` is what a load takes
-    longer whose address is a sum of registers. `access` is what a load or a store takes of the units that both share;
-    `loop` is of a block that branches to itself, at the least; `fetch` is of a line of code; `decode` of an
-    instruction that is not among the last ones decoded, in `decoded_ways` for each set of lines. `add_sooner`: by
-    which an addition of floating point has the result of another one before the rest. `parts`: kinds that only some of
-    their units do; cycles of one on those, and their number. `control`: for how long nothing else is dispatched beside
-    an access to the control register of floating point.
+    touch that one place, `vector_forward` of vector and floating-point registers. `root_cycles` are of a square
+    root on the divider. `native_lanes` is how many 64-bit elements a unit takes at once. `indexed` is what a load
+    takes longer whose address is a sum of registers. `access` is what a load or a store takes of the units that
+    both share; `loop` is of a block that branches to itself, at the least; `fetch` is of a line of code; `line`:
+    how many instructions of one that a branch leads to come at once (0: all), and cycles until the next ones;
+    `decode` of an instruction that is not among the last ones decoded, in `decoded_ways` for each set of lines.
+    `add_sooner`: by which an addition of floating point has the result of another one before the rest. `parts`:
+    kinds that only some of their units do; cycles of one on those, and their number. `control`: for how long
+    nothing else is dispatched beside an access to the control register of floating point.
     """
 
     width: Floats
@@ -149,6 +150,7 @@ class CoreFigures:
     decode: Floats
     decoded_ways: int
     fetch: Floats
+    line: tuple[int, float]
     load: Floats
     store: Floats
     access: Floats
@@ -228,6 +230,7 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         loop=source.loop(taken_branch),
         several_targets=np.maximum(several_targets, taken_branch),
         fetch=source.fetch(taken_branch),
+        line=(round(core.line_instructions or 0), core.line_rest_cycles or 0.0),
         load=load,
         store=store,
         access=exactly(_shared_access_cycles(profile, core, float(1 / load[TYPICAL]), float(1 / store[TYPICAL]))),

@@ -87,6 +87,8 @@ struct state {
     double fetched;      /* the line of code that is being dispatched, at the earliest */
     uint32_t line;       /* which that is */
     bool jumped;         /* there, by a taken branch */
+    uint32_t of_line;    /* instructions of it since then; none are counted in lines that follow */
+    bool counts;
     uint32_t decoded[FT_DECODED_SETS][FT_MAX_DECODED_WAYS]; /* first instructions of groups, one more each; the latest used first */
     double last_retired, last_written;
     double *due;         /* by operation and level: misses that are due */
@@ -227,7 +229,17 @@ static bool is_decoded(struct state *s, uint32_t line, uint32_t first)
 /* Fetches what stands next to be dispatched, and decodes it: a line that is decoded at once is fetched meanwhile. */
 static void fetch_next(struct state *s, const struct ft_instruction *one, uint32_t number, uint32_t new_lines)
 {
-    const double fetching = new_lines * s->core->fetch;
+    double fetching = new_lines * s->core->fetch;
+    const uint32_t at_once = s->core->line_instructions;
+    if (s->counts && new_lines) {
+        s->counts = false;
+        if (s->of_line > at_once) /* not beside the rest of the line before it */
+            fetching = fmax(fetching, 1);
+    } else if (s->counts && at_once && one->slot > 0) {
+        if (s->of_line && s->of_line % at_once == 0)
+            fetching = s->core->line_rest;
+        s->of_line++;
+    }
     s->line += one->lines;
     const bool decodes = one->decoded && s->core->decode > 0 && !is_decoded(s, s->line, number);
     const double cycles = fmax(fetching, decodes ? one->decoded * s->core->decode : 0);
@@ -602,6 +614,8 @@ static void run_block(struct state *s, size_t execution, uint64_t first_slot, do
     if (branch & FT_BRANCH_MISSED)
         go_astray(s, done, s->path->depends[execution]);
     if (s->jumped) {
+        s->of_line = 0;
+        s->counts = true;
         const uint32_t *now = s->path->blocks + execution;
         const bool again = execution + 1 < s->path->n_executions && now[1] == now[0];
         const double one = again ? s->core->loop : s->core->taken_branch;

@@ -21,7 +21,7 @@
  * A line takes its turn at each level that it comes through on its way to the core. One that a load brought in and that is
  * then stored to is written back some time: it takes another turn at each of those levels.
  *
- * Code is fetched by lines, and anew behind a taken branch, as far ahead of the dispatch as a queue holds. What is not among
+ * Code is fetched by lines, and anew behind a taken branch, of its line so many instructions at once, as far ahead of the dispatch as a queue holds. What is not among
  * the instructions decoded lately is decoded first.
  *
  * Units and the lines that a level hands out are rates: each use takes some part of a cycle of its unit, in the first
@@ -118,6 +118,8 @@ struct ft_core {
     double lead;              /* how far ahead a prefetcher fetches */
     double decode;            /* cycles that an instruction takes to be decoded; 0: none */
     double fetch;             /* cycles that a line of code takes to be fetched; 0: none */
+    double line_rest;         /* cycles until the next ones of a line are fetched that a taken branch led to, */
+    uint32_t line_instructions; /* of which so many come at once; 0: all */
     double access;            /* cycles that a load or a store takes of the units that both share; 0: they share none */
     uint32_t n_levels;        /* caches and main memory */
     uint32_t decoded_ways;    /* groups of decoded instructions that each set of lines keeps; 1 to FT_MAX_DECODED_WAYS */

@@ -104,9 +104,16 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
         core.width, core.window, *core.waiting, core.addresses, core.scheduled, *core.results, core.stores, core.refill,
         core.blocked, core.taken_branch, core.loop, core.several_targets,
     )  # fmt: skip
-    units = float(core.decode[corner]), core.decoded_ways, float(core.fetch[corner]), float(core.access[corner])
+    code = float(core.decode[corner]), core.decoded_ways, float(core.fetch[corner]), *core.line
     _core_model.run(
-        (*(float(figure[corner]) for figure in figures), 2 * memory_cycles, *units, costs.hits.shape[1], core.in_order),
+        (
+            *(float(figure[corner]) for figure in figures),
+            2 * memory_cycles,
+            *code,
+            float(core.access[corner]),
+            costs.hits.shape[1],
+            core.in_order,
+        ),
         _instructions(program, core, corner).tobytes(),
         program.registers,
         program.blocks.tobytes(),

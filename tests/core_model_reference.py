@@ -74,7 +74,7 @@ class Core:
     def __init__(self, figures, instructions, registers, blocks, operations, path, cycles) -> None:
         (self.width, self.window, *kinds, self.stores, self.refill, self.blocked,
          self.taken_branch, self.loop, self.several_targets, self.lead, self.decode, self.decoded_ways, self.code_line,
-         self.shared, self.levels, self.in_order) = figures  # fmt: skip
+         self.line_instructions, self.line_rest, self.shared, self.levels, self.in_order) = figures  # fmt: skip
         self.waiting, self.room, self.free = kinds[:3], kinds[3], kinds[4:]
         self.scheduled: list[float] = []  # vectors that can start
         self.last_scheduled = 0.0
@@ -93,6 +93,7 @@ class Core:
         self.not_started: tuple[list[float], ...] = ([], [], [])  # of integers, of vectors, for an address
         self.clock = self.redirect = self.fetched = self.last_written = 0.0
         self.line, self.jumped = 0, False
+        self.of_line: int | None = None  # instructions of the line that a taken branch led to
         self.decoded: defaultdict[int, list[int]] = defaultdict(list)
         self.last_started = 0.0
         numbers = np.arange(len(operations) * MAX_LEVELS, dtype=np.uint64)
@@ -114,7 +115,7 @@ class Core:
             for place in range(block["first"], block["first"] + block["n_instructions"]):
                 one = self.instructions[place]
                 self.line += int(one["lines"])
-                cycles = (lines + int(one["lines"])) * self.code_line
+                cycles = self.fetching(one, lines + int(one["lines"]))
                 if one["decoded"] and self.decode and not self.is_decoded(place):
                     cycles = max(cycles, int(one["decoded"]) * self.decode)
                 if cycles:
@@ -126,10 +127,24 @@ class Core:
                 self.miss(done, int(self.depends[execution]))
             self.line, self.jumped = block["last_line"], bool(self.branches[execution] & TAKEN)
             if self.jumped:
+                self.of_line = 0
                 again = self.path[execution : execution + 2].tolist() == [number, number]
                 calls = bool(self.branches[execution] & CALLS)
                 cycles = 2 * self.taken_branch if calls else self.loop if again else self.taken_branch
                 self.fetch_code(max(cycles, self.several_targets if self.branches[execution] & SEVERAL else 0))
+
+    def fetching(self, one, new_lines: int) -> float:
+        """Cycles until the instruction is fetched behind the one before it."""
+        cycles = new_lines * self.code_line
+        if self.of_line is None or not (self.line_instructions or new_lines):
+            return cycles
+        if new_lines:
+            cycles = max(cycles, float(self.of_line > self.line_instructions))
+            self.of_line = None
+        elif one["slot"] > 0:
+            cycles = self.line_rest if self.of_line and self.of_line % self.line_instructions == 0 else 0.0
+            self.of_line += 1
+        return cycles
 
     def is_decoded(self, place: int) -> bool:
         """Whether the group that begins there is among the last ones of its set of lines; from now on it is."""

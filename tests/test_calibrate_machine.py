@@ -321,6 +321,27 @@ def code_timings(decoded_anew):
     return {f"code_{n}": NS / (4 if n >= decoded_anew else 6) for n in lengths}
 
 
+def line_timings(at_once, later, width=8):
+    """Of loops in one line, at so many instructions a cycle of 1 ns."""
+    numbers = [int(name.removeprefix("line_of_")) for name in core_measurements() if name.startswith("line_of_")]
+    times = {f"line_of_{n}": (max(1, n / width) if n <= at_once else 1 + later) * NS for n in numbers}
+    return times | {"issue": NS / width}
+
+
+@pytest.mark.skipif("line_of_12" not in _kernels.available(), reason="no loops are known for this architecture")
+def test_what_is_fetched_of_a_line_at_once_is_seen():
+    times = line_timings(12, 2)
+    for noisy in ({}, {"line_of_11": 5 * NS}):
+        figures, _ = core_figures(core_timings(**times | noisy))
+        assert (figures["line_instructions"], figures["line_rest_cycles"]) == (12, 2)
+
+
+def test_a_core_that_fetches_lines_whole_has_no_rest():
+    """Also where loops take whole cycles."""
+    assert "line_instructions" not in core_figures(core_timings(**line_timings(99, 0, 4)))[0]
+    assert "line_instructions" not in core_figures(core_timings(**line_timings(8, 1, 6)))[0]
+
+
 def test_decoding_is_seen_where_more_code_takes_longer():
     """In code a bit longer than what is kept, part of it is found decoded."""
     figures, noise = core_figures(core_timings(**code_timings(5120) | {"code_5120": NS / 4.9}))

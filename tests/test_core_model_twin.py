@@ -69,7 +69,8 @@ def made(seed: int, num_blocks: int, executions: int):
         float(rng.integers(1, 12)),
         float(rng.integers(0, 20)), float(rng.integers(0, 20)), rng.choice([0.5, 1.0, 2.0]), rng.choice([1.0, 3.0]),
         rng.choice([0.5, 3.0]), float(rng.integers(0, 200)), rng.choice([0.0, 0.25, 1.0]), int(rng.choice([1, 2, 32])),
-        rng.choice([0.0, 0.5, 1.0]), rng.choice([0.0, 0.4, 1.0]), levels, bool(rng.integers(0, 2)),
+        rng.choice([0.0, 0.5, 1.0]), int(rng.choice([0, 1, 2, 4])), rng.choice([1.0, 2.0]), rng.choice([0.0, 0.4, 1.0]),
+        levels, bool(rng.integers(0, 2)),
     )  # fmt: skip
     return core, instructions, np.array(registers, np.uint16), blocks, operations, (path, branches, depends, *distances)
 
@@ -104,9 +105,36 @@ def test_what_is_no_longer_decoded_is_decoded_anew(lines, decode, ways, per_cycl
     instructions["result"] = _core_model.NO_RESULT
     instructions["decoded"][::8], instructions["lines"][16::16] = 8, 1
     block = np.array([(0, len(instructions), 0, 0, 0, lines - 1)], BLOCK)
-    core = (6.0, *[1000.0] * 8, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, decode, ways, 1.0, 0.0, 1, False)
+    core = (6.0, *[1000.0] * 8, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, decode, ways, 1.0, 0, 0.0, 0.0, 1, False)
     nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), np.zeros(executions, np.uint16)
     _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, found)
     first = len(instructions) * max(decode, 1 / 6)
     assert found.sum() == pytest.approx(first + (executions - 1) * len(instructions) / per_cycle, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("of_line", "behind", "at_once", "rest", "expected"),
+    [
+        (13, 0, 12, 2.0, 1 + 2),
+        (12, 0, 12, 2.0, 12 / 8),
+        (13, 0, 0, 2.0, 13 / 8),
+        (25, 0, 12, 2.0, 1 + 2 + 2),
+        (13, 4, 12, 2.0, 1 + 2 + 1),
+        (4, 20, 12, 2.0, 24 / 8),
+        (9, 0, 8, 1.0, 1 + 1),
+    ],
+)
+def test_of_a_line_that_a_branch_leads_to_so_many_come_at_once(of_line, behind, at_once, rest, expected):
+    """A block that branches to itself, with some of its instructions in the line behind."""
+    executions, instructions = 1000, np.zeros(of_line + behind, INSTRUCTION)
+    instructions["slot"], instructions["load"], instructions["store"] = 1 / 8, -1, -1
+    instructions["result"] = instructions["queue"] = _core_model.NO_RESULT
+    if behind:
+        instructions["lines"][of_line] = 1
+    block = np.array([(0, len(instructions), 0, 0, 0, int(behind > 0))], BLOCK)
+    core = (8.0, *[1000.0] * 8, 0.0, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0, 1, 0.0, at_once, rest, 0.0, 1, False)
+    nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
+    path = np.zeros(executions, np.uint32), np.full(executions, 2, np.uint8), np.zeros(executions, np.uint16)
+    _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, found)
+    assert found.sum() / executions == pytest.approx(expected, rel=0.02)
