@@ -32,18 +32,22 @@ def start_up(script: str) -> tuple[str, ...]:
     Raises:
         OSError, SyntaxError, ValueError: the script cannot be read.
     """
-    names = dict.fromkeys(_imported(ast.parse(Path(script).read_bytes())))
     beside = {path.stem for path in Path(script).parent.iterdir()}
-    outside = [name for name in names if name.partition(".")[0] not in beside]
-    return sys.executable, "-c", f"import {', '.join(dict.fromkeys(('sys', *outside)))}"
+    statements = _imports(ast.parse(Path(script).read_bytes()), beside)
+    return sys.executable, "-c", "\n".join(["import sys", *map(ast.unparse, statements)])
 
 
-def _imported(tree: ast.Module) -> Iterator[str]:
+def _imports(tree: ast.Module, beside: set[str]) -> Iterator[ast.stmt]:
+    """What is imported from elsewhere, as it is told: of a package also its modules that are named."""
     for statement in tree.body:
         if isinstance(statement, ast.Import):
-            yield from (alias.name for alias in statement.names)
+            aliases = [alias for alias in statement.names if alias.name.partition(".")[0] not in beside]
+            if aliases:
+                yield ast.Import(aliases)
         elif isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
-            yield statement.module
+            package = statement.module.partition(".")[0]
+            if package not in beside:
+                yield statement
 
 
 def find_functions() -> list[Place]:
