@@ -113,13 +113,15 @@ def test_the_start_of_python_is_taken_off_with_its_uncertainty():
 
 @on_x86_64
 def test_a_script_is_timed_by_segments_through_the_command(script, foretrace, tmp_path):
+    """Within five attempts: a busy machine, or another order of what Python frees, may spoil one."""
     signature, timing = tmp_path / "x.sig", tmp_path / "x.timing"
     foretrace("trace", "-o", signature, "--", script)
-    result = foretrace("time", "-o", timing, "--signature", signature, "--seconds", "0", "--", script)
-    assert (result.returncode, result.stdout, result.stderr) == (3, "", "")
-    document = json.loads(timing.read_text())
-    if document["undivided"].startswith("too long segments"):
-        pytest.skip("a busy machine: no run was undisturbed for long enough")
+    for _ in range(5):
+        result = foretrace("time", "--force", "-o", timing, "--signature", signature, "--seconds", "1", "--", script)
+        assert (result.returncode, result.stdout, result.stderr) == (3, "", "")
+        document = json.loads(timing.read_text())
+        if not document["undivided"]:
+            break
     assert document["undivided"] == ""
     found = document["segments"]
     assert found["runs"] >= segments.LEAST_RUNS
