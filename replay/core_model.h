@@ -1,11 +1,10 @@
 /* An out-of-order core in one pass: when each instruction of a path is dispatched, starts, is done and retires.
  *
  * Instructions are taken in the order in which they ran. Each is dispatched in order (at most `width` a cycle, no more
- * than `window` in flight, `waiting` not yet started in its queue, `addresses` that access memory somewhere not yet
- * known, `results` that write its kind of register and have not
- * retired, `stores` not yet written), starts when what it needs is there and a unit is free, and retires in order. Times
- * are cycles. What the machine's memory does is told by memory operation: how
- * often it finds its data in which level, and what that takes.
+ * than `window` in flight, `waiting` not yet started in its queue, `addresses` that access memory somewhere not yet known,
+ * `results` that write its kind of register and have not retired, `stores` not yet written), starts when what it needs is
+ * there and a unit is free, and retires in order. Times are cycles. What the machine's memory does is told by memory
+ * operation: how often it finds its data in which level, and what that takes.
  *
  * After a branch that was not foreseen, what follows is dispatched once it is known. But where both ways soon meet again, a
  * core has run on meanwhile, and has asked for the lines that the instructions behind that place need, as far as their
@@ -21,8 +20,8 @@
  * A line takes its turn at each level that it comes through on its way to the core. One that a load brought in and that is
  * then stored to is written back some time: it takes another turn at each of those levels.
  *
- * Code is fetched by lines, and anew behind a taken branch, of its line so many instructions at once, as far ahead of the dispatch as a queue holds. What is not among
- * the instructions decoded lately is decoded first.
+ * Code is fetched by lines, and anew behind a taken branch, as far ahead of the dispatch as a queue holds: of the line that
+ * the branch leads to so many instructions at once. What is not among the instructions decoded lately is decoded first.
  *
  * Units and the lines that a level hands out are rates: each use takes some part of a cycle of its unit, in the first
  * cycles from when it is ready that have room. So an instruction may overtake others that wait for operands.

@@ -2,7 +2,7 @@
 
 The script's signature has lines of Python, not the interpreter's code. But the interpreter calls functions of its own
 for whatever it does, and compiled packages call them too, several for each array operation. How often it calls each is
-counted in two runs. Functions that are not called as often in both, as those are that look into tables ordered by
+counted in three runs. Functions that are not called as often in each, as those are that look into tables ordered by
 addresses, are no places.
 """
 
