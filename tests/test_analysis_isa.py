@@ -87,8 +87,7 @@ vxorps ymm0, ymm1, ymm1             | move 32 8      | -  -
 vpcmpeqb ymm0, ymm1, ymmword ptr [rax] | vector_int 8 32 | 32 -
 vgatherdpd ymm0, qword ptr [rax+xmm1*8], ymm2 | move 64 4 | 8 -
 vpgatherdd ymm0, dword ptr [rax+ymm1*4], ymm2 | move 32 8 | 4 -
-vmaskmovps ymm0, ymm1, ymmword ptr [rax] | move 32 8  | 32 -
-vmaskmovps ymmword ptr [rax], ymm1, ymm0 | move 32 8  | - 4
+vmaskmovps ymm0, ymm1, ymmword ptr [rax] | move 32 8  | 4 -
 vbroadcastsd ymm0, qword ptr [rax]  | move 64 1      | 8  -
 vinsertf128 ymm0, ymm0, xmmword ptr [rax], 1 | move 64 4 | 16 -
 vextractf128 xmmword ptr [rax], ymm0, 1 | move 64 4  | -  16

@@ -171,22 +171,6 @@ int main(void) {
     printf("%g %g %g\n", gather_doubles(100), gather_floats(100), gather_some(100)); return 0;
 }"""
 
-MASKED = r"""
-#include <immintrin.h>
-static float from[1024], to[1024];
-static const int mask[8] __attribute__((aligned(32))) = {-1, 0, -1, 0, 0, 0, 0, -1};
-__attribute__((noinline)) float load_some(int n) {
-    __m256 sum = _mm256_setzero_ps();
-    __m256i chosen = _mm256_load_si256((void *)mask);
-    for (int i = 0; i < n; i++) sum = _mm256_add_ps(sum, _mm256_maskload_ps(from + i, chosen));
-    return sum[0] + sum[7];
-}
-__attribute__((noinline)) void store_some(int n) {
-    __m256i chosen = _mm256_load_si256((void *)mask);
-    for (int i = 0; i < n; i++) _mm256_maskstore_ps(to + i, chosen, _mm256_set1_ps(i));
-}
-int main(void) { store_some(100); return load_some(100) != 0; }"""
-
 STRINGS = r"""
 #include <stdio.h>
 static char from[4096], to[4096];
@@ -286,13 +270,6 @@ def test_gathers_count_as_the_loads_of_their_elements(compile_c: Compile, tmp_pa
     assert run.accesses("gather_doubles", is_store=False) == {8: 400}
     assert run.accesses("gather_floats", is_store=False) == {4: 800}
     assert run.accesses("gather_some", is_store=False) == {4: 300}  # masked elements are not loaded
-
-
-def test_masked_loads_are_one_access_and_masked_stores_one_for_each_element(compile_c: Compile, tmp_path: Path) -> None:
-    run = run_traced(tmp_path, compile_c(MASKED, "-O1", "-mavx2"))
-    assert (run.returncode, run.stderr) == (0, "")
-    assert run.accesses("load_some", is_store=False) == {32: 100}
-    assert run.accesses("store_some", is_store=True) == {4: 300}
 
 
 def test_string_instructions_count_each_element(compile_c: Compile, tmp_path: Path) -> None:

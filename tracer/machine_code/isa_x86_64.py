@@ -280,7 +280,7 @@ class X8664:
             return 2 if REGISTER_BITS.get(operands) == 16 else _POINTER_BYTES
         if not is_store and (mnemonic in ("pop", "leave", "popfq") or mnemonic in _RETURN):
             return 2 if REGISTER_BITS.get(operands) == 16 else _POINTER_BYTES
-        elements = _GATHER.match(mnemonic) or (is_store and _MASKED.match(mnemonic))  # a load reads all
+        elements = _GATHER.match(mnemonic) or _MASKED.match(mnemonic)
         if elements:
             return _ELEMENT_BYTES[elements[elements.lastindex or 1]]
         return _memory_bytes(operands)
