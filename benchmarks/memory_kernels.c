@@ -175,7 +175,7 @@ STREAM_BESIDE(16)
  * registers, of which a core has fewer than it can have loads on their way: on a Zen 5 a load from 64 MiB took 5.6 ns with a
  * multiplication, an addition and a shift for each, 4.9 with an exclusive or and a mask, 3.3 so. The constants are Knuth's
  * (MMIX). */
-#define NUM_TURNED 2048u
+#define NUM_TURNED 512u
 
 static uint64_t next_bits(uint64_t bits)
 {

@@ -70,11 +70,12 @@ def test_kernels_execute_what_they_count(
         for operation in block.operations:
             key = (functions[block.block_id], operation.kind, operation.element_bits, operation.lanes)
             executed[key] += block.executions * operation.count
+    loads: Counter[str] = Counter()
     stores: Counter[str] = Counter()
     for access in analysis.operations:
-        stores[functions[access.block_id]] += access.executions * access.is_store
+        (stores if access.is_store else loads)[functions[access.block_id]] += access.executions
     counted = {name: int(count) for name, count in (line.split() for line in capfd.readouterr().out.splitlines())}
-    check_windows(counted, executed, stores, target)
+    check_windows(counted, executed, loads, stores, target)
     loops = {
         name: [(b.offset % 64, b.executions) for b in analysis.blocks if b.function == name and b.executions > 1]
         for name in ("loop_within", "loop_across")
@@ -103,6 +104,7 @@ def vector_kind(target: str) -> tuple[OperationKind, int, int]:
 def check_windows(
     counted: Mapping[str, int],
     executed: Mapping[tuple[str, OperationKind, int, int], int],
+    loads: Mapping[str, int],
     stores: Mapping[str, int],
     target: str,
 ) -> None:
@@ -117,6 +119,7 @@ def check_windows(
         )
         found = {
             "window": integers + vectors + empty,
+            "address_waiting": loads[match[0]],
             "storing": stores[match[0]],
         }.get(match[1], integers if match[1].startswith("int") else vectors)
         assert wanted <= found <= wanted + 4 * ROUNDS + 4, (match[0], found, wanted)
