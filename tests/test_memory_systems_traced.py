@@ -20,7 +20,9 @@ SHARING = r"""
 #include <stdlib.h>
 static volatile char *counters;
 static long distance;
+static pthread_barrier_t both; /* one that ended before the other began would leave it its core */
 static void *count(void *number) {
+    pthread_barrier_wait(&both);
     volatile long *counter = (volatile long *)(counters + (long)number * distance);
     for (long i = 0; i < 200000; i++) *counter += i;
     return NULL;
@@ -29,6 +31,7 @@ int main(int argc, char **argv) {
     pthread_t threads[2];
     counters = aligned_alloc(4096, 1 << 16);
     distance = atol(argv[1]);
+    pthread_barrier_init(&both, NULL, 2);
     for (long i = 0; i < 2; i++) pthread_create(&threads[i], NULL, count, (void *)i);
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
     return argc < 0;
