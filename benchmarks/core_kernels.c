@@ -334,7 +334,7 @@ static uint64_t fp_chase(struct ft_work *work)
     {                                                                                                                  \
         uint64_t s = work->state;                                                                                      \
         for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
-            s = s * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);                                     \
+            s = ft_next_bits(s);                                                                                       \
             KEEP(s);                                                                                                   \
             if (CONDITION)                                                                                             \
                 __asm__ volatile("nop");                                                                               \
@@ -364,7 +364,7 @@ static uint64_t several_targets(struct ft_work *work)
     uint8_t order[ORDER];
     uint64_t state = 1, left = ORDER * work->repeats;
     for (uint32_t i = 0; i < ORDER; i++) {
-        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        state = ft_next_bits(state);
         order[i] = state >> 62;
     }
     const void *where;

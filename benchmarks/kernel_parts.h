@@ -20,6 +20,12 @@
 #define USE_FP(x) __asm__ volatile("" : : FT_FP(x))
 #define CLOBBER() __asm__ volatile("" : : : "memory")
 
+/* Of a linear congruential generator with Knuth's constants (MMIX): the highest bits are the most random. */
+static inline uint64_t ft_next_bits(uint64_t bits)
+{
+    return bits * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+}
+
 /* FT_TO_FP, FT_FROM_FP: a value of 64 bits goes from an integer to a floating-point register, and back.
  * FT_CONTROL: the register of rounding mode and exceptions is read.
  * FT_COMPARE: two floating-point numbers are compared, to flags or an integer register that nothing reads.

@@ -722,11 +722,6 @@ size_t ft_cache_levels(const struct ft_cache *cache, unsigned *max_depth)
     return cache->num_levels;
 }
 
-size_t ft_cache_operations(const struct ft_cache *cache)
-{
-    return cache->num_operations;
-}
-
 /* Streams begin and end anywhere in a round of the sets: each may fill a way less than its length tells. */
 uint64_t ft_cache_fill_bytes(const struct ft_cache *cache, uint64_t num_streams, unsigned depth)
 {

@@ -55,7 +55,6 @@ void ft_cache_feed_counted(struct ft_cache *cache, const struct ft_access *batch
 
 /* `max_depth` is that of the level farthest down, from 0 on. */
 size_t ft_cache_levels(const struct ft_cache *cache, unsigned *max_depth);
-size_t ft_cache_operations(const struct ft_cache *cache);
 
 /* Counts misses of operations 0 .. num_operations-1 at level 0, then at level 1 and so on, so many times. */
 void ft_cache_add_misses(struct ft_cache *cache, const uint64_t *misses, size_t num_operations, uint64_t times);

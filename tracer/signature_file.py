@@ -318,9 +318,10 @@ def read_signature(path: str | Path) -> Signature:
 
 def _check_header(path: Path) -> None:
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
             raise SignatureError(f"{path}: is not a file; name a signature")
-        size_bytes = path.stat().st_size
+        size_bytes = found.st_size
         with path.open("rb") as file:
             header = file.read(100)
     except OSError as error:

@@ -19,11 +19,12 @@ import numpy.typing as npt
 
 from foretrace.tracer.machine_code.elf_file import SHF_EXECINSTR, ElfFile
 from foretrace.tracer.machine_code.symbols import Symbols
+from foretrace.tracer.modules import parse_maps
 
-from .stamp_code import LONGEST_PERIOD, Place, displaced_at, size_bytes
+from .stamp_code import JUMP_BYTES, LONGEST_PERIOD, Place, displaced_at, size_bytes
 from .stamp_points import COUNTING_S, LONGEST_INSTRUCTION_BYTES, MOST_PLACES, Candidate
 
-_DISPLACED_BYTES = 4 + LONGEST_INSTRUCTION_BYTES
+_DISPLACED_BYTES = JUMP_BYTES - 1 + LONGEST_INSTRUCTION_BYTES
 
 
 def start_up(script: str) -> tuple[str, ...]:
@@ -58,13 +59,9 @@ def find_functions() -> list[Place]:
 
 def _modules() -> list[str]:
     """Files: the executable, and the library of the interpreter where that is one of its own."""
-    mapped = {line.split(maxsplit=5)[5].rstrip() for line in _maps() if line.count("/")}
-    libraries = [path for path in mapped if Path(path).name.startswith("libpython")]
+    mappings, _ = parse_maps(Path("/proc/self/maps").read_text(errors="surrogateescape"), 0)
+    libraries = {one.path for one in mappings if Path(one.path).name.startswith("libpython")}
     return [str(Path(sys.executable).resolve()), *sorted(libraries)]
-
-
-def _maps() -> list[str]:
-    return Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines()
 
 
 def _functions_of(module: str) -> Iterator[Place]:
