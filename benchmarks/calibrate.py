@@ -42,7 +42,7 @@ from .machine_facts import (
 from .memory_suite import first_touch_measurements, memory_measurements
 from .multimaps import surface_measurements
 from .ping_pong import network_measurement
-from .prefetch_suite import prefetch_measurements
+from .prefetch_suite import mix_measurements, prefetch_measurements
 from .reference_loop import ReferenceLoop
 from .sampling import STABLE_NOISE, STATISTIC, Measurement, Progress, Room, Samples
 from .sgbench import ELEMENT_BYTES, OPERATIONS, Loop, loop_measurements, ranges
@@ -148,6 +148,11 @@ SUITES = (
         "streams beside other misses",
         "streams",
         lambda p: prefetch_measurements([level.size_bytes for level in p.levels], p.largest_bytes, room=p.room),
+    ),
+    Suite(
+        "streams beside streams",
+        "mixes",
+        lambda p: mix_measurements([level.size_bytes for level in p.levels], p.largest_bytes, room=p.room),
     ),
     Suite("MultiMAPS", "sweeps", lambda p: surface_measurements(p.largest_bytes, fine=p.fine, room=p.room)),
     Suite("SGBench", "loops", lambda p: loop_measurements(_loops(p), room=p.room)),

@@ -28,6 +28,7 @@ from foretrace.profiles.profile import (
 )
 from foretrace.units import format_bytes, format_seconds
 
+from . import _kernels
 from .array_suite import array_costs
 from .buffers import Pages, allocate, huge_page_bytes, page_bytes_of
 from .cache_sizes import cache_ends, effective_size, streamed_size
@@ -38,7 +39,7 @@ from .machine_facts import CacheFacts
 from .memory_suite import LOAD_BYTES, RANDOM, Point, bandwidth_points
 from .multimaps import Sweep, surface_points
 from .ping_pong import network_of
-from .prefetch_suite import Stream, prefetch_points
+from .prefetch_suite import Mix, Stream, lookahead, prefetch_points
 from .sampling import Timing, rounded
 from .sgbench import Loop, curves
 from .thread_suite import Team, thread_points
@@ -59,6 +60,7 @@ class Measured:
     first_touch: dict[int, Timing] = field(default_factory=dict)
     memory: dict[Point, Timing] = field(default_factory=dict)
     streams: dict[Stream, Timing] = field(default_factory=dict)
+    mixes: dict[Mix, Timing] = field(default_factory=dict)
     sweeps: dict[Sweep, Timing] = field(default_factory=dict)
     loops: dict[Loop, Timing] = field(default_factory=dict)
     teams: dict[Team, Timing] = field(default_factory=dict)
@@ -76,6 +78,9 @@ class Measured:
             "streams": {
                 f"{s.lines_beside} near lines beside 4 of {format_bytes(s.size_bytes)}": t
                 for s, t in self.streams.items()
+            },
+            "streams beside streams": {
+                f"{x.far} of {format_bytes(x.size_bytes)} beside {x.near} near ones": t for x, t in self.mixes.items()
             },
             "MultiMAPS": {
                 f"{s.movement} at {format_bytes(s.working_set_bytes)}, stride {s.stride_bytes}": t
@@ -122,7 +127,9 @@ def measured_profile(
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     latency = latency_points(measured.chains, _MEASURED)
     pure = _without_translation(latency)
+    core = _core(measured, num_cores)
     caches = _with_lifetime(_with_streams(_caches(levels, pure), measured.memory), measured.lifetimes)
+    memory = _memory(caches, pure, measured, memory_bytes)
     profile = Profile(
         schema=SCHEMA,
         name=name,
@@ -144,9 +151,9 @@ def measured_profile(
                 read_on=today,
             ),
         },
-        core=_core(measured, num_cores),
+        core=core,
         caches=caches,
-        memory=_memory(caches, pure, measured, memory_bytes),
+        memory=_with_lookahead(memory, core, measured, _in_usual_pages(latency)),
         bandwidth=bandwidth_points(measured.memory, _MEASURED),
         latency=latency,
         gather_scatter=curves(measured.loops, _MEASURED),
@@ -370,6 +377,20 @@ def _memory(
         whole["huge_page_bytes"] = huge
     source |= dict.fromkeys(whole, _SYSTEM)
     return Memory(source=source, noise=noise or None, **figures, **whole)  # type: ignore[arg-type]
+
+
+def _with_lookahead(memory: Memory, core: Core, measured: Measured, latency_s: Mapping[int, float]) -> Memory:
+    """Main memory with how far ahead streams out of it are fetched, where that could be told."""
+    line_bytes_per_s, in_flight = memory.core_read_bandwidth_bytes_per_s, core.window_instructions
+    if line_bytes_per_s is None or in_flight is None:
+        return memory
+    found = lookahead(measured.mixes, latency_s, _kernels.LINE_BYTES / line_bytes_per_s, in_flight)
+    if found is None:
+        return memory
+    figures = {"lines_ahead": found.lines, "near_line_places": found.near_places}
+    source = memory.source | dict.fromkeys(figures, _MEASURED)
+    noise = (memory.noise or {}) | dict.fromkeys(figures, found.noise)
+    return structs.replace(memory, source=source, noise=noise, **figures)
 
 
 def _in_main_memory(sweeps: Mapping[Sweep, Timing], movement: Movement, last_bytes: int) -> list[tuple[float, float]]:

@@ -169,6 +169,58 @@ STREAM_BESIDE(6)
 STREAM_BESIDE(8)
 STREAM_BESIDE(16)
 
+/* Streams through all that stands behind the first `stride` bytes, parts of it side by side, beside others through those
+ * bytes, again and again: a line of each in turns. They begin some lines apart, so that they do not share a cache's sets. */
+static size_t lines_apart(size_t lines, size_t n)
+{
+    const size_t skew = 17;
+    return lines > 2 * n * skew ? skew : 0;
+}
+
+#define ADD(i)                                                                                                         \
+    sum += p[i];                                                                                                       \
+    KEEP(sum); /* or all are loaded first, and do not fit into registers */
+
+static inline __attribute__((always_inline)) uint64_t sum_of_lines(const volatile uint64_t *p, size_t apart, unsigned n)
+{
+    uint64_t all = 0;
+    for (unsigned stream = 0; stream < n; stream++, p += apart) {
+        uint64_t sum = 0;
+        EIGHT(ADD)
+        all += sum;
+    }
+    return all;
+}
+
+#define STREAMS(n_far, n_near)                                                                                         \
+    static uint64_t streams##n_far##_##n_near(struct ft_work *work)                                                    \
+    {                                                                                                                  \
+        const size_t line = FT_LINE_BYTES / 8, held = work->stride / 8;                                                \
+        const size_t each = (work->bytes / 8 - held) / n_far / line, near_each = held / n_near / line;                 \
+        const size_t skew = lines_apart(each, n_far), near_skew = lines_apart(near_each, n_near);                      \
+        const size_t own = each - n_far * skew, lines = near_each - n_near * near_skew;                                \
+        const size_t apart = (own + skew) * line, between = (lines + near_skew) * line;                                \
+        const volatile uint64_t *data = work->data;                                                                    \
+        uint64_t sum = 0;                                                                                              \
+        size_t at = 0;                                                                                                 \
+        for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
+            const volatile uint64_t *far = data + held, *end = far + own * line;                                       \
+            for (; far != end; far += line) {                                                                          \
+                const volatile uint64_t *near = data + at * line;                                                      \
+                sum += sum_of_lines(far, apart, n_far) + sum_of_lines(near, between, n_near);                          \
+                at = at + 1 < lines ? at + 1 : 0;                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+        KEEP(sum);                                                                                                     \
+        return own * work->repeats;                                                                                    \
+    }
+
+STREAMS(1, 2)
+STREAMS(1, 4)
+STREAMS(2, 2)
+STREAMS(2, 4)
+STREAMS(4, 4)
+
 /* ---- anywhere ----------------------------------------------------------------------------------------------------- */
 
 /* Indices are those of a small table, each turned by the same random bits in a round. Bits that are made for each access take
@@ -266,6 +318,11 @@ const struct ft_kernel ft_memory_kernels[] = {
     {"stream_beside6", stream_beside6, 4 * FT_LINE_BYTES, false, true, 0, NULL},
     {"stream_beside8", stream_beside8, 4 * FT_LINE_BYTES, false, true, 0, NULL},
     {"stream_beside16", stream_beside16, 4 * FT_LINE_BYTES, false, true, 0, NULL},
+    {"streams1_2", streams1_2, 8 * FT_LINE_BYTES, false, true, 0, NULL},
+    {"streams1_4", streams1_4, 8 * FT_LINE_BYTES, false, true, 0, NULL},
+    {"streams2_2", streams2_2, 8 * FT_LINE_BYTES, false, true, 0, NULL},
+    {"streams2_4", streams2_4, 8 * FT_LINE_BYTES, false, true, 0, NULL},
+    {"streams4_4", streams4_4, 8 * FT_LINE_BYTES, false, true, 0, NULL},
     {"random8", random8, FT_LINE_BYTES, true, false, 0, NULL},
     {"chase", chase, FT_LINE_BYTES, false, false, 0, NULL},
     {"gather4", gather4, 4, false, false, 4, NULL},

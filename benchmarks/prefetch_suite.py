@@ -1,14 +1,20 @@
-"""How many lines of a stream out of main memory nobody has fetched ahead, by how many other lines miss the first cache.
+"""How far ahead prefetchers fetch streams out of main memory, and which lines of them nobody has fetched ahead.
 
 Prefetchers see what misses the nearest cache. Among misses to lines elsewhere, even such as the second cache has, they
 lose sight of streams, and some lines are waited for the whole latency. That is told by what a stream takes longer than
 alone, and than out of caches beside the same loads.
+
+Streams beside streams are fetched so many lines ahead, all together, those out of nearer caches as well: a stream's
+line is there `latency` after the line was wanted that is as many lines before it as its share of these and what the
+core itself has in flight.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from foretrace.profiles.points import PrefetchPoint
 
@@ -24,6 +30,30 @@ _NEAR_TIMES = 2  # the nearest cache, at least, are the near lines: they do not 
 _LAST_TIMES = 2  # the last cache, at least, is what a stream out of main memory goes through
 _MOST_LATE = 0.999
 _PARTS = 16  # of a stream out of caches and the near lines together, of which these are one
+
+
+MIXES = ((1, 2), (1, 4), (2, 2), (2, 4), (4, 4))
+"""Streams out of main memory, and those out of a near cache beside them."""
+_MIX_INSTRUCTIONS = 16  # for a line of each stream: eight elements are loaded, and added
+_PLACES = np.append(0.0, np.geomspace(0.1, 20, 200))
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """So many streams through `size_bytes`, side by side, beside some out of a near cache."""
+
+    far: int
+    near: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lookahead:
+    """`lines` of streams are fetched ahead, of all together; one out of a nearer cache counts as `near_places`."""
+
+    lines: float
+    near_places: float
+    noise: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +72,10 @@ def prefetch_measurements(cache_bytes: Sequence[int], largest_bytes: int, *, roo
         largest_bytes: a power of two beyond the last of them.
         room: what stays in caches.
     """
-    if len(cache_bytes) < 2:
+    sizes = _sizes(cache_bytes, largest_bytes)
+    if sizes is None:
         return {}
-    near = 1 << (_NEAR_TIMES * cache_bytes[0] - 1).bit_length()
-    small, large = _PARTS * near, min(largest_bytes, 1 << (_LAST_TIMES * cache_bytes[-1] - 1).bit_length())
-    if 2 * near > cache_bytes[1] or 2 * small > large:
-        return {}
+    near, small, large = sizes
     data = allocate(large)
     found: dict[Stream, Measurement] = {}
     for number in LINES_BESIDE:
@@ -55,6 +83,59 @@ def prefetch_measurements(cache_bytes: Sequence[int], largest_bytes: int, *, roo
             run = over(f"{_KERNEL}{number}", data[:size], stride_bytes=near)
             found[Stream(number, size)] = room.measurement("stream", run, size)
     return found
+
+
+def mix_measurements(cache_bytes: Sequence[int], largest_bytes: int, *, room: Room) -> dict[Mix, Measurement]:
+    """The measurements of streams beside streams, with arguments as of `prefetch_measurements`."""
+    sizes = _sizes(cache_bytes, largest_bytes)
+    if sizes is None:
+        return {}
+    near, small, large = sizes
+    data = allocate(large)
+    found: dict[Mix, Measurement] = {}
+    for far, beside in MIXES:
+        for size in (small, large):
+            run = over(f"streams{far}_{beside}", data[:size], stride_bytes=near)
+            found[Mix(far, beside, size)] = room.measurement("streams", run, size)
+    return found
+
+
+def _sizes(cache_bytes: Sequence[int], largest_bytes: int) -> tuple[int, int, int] | None:
+    """Bytes of the near lines, and with streams out of caches, and out of main memory; None without two caches."""
+    if len(cache_bytes) < 2:
+        return None
+    near = 1 << (_NEAR_TIMES * cache_bytes[0] - 1).bit_length()
+    small, large = _PARTS * near, min(largest_bytes, 1 << (_LAST_TIMES * cache_bytes[-1] - 1).bit_length())
+    return None if 2 * near > cache_bytes[1] or 2 * small > large else (near, small, large)
+
+
+def lookahead(
+    measured: Mapping[Mix, Timing], latency_s: Mapping[int, float], line_s: float, in_flight: float
+) -> Lookahead | None:
+    """How far ahead prefetchers fetch streams; None where nothing was measured, or near streams hold up none.
+
+    As many lines as a stream alone has under way (Little's law), of which near ones take what explains the times best.
+
+    Args:
+        measured: the timings, of a line of each stream.
+        latency_s: of dependent loads, by working set.
+        line_s: of a line of a stream out of main memory, alone.
+        in_flight: instructions that a core has, of all kinds.
+    """
+    small, large = (edge((mix.size_bytes for mix in measured), default=0) for edge in (min, max))
+    if large not in latency_s:
+        return None
+    lines = latency_s[large] / line_s
+    off = np.zeros(len(_PLACES))
+    for far, near in MIXES:
+        anyway_s = max(measured[Mix(far, near, small)].time_s, far * line_s)
+        own = in_flight / (_MIX_INSTRUCTIONS * (far + near))
+        predicted_s = np.maximum(anyway_s, latency_s[large] / (lines / (far + near * _PLACES) + own))
+        off += np.log(predicted_s / measured[Mix(far, near, large)].time_s) ** 2 / len(MIXES)
+    best = int(off.argmin())
+    return (
+        Lookahead(rounded(lines), rounded(float(_PLACES[best])), rounded(float(np.sqrt(off[best])))) if best else None
+    )
 
 
 def prefetch_points(

@@ -9,6 +9,7 @@
 #define BUCKETS 16384u
 #define LINE_IN_REACH 64u /* accesses: a line touched that lately counts as held */
 #define FETCHED_AHEAD 8.0 /* cycles: of a queue of 48 to 64 instructions, 6 to 8 of which are dispatched a cycle */
+#define AHEAD 4096u /* places that are remembered: more than any prefetcher runs ahead */
 #define WRONG 64u /* branches thought to go the other way at a time: more than any window holds */
 #define NEVER (-1e30)
 
@@ -92,6 +93,8 @@ struct state {
     uint32_t decoded[FT_DECODED_SETS][FT_MAX_DECODED_WAYS]; /* first instructions of groups, one more each; the latest used first */
     double last_retired, last_written;
     double *due;         /* by operation and level: misses that are due */
+    double *ahead;       /* ring, by place: when the line of a stream was wanted that took it */
+    double places;       /* that were taken so far */
     struct astray astray;
 };
 
@@ -312,6 +315,21 @@ static uint8_t memory_cause(const struct state *s, uint32_t level, bool irregula
     return irregular ? FT_CAUSE_CACHE_LATENCY : FT_CAUSE_CACHE_BANDWIDTH;
 }
 
+/* When a prefetcher asks for a line that is wanted at `from`: when the line was wanted that is so many places before it, of
+ * all streams together. */
+static double ask_ahead(struct state *s, double from, double places)
+{
+    const double earliest = fmax(from - s->core->lead, 0);
+    if (s->core->ahead <= 0)
+        return earliest;
+    const uint64_t first = (uint64_t)s->places;
+    s->places += fmin(places, AHEAD);
+    for (uint64_t i = (uint64_t)s->places; i > first && i + AHEAD > (uint64_t)s->places; i--)
+        s->ahead[i % AHEAD] = from;
+    const double place = s->places - fmin(s->core->ahead, AHEAD - 1);
+    return place < 1 ? earliest : fmax(earliest, fmin(from, s->ahead[(uint64_t)place % AHEAD]));
+}
+
 /* When the line that an access asks for at `from` is there. */
 static struct arrival fetch(struct state *s, uint32_t operation, uint32_t level, double from)
 {
@@ -321,7 +339,7 @@ static struct arrival fetch(struct state *s, uint32_t operation, uint32_t level,
     double *due = s->due + (size_t)operation * FT_MAX_LEVELS;
     due[0] += facts->irregular; /* level 0 has no misses to count */
     const bool irregular = due[0] >= 1;
-    const double asked = irregular ? from : fmax(from - s->core->lead, 0);
+    const double asked = irregular ? from : ask_ahead(s, from, facts->places);
     double end, through = asked;
     for (uint32_t nearer = 1; nearer < level; nearer++) {
         take(&s->levels[nearer], asked, facts->stream[nearer], &end);
@@ -333,8 +351,9 @@ static struct arrival fetch(struct state *s, uint32_t operation, uint32_t level,
         const double there = fmax(begin + facts->latency[level], through + facts->latency[0]);
         return (struct arrival){there, memory_cause(s, level, true)};
     }
-    take(&s->levels[level], asked, facts->stream[level], &end);
-    return (struct arrival){fmax(fmax(from, end), through) + facts->latency[0], memory_cause(s, level, false)};
+    const double begin = take(&s->levels[level], asked, facts->stream[level], &end);
+    const double there = fmax(fmax(from, end), through) + facts->latency[0];
+    return (struct arrival){fmax(there, begin + facts->latency[level]), memory_cause(s, level, false)};
 }
 
 /* A line is stored to that a load brought in: it will be written back. */
@@ -633,8 +652,9 @@ static bool state_new(struct state *s, const struct ft_core *core, const struct 
     s->n_stores = (uint32_t)fmax(core->stores, 1);
     s->recent = malloc(RECENT * sizeof *s->recent);
     s->written = calloc(s->n_stores, sizeof *s->written);
+    s->ahead = malloc(AHEAD * sizeof *s->ahead);
     s->due = malloc((size_t)(program->n_operations + 1) * FT_MAX_LEVELS * sizeof *s->due);
-    bool good = s->recent && s->written && s->due;
+    bool good = s->recent && s->written && s->due && s->ahead;
     good = ring_new(&s->retired, core->window) && good;
     good = queue_new(&s->addresses, core->addresses) && good;
     good = queue_new(&s->scheduled, core->scheduled) && good;
@@ -668,6 +688,7 @@ static void state_free(struct state *s)
         free(s->results[i].left);
     }
     free(s->due);
+    free(s->ahead);
     for (uint32_t i = 0; i < FT_NUM_UNITS; i++)
         rate_free(&s->units[i]);
     for (uint32_t i = 0; i < FT_MAX_LEVELS; i++)

@@ -17,6 +17,9 @@
  * A core that keeps the order starts no instruction before the one in front of it: it waits where a value is used that is
  * not there, not where it is loaded. It does not run on behind a branch that is not known.
  *
+ * A line of a stream is asked for ahead: when the line was wanted that is a number of places before it, whichever stream's
+ * that was.
+ *
  * A line takes its turn at each level that it comes through on its way to the core. One that a load brought in and that is
  * then stored to is written back some time: it takes another turn at each of those levels.
  *
@@ -97,6 +100,7 @@ struct ft_core_operation {
     double forward;                  /* from a store's data to that of a load that reads it back, */
     double forward_part;             /* and to that of one that reads a part of it */
     double bytes;                    /* of one access */
+    double places;                   /* that a line of it takes of those which are fetched ahead */
     double latency[FT_MAX_LEVELS];   /* of an access that nothing has prefetched */
     double random[FT_MAX_LEVELS];    /* time between two such, if nothing else limits them */
     double stream[FT_MAX_LEVELS];    /* time between two lines that were prefetched */
@@ -114,7 +118,8 @@ struct ft_core {
     double taken_branch;      /* least time between two; twice that where one is a call or a return */
     double loop;              /* the same of a block that is run again, at once */
     double several_targets;   /* the same of a foreseen jump or call that goes to several places */
-    double lead;              /* how far ahead a prefetcher fetches */
+    double lead;              /* how long before it is wanted a prefetcher asks for a line of a stream, at most, */
+    double ahead;             /* and how many places before, of all streams together; 0: any number */
     double decode;            /* cycles that an instruction takes to be decoded; 0: none */
     double fetch;             /* cycles that a line of code takes to be fetched; 0: none */
     double line_rest;         /* cycles until the next ones of a line are fetched that a taken branch led to, */

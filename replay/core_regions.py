@@ -115,18 +115,29 @@ def _footprints(workload: Workload) -> Floats:
     return of_regions[workload.operations.region]
 
 
+def _out_of_memory(hits: Floats) -> npt.NDArray[np.bool_]:
+    """[operations]: whose lines come from main memory, or enough of them."""
+    return np.asarray(hits[:, -1] >= _OF_MEMORY * hits[:, 1:].sum(axis=1))
+
+
 def _late_lines(workload: Workload, hits: Floats, irregular: Floats, memory: MemoryFigures, corner: int) -> Floats:
     """Of each operation, the share of a stream's lines out of main memory that nobody fetched ahead.
 
-    By what else misses the nearest cache in its region, for each line of such streams: wherever these lines are found.
+    By what misses the nearest cache at random in its region, for each line of such streams: wherever these lines are
+    found.
     """
     region, count = workload.operations.region, len(workload.regions)
     missed = hits[:, 1:].sum(axis=1)
-    regular = np.where(hits[:, -1] >= _OF_MEMORY * missed, (1 - irregular) * missed, 0)
-    streamed = np.bincount(region, weights=regular, minlength=count)
-    beside = np.bincount(region, weights=missed - regular, minlength=count)
+    streamed = np.bincount(region, weights=np.where(_out_of_memory(hits), (1 - irregular) * missed, 0), minlength=count)
+    beside = np.bincount(region, weights=irregular * missed, minlength=count)
     ratio = np.divide(beside, streamed, out=np.zeros(count), where=streamed > 0)
     return memory.late_lines(ratio, corner)[region]
+
+
+def _places(workload: Workload, hits: Floats, memory: MemoryFigures, corner: int) -> Floats:
+    """Of each operation, what a line of its streams takes of those that are fetched ahead. Stores' lines take none."""
+    places = np.where(_out_of_memory(hits), 1.0, memory.near_places[corner])
+    return np.where(workload.operations.is_store, 0.0, places)
 
 
 def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures, corner: int) -> OperationCosts:
@@ -153,8 +164,10 @@ def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures,
         stream_s=stream,
         write_back_s=write_back + irregular[:, None] * (of_random - memory.write_back_s[corner]),
         irregular=irregular + (1 - irregular) * _late_lines(workload, hits, irregular, memory, corner),
+        places=_places(workload, hits, memory, corner),
         is_variable=operations.range_bytes <= operations.access_bytes,
         access_bytes=operations.access_bytes,
+        ahead=float(memory.lines_ahead[corner]),
     )
 
 

@@ -19,10 +19,10 @@ _MAX_LEVELS = _core_model.MAX_LEVELS
 OPERATION = np.dtype(
     {
         "names": [
-            *("share", "candidates", "irregular", "forward", "forward_part", "bytes"),
+            *("share", "candidates", "irregular", "forward", "forward_part", "bytes", "places"),
             *("latency", "random", "stream", "write_back"),
         ],
-        "formats": [(np.float64, _MAX_LEVELS), *["f8"] * 5, *[(np.float64, _MAX_LEVELS)] * 4],
+        "formats": [(np.float64, _MAX_LEVELS), *["f8"] * 6, *[(np.float64, _MAX_LEVELS)] * 4],
     },
     align=True,
 )
@@ -59,8 +59,9 @@ class OperationCosts:
     `hits`: accesses by the level that has the data. `latency_s`: of an access that nothing fetched ahead; `random_s`
     and `stream_s`: time between two lines of a level, of those not fetched ahead and of those that are. `write_back_s`:
     what a line takes that the operation brought in, if it is stored to later. `irregular`
-    float64 [operations]: share of the misses that are not fetched ahead. `is_variable` bool [operations]: touches one
-    address only.
+    float64 [operations]: share of the misses that are not fetched ahead. `places` [operations]: what a line takes of
+    the `ahead` that are, of all streams together; `ahead` is 0 where prefetchers run as far ahead as they need.
+    `is_variable` bool [operations]: touches one address only.
     """
 
     hits: Floats
@@ -69,8 +70,10 @@ class OperationCosts:
     stream_s: Floats
     write_back_s: Floats
     irregular: Floats
+    places: Floats
     is_variable: npt.NDArray[np.bool_]
     access_bytes: Floats
+    ahead: float
 
     def ideal(self) -> OperationCosts:
         """All data in the nearest cache."""
@@ -109,6 +112,7 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
         (
             *(float(figure[corner]) for figure in figures),
             2 * memory_cycles,
+            costs.ahead,
             *code,
             float(core.access[corner]),
             costs.hits.shape[1],
@@ -136,6 +140,7 @@ def _operations(
     table["share"][:, :levels] = costs.hits[ids] / np.maximum(costs.hits[ids].sum(axis=1, keepdims=True), 1e-30)
     table["candidates"] = program.candidates
     table["bytes"] = costs.access_bytes[ids]
+    table["places"] = costs.places[ids]
     table["irregular"] = costs.irregular[ids]
     table["forward"] = _forward(program, costs, core, corner)
     table["forward_part"] = np.maximum(table["forward"], core.forward[corner])

@@ -64,6 +64,8 @@ class MemoryFigures:
     random_write_back_s: Floats  # [3, levels + 1] what one takes longer that is loaded at random and stored to then
     misses_per_line: Floats  # [points], ascending: of other lines, for each line of a stream out of main memory
     not_fetched_ahead: Floats  # [3, points] share of the stream's lines; [3, 0] where none was measured
+    lines_ahead: Floats  # [3] of streams, all together, that prefetchers run ahead; 0 where that was not measured
+    near_places: Floats  # [3] of those that a line out of a cache takes
     line_bytes: Floats  # [levels] of the caches
     measured_range_bytes: float | None  # the largest working set that was measured; None where none was
     sizes_bytes: Floats  # [levels] of the caches
@@ -162,6 +164,8 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
         random_write_back_s=random_write_back_s(profile, source.size_bytes, source.num_caches),
         misses_per_line=np.array([p.misses_per_line for p in ahead]),
         not_fetched_ahead=np.array([_late(p) for p in ahead]).reshape(-1, 3).T,
+        lines_ahead=source.of_memory("lines_ahead", is_rate=True),
+        near_places=source.of_memory("near_line_places"),
         line_bytes=lines,
         measured_range_bytes=float(max(sets)) if sets else None,
         sizes_bytes=np.array([float(level.size_bytes) for level in hierarchy.levels]),
@@ -218,6 +222,14 @@ class _Source:
         below, above = self.size_bytes(level - 1), self.size_bytes(level)
         well = [p for p in points if 1.5 * below <= p.working_set_bytes <= _WELL_INSIDE * above]
         return well or [p for p in points if below < p.working_set_bytes <= above]
+
+    def of_memory(self, name: str, *, is_rate: bool = False) -> Floats:
+        """[3]: a figure of main memory, of which less is faster (more, if `is_rate`); 0 where the profile has none."""
+        value = getattr(self.memory, name, None)
+        if value is None:
+            return np.zeros(3)
+        figure = _measured([(value, ((self.memory and self.memory.noise) or {}).get(name))])
+        return figure[::-1] if is_rate else figure
 
     # ---- dependent loads
 

@@ -73,8 +73,9 @@ class Core:
 
     def __init__(self, figures, instructions, registers, blocks, operations, path, cycles) -> None:
         (self.width, self.window, *kinds, self.stores, self.refill, self.blocked,
-         self.taken_branch, self.loop, self.several_targets, self.lead, self.decode, self.decoded_ways, self.code_line,
-         self.line_instructions, self.line_rest, self.shared, self.levels, self.in_order) = figures  # fmt: skip
+         self.taken_branch, self.loop, self.several_targets, self.lead, self.ahead, self.decode, self.decoded_ways,
+         self.code_line, self.line_instructions, self.line_rest, self.shared, self.levels,
+         self.in_order) = figures  # fmt: skip
         self.waiting, self.room, self.free = kinds[:3], kinds[3], kinds[4:]
         self.scheduled: list[float] = []  # vectors that can start
         self.last_scheduled = 0.0
@@ -98,6 +99,8 @@ class Core:
         self.last_started = 0.0
         numbers = np.arange(len(operations) * MAX_LEVELS, dtype=np.uint64)
         self.due = (numbers * np.uint64(2654435761) % np.uint64(65536) / 65536).reshape(-1, MAX_LEVELS).tolist()
+        self.wanted: list[float] = []  # by place of what is fetched ahead: when the line was wanted that took it
+        self.places = 0.0
         self.wrong: list[tuple[float, float]] = []  # branches: the dispatch behind them, less `passed`, and when known
         self.passed = 0.0
         self.depending = 0
@@ -240,16 +243,25 @@ class Core:
         in_memory = level + 1 == self.levels
         due[0] += facts["irregular"]
         irregular = due[0] >= 1
-        asked = start if irregular else max(start - self.lead, 0)
+        asked = start if irregular else self.ask_ahead(start, facts["places"])
         nearer = [self.lines[i].take(asked, facts["stream"][i])[1] for i in range(1, level)]
         through = max([asked, *nearer]) + facts["latency"][0]
         if irregular:
             due[0] -= 1
             begin, _ = self.lines[level].take(start, facts["random"][level])
             return max(begin + facts["latency"][level], through), MEMORY_LATENCY if in_memory else CACHE_LATENCY
-        _, end = self.lines[level].take(asked, facts["stream"][level])
+        begin, end = self.lines[level].take(asked, facts["stream"][level])
         cause = MEMORY_BANDWIDTH if in_memory else CACHE_BANDWIDTH
-        return max(max(start, end) + facts["latency"][0], through), cause
+        return max(max(start, end) + facts["latency"][0], through, begin + facts["latency"][level]), cause
+
+    def ask_ahead(self, start: float, places: float) -> float:
+        earliest = max(start - self.lead, 0)
+        if self.ahead <= 0:
+            return earliest
+        self.places += places
+        self.wanted += [start] * (int(self.places) - len(self.wanted))
+        place = int(self.places - self.ahead)
+        return earliest if place < 1 else max(earliest, min(start, self.wanted[place - 1]))
 
     def access(self, operation: int, slot: int, start: float, *, stores: bool) -> tuple[float, int | None]:
         distance = int(self.line_distances[slot])

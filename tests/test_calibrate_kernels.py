@@ -212,6 +212,17 @@ def test_a_stream_beside_near_lines_counts_its_own_lines(number):
         _kernels.run(kernel, data=data, stride=2048)
 
 
+@pytest.mark.parametrize("name", [k for k in KERNELS if re.fullmatch(r"streams\d_\d", k)])
+@pytest.mark.parametrize(("stride", "apart"), [(64, 0), (1 << 15, 17)])
+def test_streams_count_a_line_of_each(name, stride, apart):
+    """Streams through much memory begin some lines apart."""
+    size, far = 16 * stride, int(name[7])
+    data = of_values(np.full(max(size, 512) // 8, 7.0))
+    lines = (len(doubles(data)) * 8 - stride) // far // 64 - far * apart
+    assert _kernels.run(name, repeats=3, data=data, stride=stride)[1] == 3 * lines
+    assert (doubles(data) == 7.0).all()
+
+
 @pytest.mark.parametrize("stride", [8, 24, 64, 256])
 def test_strided_kernels_touch_one_element_a_stride(stride):
     count = 32 if stride == 256 else 64

@@ -52,6 +52,7 @@ def made(seed: int, num_blocks: int, executions: int):
     for facts in operations:
         facts["share"][:levels] = rng.dirichlet(np.ones(levels))
         facts["candidates"], facts["irregular"] = rng.random(), rng.choice([0.0, 1.0, rng.random()])
+        facts["places"] = rng.choice([0.0, 0.3, 1.0, 2.5])
         facts["forward"], facts["bytes"] = rng.integers(1, 9), rng.choice([4, 8, 16])
         facts["forward_part"] = facts["forward"] + rng.integers(0, 9)
         for name, least in (("latency", 4.0), ("random", 0.0), ("stream", 0.0), ("write_back", 0.0)):
@@ -68,7 +69,8 @@ def made(seed: int, num_blocks: int, executions: int):
         float(rng.integers(1, 7)), float(rng.integers(1, 60)), *(float(n) for n in rng.integers(1, 30, 6)),
         float(rng.integers(1, 12)),
         float(rng.integers(0, 20)), float(rng.integers(0, 20)), rng.choice([0.5, 1.0, 2.0]), rng.choice([1.0, 3.0]),
-        rng.choice([0.5, 3.0]), float(rng.integers(0, 200)), rng.choice([0.0, 0.25, 1.0]), int(rng.choice([1, 2, 32])),
+        rng.choice([0.5, 3.0]), float(rng.integers(0, 200)), rng.choice([0.0, 0.5, 4.0, 20.5]),
+        rng.choice([0.0, 0.25, 1.0]), int(rng.choice([1, 2, 32])),
         rng.choice([0.0, 0.5, 1.0]), int(rng.choice([0, 1, 2, 4])), rng.choice([1.0, 2.0]), rng.choice([0.0, 0.4, 1.0]),
         levels, bool(rng.integers(0, 2)),
     )  # fmt: skip
@@ -105,7 +107,7 @@ def test_what_is_no_longer_decoded_is_decoded_anew(lines, decode, ways, per_cycl
     instructions["result"] = _core_model.NO_RESULT
     instructions["decoded"][::8], instructions["lines"][16::16] = 8, 1
     block = np.array([(0, len(instructions), 0, 0, 0, lines - 1)], BLOCK)
-    core = (6.0, *[1000.0] * 8, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, decode, ways, 1.0, 0, 0.0, 0.0, 1, False)
+    core = (6.0, *[1000.0] * 8, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 0.0, decode, ways, 1.0, 0, 0.0, 0.0, 1, False)
     nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), np.zeros(executions, np.uint16)
     _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, found)
@@ -133,8 +135,39 @@ def test_of_a_line_that_a_branch_leads_to_so_many_come_at_once(of_line, behind, 
     if behind:
         instructions["lines"][of_line] = 1
     block = np.array([(0, len(instructions), 0, 0, 0, int(behind > 0))], BLOCK)
-    core = (8.0, *[1000.0] * 8, 0.0, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0, 1, 0.0, at_once, rest, 0.0, 1, False)
+    core = (8.0, *[1000.0] * 8, 0.0, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0, 0.0, 1, 0.0, at_once, rest, 0.0, 1, False)
     nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.full(executions, 2, np.uint8), np.zeros(executions, np.uint16)
     _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, found)
     assert found.sum() / executions == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "near_places", "expected"),
+    [
+        (20, 0, 300 / (20 + 5)),
+        (20, 1, 300 / (20 / 2 + 5)),
+        (30, 2, 300 / (30 / 3 + 5)),
+        (0, 1, 2),
+        (1000, 1, 2),
+    ],
+)
+def test_lines_of_streams_are_asked_for_so_many_places_ahead_of_all_together(ahead, near_places, expected):
+    """A line from memory, 300 cycles away, and a near one in turns, ten of both in flight."""
+    executions, window = 20000, 10.0
+    instructions = np.zeros(2, INSTRUCTION)
+    instructions["slot"], instructions["load"], instructions["store"] = 1.0, [0, 1], -1
+    instructions["result"] = instructions["queue"] = _core_model.NO_RESULT
+    block = np.array([(0, 2, 0, 2, 0, 0)], BLOCK)
+    operations = np.zeros(2, OPERATION)
+    operations["share"][:, :3] = [[0, 0, 1], [0, 1, 0]]
+    operations["candidates"], operations["places"] = 1, [1, near_places]
+    operations["latency"][:, 1:3] = [10, 300]
+    core = (4.0, window, *[1000.0] * 7, 0.0, 0.0, 0.0, 0.0, 0.0, 600.0, ahead, 0.0, 1, 0.0, 0, 0.0, 0.0, 3, False)
+    nothing, found = np.zeros(2 * executions, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
+    path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), np.zeros(executions, np.uint16)
+    registers = np.zeros(0, np.uint16)
+    _core_model.run(
+        core, instructions.tobytes(), registers, block.tobytes(), operations.tobytes(), *path, nothing, nothing, found
+    )
+    assert found.sum() / executions == pytest.approx(expected, rel=0.05)

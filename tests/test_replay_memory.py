@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from msgspec import structs
 from replay_samples import CACHES, Program, measured_host, published_host, with_changes
 
 from foretrace.profiles.hierarchies import effective_bytes
@@ -222,7 +223,7 @@ def test_a_stream_that_prefetchers_lose_among_other_misses_waits_for_some_of_its
         program = Program()
         block = program.loop(8000)
         program.access(block, 8000, misses=stream_misses, length=64000)
-        program.access(block, 8000, misses=(near_misses, 0), length=1 << 16)
+        program.access(block, 8000, misses=(near_misses, 0), length=1 << 16, pattern="irregular")
         points = (PrefetchPoint(1.0, 0.99, "here"), PrefetchPoint(2.0, 0.95, "here", noise=0.01))
         host = with_changes(measured_host(), prefetch=points)
         workload = Workload.of(program.signature())
@@ -232,6 +233,31 @@ def test_a_stream_that_prefetchers_lose_among_other_misses_waits_for_some_of_its
     found = [late(misses) for misses in (0, 500, 1000, 1500, 2000, 8000)]
     assert found == pytest.approx([0, 0.005, 0.01, 0.03, 0.05, 0.05])
     assert late(2000, (1000, 90)) == 0  # out of caches
+
+
+def test_streams_out_of_caches_take_more_of_the_lines_fetched_ahead_and_stores_none():
+    program = Program()
+    block = program.loop(8000)
+    program.access(block, 8000, misses=(1000, 1000), length=64000)
+    program.access(block, 8000, misses=(1000, 0), length=64000)
+    program.access(block, 8000, misses=(1000, 1000), length=64000, is_store=True)
+    workload = Workload.of(program.signature())
+
+    def costs(host, corner=1):
+        misses = misses_on(workload.signature, host)
+        return operation_costs(workload, misses, figures_of(host, CACHES), corner)
+
+    known = costs(measured_host())
+    assert (known.ahead, known.places.tolist()) == (0, [1, 0, 0])
+    noise = {"lines_ahead": 0.25, "near_line_places": 0.5}
+    source = dict.fromkeys(("lines_ahead", "near_line_places"), "here")
+    memory = measured_host().memory
+    memory = structs.replace(
+        memory, lines_ahead=100.0, near_line_places=3.0, source=memory.source | source, noise=noise
+    )
+    host = with_changes(measured_host(), memory=memory)
+    assert [costs(host, corner).ahead for corner in range(3)] == pytest.approx([125, 100, 80])
+    assert [costs(host, corner).places.tolist() for corner in range(3)] == [[1, 2, 0], [1, 3, 0], [1, 4.5, 0]]
 
 
 def test_lines_of_pages_that_the_system_has_just_cleared_are_near():
