@@ -20,7 +20,7 @@ from typing import Any
 
 from foretrace.errors import EngineError
 from foretrace.neighbours import SegmentTime
-from foretrace.profiles.library import find
+from foretrace.profiles.library import content, find
 from foretrace.profiles.profile import Profile
 
 from . import tools
@@ -118,13 +118,14 @@ class Machine:
     profile: Profile
 
     @classmethod
-    def of(cls, path: Path) -> Machine:
-        """Read what identifies a profile.
+    def of(cls, name_or_path: str) -> Machine:
+        """Read what identifies a profile: one that comes with foretrace, or a file.
 
         Raises:
             ForetraceError: it is no profile.
         """
-        return cls(str(path), _sha256(path), find(str(path)))
+        profile = find(name_or_path)
+        return cls(name_or_path, hashlib.sha256(content(name_or_path)).hexdigest(), profile)
 
 
 @dataclass(frozen=True, slots=True)

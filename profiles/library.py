@@ -38,6 +38,16 @@ def find(name_or_path: str) -> Profile:
     )
 
 
+def content(name_or_path: str) -> bytes:
+    """The file of a machine that `find` finds.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    place = _machines() / f"{name_or_path}.toml" if name_or_path in names() else Path(name_or_path)
+    return place.read_bytes()
+
+
 def _machines() -> Traversable:
     return resources.files(__package__) / "machines"
 

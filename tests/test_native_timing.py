@@ -302,3 +302,9 @@ def test_a_timing_that_is_no_file_of_that_size_is_refused(tmp_path):
         file.truncate(MAX_FILE_BYTES + 1)
     with pytest.raises(TimingError, match="is larger than 64 MiB"):
         read_timing(tmp_path / "huge")
+
+
+def test_seconds_that_are_no_number_are_refused(foretrace, tmp_path):
+    result = foretrace("time", "--seconds", "nan", "-o", tmp_path / "x.timing", "--", "true")
+    assert result.returncode == 2
+    assert "nan is no number" in result.stderr

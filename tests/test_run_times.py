@@ -122,7 +122,7 @@ def small(tmp_path_factory):
     """Three programs at their small sizes, on a machine that this one is not."""
     if not tools.shutil.which("qemu-x86_64"):
         pytest.skip("needs qemu-x86_64 (Debian package qemu-user)")
-    machine = Machine.of(ROOT / "profiles" / "machines" / "jaguar-xt4.toml")
+    machine = Machine.of(str(ROOT / "profiles" / "machines" / "jaguar-xt4.toml"))
     chosen = suite.choose("queens,heat3d,orbits")
     told = []
     times = run_times.compare(chosen, tmp_path_factory.mktemp("v"), machine, told.append, runs=2, small=True)
@@ -234,6 +234,15 @@ def test_what_is_shown_and_written(monkeypatch, tmp_path):
 def test_without_a_profile_it_says_how_to_make_one(tmp_path):
     with pytest.raises(ProfileError, match=r"no such profile; measure this machine first: foretrace calibrate -o"):
         CliRunner().invoke(group, ["validate", "--machine", str(tmp_path / "no.toml")], catch_exceptions=False)
+
+
+def test_a_machine_is_a_file_or_one_that_comes_with_foretrace(tmp_path):
+    shipped = ROOT / "profiles" / "machines" / "jaguar-xt4.toml"
+    by_name, by_path = Machine.of("jaguar-xt4"), Machine.of(str(shipped))
+    assert (by_name.sha256, by_name.profile) == (by_path.sha256, by_path.profile)
+    assert by_name.path == "jaguar-xt4"
+    with pytest.raises(ProfileError, match="neither a known machine nor a file; did you mean 'jaguar-xt4'"):
+        CliRunner().invoke(group, ["validate", "--machine", "jaguar-xt5"], catch_exceptions=False)
 
 
 def test_a_picture_names_each_program():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,12 @@ from foretrace.files import check_output
 
 if TYPE_CHECKING:
     from foretrace.tracer.native.timing import Timing
+
+
+def _a_number(_: click.Context, __: click.Parameter, value: float) -> float:
+    if math.isnan(value):  # which lies in any range
+        raise click.BadParameter("nan is no number.")
+    return value
 
 
 @click.command(
@@ -34,7 +41,7 @@ if TYPE_CHECKING:
     help="Signature of PROGRAM with these arguments: also run it in segments, whose least times are summed up.",
 )  # fmt: skip
 @click.option(
-    "--seconds", default=20.0, show_default=True, type=click.FloatRange(0, 3600),
+    "--seconds", default=20.0, show_default=True, type=click.FloatRange(0, 3600), callback=_a_number,
     help="With --signature: how long to repeat these runs at most (at least 12 are made).",
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from foretrace.benchmarks.run_times import Row, RunTimes
     from foretrace.benchmarks.validate import Validation
 
-HERE = Path("here.toml")
+HERE = "here.toml"
 
 
 @click.command(epilog="Example: foretrace validate --machine here.toml --only fft,bfs")
 @click.option(
-    "--machine", metavar="FILE", type=click.Path(path_type=Path), default=HERE, show_default=True,
-    help="Profile of this machine, as foretrace calibrate wrote it some time before.",
+    "--machine", metavar="M", default=HERE, show_default=True,
+    help="Profile of this machine: a TOML file, as foretrace calibrate wrote it some time before, or a name.",
 )  # fmt: skip
 @click.option("--only", metavar="NAMES", default="", help="These programs of the suite, separated by commas.")
 @click.option("--quick", is_flag=True, help="Six programs, three runs each, no published tables.")
@@ -56,7 +56,7 @@ HERE = Path("here.toml")
 @click.option("--force", is_flag=True, help="Overwrite these files if they exist.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
-    machine: Path,
+    machine: str,
     only: str,
     quick: bool,
     runs: int,
@@ -80,7 +80,7 @@ def command(
     if documents:
         _compare(documents, directory, output, force=force, as_json=as_json)
         return
-    if not machine.exists():
+    if machine.endswith(".toml") and not Path(machine).exists():
         raise ProfileError(f"{machine}: no such profile; measure this machine first: foretrace calibrate -o {machine}")
     for path in filter(None, (output, picture)):
         check_output(path, force=force)
