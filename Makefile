@@ -87,7 +87,7 @@ WITH_SANITIZERS = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-
 sanitize: $(INSTALLED) ## run the tests of the C cores under AddressSanitizer and UBSan
 	$(BUILD_SANITIZED)
 	$(WITH_SANITIZERS) $(PYTEST) $(addprefix --deselect=,$(UNSANITIZED)) \
-		$(or $(ARGS),$(wildcard tests/test_cache_sim_*.py tests/test_reader.py tests/test_stream.py tests/test_streams_*.py))
+		$(or $(ARGS),$(wildcard tests/test_cache_sim_*.py tests/test_core_model*.py tests/test_calibrate_kernels.py tests/test_reader.py tests/test_stream.py tests/test_streams_*.py))
 
 fuzz: $(INSTALLED) ## read millions of mutated traces and streams under AddressSanitizer and UBSan (ARGS="--cases 100000")
 	$(BUILD_SANITIZED)

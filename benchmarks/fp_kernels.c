@@ -78,11 +78,11 @@ CHAIN(fp_add_mul, , double, double, 1, ADD_MUL)
 
 #ifdef FT_VECTORS
 typedef float ft_s4 __attribute__((vector_size(16)));
-typedef int32_t ft_i4 __attribute__((vector_size(16)));
+typedef uint32_t ft_i4 __attribute__((vector_size(16)));
 ADD_AND_MUL(flops_vector, ft_v2, double, 2)
 ARITHMETIC(32x4, , ft_s4, float)
 ARITHMETIC(64x2, , ft_v2, double)
-BOTH(int_add_32x4, , ft_i4, int32_t, 3, ADD)
+BOTH(int_add_32x4, , ft_i4, uint32_t, 3, ADD)
 BOTH(fp_shuffle_64x2, , ft_v2, double, 1, SHUFFLE)
 #endif
 
@@ -92,8 +92,8 @@ typedef double ft_v4 __attribute__((vector_size(32)));
 typedef double ft_v8 __attribute__((vector_size(64)));
 typedef float ft_s8 __attribute__((vector_size(32)));
 typedef float ft_s16 __attribute__((vector_size(64)));
-typedef int32_t ft_i8 __attribute__((vector_size(32)));
-typedef int32_t ft_i16 __attribute__((vector_size(64)));
+typedef uint32_t ft_i8 __attribute__((vector_size(32)));
+typedef uint32_t ft_i16 __attribute__((vector_size(64)));
 
 #define SSE41 __attribute__((target("sse4.1")))
 #define AVX2 __attribute__((target("avx2,fma")))
@@ -118,11 +118,11 @@ ARITHMETIC(32x8, AVX2, ft_s8, float)
 ARITHMETIC(64x4, AVX2, ft_v4, double)
 ARITHMETIC(32x16, AVX512, ft_s16, float)
 ARITHMETIC(64x8, AVX512, ft_v8, double)
-BOTH(int_add_32x8, AVX2, ft_i8, int32_t, 3, ADD)
-BOTH(int_add_32x16, AVX512, ft_i16, int32_t, 3, ADD)
-BOTH(int_mul_32x4, SSE41, ft_i4, int32_t, 3, MUL)
-BOTH(int_mul_32x8, AVX2, ft_i8, int32_t, 3, MUL)
-BOTH(int_mul_32x16, AVX512, ft_i16, int32_t, 3, MUL)
+BOTH(int_add_32x8, AVX2, ft_i8, uint32_t, 3, ADD)
+BOTH(int_add_32x16, AVX512, ft_i16, uint32_t, 3, ADD)
+BOTH(int_mul_32x4, SSE41, ft_i4, uint32_t, 3, MUL)
+BOTH(int_mul_32x8, AVX2, ft_i8, uint32_t, 3, MUL)
+BOTH(int_mul_32x16, AVX512, ft_i16, uint32_t, 3, MUL)
 
 #define FMA(suffix, v) __asm__ volatile("vfmadd213" suffix " %1, %1, %0" : "+x"(v) : "x"(y));
 #define FMA_SS(v) FMA("ss", v)
@@ -168,7 +168,7 @@ SQUARE_ROOTS(64x8, AVX512, ft_v8, double, VSQRT_PD, VSQRT_MUL_PD)
 
 #elif defined(__aarch64__)
 
-BOTH(int_mul_32x4, , ft_i4, int32_t, 3, MUL)
+BOTH(int_mul_32x4, , ft_i4, uint32_t, 3, MUL)
 
 /* A vector instruction multiplies and adds to its destination: its chain goes through the addend, unlike the scalar's. */
 #define FMA_S(v) __asm__ volatile("fmadd %s0, %s0, %s1, %s1" : "+w"(v) : "w"(y));
