@@ -9,6 +9,7 @@ import platform
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from typing import TypeVar
 
 from msgspec import structs
 
@@ -259,6 +260,7 @@ def _in_usual_pages(latency: Sequence[LatencyPoint]) -> dict[int, float]:
     return {p.working_set_bytes: p.latency_s for p in latency if p.page_bytes == mmap.PAGESIZE}
 
 
+_Part = TypeVar("_Part", CacheLevel, Memory)
 _SizeOf = Callable[[Sequence[tuple[int, float]], Sequence[int]], int | None]
 
 
@@ -325,9 +327,9 @@ def _with_lifetime(caches: tuple[CacheLevel, ...], measured: Mapping[float, Timi
     return (*caches[:-1], _with_figure(caches[-1], "line_lifetime_s", *found))
 
 
-def _with_figure(cache: CacheLevel, name: str, value: float, noise: float) -> CacheLevel:
-    sources, noises = cache.source | {name: _MEASURED}, (cache.noise or {}) | {name: noise}
-    return structs.replace(cache, source=sources, noise=noises, **{name: value})
+def _with_figure(part: _Part, name: str, value: float, noise: float) -> _Part:
+    sources, noises = part.source | {name: _MEASURED}, (part.noise or {}) | {name: noise}
+    return structs.replace(part, source=sources, noise=noises, **{name: value})
 
 
 def _latencies(sizes: Sequence[float], latency: Sequence[LatencyPoint]) -> list[LatencyPoint | None]:
@@ -387,10 +389,8 @@ def _with_lookahead(memory: Memory, core: Core, measured: Measured, latency_s: M
     found = lookahead(measured.mixes, latency_s, _kernels.LINE_BYTES / line_bytes_per_s, in_flight)
     if found is None:
         return memory
-    figures = {"lines_ahead": found.lines, "near_line_places": found.near_places}
-    source = memory.source | dict.fromkeys(figures, _MEASURED)
-    noise = (memory.noise or {}) | dict.fromkeys(figures, found.noise)
-    return structs.replace(memory, source=source, noise=noise, **figures)
+    memory = _with_figure(memory, "lines_ahead", found.lines, found.noise)
+    return _with_figure(memory, "near_line_places", found.near_places, found.noise)
 
 
 def _in_main_memory(sweeps: Mapping[Sweep, Timing], movement: Movement, last_bytes: int) -> list[tuple[float, float]]:

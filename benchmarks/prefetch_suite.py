@@ -11,8 +11,10 @@ core itself has in flight.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -30,12 +32,11 @@ _NEAR_TIMES = 2  # the nearest cache, at least, are the near lines: they do not 
 _LAST_TIMES = 2  # the last cache, at least, is what a stream out of main memory goes through
 _MOST_LATE = 0.999
 _PARTS = 16  # of a stream out of caches and the near lines together, of which these are one
-
-
 MIXES = ((1, 2), (1, 4), (2, 2), (2, 4), (4, 4))
 """Streams out of main memory, and those out of a near cache beside them."""
 _MIX_INSTRUCTIONS = 16  # for a line of each stream: eight elements are loaded, and added
 _PLACES = np.append(0.0, np.geomspace(0.1, 20, 200))
+_Key = TypeVar("_Key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,32 +73,30 @@ def prefetch_measurements(cache_bytes: Sequence[int], largest_bytes: int, *, roo
         largest_bytes: a power of two beyond the last of them.
         room: what stays in caches.
     """
-    sizes = _sizes(cache_bytes, largest_bytes)
-    if sizes is None:
-        return {}
-    near, small, large = sizes
-    data = allocate(large)
-    found: dict[Stream, Measurement] = {}
-    for number in LINES_BESIDE:
-        for size in (small, large):
-            run = over(f"{_KERNEL}{number}", data[:size], stride_bytes=near)
-            found[Stream(number, size)] = room.measurement("stream", run, size)
-    return found
+    kernels = {f"{_KERNEL}{number}": partial(Stream, number) for number in LINES_BESIDE}
+    return _in_both_sizes(kernels, cache_bytes, largest_bytes, room)
 
 
 def mix_measurements(cache_bytes: Sequence[int], largest_bytes: int, *, room: Room) -> dict[Mix, Measurement]:
     """The measurements of streams beside streams, with arguments as of `prefetch_measurements`."""
+    kernels = {f"streams{far}_{near}": partial(Mix, far, near) for far, near in MIXES}
+    return _in_both_sizes(kernels, cache_bytes, largest_bytes, room)
+
+
+def _in_both_sizes(
+    kernels: Mapping[str, Callable[[int], _Key]], cache_bytes: Sequence[int], largest_bytes: int, room: Room
+) -> dict[_Key, Measurement]:
+    """Each kernel over what caches hold and over much more, by what it is called at a size; none without two caches."""
     sizes = _sizes(cache_bytes, largest_bytes)
     if sizes is None:
         return {}
     near, small, large = sizes
     data = allocate(large)
-    found: dict[Mix, Measurement] = {}
-    for far, beside in MIXES:
-        for size in (small, large):
-            run = over(f"streams{far}_{beside}", data[:size], stride_bytes=near)
-            found[Mix(far, beside, size)] = room.measurement("streams", run, size)
-    return found
+    return {
+        key(size): room.measurement("stream", over(kernel, data[:size], stride_bytes=near), size)
+        for kernel, key in kernels.items()
+        for size in (small, large)
+    }
 
 
 def _sizes(cache_bytes: Sequence[int], largest_bytes: int) -> tuple[int, int, int] | None:
@@ -107,6 +106,12 @@ def _sizes(cache_bytes: Sequence[int], largest_bytes: int) -> tuple[int, int, in
     near = 1 << (_NEAR_TIMES * cache_bytes[0] - 1).bit_length()
     small, large = _PARTS * near, min(largest_bytes, 1 << (_LAST_TIMES * cache_bytes[-1] - 1).bit_length())
     return None if 2 * near > cache_bytes[1] or 2 * small > large else (near, small, large)
+
+
+def _small_and_large(measured: Iterable[Stream | Mix]) -> tuple[int, int]:
+    """The sizes that streams were measured in; 0 where none were."""
+    sizes = {one.size_bytes for one in measured}
+    return min(sizes, default=0), max(sizes, default=0)
 
 
 def lookahead(
@@ -122,7 +127,7 @@ def lookahead(
         line_s: of a line of a stream out of main memory, alone.
         in_flight: instructions that a core has, of all kinds.
     """
-    small, large = (edge((mix.size_bytes for mix in measured), default=0) for edge in (min, max))
+    small, large = _small_and_large(measured)
     if large not in latency_s:
         return None
     lines = latency_s[large] / line_s
@@ -133,9 +138,9 @@ def lookahead(
         predicted_s = np.maximum(anyway_s, latency_s[large] / (lines / (far + near * _PLACES) + own))
         off += np.log(predicted_s / measured[Mix(far, near, large)].time_s) ** 2 / len(MIXES)
     best = int(off.argmin())
-    return (
-        Lookahead(rounded(lines), rounded(float(_PLACES[best])), rounded(float(np.sqrt(off[best])))) if best else None
-    )
+    if _PLACES[best] == 0:
+        return None
+    return Lookahead(rounded(lines), rounded(float(_PLACES[best])), rounded(float(np.sqrt(off[best]))))
 
 
 def prefetch_points(
@@ -148,7 +153,7 @@ def prefetch_points(
         latency_s: of dependent loads, by working set.
         source: of the points.
     """
-    small, large = (edge((s.size_bytes for s in measured), default=0) for edge in (min, max))
+    small, large = _small_and_large(measured)
     if large not in latency_s:
         return ()
     alone = measured[Stream(0, large)]

@@ -125,7 +125,7 @@ class Machine:
             ForetraceError: it is no profile.
         """
         profile = find(name_or_path)
-        return cls(name_or_path, hashlib.sha256(content(name_or_path)).hexdigest(), profile)
+        return cls(name_or_path, _sha256(content(name_or_path)), profile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,8 +302,8 @@ def _row(subject: _Subject, measured: Measured, sampled: dict[str, Any] | None) 
         bound_by=prediction["bound_by"],
         loops=top_loops(regions),
         cause="",
-        executable_sha256=_sha256(Path(subject.traced[0])),
-        timing_sha256=None if sampled is None else _sha256(subject.timing),
+        executable_sha256=_sha256(Path(subject.traced[0]).read_bytes()),
+        timing_sha256=None if sampled is None else _sha256(subject.timing.read_bytes()),
     )
     if abs(row.error) < NOTABLE_ERROR:
         return row
@@ -316,8 +316,8 @@ def with_segments(measured: Measured, document: dict[str, Any]) -> Measured:
     return replace(measured, segments=None if found is None else SegmentTime(**found), undivided=document["undivided"])
 
 
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def top_loops(regions: Sequence[dict[str, Any]]) -> tuple[LoopShare, ...]:

@@ -54,5 +54,4 @@ def _machines() -> Traversable:
 
 @functools.cache
 def _shipped(name: str) -> Profile:
-    file = f"{name}.toml"
-    return parse_named(file, (_machines() / file).read_bytes())
+    return parse_named(f"{name}.toml", content(name))

@@ -93,7 +93,7 @@ struct state {
     uint32_t decoded[FT_DECODED_SETS][FT_MAX_DECODED_WAYS]; /* first instructions of groups, one more each; the latest used first */
     double last_retired, last_written;
     double *due;         /* by operation and level: misses that are due */
-    double *ahead;       /* ring, by place: when the line of a stream was wanted that took it */
+    double ahead[AHEAD]; /* ring, by place: when the line of a stream was wanted that took it */
     double places;       /* that were taken so far */
     struct astray astray;
 };
@@ -322,10 +322,10 @@ static double ask_ahead(struct state *s, double from, double places)
     const double earliest = fmax(from - s->core->lead, 0);
     if (s->core->ahead <= 0)
         return earliest;
-    const uint64_t first = (uint64_t)s->places;
+    uint64_t taken = (uint64_t)s->places;
     s->places += fmin(places, AHEAD);
-    for (uint64_t i = (uint64_t)s->places; i > first && i + AHEAD > (uint64_t)s->places; i--)
-        s->ahead[i % AHEAD] = from;
+    while (taken < (uint64_t)s->places)
+        s->ahead[++taken % AHEAD] = from;
     const double place = s->places - fmin(s->core->ahead, AHEAD - 1);
     return place < 1 ? earliest : fmax(earliest, fmin(from, s->ahead[(uint64_t)place % AHEAD]));
 }
@@ -652,9 +652,8 @@ static bool state_new(struct state *s, const struct ft_core *core, const struct 
     s->n_stores = (uint32_t)fmax(core->stores, 1);
     s->recent = malloc(RECENT * sizeof *s->recent);
     s->written = calloc(s->n_stores, sizeof *s->written);
-    s->ahead = malloc(AHEAD * sizeof *s->ahead);
     s->due = malloc((size_t)(program->n_operations + 1) * FT_MAX_LEVELS * sizeof *s->due);
-    bool good = s->recent && s->written && s->due && s->ahead;
+    bool good = s->recent && s->written && s->due;
     good = ring_new(&s->retired, core->window) && good;
     good = queue_new(&s->addresses, core->addresses) && good;
     good = queue_new(&s->scheduled, core->scheduled) && good;
@@ -688,7 +687,6 @@ static void state_free(struct state *s)
         free(s->results[i].left);
     }
     free(s->due);
-    free(s->ahead);
     for (uint32_t i = 0; i < FT_NUM_UNITS; i++)
         rate_free(&s->units[i]);
     for (uint32_t i = 0; i < FT_MAX_LEVELS; i++)

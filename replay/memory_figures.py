@@ -225,10 +225,9 @@ class _Source:
 
     def of_memory(self, name: str, *, is_rate: bool = False) -> Floats:
         """[3]: a figure of main memory, of which less is faster (more, if `is_rate`); 0 where the profile has none."""
-        value = getattr(self.memory, name, None)
-        if value is None:
+        if self.memory is None or (value := getattr(self.memory, name)) is None:
             return np.zeros(3)
-        figure = _measured([(value, ((self.memory and self.memory.noise) or {}).get(name))])
+        figure = _measured([(value, (self.memory.noise or {}).get(name))])
         return figure[::-1] if is_rate else figure
 
     # ---- dependent loads
