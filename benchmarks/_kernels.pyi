@@ -1,6 +1,7 @@
 import mmap
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 COMPILER: str
@@ -24,4 +25,5 @@ def run_together(
     /,
 ) -> tuple[float, int, tuple[int, ...]]: ...
 def link_chain(data: mmap.mmap | memoryview, order: npt.NDArray[Any]) -> None: ...
+def load_times(data: mmap.mmap | memoryview, times: npt.NDArray[np.float64], state: int) -> int: ...
 def available() -> list[str]: ...

@@ -105,6 +105,8 @@ def _figures(profile: Profile) -> Iterator[tuple[str, float, float | None]]:
     for latency in profile.latency:
         place = f"latency at {latency.working_set_bytes}, pages of {latency.page_bytes}"
         yield place, latency.latency_s, latency.noise
+    for of_loads in profile.latency_quantiles:
+        yield f"latency of {of_loads.quantile:.1%} of loads over the mean", of_loads.over_mean, of_loads.noise
     for point in profile.surface:
         place = f"{point.movement} of {point.access_bytes} at {point.working_set_bytes}, stride {point.stride_bytes}"
         yield place, point.bandwidth_bytes_per_s, point.noise

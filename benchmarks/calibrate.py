@@ -27,6 +27,7 @@ from .calibrated_profile import Measured, measured_profile, with_network
 from .core_suite import CYCLE, core_measurements
 from .latency_suite import latency_measurements, tlb_measurements
 from .line_lifetime import lifetime_measurements
+from .load_times import load_time_measurements
 from .machine_facts import (
     CacheFacts,
     Limits,
@@ -131,6 +132,7 @@ SUITES = (
         "chains",
         lambda p: tlb_measurements(2 * p.largest_bytes, Pages.HUGE, fine=p.fine, room=p.room),
     ),
+    Suite("single loads", "load_times", lambda p: load_time_measurements(p.largest_bytes, room=p.room)),
     Suite("instructions in flight", "windows", lambda p: window_measurements(p.largest_bytes, fine=p.fine)),
     Suite("new pages", "first_touch", lambda p: first_touch_measurements(p.available_bytes)),
     Suite(

@@ -36,6 +36,7 @@ from .cache_sizes import cache_ends, effective_size, streamed_size
 from .core_suite import core_figures, operation_costs
 from .latency_suite import Chain, latency_points, tlbs
 from .line_lifetime import line_lifetime
+from .load_times import LoadTime, latency_quantiles
 from .machine_facts import CacheFacts
 from .memory_suite import LOAD_BYTES, RANDOM, Point, bandwidth_points
 from .multimaps import Sweep, surface_points
@@ -57,6 +58,7 @@ class Measured:
     core: dict[str, Timing] = field(default_factory=dict)
     arrays: dict[str, Timing] = field(default_factory=dict)
     chains: dict[Chain, Timing] = field(default_factory=dict)
+    load_times: dict[LoadTime, Timing] = field(default_factory=dict)
     windows: dict[Window, Timing] = field(default_factory=dict)
     first_touch: dict[int, Timing] = field(default_factory=dict)
     memory: dict[Point, Timing] = field(default_factory=dict)
@@ -73,6 +75,9 @@ class Measured:
             "the core": dict(self.core),
             "array operations": dict(self.arrays),
             "dependent loads": {f"{format_bytes(c.size_bytes)} ({c.kind})": t for c, t in self.chains.items()},
+            "single loads": {
+                f"{x.quantile:.1%} of them at {format_bytes(x.size_bytes)}": t for x, t in self.load_times.items()
+            },
             "instructions in flight": {f"{w.between} between two loads ({w.kind})": t for w, t in self.windows.items()},
             "new pages": {format_bytes(size): t for size, t in self.first_touch.items()},
             "loads": {f"{p.kernel} at {format_bytes(p.size_bytes)}": t for p, t in self.memory.items()},
@@ -157,6 +162,7 @@ def measured_profile(
         memory=_with_lookahead(memory, core, measured, _in_usual_pages(latency)),
         bandwidth=bandwidth_points(measured.memory, _MEASURED),
         latency=latency,
+        latency_quantiles=latency_quantiles(measured.load_times, _MEASURED),
         gather_scatter=curves(measured.loops, _MEASURED),
         operations=operation_costs(measured.core, _MEASURED),
         array_costs=array_costs(measured.arrays, _MEASURED),

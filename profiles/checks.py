@@ -22,6 +22,7 @@ from .points import (
     ARRAY_OPERATIONS,
     ArrayCost,
     IdiomRate,
+    LatencyQuantile,
     MessagePoint,
     OperationCost,
     PrefetchPoint,
@@ -48,6 +49,7 @@ _Entry = TypeVar(
     | LatencyPoint
     | OperationCost
     | SurfacePoint
+    | LatencyQuantile
     | PrefetchPoint
     | ThreadPoint
     | ArrayCost
@@ -289,6 +291,19 @@ def _check_points(profile: Profile) -> None:
         _check_new(where, (point.working_set_bytes, point.pattern.value, point.access_bytes), seen)
     for where, latency in _checked(profile, "latency", profile.latency):
         _check_new(where, (latency.working_set_bytes, latency.page_bytes), seen)
+    _check_quantiles(profile)
+
+
+def _check_quantiles(profile: Profile) -> None:
+    before: LatencyQuantile | None = None
+    for where, one in _checked(profile, "latency_quantiles", profile.latency_quantiles):
+        if one.quantile >= 1:
+            raise ProfileError(f"{where}: quantile is {one.quantile}, must be below 1")
+        for field in ("quantile", "over_mean"):
+            last = getattr(before, field, 0.0)
+            if getattr(one, field) < last or (field == "quantile" and one.quantile == last):
+                raise ProfileError(f"{where}: {field} is {getattr(one, field)}, must be above the one before, {last}")
+        before = one
 
 
 def _check_access(where: str, point: BandwidthPoint | SurfacePoint) -> None:

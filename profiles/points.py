@@ -122,6 +122,18 @@ class PrefetchPoint(Struct, frozen=True, forbid_unknown_fields=True):
     noise: float | None = None
 
 
+class LatencyQuantile(Struct, frozen=True, forbid_unknown_fields=True):
+    """How long a part of the dependent loads from main memory takes at most.
+
+    `quantile`: that part, above 0 and below 1. `over_mean`: the time, over the mean of all.
+    """
+
+    quantile: float
+    over_mean: float
+    source: str
+    noise: float | None = None
+
+
 class ThreadPoint(Struct, frozen=True, forbid_unknown_fields=True):
     """Bandwidth of several threads together, each on a core of its own and sequentially through an array of its own.
 

@@ -16,6 +16,7 @@ from .points import (
     ArrayCost,
     IdiomRate,
     IndexMode,
+    LatencyQuantile,
     MessagePoint,
     OperationCost,
     PrefetchPoint,
@@ -351,6 +352,7 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     array_costs: tuple[ArrayCost, ...] = ()
     surface: tuple[SurfacePoint, ...] = ()
     tlbs: tuple[Tlb, ...] = ()
+    latency_quantiles: tuple[LatencyQuantile, ...] = ()
     prefetch: tuple[PrefetchPoint, ...] = ()
     thread_bandwidth: tuple[ThreadPoint, ...] = ()
     idiom_rates: tuple[IdiomRate, ...] = ()

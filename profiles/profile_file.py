@@ -30,6 +30,7 @@ MAX_INT_BITS = 1000
 
 _POINTS = (
     "latency",
+    "latency_quantiles",
     "bandwidth",
     "surface",
     "prefetch",

@@ -43,27 +43,29 @@ static const char *check(const struct ft_core_program *program, const struct ft_
     return accesses == n_accesses ? NULL : "a path has another number of accesses than its blocks";
 }
 
-enum { INSTRUCTIONS, REGISTERS, BLOCKS, OPERATIONS, EXECUTED, BRANCHES, DEPENDS, STORES, LINES, CYCLES, N_BUFFERS };
+enum { INSTRUCTIONS, REGISTERS, BLOCKS, OPERATIONS, EXECUTED, BRANCHES, DEPENDS, STORES, LINES, SPREAD, CYCLES, N_BUFFERS };
 
 static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
 {
     static const char *const names[N_BUFFERS] = {"instructions", "registers",       "blocks",         "operations", "path",
-                                                 "branches",     "depends", "store distances", "line distances", "cycles"};
+                                                 "branches",     "depends", "store distances", "line distances", "spread", "cycles"};
     static const size_t sizes[N_BUFFERS] = {sizeof(struct ft_instruction), 2, sizeof(struct ft_core_block),
-                                            sizeof(struct ft_core_operation), 4, 1, 2, 2, 2, 8};
+                                            sizeof(struct ft_core_operation), 4, 1, 2, 2, 2, 8, 8};
     Py_buffer b[N_BUFFERS];
     struct ft_core core;
     int in_order;
     PyObject *result = NULL;
-    if (!PyArg_ParseTuple(args, "(dddddddddddddddddIdIddIp)y*y*y*y*y*y*y*y*y*w*", &core.width, &core.window, &core.waiting[0],
+    if (!PyArg_ParseTuple(args, "(dddddddddddddddddIdIddIp)y*y*y*y*y*y*y*y*y*y*w*", &core.width, &core.window, &core.waiting[0],
                           &core.waiting[1], &core.addresses, &core.scheduled, &core.results[0], &core.results[1],
                           &core.stores, &core.refill, &core.blocked, &core.taken_branch, &core.loop,
                           &core.several_targets, &core.lead, &core.ahead, &core.decode, &core.decoded_ways, &core.fetch,
                           &core.line_instructions, &core.line_rest, &core.access, &core.n_levels, &in_order, &b[0],
                           &b[1], &b[2], &b[3],
-                          &b[4], &b[5], &b[6], &b[7], &b[8], &b[9]))
+                          &b[4], &b[5], &b[6], &b[7], &b[8], &b[9], &b[10]))
         return NULL;
     core.in_order = in_order;
+    core.spread = b[SPREAD].buf;
+    core.n_spread = (uint32_t)((size_t)b[SPREAD].len / sizes[SPREAD]);
     const size_t n_blocks = (size_t)b[BLOCKS].len / sizes[BLOCKS];
     const struct ft_core_program program = {b[INSTRUCTIONS].buf, b[REGISTERS].buf, b[BLOCKS].buf, b[OPERATIONS].buf,
                                             (uint32_t)n_blocks,

@@ -95,6 +95,7 @@ struct state {
     double *due;         /* by operation and level: misses that are due */
     double ahead[AHEAD]; /* ring, by place: when the line of a stream was wanted that took it */
     double places;       /* that were taken so far */
+    uint64_t drawn;      /* the latest of a sequence of random numbers */
     struct astray astray;
 };
 
@@ -330,6 +331,15 @@ static double ask_ahead(struct state *s, double from, double places)
     return place < 1 ? earliest : fmax(earliest, fmin(from, s->ahead[(uint64_t)place % AHEAD]));
 }
 
+/* What a line takes from a level that nothing has prefetched: from main memory one of the times it may take. */
+static double latency_of(struct state *s, const struct ft_core_operation *facts, uint32_t level)
+{
+    if (level + 1 < s->core->n_levels || !s->core->n_spread)
+        return facts->latency[level];
+    s->drawn = s->drawn * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX */
+    return facts->latency[level] * s->core->spread[(s->drawn >> 32) * s->core->n_spread >> 32];
+}
+
 /* When the line that an access asks for at `from` is there. */
 static struct arrival fetch(struct state *s, uint32_t operation, uint32_t level, double from)
 {
@@ -348,7 +358,7 @@ static struct arrival fetch(struct state *s, uint32_t operation, uint32_t level,
     if (irregular) {
         due[0] -= 1;
         const double begin = take(&s->levels[level], from, facts->random[level], &end);
-        const double there = fmax(begin + facts->latency[level], through + facts->latency[0]);
+        const double there = fmax(begin + latency_of(s, facts, level), through + facts->latency[0]);
         return (struct arrival){there, memory_cause(s, level, true)};
     }
     const double begin = take(&s->levels[level], asked, facts->stream[level], &end);

@@ -17,6 +17,9 @@
  * A core that keeps the order starts no instruction before the one in front of it: it waits where a value is used that is
  * not there, not where it is loaded. It does not run on behind a branch that is not known.
  *
+ * Main memory does not take the same time for each line that nothing has prefetched, and what waits behind a slow one has to
+ * wait as long: as instructions retire in order, more than the mean. So each takes one of some times as likely, at random.
+ *
  * A line of a stream is asked for ahead: when the line was wanted that is a number of places before it, whichever stream's
  * that was.
  *
@@ -125,6 +128,8 @@ struct ft_core {
     double line_rest;         /* cycles until the next ones of a line are fetched that a taken branch led to, */
     uint32_t line_instructions; /* of which so many come at once; 0: all */
     double access;            /* cycles that a load or a store takes of the units that both share; 0: they share none */
+    const double *spread;     /* what main memory takes to answer, over its latency: as likely each */
+    uint32_t n_spread;        /* 0: always the same */
     uint32_t n_levels;        /* caches and main memory */
     uint32_t decoded_ways;    /* groups of decoded instructions that each set of lines keeps; 1 to FT_MAX_DECODED_WAYS */
     bool in_order;

@@ -168,6 +168,7 @@ def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures,
         is_variable=operations.range_bytes <= operations.access_bytes,
         access_bytes=operations.access_bytes,
         ahead=float(memory.lines_ahead[corner]),
+        spread=memory.latency_spread,
     )
 
 

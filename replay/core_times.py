@@ -61,6 +61,7 @@ class OperationCosts:
     what a line takes that the operation brought in, if it is stored to later. `irregular`
     float64 [operations]: share of the misses that are not fetched ahead. `places` [operations]: what a line takes of
     the `ahead` that are, of all streams together; `ahead` is 0 where prefetchers run as far ahead as they need.
+    `spread` [parts]: of main memory's latency, what as many parts of the lines take that nothing fetched ahead.
     `is_variable` bool [operations]: touches one address only.
     """
 
@@ -74,6 +75,7 @@ class OperationCosts:
     is_variable: npt.NDArray[np.bool_]
     access_bytes: Floats
     ahead: float
+    spread: Floats
 
     def ideal(self) -> OperationCosts:
         """All data in the nearest cache."""
@@ -127,6 +129,7 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
         program.depends,
         program.store_distances,
         program.line_distances,
+        costs.spread,
         cycles,
     )
     return BlockTimes(program, cycles * cycle_s)

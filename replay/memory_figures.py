@@ -25,6 +25,7 @@ _Point = TypeVar("_Point", BandwidthPoint, LatencyPoint, SurfacePoint)
 WORD_BYTES = 8
 _WELL_INSIDE = 0.75
 """Of a cache's size, the largest working set that is taken to lie in it."""
+_PARTS_OF_LOADS = 32
 PARALLEL_MISSES = (10.0, 4.0, 1.0)
 """Independent misses a core has in flight: from one (in order, blocking) to the ten line fill buffers of Intel's
 cores up to Skylake (Intel 64 and IA-32 Architectures Optimization Reference Manual, section 2)."""
@@ -59,6 +60,7 @@ class MemoryFigures:
     dependent_s: Floats  # [3, levels + 1]
     dependent_range_bytes: Floats
     dependent_memory_s: Floats
+    latency_spread: Floats  # [parts] of a load from main memory, over the mean: as likely each; none if not measured
     write_back_s: Floats  # [3, levels + 1] what a line takes longer where it is stored to, and so leaves again
     random_store_s: Floats  # [3, levels + 1] what a line takes longer that is stored to at random than one loaded so
     random_write_back_s: Floats  # [3, levels + 1] what one takes longer that is loaded at random and stored to then
@@ -159,6 +161,7 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
         dependent_s=latency,
         dependent_range_bytes=dependent_range,
         dependent_memory_s=np.maximum(dependent_memory, latency[:, -2:-1]),
+        latency_spread=_latency_spread(profile),
         write_back_s=source.write_backs(memory_byte * lines[-1]),
         random_store_s=random_store_s(profile, source.size_bytes, source.num_caches),
         random_write_back_s=random_write_back_s(profile, source.size_bytes, source.num_caches),
@@ -171,6 +174,16 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
         sizes_bytes=np.array([float(level.size_bytes) for level in hierarchy.levels]),
         translation=translation,
     )
+
+
+def _latency_spread(profile: Profile) -> Floats:
+    """[parts]: what each of so many equal parts of the loads from main memory takes, over the mean."""
+    quantiles = profile.latency_quantiles
+    if not quantiles:
+        return np.zeros(0)
+    middles = (np.arange(_PARTS_OF_LOADS) + 0.5) / _PARTS_OF_LOADS
+    found = np.interp(middles, [q.quantile for q in quantiles], [q.over_mean for q in quantiles])
+    return np.asarray(found / found.mean(), np.float64)
 
 
 def _added_by_lines(byte_times: Floats, lines: Floats) -> Floats:

@@ -71,7 +71,7 @@ class Access:
 class Core:
     """Runs one path; `cycles` float64 [2, blocks, causes] is added to."""
 
-    def __init__(self, figures, instructions, registers, blocks, operations, path, cycles) -> None:
+    def __init__(self, figures, instructions, registers, blocks, operations, path, spread, cycles) -> None:
         (self.width, self.window, *kinds, self.stores, self.refill, self.blocked,
          self.taken_branch, self.loop, self.several_targets, self.lead, self.ahead, self.decode, self.decoded_ways,
          self.code_line, self.line_instructions, self.line_rest, self.shared, self.levels,
@@ -101,6 +101,7 @@ class Core:
         self.due = (numbers * np.uint64(2654435761) % np.uint64(65536) / 65536).reshape(-1, MAX_LEVELS).tolist()
         self.wanted: list[float] = []  # by place of what is fetched ahead: when the line was wanted that took it
         self.places = 0.0
+        self.spread, self.drawn = spread, 0
         self.wrong: list[tuple[float, float]] = []  # branches: the dispatch behind them, less `passed`, and when known
         self.passed = 0.0
         self.depending = 0
@@ -249,10 +250,16 @@ class Core:
         if irregular:
             due[0] -= 1
             begin, _ = self.lines[level].take(start, facts["random"][level])
-            return max(begin + facts["latency"][level], through), MEMORY_LATENCY if in_memory else CACHE_LATENCY
+            latency = facts["latency"][level] * (self.draw() if in_memory and len(self.spread) else 1)
+            return max(begin + latency, through), MEMORY_LATENCY if in_memory else CACHE_LATENCY
         begin, end = self.lines[level].take(asked, facts["stream"][level])
         cause = MEMORY_BANDWIDTH if in_memory else CACHE_BANDWIDTH
         return max(max(start, end) + facts["latency"][0], through, begin + facts["latency"][level]), cause
+
+    def draw(self) -> float:
+        """One of the times that main memory may take, by the higher half of Knuth's generator."""
+        self.drawn = (self.drawn * 6364136223846793005 + 1442695040888963407) % (1 << 64)
+        return self.spread[(self.drawn >> 32) * len(self.spread) >> 32]
 
     def ask_ahead(self, start: float, places: float) -> float:
         earliest = max(start - self.lead, 0)

@@ -284,6 +284,13 @@ def test_core_figures_are_in_cycles():
         assert figures["fp_sqrt_latency_cycles"] == pytest.approx(20), "its chain has a multiplication in it"
 
 
+def test_a_clock_that_rises_and_falls_is_told_as_in_half_of_the_passes_and_cycles_by_its_peak():
+    figures, noise = core_figures(core_timings(loads=0.25 * NS) | {"int_add_64x1_chain": timing(0.5 * NS, noise=0.04)})
+    assert figures["clock_hz"] == pytest.approx(2e9 / 1.04, rel=1e-3)
+    assert figures["loads_per_cycle"] == pytest.approx(2)
+    assert noise["clock_hz"] == 0.04
+
+
 def test_as_many_vectors_are_scheduled_as_wait_while_chains_overlap():
     """16 pairs take 96 cycles, and a chain is begun every 24: its last instruction waits for 72 cycles, its first for
     none, and 32 come in 24 cycles."""

@@ -858,6 +858,9 @@ def test_layouts_agree():
     assert BRANCH.itemsize == _core_model.BRANCH_BYTES
 
 
+ALIKE = np.zeros(0)
+
+
 def test_what_refers_to_nothing_is_refused():
     core = (*[1.0] * 17, 1, 1.0, 0, 0.0, 1.0, 2, False)
     row = np.zeros(1, INSTRUCTION)
@@ -866,11 +869,15 @@ def test_what_refers_to_nothing_is_refused():
     cycles_out = np.zeros((2, 1, _core_model.NUM_CAUSES))
     one, none, ways = np.zeros(1, np.uint32), np.zeros(0, np.uint16), np.zeros(1, np.uint16)
     with pytest.raises(ValueError, match="refers to what does not exist"):
-        _core_model.run(core, row.tobytes(), none, block, b"", one, np.zeros(1, np.uint8), ways, none, none, cycles_out)
+        _core_model.run(
+            core, row.tobytes(), none, block, b"", one, np.zeros(1, np.uint8), ways, none, none, ALIKE, cycles_out
+        )
     row["load"] = -1
     with pytest.raises(ValueError, match="a block runs that does not exist"):
         _core_model.run(
-            core, row.tobytes(), none, block, b"", one + 1, np.zeros(1, np.uint8), ways, none, none, cycles_out
+            core, row.tobytes(), none, block, b"", one + 1, np.zeros(1, np.uint8), ways, none, none, ALIKE, cycles_out
         )
     with pytest.raises(ValueError, match="do not fit together"):
-        _core_model.run(core, row.tobytes(), none, block, b"", one, np.zeros(2, np.uint8), ways, none, none, cycles_out)
+        _core_model.run(
+            core, row.tobytes(), none, block, b"", one, np.zeros(2, np.uint8), ways, none, none, ALIKE, cycles_out
+        )

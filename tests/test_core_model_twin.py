@@ -77,13 +77,19 @@ def made(seed: int, num_blocks: int, executions: int):
     return core, instructions, np.array(registers, np.uint16), blocks, operations, (path, branches, depends, *distances)
 
 
+ALIKE = np.zeros(0)
+
+
 @settings(max_examples=40)
 @given(st.integers(0, 1 << 32), st.integers(1, 5), st.integers(1, 120))
 def test_both_take_the_same_cycles_for_the_same_causes(seed, num_blocks, executions):
     core, instructions, registers, blocks, operations, path = made(seed, num_blocks, executions)
     found, expected = (np.zeros((2, num_blocks, reference.NUM_CAUSES)) for _ in range(2))
-    _core_model.run(core, instructions.tobytes(), registers, blocks.tobytes(), operations.tobytes(), *path, found)
-    reference.Core(core, instructions, registers, blocks, operations, path, expected).run()
+    spread = np.random.default_rng(seed).uniform(0.5, 2, seed % 4)
+    _core_model.run(
+        core, instructions.tobytes(), registers, blocks.tobytes(), operations.tobytes(), *path, spread, found
+    )
+    reference.Core(core, instructions, registers, blocks, operations, path, spread, expected).run()
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-6)
     assert (reference.NUM_CAUSES, reference.NO_RESULT) == (_core_model.NUM_CAUSES, _core_model.NO_RESULT)
     assert reference.NO_QUEUE == _core_model.NO_QUEUE
@@ -110,7 +116,7 @@ def test_what_is_no_longer_decoded_is_decoded_anew(lines, decode, ways, per_cycl
     core = (6.0, *[1000.0] * 8, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 0.0, decode, ways, 1.0, 0, 0.0, 0.0, 1, False)
     nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), np.zeros(executions, np.uint16)
-    _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, found)
+    _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, ALIKE, found)
     first = len(instructions) * max(decode, 1 / 6)
     assert found.sum() == pytest.approx(first + (executions - 1) * len(instructions) / per_cycle, rel=0.02)
 
@@ -138,7 +144,7 @@ def test_of_a_line_that_a_branch_leads_to_so_many_come_at_once(of_line, behind, 
     core = (8.0, *[1000.0] * 8, 0.0, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0, 0.0, 1, 0.0, at_once, rest, 0.0, 1, False)
     nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.full(executions, 2, np.uint8), np.zeros(executions, np.uint16)
-    _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, found)
+    _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, ALIKE, found)
     assert found.sum() / executions == pytest.approx(expected, rel=0.02)
 
 
@@ -168,6 +174,41 @@ def test_lines_of_streams_are_asked_for_so_many_places_ahead_of_all_together(ahe
     path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), np.zeros(executions, np.uint16)
     registers = np.zeros(0, np.uint16)
     _core_model.run(
-        core, instructions.tobytes(), registers, block.tobytes(), operations.tobytes(), *path, nothing, nothing, found
+        core,
+        instructions.tobytes(),
+        registers,
+        block.tobytes(),
+        operations.tobytes(),
+        *path,
+        nothing,
+        nothing,
+        ALIKE,
+        found,
     )
     assert found.sum() / executions == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize(("spread", "in_flight"), [([], 20), ([1.0, 1.0, 1.0], 20), ([0.5, 1.5], 20), ([0.8, 1.8], 5)])
+def test_what_comes_behind_a_line_that_is_late_waits_for_it(spread, in_flight):
+    """Loads at random from memory, 300 cycles away, as many of them in flight as the window holds."""
+    executions, latency = 20000, 300.0
+    instructions = np.zeros(1, INSTRUCTION)
+    instructions["slot"], instructions["store"] = 0.25, -1
+    instructions["result"] = instructions["queue"] = _core_model.NO_RESULT
+    block = np.array([(0, 1, 0, 1, 0, 0)], BLOCK)
+    operations = np.zeros(1, OPERATION)
+    operations["share"][:, 1], operations["latency"][:, 1] = 1, latency
+    operations["candidates"] = operations["irregular"] = 1
+    core = (4.0, in_flight, *[1000.0] * 7, *[0.0] * 8, 1, 0.0, 0, 0.0, 0.0, 2, False)
+    nothing, found = np.zeros(executions, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
+    path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), nothing
+    _core_model.run(
+        core, instructions.tobytes(), nothing[:0], block.tobytes(), operations.tobytes(), *path, nothing, nothing,
+        np.array(spread), found,
+    )  # fmt: skip
+    times = latency * np.random.default_rng(1).choice(spread or [1.0], executions)
+    retired = np.zeros(executions + in_flight)
+    for load, time in enumerate(times):  # asked for when the one so many before has retired
+        retired[load + in_flight] = max(retired[load + in_flight - 1], retired[load] + time)
+    assert found.sum() == pytest.approx(retired[-1], rel=0.03)
+    assert found.sum() >= 0.99 * executions * latency / in_flight * np.mean(spread or [1.0])

@@ -8,7 +8,7 @@ from msgspec import structs
 from replay_samples import CACHES, Program, measured_host, published_host, with_changes
 
 from foretrace.profiles.hierarchies import effective_bytes
-from foretrace.profiles.points import IndexMode, Movement, PrefetchPoint, SurfacePoint, Tlb
+from foretrace.profiles.points import IndexMode, LatencyQuantile, Movement, PrefetchPoint, SurfacePoint, Tlb
 from foretrace.profiles.profile import (
     BandwidthPoint,
     CurvePoint,
@@ -258,6 +258,23 @@ def test_streams_out_of_caches_take_more_of_the_lines_fetched_ahead_and_stores_n
     host = with_changes(measured_host(), memory=memory)
     assert [costs(host, corner).ahead for corner in range(3)] == pytest.approx([125, 100, 80])
     assert [costs(host, corner).places.tolist() for corner in range(3)] == [[1, 2, 0], [1, 3, 0], [1, 4.5, 0]]
+
+
+def test_loads_from_memory_take_as_long_as_equal_parts_of_those_measured_did():
+    program = Program()
+    program.access(program.loop(8000), 8000, misses=(1000, 1000), length=64000)
+    workload = Workload.of(program.signature())
+
+    def spread(host):
+        misses = misses_on(workload.signature, host)
+        return operation_costs(workload, misses, figures_of(host, CACHES), 1).spread
+
+    assert len(spread(measured_host())) == 0
+    quantiles = tuple(LatencyQuantile(q, over, "here") for q, over in ((0.25, 0.6), (0.5, 0.8), (0.75, 1.6)))
+    found = spread(with_changes(measured_host(), latency_quantiles=quantiles))
+    assert found.mean() == pytest.approx(1)
+    assert found[0] / found[-1] == pytest.approx(0.6 / 1.6)
+    assert np.median(found) / found[0] == pytest.approx(0.8 / 0.6, rel=0.03)
 
 
 def test_lines_of_pages_that_the_system_has_just_cleared_are_near():

@@ -231,6 +231,11 @@ def _tables(profile: Profile) -> Iterator[tuple[str, tuple[str, ...], list[tuple
         [(plain(c.operation), _noisy(format_seconds(c.point_s), c.noise), c.source) for c in profile.array_costs],
     )
     yield (
+        "times of single loads from main memory, over their mean (noise in brackets)",
+        ("part of the loads", "at most"),
+        [(f"{q.quantile:.1%}", _noisy(f"{q.over_mean:.3g}", q.noise), q.source) for q in profile.latency_quantiles],
+    )
+    yield (
         "streams from main memory, by misses of the first cache beside each of their lines (noise in brackets)",
         ("misses", "lines fetched ahead"),
         [(f"{p.misses_per_line:g}", _noisy(f"{p.fetched_ahead:.1%}", p.noise), p.source) for p in profile.prefetch],
