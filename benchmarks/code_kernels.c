@@ -66,6 +66,33 @@ static __attribute__((noinline)) uint64_t run_code(struct ft_work *work, unsigne
     static uint64_t code_##instructions(struct ft_work *work) { return run_code(work, stretches); }
 EACH_CODE(CODE)
 
+/* Stretches of 64 instructions, more than a core keeps decoded, and behind each a call of some that it does keep. */
+static __attribute__((noinline)) void kept(void)
+{
+    __asm__ volatile(OF_FOUR_BYTES(EIGHT_PAIRS) : : : CHANGED);
+}
+
+#define TIMES7(code) code code code code code code code
+#define ANEW_AND_KEPT                                                                                                  \
+    __asm__ volatile(OF_FOUR_BYTES(RUNS_OF(64) EIGHT_PAIRS ".endr\n") : : : CHANGED);                                 \
+    kept();
+
+static uint64_t decode_in_turns(struct ft_work *work)
+{
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES7(TIMES16(ANEW_AND_KEPT))
+    }
+    return 7 * 16 * work->repeats;
+}
+
+static uint64_t decode_kept(struct ft_work *work)
+{
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES7(TIMES16(kept();))
+    }
+    return 7 * 16 * work->repeats;
+}
+
 /* A loop of four instructions, behind so many empty ones from the beginning of a line: two of its four lie in it. */
 #define LOOP(name, before)                                                                                             \
     static uint64_t name(struct ft_work *work)                                                                         \
@@ -99,6 +126,8 @@ const struct ft_kernel ft_code_kernels[] = {
 #ifdef PAIR
 #define CODE_KERNEL(instructions, stretches) {"code_" #instructions, code_##instructions, 0, false, false, 0, NULL},
     EACH_CODE(CODE_KERNEL)
+    {"decode_in_turns", decode_in_turns, 0, false, false, 0, NULL},
+    {"decode_kept", decode_kept, 0, false, false, 0, NULL},
     {"loop_within", loop_within, 0, false, false, 0, NULL},
     {"loop_across", loop_across, 0, false, false, 0, NULL},
 #define LINE_KERNEL(instructions) {"line_of_" #instructions, line_of_##instructions, 0, false, false, 0, NULL},

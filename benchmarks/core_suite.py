@@ -24,8 +24,10 @@ _ADDITIONS = 64
 _PAIRS = 16
 """Of an addition and a multiplication, in each of the long chains."""
 _CODE = re.compile(r"code_(\d+)")
+_IN_TURNS, _ANEW, _ANEW_AT_ONCE = "decode_in_turns", 7 * 16 * 64, 64
+"""A kernel, and how many of its instructions are decoded anew: in all, and one behind the other."""
 _LINE = re.compile(r"line_of_(\d+)")
-_OF_CODE = ("code_", "loop_", "line_of_")
+_OF_CODE = ("code_", "decode_", "loop_", "line_of_")
 _FETCHED_LATER = 0.5  # cycles that a loop takes longer than its issue, in whole cycles
 _DECODED_ANEW = 1.2  # times as long an instruction as in the least code
 _ARITHMETIC = re.compile(r"(\w+)_(\d+)x(\d+)_(chain|free)")
@@ -199,7 +201,8 @@ def _peak(
 
 
 def _decoding(measured: Mapping[str, Timing], cycles: Callable[[str], float]) -> dict[str, tuple[float, float]]:
-    """Instructions that are kept decoded, and that are decoded a cycle where they are not, with their noise.
+    """Instructions that are kept decoded, that are decoded a cycle where they are not, and what turning to these from
+    others takes, with their noise.
 
     Where more code is as fast as little, the most that was measured is kept. In code somewhat longer than what is kept,
     part of it may be found decoded: the rate is that of the next longer one.
@@ -212,7 +215,13 @@ def _decoding(measured: Mapping[str, Timing], cycles: Callable[[str], float]) ->
     beyond = [length for length in lengths if edge is None or length > edge.beyond] or lengths[-1:]
     fastest = min((f"code_{length}" for length in beyond), key=cycles)
     rate = 1 / cycles(fastest), measured[fastest].noise
-    return {"decoded_instructions": kept, "decode_instructions_per_cycle": rate}
+    found = {"decoded_instructions": kept, "decode_instructions_per_cycle": rate}
+    if kept[0] < _ANEW and _IN_TURNS in measured:
+        turn = cycles(_IN_TURNS)
+        switch = turn - _ANEW_AT_ONCE * cycles(fastest) - cycles("decode_kept")
+        noise = max(measured[name].noise for name in (_IN_TURNS, "decode_kept", fastest))
+        found["decode_switch_cycles"] = switch, noise * turn / max(switch, noise, 1e-9)
+    return found
 
 
 def _line(measured: Mapping[str, Timing], cycles: Callable[[str], float]) -> dict[str, tuple[float, float]]:

@@ -111,6 +111,7 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     line_instructions: float | None = None  # of a line of code that a branch leads to, so many are fetched at once
     line_rest_cycles: float | None = None  # after which the next ones are
     decode_instructions_per_cycle: float | None = None  # of code that is not kept decoded
+    decode_switch_cycles: float | None = None  # until such comes behind code that is kept decoded
     decoded_instructions: float | None = None  # so many are kept decoded, of code that runs again and again
     # Latency of a dependent operation, and time between independent ones.
     fp_add_latency_cycles: float | None = None

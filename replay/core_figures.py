@@ -121,7 +121,8 @@ class CoreFigures:
     takes longer whose address is a sum of registers. `access` is what a load or a store takes of the units that
     both share; `loop` is of a block that branches to itself, at the least; `fetch` is of a line of code; `line`:
     how many instructions of one that a branch leads to come at once (0: all), and cycles until the next ones;
-    `decode` of an instruction that is not among the last ones decoded, in `decoded_ways` for each set of lines.
+    `decode` of an instruction that is not among the last ones decoded, in `decoded_ways` for each set of lines, and
+    `decode_switch` until the first such behind others.
     `add_sooner`: by which an addition of floating point has the result of another one before the rest. `parts`:
     kinds that only some of their units do; cycles of one on those, and their number. `control`: for how long
     nothing else is dispatched beside an access to the control register of floating point.
@@ -148,6 +149,7 @@ class CoreFigures:
     loop: Floats
     several_targets: Floats
     decode: Floats
+    decode_switch: Floats
     decoded_ways: int
     fetch: Floats
     line: tuple[int, float]
@@ -226,6 +228,7 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         ),
         taken_branch=taken_branch,
         decode=decode,
+        decode_switch=source.decode_switch(),
         decoded_ways=decoded_ways,
         loop=source.loop(taken_branch),
         several_targets=np.maximum(several_targets, taken_branch),
@@ -373,6 +376,14 @@ class _Source:
             )
         ways = round(kept / _core_model.DECODED_SETS / DECODED_AT_ONCE)
         return decode, min(max(ways, 1), _core_model.MAX_DECODED_WAYS)
+
+    def decode_switch(self) -> Floats:
+        """Cycles until something is decoded behind what already was; 0 where that was not measured."""
+        given = self.core.decode_switch_cycles
+        if given is None:
+            return exactly(0.0)
+        error = 1 + self.noise("decode_switch_cycles")
+        return np.array([given / error, given, given * error])
 
     def reached(self, field: str, rate: float) -> Floats:
         """Of a rate of some units, or of the width, what code reaches that uses several of them."""

@@ -91,6 +91,7 @@ struct state {
     uint32_t of_line;    /* instructions of it since then; none are counted in lines that follow */
     bool counts;
     uint32_t decoded[FT_DECODED_SETS][FT_MAX_DECODED_WAYS]; /* first instructions of groups, one more each; the latest used first */
+    bool decodes;        /* what was fetched last */
     double last_retired, last_written;
     double *due;         /* by operation and level: misses that are due */
     double ahead[AHEAD]; /* ring, by place: when the line of a stream was wanted that took it */
@@ -246,7 +247,10 @@ static void fetch_next(struct state *s, const struct ft_instruction *one, uint32
     }
     s->line += one->lines;
     const bool decodes = one->decoded && s->core->decode > 0 && !is_decoded(s, s->line, number);
-    const double cycles = fmax(fetching, decodes ? one->decoded * s->core->decode : 0);
+    const double switching = decodes && !s->decodes ? s->core->decode_switch : 0;
+    const double cycles = fmax(fetching, decodes ? one->decoded * s->core->decode + switching : 0);
+    if (one->decoded)
+        s->decodes = decodes;
     if (cycles > 0)
         fetch_code(s, cycles);
 }

@@ -124,6 +124,7 @@ struct ft_core {
     double lead;              /* how long before it is wanted a prefetcher asks for a line of a stream, at most, */
     double ahead;             /* and how many places before, of all streams together; 0: any number */
     double decode;            /* cycles that an instruction takes to be decoded; 0: none */
+    double decode_switch;     /* until the first is, behind others that are decoded already */
     double fetch;             /* cycles that a line of code takes to be fetched; 0: none */
     double line_rest;         /* cycles until the next ones of a line are fetched that a taken branch led to, */
     uint32_t line_instructions; /* of which so many come at once; 0: all */

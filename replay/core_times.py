@@ -109,7 +109,8 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
         core.width, core.window, *core.waiting, core.addresses, core.scheduled, *core.results, core.stores, core.refill,
         core.blocked, core.taken_branch, core.loop, core.several_targets,
     )  # fmt: skip
-    code = float(core.decode[corner]), core.decoded_ways, float(core.fetch[corner]), *core.line
+    decoding = float(core.decode[corner]), float(core.decode_switch[corner]), core.decoded_ways
+    code = *decoding, float(core.fetch[corner]), *core.line
     _core_model.run(
         (
             *(float(figure[corner]) for figure in figures),

@@ -73,7 +73,8 @@ class Core:
 
     def __init__(self, figures, instructions, registers, blocks, operations, path, spread, cycles) -> None:
         (self.width, self.window, *kinds, self.stores, self.refill, self.blocked,
-         self.taken_branch, self.loop, self.several_targets, self.lead, self.ahead, self.decode, self.decoded_ways,
+         self.taken_branch, self.loop, self.several_targets, self.lead, self.ahead, self.decode,
+         self.decode_switch, self.decoded_ways,
          self.code_line, self.line_instructions, self.line_rest, self.shared, self.levels,
          self.in_order) = figures  # fmt: skip
         self.waiting, self.room, self.free = kinds[:3], kinds[3], kinds[4:]
@@ -95,6 +96,7 @@ class Core:
         self.clock = self.redirect = self.fetched = self.last_written = 0.0
         self.line, self.jumped = 0, False
         self.of_line: int | None = None  # instructions of the line that a taken branch led to
+        self.decodes = False  # what was fetched last
         self.decoded: defaultdict[int, list[int]] = defaultdict(list)
         self.last_started = 0.0
         numbers = np.arange(len(operations) * MAX_LEVELS, dtype=np.uint64)
@@ -120,8 +122,11 @@ class Core:
                 one = self.instructions[place]
                 self.line += int(one["lines"])
                 cycles = self.fetching(one, lines + int(one["lines"]))
-                if one["decoded"] and self.decode and not self.is_decoded(place):
-                    cycles = max(cycles, int(one["decoded"]) * self.decode)
+                if one["decoded"]:
+                    decodes = self.decode > 0 and not self.is_decoded(place)
+                    switching = self.decode_switch if decodes and not self.decodes else 0
+                    cycles = max(cycles, decodes * int(one["decoded"]) * self.decode + switching)
+                    self.decodes = decodes
                 if cycles:
                     self.fetch_code(cycles)
                 lines = 0

@@ -357,6 +357,13 @@ def test_decoding_is_seen_where_more_code_takes_longer():
     assert noise["decoded_instructions"] == pytest.approx(math.sqrt(5120 / 4096) - 1, rel=0.001)
 
 
+def test_turning_to_code_that_is_decoded_anew_takes_what_both_kinds_alone_do_not():
+    in_turns = {"decode_in_turns": 23 * NS, "decode_kept": 4 * NS}
+    figures, _ = core_figures(core_timings(**code_timings(5120) | in_turns))
+    assert figures["decode_switch_cycles"] == pytest.approx(23 - 64 / 4 - 4)
+    assert "decode_switch_cycles" not in core_figures(core_timings(**code_timings(8192) | in_turns))[0], "all is kept"
+
+
 def test_code_that_is_as_fast_whatever_its_length_is_kept():
     figures, noise = core_figures(core_timings(**code_timings(1 << 20)))
     assert figures["decode_instructions_per_cycle"] == 6
