@@ -27,8 +27,10 @@ _CODE = re.compile(r"code_(\d+)")
 _IN_TURNS, _ANEW, _ANEW_AT_ONCE = "decode_in_turns", 7 * 16 * 64, 64
 """A kernel, and how many of its instructions are decoded anew: in all, and one behind the other."""
 _LINE = re.compile(r"line_of_(\d+)")
+_STORE_LINES = re.compile(r"store_lines_(\d+)")
 _OF_CODE = ("code_", "decode_", "loop_", "line_of_")
 _FETCHED_LATER = 0.5  # cycles that a loop takes longer than its issue, in whole cycles
+_IN_TURNS_LONGER = 1.5  # times as long a store as to the fewest lines
 _DECODED_ANEW = 1.2  # times as long an instruction as in the least code
 _ARITHMETIC = re.compile(r"(\w+)_(\d+)x(\d+)_(chain|free)")
 _WITHOUT_DATA = (
@@ -81,7 +83,7 @@ def core_measurements() -> dict[str, Measurement]:
     data = allocate(_L1_BYTES)
     found = {}
     for name in _kernels.available():
-        if _ARITHMETIC.fullmatch(name) or name in _WITHOUT_DATA or name in _WITH_DATA:
+        if _ARITHMETIC.fullmatch(name) or name in _WITHOUT_DATA or name in _WITH_DATA or _STORE_LINES.fullmatch(name):
             found[name] = Measurement(name, over(name, data), reference=name == CYCLE)
         elif name.startswith(_OF_CODE):
             found[name] = Measurement(name, in_pieces(over(name, data)))
@@ -169,7 +171,8 @@ def core_figures(measured: Mapping[str, Timing]) -> tuple[dict[str, float], dict
         added = max(cycles("loop_across") - cycles("loop_within"), 0.0)
         figures["code_lines_per_cycle"] = 2 / (1 + added)
         noise["code_lines_per_cycle"] = max(measured[name].noise for name in ("loop_across", "loop_within"))
-    for field, (value, uncertain) in (_decoding(measured, cycles) | _line(measured, cycles)).items():
+    others = _decoding(measured, cycles) | _line(measured, cycles) | _store_lines(measured, cycles)
+    for field, (value, uncertain) in others.items():
         figures[field], noise[field] = value, uncertain
     possible = {field: rounded(value) for field, value in figures.items() if value > 0}
     return possible, {field: rounded(noise[field]) for field in possible}
@@ -222,6 +225,19 @@ def _decoding(measured: Mapping[str, Timing], cycles: Callable[[str], float]) ->
         noise = max(measured[name].noise for name in (_IN_TURNS, "decode_kept", fastest))
         found["decode_switch_cycles"] = switch, noise * turn / max(switch, noise, 1e-9)
     return found
+
+
+def _store_lines(measured: Mapping[str, Timing], cycles: Callable[[str], float]) -> dict[str, tuple[float, float]]:
+    """To how many lines in turns stores are as fast as to one, and what one takes to more, with their noise."""
+    timings = {int(match[1]): measured[match[0]] for match in map(_STORE_LINES.fullmatch, measured) if match}
+    edge = edge_of(timings, _IN_TURNS_LONGER) if timings else None
+    if edge is None:
+        return {}
+    most = f"store_lines_{max(timings)}"
+    return {
+        "store_lines": (edge.figure, edge.uncertain),
+        "store_line_cycles": (cycles(most), measured[most].noise),
+    }
 
 
 def _line(measured: Mapping[str, Timing], cycles: Callable[[str], float]) -> dict[str, tuple[float, float]]:

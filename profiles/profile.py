@@ -95,6 +95,8 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     chained_fp_adds_per_cycle: float | None = None
     loads_per_cycle: float | None = None
     stores_per_cycle: float | None = None
+    store_lines: float | None = None  # that stores gather in on their way to the nearest cache
+    store_line_cycles: float | None = None  # between two stores that begin with another line
     outstanding_misses: float | None = None
     # Most instructions in flight, dispatched and not retired; and of these, most that wait for operands and most that
     # write a register, of integers and of vectors and floating point each, and most that are stores.

@@ -122,10 +122,10 @@ class CoreFigures:
     both share; `loop` is of a block that branches to itself, at the least; `fetch` is of a line of code; `line`:
     how many instructions of one that a branch leads to come at once (0: all), and cycles until the next ones;
     `decode` of an instruction that is not among the last ones decoded, in `decoded_ways` for each set of lines, and
-    `decode_switch` until the first such behind others.
-    `add_sooner`: by which an addition of floating point has the result of another one before the rest. `parts`:
-    kinds that only some of their units do; cycles of one on those, and their number. `control`: for how long
-    nothing else is dispatched beside an access to the control register of floating point.
+    `decode_switch` until the first such behind others. Stores gather in `store_lines` lines, and begin with another
+    one every `store_line`. `add_sooner`: by which an addition of floating point has the result of another one before
+    the rest. `parts`: kinds that only some of their units do; cycles of one on those, and their number. `control`: for
+    how long nothing else is dispatched beside an access to the control register of floating point.
     """
 
     width: Floats
@@ -155,6 +155,8 @@ class CoreFigures:
     line: tuple[int, float]
     load: Floats
     store: Floats
+    store_lines: float
+    store_line: Floats
     access: Floats
     vector_load_cycles: Floats
     vector_store_cycles: Floats
@@ -236,6 +238,8 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         line=(round(core.line_instructions or 0), core.line_rest_cycles or 0.0),
         load=load,
         store=store,
+        store_lines=core.store_lines or 0.0,
+        store_line=source.store_line(),
         access=exactly(_shared_access_cycles(profile, core, float(1 / load[TYPICAL]), float(1 / store[TYPICAL]))),
         vector_load_cycles=np.maximum(load, _vector_load_cycles(profile, core)),
         vector_store_cycles=np.maximum(store, _vector_store_cycles(profile, core)),
@@ -376,6 +380,11 @@ class _Source:
             )
         ways = round(kept / _core_model.DECODED_SETS / DECODED_AT_ONCE)
         return decode, min(max(ways, 1), _core_model.MAX_DECODED_WAYS)
+
+    def store_line(self) -> Floats:
+        """Cycles between two lines that stores begin to gather in; 0 where that was not measured."""
+        given = self.core.store_line_cycles
+        return exactly(0.0 if given is None or self.core.store_lines is None else given)
 
     def decode_switch(self) -> Floats:
         """Cycles until something is decoded behind what already was; 0 where that was not measured."""

@@ -25,6 +25,7 @@ struct recent {
     double written; /* of a store: when it is in the cache */
     double line;    /* when the line is there */
     double bytes;
+    uint64_t stored;    /* how many lines had been, when this one was stored to last; 0 if it never was */
     uint32_t operation; /* that brought the line in, */
     uint8_t level;      /* from here; 0 once that is not known, or the line has been stored to */
     uint8_t cause;      /* of waiting for the line */
@@ -93,6 +94,8 @@ struct state {
     uint32_t decoded[FT_DECODED_SETS][FT_MAX_DECODED_WAYS]; /* first instructions of groups, one more each; the latest used first */
     bool decodes;        /* what was fetched last */
     double last_retired, last_written;
+    double line_written; /* the last store to a line that none was gathered in */
+    uint64_t stored;     /* such lines so far */
     double *due;         /* by operation and level: misses that are due */
     double ahead[AHEAD]; /* ring, by place: when the line of a stream was wanted that took it */
     double places;       /* that were taken so far */
@@ -384,11 +387,12 @@ static struct arrival access_line(struct state *s, uint32_t operation, uint64_t 
     const uint32_t distance = s->path->line_distances[slot];
     const uint32_t level = level_of(s, operation, distance);
     struct arrival arrival = fetch(s, operation, level, from);
-    struct recent own = {NEVER, NEVER, 0, s->program->operations[operation].bytes, operation, (uint8_t)level, 0};
+    struct recent own = {NEVER, NEVER, 0, s->program->operations[operation].bytes, 0, operation, (uint8_t)level, 0};
     if (distance && distance < RECENT && distance <= slot) {
         const struct recent *before = &s->recent[(slot - distance) % RECENT];
         if (before->line > arrival.at)
             arrival = (struct arrival){before->line, before->cause};
+        own.stored = before->stored;
         if (level == 0) {
             own.operation = before->operation;
             own.level = before->level;
@@ -398,6 +402,8 @@ static struct arrival access_line(struct state *s, uint32_t operation, uint64_t 
         if (level == 0) /* what a store's own miss takes is told with its operation */
             write_line_back(s, &own, from);
         own.level = 0;
+        s->stored += !own.stored || own.stored + s->core->store_lines <= s->stored;
+        own.stored = s->stored;
     }
     own.line = arrival.at;
     own.cause = arrival.cause;
@@ -546,13 +552,16 @@ static void write_back(struct state *s, const struct ft_instruction *one, uint32
     const double known = latest(s->ready, addresses, one->n_addresses, t->dispatched.at);
     const double turn = take(&s->stores, known, one->store_cycles, &end);
     const double asked = take(&s->accesses, turn, s->core->access, &end);
+    const uint64_t stored = s->stored;
     const struct arrival line = access_line(s, operation, slot, asked, true);
     const double data = t->done;
     t->done = fmax(t->done, asked + 1);
     if (one->load < 0)
         enter(&s->addresses, asked);
     const double retired = fmax(s->last_retired, t->done);
-    const double free = fmax(s->last_written + one->store_cycles, retired + 1);
+    double free = fmax(s->last_written + one->store_cycles, retired + 1);
+    if (stored < s->stored)
+        s->line_written = free = fmax(free, s->line_written + s->core->store_line);
     s->last_written = fmax(free, line.at);
     s->written[s->n_written++ % s->n_stores] =
         (struct written){s->last_written, line.at > free ? line.cause : (uint8_t)FT_NUM_CAUSES};
@@ -683,7 +692,7 @@ static bool state_new(struct state *s, const struct ft_core *core, const struct 
     good = rate_new(&s->stores, 1) && good;
     good = rate_new(&s->accesses, 1) && good;
     for (uint32_t i = 0; good && i < RECENT; i++)
-        s->recent[i] = (struct recent){NEVER, NEVER, NEVER, 0, 0, 0, FT_NUM_CAUSES};
+        s->recent[i] = (struct recent){NEVER, NEVER, NEVER, 0, 0, 0, 0, FT_NUM_CAUSES};
     for (size_t i = 0; good && i < (size_t)program->n_operations * FT_MAX_LEVELS; i++)
         s->due[i] = (double)(i * 2654435761u % 65536) / 65536; /* spread, so that few misses of many count */
     return good;

@@ -117,6 +117,8 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
             2 * memory_cycles,
             costs.ahead,
             *code,
+            core.store_lines,
+            float(core.store_line[corner]),
             float(core.access[corner]),
             costs.hits.shape[1],
             core.in_order,

@@ -66,6 +66,7 @@ class Access:
     level: int = 0
     data: float = NEVER
     written: float = NEVER
+    stored: int = 0  # how many lines had been, when this one was stored to last; 0 if it never was
 
 
 class Core:
@@ -75,7 +76,8 @@ class Core:
         (self.width, self.window, *kinds, self.stores, self.refill, self.blocked,
          self.taken_branch, self.loop, self.several_targets, self.lead, self.ahead, self.decode,
          self.decode_switch, self.decoded_ways,
-         self.code_line, self.line_instructions, self.line_rest, self.shared, self.levels,
+         self.code_line, self.line_instructions, self.line_rest, self.store_lines, self.store_line,
+         self.shared, self.levels,
          self.in_order) = figures  # fmt: skip
         self.waiting, self.room, self.free = kinds[:3], kinds[3], kinds[4:]
         self.scheduled: list[float] = []  # vectors that can start
@@ -93,6 +95,7 @@ class Core:
         self.results: tuple[list[float], list[float]] = ([], [])  # of integers, of vectors: when they retired
         self.left: list[tuple[float, int | None]] = []  # stores: when written, and what their line was waited for
         self.not_started: tuple[list[float], ...] = ([], [], [])  # of integers, of vectors, for an address
+        self.stored_lines, self.line_written = 0, 0.0
         self.clock = self.redirect = self.fetched = self.last_written = 0.0
         self.line, self.jumped = 0, False
         self.of_line: int | None = None  # instructions of the line that a taken branch led to
@@ -284,6 +287,7 @@ class Core:
         if before is not None:
             if before.line > at:
                 own.line, own.cause = before.line, before.cause
+            own.stored = before.stored
             if level == 0:
                 own.operation, own.level = before.operation, before.level
         if stores and level == 0:
@@ -291,6 +295,9 @@ class Core:
                 self.lines[passed].take(start, self.operations[own.operation]["write_back"][passed])
         if stores:
             own.level = 0
+            if not own.stored or own.stored + self.store_lines <= self.stored_lines:
+                self.stored_lines += 1
+            own.stored = self.stored_lines
         self.accesses[slot] = own
         return own.line, own.cause
 
@@ -399,10 +406,13 @@ class Core:
         asked, _ = self.access_unit.take(asked, self.shared)
         if one["load"] < 0:
             heapq.heappush(self.not_started[ADDRESSES], asked)
+        stored = self.stored_lines
         line, cause = self.access(operation, slot, asked, stores=True)
         done = max(data, asked + 1)
         retired = max(self.retired[-1] if self.retired else 0.0, done)
         free = max(self.last_written + one["store_cycles"], retired + 1)
+        if stored < self.stored_lines:
+            self.line_written = free = max(free, self.line_written + self.store_line)
         self.last_written = max(free, line)
         self.left.append((self.last_written, cause if line > free else None))
         own = self.accesses[slot]

@@ -138,6 +138,16 @@ def test_code_is_tried_finely_enough():
     assert all(b <= max(1.51 * a, a + 512) for a, b in itertools.pairwise(CODE))
 
 
+@pytest.mark.parametrize("lines", [int(name.removeprefix("store_lines_")) for name in KERNELS if "store_lines" in name])
+def test_stores_to_lines_in_turns_touch_as_many_alike(lines):
+    data = np.zeros(4096 + 64, np.uint8)
+    part = memoryview(data)[-data.ctypes.data % 64 :][:4096]
+    np.frombuffer(part, np.uint64)[:] = 9
+    assert _kernels.run(f"store_lines_{lines}", repeats=1, data=part)[1] == 4 * lines
+    stored = np.frombuffer(part, np.uint64).reshape(-1, 8) == 0
+    assert stored.sum(axis=1).tolist() == [4] * lines + [0] * (64 - lines)
+
+
 def test_random_branches_go_on_where_they_stopped():
     _, _, state = _kernels.run("branches_random", repeats=10, state=7)
     expected = 7

@@ -375,6 +375,15 @@ def test_the_longest_code_tells_the_rate_where_only_that_is_decoded_anew():
     assert core_figures(core_timings(**code_timings(16384)))[0]["decode_instructions_per_cycle"] == 4
 
 
+def test_lines_that_stores_gather_in_are_seen_where_more_in_turns_take_longer():
+    times = {f"store_lines_{n}": (0.5 if n <= 12 else 1.0) * NS for n in (4, 6, 8, 10, 12, 14, 16, 20, 24, 32)}
+    figures, noise = core_figures(core_timings(**times))
+    assert figures["store_lines"] == pytest.approx(math.sqrt(12 * 14), rel=0.001)
+    assert figures["store_line_cycles"] == pytest.approx(1)
+    assert noise["store_lines"] == pytest.approx(math.sqrt(14 / 12) - 1, rel=0.001)
+    assert "store_lines" not in core_figures(core_timings(**dict.fromkeys(times, NS)))[0]
+
+
 @pytest.mark.parametrize(("across", "lines"), [(2.0, 1.0), (1.0, 2.0), (0.99, 2.0)])
 def test_lines_of_code_are_told_by_a_loop_that_reaches_into_two(across, lines):
     figures, _ = core_figures(core_timings(loop_across=across * NS))

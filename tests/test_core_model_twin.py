@@ -71,7 +71,8 @@ def made(seed: int, num_blocks: int, executions: int):
         float(rng.integers(0, 20)), float(rng.integers(0, 20)), rng.choice([0.5, 1.0, 2.0]), rng.choice([1.0, 3.0]),
         rng.choice([0.5, 3.0]), float(rng.integers(0, 200)), rng.choice([0.0, 0.5, 4.0, 20.5]),
         rng.choice([0.0, 0.25, 1.0]), rng.choice([0.0, 3.0]), int(rng.choice([1, 2, 32])),
-        rng.choice([0.0, 0.5, 1.0]), int(rng.choice([0, 1, 2, 4])), rng.choice([1.0, 2.0]), rng.choice([0.0, 0.4, 1.0]),
+        rng.choice([0.0, 0.5, 1.0]), int(rng.choice([0, 1, 2, 4])), rng.choice([1.0, 2.0]),
+        rng.choice([0.0, 2.5, 5.0]), rng.choice([0.0, 1.5]), rng.choice([0.0, 0.4, 1.0]),
         levels, bool(rng.integers(0, 2)),
     )  # fmt: skip
     return core, instructions, np.array(registers, np.uint16), blocks, operations, (path, branches, depends, *distances)
@@ -113,7 +114,28 @@ def test_what_is_no_longer_decoded_is_decoded_anew(lines, decode, ways, per_cycl
     instructions["result"] = _core_model.NO_RESULT
     instructions["decoded"][::8], instructions["lines"][16::16] = 8, 1
     block = np.array([(0, len(instructions), 0, 0, 0, lines - 1)], BLOCK)
-    core = (6.0, *[1000.0] * 8, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 0.0, decode, 0.0, ways, 1.0, 0, 0.0, 0.0, 1, False)
+    core = (
+        6.0,
+        *[1000.0] * 8,
+        0.0,
+        0.0,
+        1.0,
+        1.0,
+        1.0,
+        0.0,
+        0.0,
+        decode,
+        0.0,
+        ways,
+        1.0,
+        0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        1,
+        False,
+    )
     nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), np.zeros(executions, np.uint16)
     _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, ALIKE, found)
@@ -132,7 +154,7 @@ def test_turning_from_what_is_decoded_to_what_is_not_takes_its_time(kept, switch
     stretches = [(64 * number, 64, 0, 0, 64 * number, 64 * number) for number in range(10)]
     blocks = np.array([*stretches, (640, kept, 0, 0, 1, 1)], BLOCK)
     rounds, turns = 200, [number for stretch in range(10) for number in (stretch, 10)]
-    core = (8.0, *[1000.0] * 8, *[0.0] * 7, 0.25, switch, 9, 0.0, 0, 0.0, 0.0, 1, False)
+    core = (8.0, *[1000.0] * 8, *[0.0] * 7, 0.25, switch, 9, 0.0, 0, 0.0, 0.0, 0.0, 0.0, 1, False)
     path = np.array(rounds * (turns if kept else turns[::2]), np.uint32)
     nothing, found = np.zeros(0, np.uint16), np.zeros((2, len(blocks), reference.NUM_CAUSES))
     taken, depends = np.full(len(path), 2, np.uint8), np.zeros(len(path), np.uint16)
@@ -163,7 +185,28 @@ def test_of_a_line_that_a_branch_leads_to_so_many_come_at_once(of_line, behind, 
     if behind:
         instructions["lines"][of_line] = 1
     block = np.array([(0, len(instructions), 0, 0, 0, int(behind > 0))], BLOCK)
-    core = (8.0, *[1000.0] * 8, 0.0, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1, 0.0, at_once, rest, 0.0, 1, False)
+    core = (
+        8.0,
+        *[1000.0] * 8,
+        0.0,
+        0.0,
+        0.5,
+        1.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        1,
+        0.0,
+        at_once,
+        rest,
+        0.0,
+        0.0,
+        0.0,
+        1,
+        False,
+    )
     nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.full(executions, 2, np.uint8), np.zeros(executions, np.uint16)
     _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, ALIKE, found)
@@ -191,7 +234,29 @@ def test_lines_of_streams_are_asked_for_so_many_places_ahead_of_all_together(ahe
     operations["share"][:, :3] = [[0, 0, 1], [0, 1, 0]]
     operations["candidates"], operations["places"] = 1, [1, near_places]
     operations["latency"][:, 1:3] = [10, 300]
-    core = (4.0, window, *[1000.0] * 7, 0.0, 0.0, 0.0, 0.0, 0.0, 600.0, ahead, 0.0, 0.0, 1, 0.0, 0, 0.0, 0.0, 3, False)
+    core = (
+        4.0,
+        window,
+        *[1000.0] * 7,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        600.0,
+        ahead,
+        0.0,
+        0.0,
+        1,
+        0.0,
+        0,
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        3,
+        False,
+    )
     nothing, found = np.zeros(2 * executions, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), np.zeros(executions, np.uint16)
     registers = np.zeros(0, np.uint16)
@@ -221,7 +286,7 @@ def test_what_comes_behind_a_line_that_is_late_waits_for_it(spread, in_flight):
     operations = np.zeros(1, OPERATION)
     operations["share"][:, 1], operations["latency"][:, 1] = 1, latency
     operations["candidates"] = operations["irregular"] = 1
-    core = (4.0, in_flight, *[1000.0] * 7, *[0.0] * 9, 1, 0.0, 0, 0.0, 0.0, 2, False)
+    core = (4.0, in_flight, *[1000.0] * 7, *[0.0] * 9, 1, 0.0, 0, 0.0, 0.0, 0.0, 0.0, 2, False)
     nothing, found = np.zeros(executions, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), nothing
     _core_model.run(
@@ -234,3 +299,23 @@ def test_what_comes_behind_a_line_that_is_late_waits_for_it(spread, in_flight):
         retired[load + in_flight] = max(retired[load + in_flight - 1], retired[load] + time)
     assert found.sum() == pytest.approx(retired[-1], rel=0.03)
     assert found.sum() >= 0.99 * executions * latency / in_flight * np.mean(spread or [1.0])
+
+
+@pytest.mark.parametrize(("lines", "expected"), [(1, 0.5), (12, 0.5), (13, 1.0), (40, 1.0)])
+def test_stores_gather_in_so_many_lines(lines, expected):
+    """To so many lines in turns: of 12 the stores leave two a cycle, of more a line in a cycle."""
+    executions = 20000
+    instructions = np.zeros(1, INSTRUCTION)
+    instructions["slot"], instructions["load"], instructions["store_cycles"] = 0.25, -1, 0.5
+    instructions["result"] = instructions["queue"] = _core_model.NO_RESULT
+    block = np.array([(0, 1, 0, 1, 0, 0)], BLOCK)
+    operations = np.zeros(1, OPERATION)
+    core = (4.0, *[1000.0] * 7, 10.0, *[0.0] * 9, 1, 0.0, 0, 0.0, 12.0, 1.0, 0.0, 1, False)
+    nothing, found = np.zeros(executions, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
+    path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), nothing
+    distances = np.where(np.arange(executions) < lines, 0, lines).astype(np.uint16)
+    _core_model.run(
+        core, instructions.tobytes(), nothing[:0], block.tobytes(), operations.tobytes(), *path, nothing, distances,
+        ALIKE, found,
+    )  # fmt: skip
+    assert found.sum() / executions == pytest.approx(expected, rel=0.03)
