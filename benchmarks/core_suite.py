@@ -219,10 +219,11 @@ def _decoding(measured: Mapping[str, Timing], cycles: Callable[[str], float]) ->
     fastest = min((f"code_{length}" for length in beyond), key=cycles)
     rate = 1 / cycles(fastest), measured[fastest].noise
     found = {"decoded_instructions": kept, "decode_instructions_per_cycle": rate}
+    anew = f"code_{_ANEW}"
     if kept[0] < _ANEW and _IN_TURNS in measured:
         turn = cycles(_IN_TURNS)
-        switch = turn - _ANEW_AT_ONCE * cycles(fastest) - cycles("decode_kept")
-        noise = max(measured[name].noise for name in (_IN_TURNS, "decode_kept", fastest))
+        switch = turn - _ANEW_AT_ONCE * cycles(anew) - cycles("decode_kept")
+        noise = max(measured[name].noise for name in (_IN_TURNS, "decode_kept", anew))
         found["decode_switch_cycles"] = switch, noise * turn / max(switch, noise, 1e-9)
     return found
 
