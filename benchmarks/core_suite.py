@@ -30,7 +30,7 @@ _LINE = re.compile(r"line_of_(\d+)")
 _STORE_LINES = re.compile(r"store_lines_(\d+)")
 _OF_CODE = ("code_", "decode_", "loop_", "line_of_")
 _FETCHED_LATER = 0.5  # cycles that a loop takes longer than its issue, in whole cycles
-_IN_TURNS_LONGER = 1.5  # times as long a store as to the fewest lines
+_STORE_LONGER = 1.5  # times as long a store as to the fewest lines
 _DECODED_ANEW = 1.2  # times as long an instruction as in the least code
 _ARITHMETIC = re.compile(r"(\w+)_(\d+)x(\d+)_(chain|free)")
 _WITHOUT_DATA = (
@@ -231,7 +231,7 @@ def _decoding(measured: Mapping[str, Timing], cycles: Callable[[str], float]) ->
 def _store_lines(measured: Mapping[str, Timing], cycles: Callable[[str], float]) -> dict[str, tuple[float, float]]:
     """To how many lines in turns stores are as fast as to one, and what one takes to more, with their noise."""
     timings = {int(match[1]): measured[match[0]] for match in map(_STORE_LINES.fullmatch, measured) if match}
-    edge = edge_of(timings, _IN_TURNS_LONGER) if timings else None
+    edge = edge_of(timings, _STORE_LONGER) if timings else None
     if edge is None:
         return {}
     most = f"store_lines_{max(timings)}"

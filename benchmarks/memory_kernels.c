@@ -35,13 +35,21 @@ static uint64_t store8(struct ft_work *work)
     return n * work->repeats;
 }
 
+#if defined(__clang__)
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define UNROLLED _Pragma("GCC unroll 128")
+#endif
+
 /* To so many lines in turns, an eighth of each at a time. */
 #define STORE_LINES(lines)                                                                                             \
     static uint64_t store_lines_##lines(struct ft_work *work)                                                          \
     {                                                                                                                  \
         volatile uint64_t *p = work->data;                                                                             \
         for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
-            _Pragma("GCC unroll 128") for (unsigned i = 0; i < 4 * lines; i++) p[8 * (i % lines) + i / lines] = r;     \
+            UNROLLED                                                                                                   \
+            for (unsigned i = 0; i < 4 * lines; i++)                                                                   \
+                p[8 * (i % lines) + i / lines] = r;                                                                    \
         }                                                                                                              \
         return 4 * lines * work->repeats;                                                                              \
     }

@@ -118,8 +118,8 @@ class CoreFigures:
     `forward` is from a store's data to that of a load that reads it back, `forward_variable` where both only ever
     touch that one place, `vector_forward` of vector and floating-point registers. `root_cycles` are of a square
     root on the divider. `native_lanes` is how many 64-bit elements a unit takes at once. `indexed` is what a load
-    takes longer whose address is a sum of registers. `access` is what a load or a store takes of the units that
-    both share; `loop` is of a block that branches to itself, at the least; `fetch` is of a line of code; `line`:
+    takes longer whose address is a sum of registers. `load_access` and `store_access` are what these take of the units
+    that both share; `loop` is of a block that branches to itself, at the least; `fetch` is of a line of code; `line`:
     how many instructions of one that a branch leads to come at once (0: all), and cycles until the next ones;
     `decode` of an instruction that is not among the last ones decoded, in `decoded_ways` for each set of lines, and
     `decode_switch` until the first such behind others. Stores gather in `store_lines` lines, and begin with another
@@ -157,7 +157,8 @@ class CoreFigures:
     store: Floats
     store_lines: float
     store_line: Floats
-    access: Floats
+    load_access: float
+    store_access: float
     vector_load_cycles: Floats
     vector_store_cycles: Floats
     vector_int_cycles: Floats
@@ -201,6 +202,7 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
     int_adds = source.rate("int_adds_per_cycle", "int_adds", _alus(width), "integer operation")
     of_ints = source.reached("chained_int_adds_per_cycle", float(int_adds[TYPICAL]))
     of_vectors = source.reached("chained_fp_adds_per_cycle", float(1 / adds[TYPICAL]))
+    load_access, store_access = _access_cycles(profile, core, float(1 / load[TYPICAL]), float(1 / store[TYPICAL]))
     return CoreFigures(
         width=width * source.reached("mixed_instructions_per_cycle", width),
         window=window,
@@ -240,7 +242,8 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         store=store,
         store_lines=core.store_lines or 0.0,
         store_line=source.store_line(),
-        access=exactly(_shared_access_cycles(profile, core, float(1 / load[TYPICAL]), float(1 / store[TYPICAL]))),
+        load_access=load_access,
+        store_access=store_access,
         vector_load_cycles=np.maximum(load, _vector_load_cycles(profile, core)),
         vector_store_cycles=np.maximum(store, _vector_store_cycles(profile, core)),
         vector_int_cycles=_vector_int_cycles(profile, adds) / of_vectors,
@@ -299,10 +302,11 @@ def _part_latencies(profile: Profile, crossing: Floats, notes: Notes) -> dict[Ki
     return found
 
 
-def _shared_access_cycles(profile: Profile, core: Core, loads: float, stores: float) -> float:
-    """Of the units that make addresses for loads and stores alike: by copies within the nearest cache.
+def _access_cycles(profile: Profile, core: Core, loads: float, stores: float) -> tuple[float, float]:
+    """Of a load and of a store, on the units that make addresses for both: by copies within the nearest cache.
 
-    0 where these run as fast as either alone allows, or as fast as the core issues, and where none were measured.
+    A load takes what it does alone, a store the rest. 0 where copies run as fast as either alone allows, or as fast as
+    the core issues, and where none were measured.
     """
     rates = [
         p.bandwidth_bytes_per_s / p.access_bytes / (core.clock_hz or 1)
@@ -311,7 +315,9 @@ def _shared_access_cycles(profile: Profile, core: Core, loads: float, stores: fl
     ]
     issued = core.issue_width_instructions_per_cycle or np.inf
     best = max(rates, default=0.0)
-    return 1 / best if 0 < best < _APART * min(2 * min(loads, stores), issued) else 0.0
+    if not 0 < best < _APART * min(2 * min(loads, stores), issued):
+        return 0.0, 0.0
+    return 1 / loads, 2 / best - 1 / loads
 
 
 def _vector_load_cycles(profile: Profile, core: Core) -> float:

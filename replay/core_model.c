@@ -551,7 +551,7 @@ static void write_back(struct state *s, const struct ft_instruction *one, uint32
     double end;
     const double known = latest(s->ready, addresses, one->n_addresses, t->dispatched.at);
     const double turn = take(&s->stores, known, one->store_cycles, &end);
-    const double asked = take(&s->accesses, turn, s->core->access, &end);
+    const double asked = take(&s->accesses, turn, s->core->store_access, &end);
     const uint64_t stored = s->stored;
     const struct arrival line = access_line(s, operation, slot, asked, true);
     const double data = t->done;
@@ -589,7 +589,7 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
         const uint32_t position = (uint32_t)one->load;
         t.known = latest(s->ready, addresses, one->n_addresses, t.dispatched.at);
         t.asked = take(&s->loads, t.known, one->load_cycles, &end);
-        t.asked = take(&s->accesses, t.asked, s->core->access, &end);
+        t.asked = take(&s->accesses, t.asked, s->core->load_access, &end);
         enter(&s->addresses, t.asked);
         const double known = latest_astray(s, addresses, one->n_addresses, astray);
         const double early = ask_astray(s, one, known);

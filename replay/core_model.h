@@ -130,7 +130,7 @@ struct ft_core {
     uint32_t line_instructions; /* of which so many come at once; 0: all */
     double store_lines;       /* that stores gather in: one to another line gets to the cache no sooner than */
     double store_line;        /* so many cycles after the last such */
-    double access;            /* cycles that a load or a store takes of the units that both share; 0: they share none */
+    double load_access, store_access; /* cycles of the units that loads and stores share; 0: they share none */
     const double *spread;     /* what main memory takes to answer, over its latency: as likely each */
     uint32_t n_spread;        /* 0: always the same */
     uint32_t n_levels;        /* caches and main memory */

@@ -77,7 +77,7 @@ class Core:
          self.taken_branch, self.loop, self.several_targets, self.lead, self.ahead, self.decode,
          self.decode_switch, self.decoded_ways,
          self.code_line, self.line_instructions, self.line_rest, self.store_lines, self.store_line,
-         self.shared, self.levels,
+         self.load_access, self.store_access, self.levels,
          self.in_order) = figures  # fmt: skip
         self.waiting, self.room, self.free = kinds[:3], kinds[3], kinds[4:]
         self.scheduled: list[float] = []  # vectors that can start
@@ -347,7 +347,7 @@ class Core:
             operation, slot = first_operation + int(one["load"]), first_slot + int(one["load"])
             known = latest(addresses, dispatched)
             asked, _ = self.load_unit.take(known, one["load_cycles"])
-            asked, _ = self.access_unit.take(asked, self.shared)
+            asked, _ = self.access_unit.take(asked, self.load_access)
             heapq.heappush(self.not_started[ADDRESSES], asked)
             ready = latest_astray(addresses, astray)
             early = self.ask_astray(one, ready)
@@ -403,7 +403,7 @@ class Core:
     def write_back(self, one, first_operation: int, first_slot: int, known: float, data: float) -> float:
         operation, slot = first_operation + int(one["store"]), first_slot + int(one["store"])
         asked, _ = self.store_unit.take(known, one["store_cycles"])
-        asked, _ = self.access_unit.take(asked, self.shared)
+        asked, _ = self.access_unit.take(asked, self.store_access)
         if one["load"] < 0:
             heapq.heappush(self.not_started[ADDRESSES], asked)
         stored = self.stored_lines

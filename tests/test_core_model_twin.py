@@ -72,13 +72,29 @@ def made(seed: int, num_blocks: int, executions: int):
         rng.choice([0.5, 3.0]), float(rng.integers(0, 200)), rng.choice([0.0, 0.5, 4.0, 20.5]),
         rng.choice([0.0, 0.25, 1.0]), rng.choice([0.0, 3.0]), int(rng.choice([1, 2, 32])),
         rng.choice([0.0, 0.5, 1.0]), int(rng.choice([0, 1, 2, 4])), rng.choice([1.0, 2.0]),
-        rng.choice([0.0, 2.5, 5.0]), rng.choice([0.0, 1.5]), rng.choice([0.0, 0.4, 1.0]),
+        rng.choice([0.0, 2.5, 5.0]), rng.choice([0.0, 1.5]), rng.choice([0.0, 0.4, 1.0]), rng.choice([0.0, 0.6]),
         levels, bool(rng.integers(0, 2)),
     )  # fmt: skip
     return core, instructions, np.array(registers, np.uint16), blocks, operations, (path, branches, depends, *distances)
 
 
 ALIKE = np.zeros(0)
+AMPLE = dict.fromkeys(
+    ("window", "int_waiting", "vector_waiting", "addresses", "scheduled", "int_results", "vector_results", "stores"),
+    1e3,
+)
+NONE = dict.fromkeys(
+    ("refill", "blocked", "taken_branch", "loop", "several_targets", "lead", "ahead", "decode", "decode_switch"), 0.0
+)
+CODE = {"decoded_ways": 1, "fetch": 0.0, "line_instructions": 0, "line_rest": 0.0}
+ACCESSES = {"store_lines": 0.0, "store_line": 0.0, "load_access": 0.0, "store_access": 0.0}
+
+
+def figures(**given):
+    """Of a core, in the order in which the model takes them: four instructions a cycle, and nothing else limits it."""
+    known = {"width": 4.0} | AMPLE | NONE | CODE | ACCESSES | {"n_levels": 1, "in_order": False}
+    assert given.keys() <= known.keys()
+    return tuple((known | given).values())
 
 
 @settings(max_examples=40)
@@ -114,27 +130,8 @@ def test_what_is_no_longer_decoded_is_decoded_anew(lines, decode, ways, per_cycl
     instructions["result"] = _core_model.NO_RESULT
     instructions["decoded"][::8], instructions["lines"][16::16] = 8, 1
     block = np.array([(0, len(instructions), 0, 0, 0, lines - 1)], BLOCK)
-    core = (
-        6.0,
-        *[1000.0] * 8,
-        0.0,
-        0.0,
-        1.0,
-        1.0,
-        1.0,
-        0.0,
-        0.0,
-        decode,
-        0.0,
-        ways,
-        1.0,
-        0,
-        0.0,
-        0.0,
-        0.0,
-        0.0,
-        1,
-        False,
+    core = figures(
+        width=6.0, taken_branch=1.0, loop=1.0, several_targets=1.0, decode=decode, decoded_ways=ways, fetch=1.0
     )
     nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), np.zeros(executions, np.uint16)
@@ -154,7 +151,7 @@ def test_turning_from_what_is_decoded_to_what_is_not_takes_its_time(kept, switch
     stretches = [(64 * number, 64, 0, 0, 64 * number, 64 * number) for number in range(10)]
     blocks = np.array([*stretches, (640, kept, 0, 0, 1, 1)], BLOCK)
     rounds, turns = 200, [number for stretch in range(10) for number in (stretch, 10)]
-    core = (8.0, *[1000.0] * 8, *[0.0] * 7, 0.25, switch, 9, 0.0, 0, 0.0, 0.0, 0.0, 0.0, 1, False)
+    core = figures(width=8.0, decode=0.25, decode_switch=switch, decoded_ways=9)
     path = np.array(rounds * (turns if kept else turns[::2]), np.uint32)
     nothing, found = np.zeros(0, np.uint16), np.zeros((2, len(blocks), reference.NUM_CAUSES))
     taken, depends = np.full(len(path), 2, np.uint8), np.zeros(len(path), np.uint16)
@@ -185,28 +182,7 @@ def test_of_a_line_that_a_branch_leads_to_so_many_come_at_once(of_line, behind, 
     if behind:
         instructions["lines"][of_line] = 1
     block = np.array([(0, len(instructions), 0, 0, 0, int(behind > 0))], BLOCK)
-    core = (
-        8.0,
-        *[1000.0] * 8,
-        0.0,
-        0.0,
-        0.5,
-        1.0,
-        0.0,
-        0.0,
-        0.0,
-        0.0,
-        0.0,
-        1,
-        0.0,
-        at_once,
-        rest,
-        0.0,
-        0.0,
-        0.0,
-        1,
-        False,
-    )
+    core = figures(width=8.0, taken_branch=0.5, loop=1.0, line_instructions=at_once, line_rest=rest)
     nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.full(executions, 2, np.uint8), np.zeros(executions, np.uint16)
     _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, ALIKE, found)
@@ -234,29 +210,7 @@ def test_lines_of_streams_are_asked_for_so_many_places_ahead_of_all_together(ahe
     operations["share"][:, :3] = [[0, 0, 1], [0, 1, 0]]
     operations["candidates"], operations["places"] = 1, [1, near_places]
     operations["latency"][:, 1:3] = [10, 300]
-    core = (
-        4.0,
-        window,
-        *[1000.0] * 7,
-        0.0,
-        0.0,
-        0.0,
-        0.0,
-        0.0,
-        600.0,
-        ahead,
-        0.0,
-        0.0,
-        1,
-        0.0,
-        0,
-        0.0,
-        0.0,
-        0.0,
-        0.0,
-        3,
-        False,
-    )
+    core = figures(window=window, lead=600.0, ahead=ahead, n_levels=3)
     nothing, found = np.zeros(2 * executions, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), np.zeros(executions, np.uint16)
     registers = np.zeros(0, np.uint16)
@@ -286,7 +240,7 @@ def test_what_comes_behind_a_line_that_is_late_waits_for_it(spread, in_flight):
     operations = np.zeros(1, OPERATION)
     operations["share"][:, 1], operations["latency"][:, 1] = 1, latency
     operations["candidates"] = operations["irregular"] = 1
-    core = (4.0, in_flight, *[1000.0] * 7, *[0.0] * 9, 1, 0.0, 0, 0.0, 0.0, 0.0, 0.0, 2, False)
+    core = figures(window=in_flight, n_levels=2)
     nothing, found = np.zeros(executions, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), nothing
     _core_model.run(
@@ -310,7 +264,7 @@ def test_stores_gather_in_so_many_lines(lines, expected):
     instructions["result"] = instructions["queue"] = _core_model.NO_RESULT
     block = np.array([(0, 1, 0, 1, 0, 0)], BLOCK)
     operations = np.zeros(1, OPERATION)
-    core = (4.0, *[1000.0] * 7, 10.0, *[0.0] * 9, 1, 0.0, 0, 0.0, 12.0, 1.0, 0.0, 1, False)
+    core = figures(stores=10.0, store_lines=12.0, store_line=1.0)
     nothing, found = np.zeros(executions, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), nothing
     distances = np.where(np.arange(executions) < lines, 0, lines).astype(np.uint16)
