@@ -322,7 +322,7 @@ def compare(number: int, seed: int, machine: str, directory: Path) -> list[Resul
 
 
 def _table(results: Sequence[Result]) -> Table:
-    table = Table("loops of", "loops", "instructions a cycle", "error", "mean", "median", "worst", title=None)
+    table = Table("loops of", "loops", "instructions a cycle", "absolute error", "mean", "median", "worst", title=None)
     for kind in [*KINDS, ""]:
         of_kind = [result for result in results if kind in ("", result.kind)]
         if of_kind:
@@ -352,6 +352,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if platform.machine() != "x86_64":
         parser.error(f"the loops are of x86-64's instructions, this is {platform.machine()}")
+    if options.number < 1:
+        parser.error(f"--number is {options.number}, must be at least 1")
     out = console()
     try:
         with tempfile.TemporaryDirectory(prefix="foretrace-loops-") as name, out.status("loops at random"):

@@ -45,7 +45,10 @@ def test_only_what_lies_beyond_the_caches_is_measured():
 def test_loads_are_timed_one_by_one():
     measurements = load_time_measurements(64 * MIB, room=Room.of([32 * KIB, 1 * MIB]))
     sampling.measure_once(list(measurements.values()), sample_s=1e-4)
+    assert all(m.timing.time_s > 0 for m in measurements.values())
     found = latency_quantiles({load: m.timing for load, m in measurements.items()}, "here")
+    if not found:
+        pytest.skip("the clock does not tell loads apart, or a cache has 64 MiB")
     ratios = np.array([point.over_mean for point in found])
     assert len(ratios) == len(QUANTILES)
     assert ratios.mean() == pytest.approx(1, rel=1e-3)

@@ -62,6 +62,12 @@ def test_the_command_compares_them(tmp_path, capsys, monkeypatch):
     assert "all" in shown
 
 
+def test_no_loops_are_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["--number", "0"])
+    assert "--number is 0, must be at least 1" in capsys.readouterr().err
+
+
 def test_a_machine_that_is_not_there_is_said(capsys):
     assert main(["--machine", "nowhere.toml", "--number", "1"]) != 0
     assert "nowhere.toml" in capsys.readouterr().err
