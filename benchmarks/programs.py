@@ -57,6 +57,21 @@ class Linking(enum.Enum):
     FIXED = ("-static", "-no-pie", "-fno-pie")
 
 
+def compiler_for(source: str, language: Language) -> str:
+    """Path of the first compiler of a language that there is.
+
+    Raises:
+        EngineError: there is none; `source` is what needs it.
+    """
+    compiler = next(filter(None, map(shutil.which, language.compilers)), None)
+    if compiler is None:
+        raise EngineError(
+            f"{source} needs a compiler, {' or '.join(language.compilers)}, and none is on PATH: "
+            f"install one, on Debian and Ubuntu with: apt install {language.package}"
+        )
+    return compiler
+
+
 def build(name: str, directory: Path, linking: Linking = Linking.DYNAMIC) -> Path:
     """Compile one of `compiled_programs` into `directory`, unless the executable there is newer than its sources.
 
@@ -70,12 +85,7 @@ def build(name: str, directory: Path, linking: Linking = Linking.DYNAMIC) -> Pat
     """
     source = compiled_programs()[name]
     language = LANGUAGES[source.suffix]
-    compiler = next(filter(None, map(shutil.which, language.compilers)), None)
-    if compiler is None:
-        raise EngineError(
-            f"{source.name} needs a compiler, {' or '.join(language.compilers)}, and none is on PATH: "
-            f"install one, on Debian and Ubuntu with: apt install {language.package}"
-        )
+    compiler = compiler_for(source.name, language)
     executable = directory / (name if linking is Linking.DYNAMIC else f"{name}-fixed")
     shared = SOURCES / language.shared
     newest = max(path.stat().st_mtime for path in (source, shared))

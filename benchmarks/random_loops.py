@@ -11,7 +11,6 @@ import argparse
 import json
 import platform
 import random
-import shutil
 import statistics
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from foretrace.terminal import console
 
 from . import tools
 from .machine_facts import pinned
+from .programs import LANGUAGES, compiler_for
 
 LENGTHS = (20, 40, 80, 160)
 """Instructions, or one or two more."""
@@ -250,10 +250,8 @@ def build(loops: Sequence[Loop], directory: Path) -> Path:
     Raises:
         EngineError: there is no C compiler, or it fails.
     """
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        raise EngineError("no C compiler on PATH: install one, on Debian and Ubuntu with: apt install gcc")
     sources, executable = [directory / "loops.s", directory / "main.c"], directory / "loops"
+    compiler = compiler_for("main.c", LANGUAGES[".c"])
     for path, text in zip(sources, (assembly(loops), _MAIN), strict=True):
         path.write_text(text)
     command = [compiler, "-O2", "-o", str(executable), *map(str, sources)]
@@ -322,7 +320,7 @@ def compare(number: int, seed: int, machine: str, directory: Path) -> list[Resul
 
 
 def _table(results: Sequence[Result]) -> Table:
-    table = Table("loops of", "loops", "instructions a cycle", "absolute error", "mean", "median", "worst", title=None)
+    table = Table("loops of", "loops", "instructions a cycle", "absolute error", "mean", "median", "worst")
     for kind in [*KINDS, ""]:
         of_kind = [result for result in results if kind in ("", result.kind)]
         if of_kind:
