@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from foretrace.neighbours import DISTURBED, Alone, SegmentTime, alone, counted
+from foretrace.neighbours import DISTURBED, Alone, LoopSample, SegmentTime, alone, counted, reading
 
 from . import tools
 from .machine_facts import pinned
@@ -29,10 +29,11 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run took, and how many times longer the reference loop took beside it than undisturbed."""
+    """What a run took, how many times longer the reference loop took beside it than undisturbed, and the clock then."""
 
     cost: tools.Cost
     slowdown: float
+    clock_hz: float
 
     @property
     def is_undisturbed(self) -> bool:
@@ -46,9 +47,9 @@ class Measured:
 
     Starting Python and importing packages is taken off; it is no part of a script's signature. Runs beside a disturbed
     reference loop count only where there are no others. `reference_slowdown` is how many times longer the loop took
-    beside the shortest run than undisturbed. `alone` is what the runs tell of one without a neighbour, None where
-    they tell too little. `segments` is what segments of further runs tell of that, if they do; where that was tried in
-    vain, `undivided` says why.
+    beside the shortest run than undisturbed, and `clock_hz` the clock then. `alone` is what the runs tell of one
+    without a neighbour, None where they tell too little. `segments` is what segments of further runs tell of that, if they do;
+    where that was tried in vain, `undivided` says why.
     """
 
     shortest_s: float
@@ -58,6 +59,7 @@ class Measured:
     runs: int
     undisturbed_runs: int = 0
     reference_slowdown: float = 1.0
+    clock_hz: float | None = None
     alone: Alone | None = None
     segments: SegmentTime | None = None
     undivided: str = ""
@@ -66,6 +68,11 @@ class Measured:
     def time_s(self) -> float:
         """What the program takes: by segments if that is known, else the shortest run."""
         return self.shortest_s if self.segments is None else self.segments.time_s
+
+    @property
+    def time_clock_hz(self) -> float | None:
+        """The clock at which it takes that."""
+        return self.clock_hz if self.segments is None else self.segments.clock_hz
 
 
 def measure_in_rounds(
@@ -92,20 +99,20 @@ def measure_in_rounds(
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """What a run took, and an instruction of the reference loop beside it; how long that takes is learnt meanwhile."""
+    """What a run took, and samples of the loop beside it; how long that takes undisturbed is learnt meanwhile."""
 
     cost: tools.Cost
-    reference_cycles: float
+    samples: tuple[LoopSample, ...]
 
 
 def _run(command: Sequence[str], loop: ReferenceLoop) -> _Beside:
     with loop.beside() as samples:
         cost = tools.measure(command)
-    return _Beside(cost, statistics.fmean(samples))
+    return _Beside(cost, tuple(samples))
 
 
 def _known(runs: Sequence[_Beside], loop: ReferenceLoop) -> list[Run]:
-    return [Run(run.cost, loop.slowdown(run.reference_cycles)) for run in runs]
+    return [Run(run.cost, *reading(loop, run.samples)) for run in runs]
 
 
 def summarise(runs: Sequence[Run], starts: Sequence[Run]) -> Measured:
@@ -123,5 +130,6 @@ def summarise(runs: Sequence[Run], starts: Sequence[Run]) -> Measured:
         runs=len(runs),
         undisturbed_runs=sum(run.is_undisturbed for run in runs),
         reference_slowdown=shortest.slowdown,
+        clock_hz=shortest.clock_hz,
         alone=alone([(run.slowdown, run.cost.cpu_s - start.cpu_s) for run in runs]),
     )

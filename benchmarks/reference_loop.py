@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from foretrace.neighbours import LoopSample
 from foretrace.profiles.profile import Profile, SourceKind
 
 from . import _kernels
@@ -41,6 +42,7 @@ _GLANCE_CLOCKS = 200  # so much longer than reading the clock, which an emulator
 _RUNS = 5  # of which the shortest was not interrupted
 _INTERVAL_S = 0.008
 _LEARNT_S = 0.1
+_MOMENT_S, _MOMENTS = 0.0002, 10
 
 
 class ReferenceLoop:
@@ -60,6 +62,7 @@ class ReferenceLoop:
         self._glance_repeats = _repeats_for(_KERNEL, max(_GLANCE_S, _GLANCE_CLOCKS * clock_s))
         self._sample_repeats = _repeats_for(_KERNEL, _SAMPLE_S)
         self._cycle_repeats = _repeats_for(_CYCLE_KERNEL, max(_CYCLE_S, _GLANCE_CLOCKS * clock_s))
+        self._moment_repeats = _repeats_for(_CYCLE_KERNEL, max(_MOMENT_S, _GLANCE_CLOCKS * clock_s))
 
     @property
     def least_cycles(self) -> float:
@@ -83,13 +86,19 @@ class ReferenceLoop:
             return cls()
         return cls(1 / core.issue_width_instructions_per_cycle)
 
-    def sample(self) -> float:
+    def sample(self) -> LoopSample:
         """Cycles an instruction takes now, of the processor's time."""
-        return self._run(self._sample_repeats)[0]
+        _, sample = self._run(self._sample_repeats)
+        return sample
 
     def glance(self) -> float:
-        """The same of real time, in a fraction of a sample's: short enough for the moments between two neighbours."""
-        return self._run(self._glance_repeats)[1]
+        """The same cycles of real time, in a fraction of a sample's: for moments between neighbours."""
+        cycles, _ = self._run(self._glance_repeats)
+        return cycles
+
+    def clocks_hz(self) -> list[float]:
+        """The core's clock in ten moments from now on, each of 0.2 ms: as long as a segment of a run."""
+        return [1 / _cycle_s(self._moment_repeats) for _ in range(_MOMENTS)]
 
     def learn(self) -> None:
         """Look for a while how short it is."""
@@ -98,11 +107,11 @@ class ReferenceLoop:
             self.glance()
 
     @contextlib.contextmanager
-    def beside(self, cpu: Callable[[], int | None] | None = None) -> Iterator[list[float]]:
+    def beside(self, cpu: Callable[[], int | None] | None = None) -> Iterator[list[LoopSample]]:
         """Sample the loop before, during and after what is done meanwhile, which takes turns with it on the core.
 
-        With `cpu`, which tells where that is, the loop goes after it, and is sampled only while it is anywhere. Cycles
-        an instruction took are in the list when the context has ended.
+        With `cpu`, which tells where that is, the loop goes after it, and is sampled only while it is anywhere. The
+        samples are in the list when the context has ended.
         """
         samples = [self.sample()] if cpu is None else []
         done = threading.Event()
@@ -126,23 +135,25 @@ class ReferenceLoop:
         """How many times longer that is than an instruction of the loop takes undisturbed: 1 or more."""
         return max(1.0, cycles / self.least_cycles)
 
-    def _run(self, repeats: int) -> tuple[float, float]:
-        """Cycles an instruction took, of the processor's time and of real time."""
-        before_s = self._cycle_s()
+    def _run(self, repeats: int) -> tuple[float, LoopSample]:
+        """Cycles an instruction took of real time, and a sample, which is of the processor's time."""
+        before_s = _cycle_s(self._cycle_repeats)
         began = time.thread_time()
         real_s, instructions, _ = _kernels.run(_KERNEL, repeats=repeats)
         processor_s = time.thread_time() - began
-        behind_s = self._cycle_s()
+        behind_s = _cycle_s(self._cycle_repeats)
         cycle_s = min(before_s, behind_s)
         cycles = real_s / instructions / cycle_s
         if max(before_s, behind_s) < _SAME_CLOCK * cycle_s:
             self._seen[math.ceil(math.log(cycles) / _STEP)] += 1
             self._least_cycles = None
-        return processor_s / instructions / cycle_s, cycles
+        return cycles, LoopSample(processor_s / instructions / cycle_s, 2 / (before_s + behind_s))
 
-    def _cycle_s(self) -> float:
-        seconds, additions, _ = _kernels.run(_CYCLE_KERNEL, repeats=self._cycle_repeats)
-        return seconds / additions
+
+def _cycle_s(repeats: int) -> float:
+    """Seconds of a cycle, by a chain of additions."""
+    seconds, additions, _ = _kernels.run(_CYCLE_KERNEL, repeats=repeats)
+    return seconds / additions
 
 
 def _went_to(cpu: Callable[[], int | None] | None) -> bool:

@@ -60,6 +60,8 @@ class LoopShare:
 class Row:
     """A program of the suite. `loops` are the five in which it was most often seen; none for Python programs.
 
+    `at_clock_s` is what is predicted for the clock beside the measured time, where that is known.
+
     `cause` says where most of a notable error comes from, as far as samples tell, or why there are none. The checksums
     are those of what was run (the executable, or the script) and of the timing that the shares are from.
     """
@@ -76,11 +78,17 @@ class Row:
     cause: str
     executable_sha256: str | None = None
     timing_sha256: str | None = None
+    at_clock_s: float | None = None
 
     @property
     def error(self) -> float:
         """Of the prediction, relative to the measurement."""
         return self.predicted_s / self.measured.time_s - 1
+
+    @property
+    def error_at_clock(self) -> float | None:
+        """Of the prediction for the clock that was measured beside the runs."""
+        return None if self.at_clock_s is None else self.at_clock_s / self.measured.time_s - 1
 
     @property
     def error_alone(self) -> float | None:
@@ -159,6 +167,12 @@ class RunTimes:
     def mean_absolute_error_alone(self) -> float | None:
         """The same of the programs whose time without a neighbour is known; None where there are none."""
         errors = [abs(row.error_alone) for row in self.rows if row.error_alone is not None]
+        return statistics.mean(errors) if errors else None
+
+    @property
+    def mean_absolute_error_at_clock(self) -> float | None:
+        """The same of predictions for the clock beside each program's runs; None where it is known of none."""
+        errors = [abs(row.error_at_clock) for row in self.rows if row.error_at_clock is not None]
         return statistics.mean(errors) if errors else None
 
     @property
@@ -244,7 +258,7 @@ def compare(
             sampled = None if under else _sampled(subject, machine, by_segments=disturbed)
         except EngineError as error:  # such as that it was traced under another path
             reason = f"not sampled: {error}"
-        row = _row(subject, measured[subject.program.name], sampled)
+        row = _row(subject, measured[subject.program.name], sampled, machine)
         rows.append(replace(row, cause=reason) if reason else row)
     return RunTimes(machine, tuple(rows), tuple(skipped))
 
@@ -266,8 +280,15 @@ def _predict(program: Program, directory: Path, machine: Machine, *, small: bool
     if not signature.exists() or signature.stat().st_mtime < Path(traced[0]).stat().st_mtime:
         options = ("-o", str(signature), "--force", "--machine", machine.path)
         tools.measure([tools.foretrace_executable(), "trace", *options, "--", *traced])
-    (prediction,) = tools.foretrace_json("predict", str(signature), "--machine", machine.path)["predictions"]
-    return _Subject(program, command, signature, prediction)
+    return _Subject(program, command, signature, _predicted(signature, machine))
+
+
+def _predicted(signature: Path, machine: Machine, *options: str) -> dict[str, Any]:
+    """What `foretrace predict --json` has of one machine."""
+    document = tools.foretrace_json("predict", str(signature), "--machine", machine.path, *options)
+    (prediction,) = document["predictions"]
+    assert isinstance(prediction, dict)
+    return prediction
 
 
 def _sampled(subject: _Subject, machine: Machine, *, by_segments: bool) -> dict[str, Any] | None:
@@ -283,10 +304,16 @@ def _sampled(subject: _Subject, machine: Machine, *, by_segments: bool) -> dict[
     return tools.foretrace_json("predict", str(subject.signature), "--machine", machine.path, "--timing", timing)
 
 
-def _row(subject: _Subject, measured: Measured, sampled: dict[str, Any] | None) -> Row:
+def _at_clock(subject: _Subject, machine: Machine, clock_hz: float) -> float:
+    """What is predicted for a clock."""
+    return float(_predicted(subject.signature, machine, "--clock", f"{clock_hz / 1e9}")["time_s"])
+
+
+def _row(subject: _Subject, measured: Measured, sampled: dict[str, Any] | None, machine: Machine) -> Row:
     prediction = subject.prediction
     if sampled is not None:
         measured = with_segments(measured, sampled["measured"])
+    clock_hz = measured.time_clock_hz
     if subject.program.is_python:
         sampled = None  # no loop's share is known
     regions = [] if sampled is None else sampled["predictions"][0]["loops"]
@@ -304,6 +331,7 @@ def _row(subject: _Subject, measured: Measured, sampled: dict[str, Any] | None) 
         cause="",
         executable_sha256=_sha256(Path(subject.traced[0]).read_bytes()),
         timing_sha256=None if sampled is None else _sha256(subject.timing.read_bytes()),
+        at_clock_s=None if clock_hz is None else _at_clock(subject, machine, clock_hz),
     )
     if abs(row.error) < NOTABLE_ERROR:
         return row

@@ -86,6 +86,7 @@ class Validation:
                 "measured_s": row.measured.time_s,
                 "error": row.error,
                 "error_alone": row.error_alone,
+                "error_at_clock": row.error_at_clock,
                 "inside": row.inside,
                 "worst_loop_difference": row.worst_loop_difference,
             }
@@ -118,6 +119,7 @@ def _summary(times: RunTimes) -> dict[str, Any]:
         "programs": len(times.rows),
         "mean_absolute_error": times.mean_absolute_error,
         "mean_absolute_error_alone": times.mean_absolute_error_alone,
+        "mean_absolute_error_at_clock": times.mean_absolute_error_at_clock,
         "worst_error": {"program": times.worst.program, "error": times.worst.error},
         "share_inside": times.share_inside,
     }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import signal
 import sys
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -28,6 +29,17 @@ VERBS = {
     "validate": "reference figures beside foretrace's own",
 }
 _PIPE_EXIT_CODE = 128 + signal.SIGPIPE
+
+
+class NumberRange(click.FloatRange):
+    """Numbers from one to another, but not nan, which click finds in any range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number, or an error that says what it must be."""
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail("nan is no number.", param, ctx)
+        return number
 
 
 class _Verbs(click.Group):

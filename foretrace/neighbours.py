@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 DISTURBED = 1.05
 """From this on, relative to its undisturbed time, the loop ran beside a neighbour for part of a run."""
@@ -20,16 +20,37 @@ MOST_ERROR_OF_LINE = 0.1
 """A straight line through fewer runs, or one less certain than this part, tells nothing of an undisturbed run."""
 
 
+class LoopSample(NamedTuple):
+    """Cycles that an instruction of the loop took, and the core's clock beside it."""
+
+    cycles: float
+    clock_hz: float
+
+
 class Reference(Protocol):
     """A loop to run beside something else."""
 
-    def beside(self, cpu: Callable[[], int | None] | None = None) -> AbstractContextManager[list[float]]:
+    def beside(self, cpu: Callable[[], int | None] | None = None) -> AbstractContextManager[list[LoopSample]]:
         """Sample it while the context lasts, on the core that `cpu` tells, if it does; the list has the samples."""
         ...
 
-    def slowdown(self, sample: float) -> float:
-        """How many times longer a sample is than undisturbed: 1 or more."""
+    def slowdown(self, cycles: float) -> float:
+        """How many times longer that is than an instruction of it takes undisturbed: 1 or more."""
         ...
+
+    def clocks_hz(self) -> list[float]:
+        """The core's clock in a few moments from now on, each as long as a segment of a run; always as many."""
+        ...
+
+
+def reading(reference: Reference, samples: Sequence[LoopSample]) -> tuple[float, float]:
+    """What samples of one run tell: how many times longer than undisturbed the loop took, and the clock in the median.
+
+    Args:
+        samples: one or more.
+    """
+    slowdown = reference.slowdown(statistics.fmean(sample.cycles for sample in samples))
+    return slowdown, statistics.median(sample.clock_hz for sample in samples)
 
 
 class Run(Protocol):
@@ -85,7 +106,8 @@ class SegmentTime:
     An interval for it, and what it is made of: see `foretrace.tracer.native.segments`.
 
     `runs` were divided into `segments`; `long_share` of the sum is in segments longer than 2 ms. `counting_s` was taken
-    off for counting at the places: that may take from nothing to twice as much, which is in the interval.
+    off for counting at the places: that may take from nothing to twice as much, which is in the interval. `clock_hz` is
+    the highest clock that a moment between the runs met, as the least times are those at the highest.
     """
 
     time_s: float
@@ -95,3 +117,4 @@ class SegmentTime:
     segments: int
     long_share: float
     counting_s: float
+    clock_hz: float | None = None

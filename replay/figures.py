@@ -85,8 +85,7 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
     if core is None or core.clock_hz is None:
         raise PredictionError(f"profile {profile.name}: core.clock_hz is missing, without it no time can be predicted")
     notes, core_notes = Notes(), Notes()
-    # The clock measured is the highest seen; programs run long enough to meet the usual one.
-    clock = core.clock_hz / (1 + (core.noise or {}).get("clock_hz", 0.0))
+    clock = core.clock_hz
     memory = memory_figures(profile, core, clock, hierarchy, notes)
     page_bytes, page_s = page_times(profile.memory, notes)
     scalar, vector = _flop_times(core, clock, notes)

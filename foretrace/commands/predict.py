@@ -9,7 +9,9 @@ from typing import Any
 
 import click
 
+from foretrace.cli import NumberRange
 from foretrace.errors import PredictionError
+from foretrace.profiles.clock import at_clock
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.anchor import Anchored, RegionSamples, anchor, region_samples
@@ -20,7 +22,7 @@ from foretrace.tracer.native.timing import Timing
 from foretrace.tracer.native.timing_file import read_timing
 from foretrace.tracer.signature import Signature
 from foretrace.tracer.signature_file import read_signature
-from foretrace.units import format_count, format_seconds
+from foretrace.units import format_count, format_hz, format_seconds
 
 from .time import said_of_neighbours, said_of_segments
 
@@ -42,6 +44,13 @@ from .time import said_of_neighbours, said_of_segments
     metavar="M",
     help="The machine of --timing: also scale its measured time by the model's ratio.",
 )
+@click.option(
+    "--clock",
+    "clock_ghz",
+    metavar="GHZ",
+    type=NumberRange(0.01, 100),
+    help="Predict with the machines' cores at this clock, not that of their profiles.",
+)
 @click.option("--top", default=5, show_default=True, type=click.IntRange(min=0), help="Hot loops shown per machine.")
 @click.option("--assumptions", is_flag=True, help="Say in full what was assumed where a profile is silent.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops.")
@@ -51,6 +60,7 @@ def command(
     every: bool,
     timing_file: Path | None,
     anchor_machine: str | None,
+    clock_ghz: float | None,
     top: int,
     assumptions: bool,
     as_json: bool,
@@ -65,6 +75,8 @@ def command(
             "--anchor needs a time to scale: measure it with foretrace time, and name it by --timing"
         )
     profiles = _profiles(machines, every)
+    if clock_ghz is not None:
+        profiles = [at_clock(profile, clock_ghz * 1e9) for profile in profiles]
     read = read_signature(signature)
     predictions, refused = predict_each(read, profiles)
     for name, error in refused.items():
@@ -91,13 +103,18 @@ class _Measured:
 
     @classmethod
     def of(cls, signature: Signature, timing: Timing, anchor_machine: str | None) -> _Measured:
-        here = None if anchor_machine is None else predict(signature, find(anchor_machine))
+        here = None if anchor_machine is None else predict(signature, _as_timed(find(anchor_machine), timing))
         return cls(timing, region_samples(signature, timing), here)
 
     def anchored(self, predictions: tuple[Prediction, ...]) -> list[Anchored]:
         if self.here is None:
             return []
         return [anchor(there, self.here, self.timing, self.samples) for there in predictions]
+
+
+def _as_timed(profile: Profile, timing: Timing) -> Profile:
+    """The machine at the clock that a program was timed at, if that is known."""
+    return profile if timing.clock_hz is None else at_clock(profile, timing.clock_hz)
 
 
 def _profiles(machines: tuple[str, ...], every: bool) -> list[Profile]:
@@ -174,6 +191,7 @@ def _measured_document(measured: _Measured, predictions: tuple[Prediction, ...])
             "time_s": timing.time_s,
             "segments": None if timing.segments is None else asdict(timing.segments),
             "undivided": plain(timing.undivided),
+            "clock_hz": timing.clock_hz,
             "samples": timing.num_samples,
             "sampled_by": timing.method,
         },
@@ -251,9 +269,10 @@ def _show_measured(measured: _Measured, predictions: tuple[Prediction, ...]) -> 
     out = console()
     timing = measured.timing
     runs = "1 run" if len(timing.runs) == 1 else f"{len(timing.runs)} runs, median {timing.spread:+.1%}"
+    at = "" if timing.clock_hz is None else f" at {format_hz(timing.clock_hz)}"
     out.print(
         f"\nmeasured: {format_seconds(timing.shortest.cpu_s)} of a processor ({runs}; {timing.num_samples} samples by "
-        f"{plain(timing.method)}{said_of_segments(timing)})",
+        f"{plain(timing.method)}{said_of_segments(timing)}){at}",
         soft_wrap=True,
     )
     if timing.segments is None and timing.least_alone_s < timing.shortest.cpu_s:

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cli import die_by_signal
+from foretrace.cli import NumberRange, die_by_signal
 from foretrace.files import check_output
 
 if TYPE_CHECKING:
     from foretrace.tracer.native.timing import Timing
-
-
-def _a_number(_: click.Context, __: click.Parameter, value: float) -> float:
-    if math.isnan(value):  # which lies in any range
-        raise click.BadParameter("nan is no number.")
-    return value
 
 
 @click.command(
@@ -41,7 +34,7 @@ def _a_number(_: click.Context, __: click.Parameter, value: float) -> float:
     help="Signature of PROGRAM with these arguments: also run it in segments, whose least times are summed up.",
 )  # fmt: skip
 @click.option(
-    "--seconds", default=20.0, show_default=True, type=click.FloatRange(0, 3600), callback=_a_number,
+    "--seconds", default=20.0, show_default=True, type=NumberRange(0, 3600),
     help="With --signature: how long to repeat these runs at most (at least 12 are made).",
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
@@ -80,7 +73,7 @@ def command(
     except OSError as error:
         raise EngineError(f"--method {method} is not possible here: {error.strerror or error}") from error
     if read is not None:
-        timing = divide(timing, read, seconds)
+        timing = divide(timing, read, seconds, loop)
     write_timing(timing, output, force=force)
     _say_done(output, timing)
     if timing.signal is not None:

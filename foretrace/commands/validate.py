@@ -20,7 +20,7 @@ from foretrace.errors import ProfileError
 from foretrace.files import check_output, write_atomically
 from foretrace.plots import check_picture, draw_predictions
 from foretrace.terminal import console, plain, print_json
-from foretrace.units import format_bytes, format_bytes_per_s, format_seconds
+from foretrace.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
 
 if TYPE_CHECKING:
     from foretrace.benchmarks.native_runs import Measured
@@ -205,14 +205,16 @@ def _bandwidths(validation: Validation) -> Table:
 def _run_times(times: RunTimes) -> Table:
     table = _table(
         f"Processor time here, not anchored; profile {plain(times.machine.path)} of {times.machine.profile.date}",
-        "program", "measured", "by", "neighbour", "alone", "predicted", "error", "interval", "inside",
+        "program", "measured", "by", "clock", "neighbour", "alone", "predicted", "error", "at clock", "interval",
+        "inside",
     )  # fmt: skip
     table.add_column("bound by")
     for row in times.rows:
         table.add_row(
-            row.program, format_seconds(row.measured.time_s), _told_by(row.measured),
+            row.program, format_seconds(row.measured.time_s), _told_by(row.measured), _clock(row),
             f"{row.measured.reference_slowdown:.2f}x" if row.beside_a_neighbour else "none", _alone(row),
             format_seconds(row.predicted_s), f"{row.error:+.0%}",
+            "-" if row.error_at_clock is None else f"{row.error_at_clock:+.0%}",
             f"{format_seconds(row.low_s)} to {format_seconds(row.high_s)}", "yes" if row.inside else "no", row.bound_by,
         )  # fmt: skip
     return table
@@ -225,6 +227,12 @@ def _told_by(measured: Measured) -> str:
         return f"runs {measured.spread:+.0%}"
     error = max(found.high_s - found.time_s, found.time_s - found.low_s) / found.time_s
     return f"segments ±{error:.0%}"
+
+
+def _clock(row: Row) -> str:
+    """That of the core, while the program took its time."""
+    clock_hz = row.measured.time_clock_hz
+    return "-" if clock_hz is None else format_hz(clock_hz)
 
 
 def _alone(row: Row) -> str:
@@ -282,8 +290,9 @@ def _show_summary(times: RunTimes) -> None:
 
 
 def _summary(times: RunTimes) -> str:
-    worst, alone = times.worst, times.mean_absolute_error_alone
+    worst, alone, at_clock = times.worst, times.mean_absolute_error_alone, times.mean_absolute_error_at_clock
     beside = "" if alone is None else f"; {alone:.1%} of the times alone"
+    beside += "" if at_clock is None else f"; {at_clock:.1%} at the clocks beside the runs"
     return (
         f"{len(times.rows)} programs: mean absolute error {times.mean_absolute_error:.1%}, worst {worst.error:+.0%} "
         f"({worst.program}), {times.share_inside:.0%} inside their interval{beside}"

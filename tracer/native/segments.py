@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.errors import EngineError, ProgramError
-from foretrace.neighbours import SegmentTime
+from foretrace.neighbours import Reference, SegmentTime
 from foretrace.tracer.signature import Signature
 
 from .interpreter_places import affordable, counted, find_functions, start_up
@@ -63,7 +63,14 @@ class UndividedError(EngineError):
 
 
 def time_by_segments(
-    signature: Signature, path: str, command: Sequence[str], *, about_s: float, exit_code: int, budget_s: float
+    signature: Signature,
+    path: str,
+    command: Sequence[str],
+    *,
+    about_s: float,
+    exit_code: int,
+    budget_s: float,
+    reference: Reference | None = None,
 ) -> SegmentTime:
     """Run the program until its segments' least times no longer change, for `budget_s` at most (12 runs at least).
 
@@ -76,6 +83,7 @@ def time_by_segments(
         about_s: what it takes, roughly.
         exit_code: what it ends with.
         budget_s: seconds.
+        reference: tells the clock between the runs.
 
     Raises:
         UndividedError: it cannot be done, with the reason.
@@ -86,14 +94,23 @@ def time_by_segments(
         raise UndividedError(f"its signature is of another program: it has no blocks of {real}")
     try:
         return _time(
-            _Program(path, command, exit_code), partial(find_candidates, signature, about_s), about_s, budget_s
+            _Program(path, command, exit_code),
+            partial(find_candidates, signature, about_s),
+            about_s,
+            budget_s,
+            reference,
         )
     except (OSError, ValueError, ProgramError) as error:
         raise UndividedError(f"its code cannot be divided: {error}") from error
 
 
 def time_script_by_segments(
-    signature: Signature, command: Sequence[str], *, exit_code: int, budget_s: float
+    signature: Signature,
+    command: Sequence[str],
+    *,
+    exit_code: int,
+    budget_s: float,
+    reference: Reference | None = None,
 ) -> SegmentTime:
     """The same of a Python script, without the start of Python and what it imports, which are timed by themselves.
 
@@ -104,6 +121,7 @@ def time_script_by_segments(
         command: the interpreter that runs us, then the script and its arguments.
         exit_code: what it ends with.
         budget_s: seconds.
+        reference: tells the clock between the runs.
 
     Raises:
         UndividedError: it cannot be done, with the reason.
@@ -117,8 +135,9 @@ def time_script_by_segments(
         whole = _Program(command[0], command, exit_code, environment)
         start = _Program(command[0], start_up(command[1]), 0, environment)
         with _one_core():
-            found = _time(whole, *_of_interpreter(whole, functions), budget_s * (1 - _START_SHARE))
-            return without_start(found, _time(start, *_of_interpreter(start, functions), budget_s * _START_SHARE))
+            found = _time(whole, *_of_interpreter(whole, functions), budget_s * (1 - _START_SHARE), reference)
+            start_s = _time(start, *_of_interpreter(start, functions), budget_s * _START_SHARE, reference)
+            return without_start(found, start_s)
     except (OSError, ValueError, SyntaxError, ProgramError) as error:
         raise UndividedError(f"its interpreter's code cannot be divided: {error}") from error
 
@@ -180,7 +199,11 @@ class _Program:
 
 
 def _time(
-    program: _Program, candidates_of: Callable[[float], Sequence[Candidate]], about_s: float, budget_s: float
+    program: _Program,
+    candidates_of: Callable[[float], Sequence[Candidate]],
+    about_s: float,
+    budget_s: float,
+    reference: Reference | None,
 ) -> SegmentTime:
     """`candidates_of` tells where it may be divided if counting may add such a share of its time."""
     end = time.monotonic() + budget_s
@@ -197,7 +220,10 @@ def _time(
     executions = sum(candidate.executions for candidate, _ in chosen)
     num_records = _room(chosen)
     ways: dict[bytes, list[StampedRun]] = defaultdict(list)
+    clocks_hz: list[list[float]] = []
     for number in itertools.count(1):
+        if reference is not None:
+            clocks_hz.append(reference.clocks_hz())
         run = program.run(places, num_records)
         ways[np.bincount(run.numbers).tobytes()].append(run)
         runs = max(ways.values(), key=len)
@@ -211,7 +237,7 @@ def _time(
             is_over = number >= MOST_RUNS or time.monotonic() >= end
             if is_over or _change(sums_of_least(times)) < ENOUGH_CHANGE:
                 break
-    found = summarise(times, executions)
+    found = replace(summarise(times, executions), clock_hz=highest_hz(clocks_hz) if clocks_hz else None)
     if min(run.waits for run in runs) > _MOST_WAITS + _MOST_WAITS_PER_S * found.time_s:
         raise UndividedError("it waits for something, and real time is then not its own")
     if found.time_s > min(run.cpu_s for run in runs):
@@ -294,6 +320,15 @@ def sums_of_least(times: Times) -> tuple[float, float, float]:
     # The k-th least of all (from 0) is the least of a half if none of the k before it is in it.
     chances = [math.comb(runs - 1 - k, half - 1) / math.comb(runs, half) for k in range(runs)]
     return float(ordered[0]), float(ordered[1]), float(np.dot(chances, ordered))
+
+
+def highest_hz(clocks_hz: Sequence[Sequence[float]]) -> float:
+    """The clock that least times are at: the highest that a moment met in any run, on average over the moments.
+
+    Args:
+        clocks_hz: of each run, in as many moments.
+    """
+    return float(np.max(np.array(clocks_hz), axis=0).mean())
 
 
 def _change(sums: tuple[float, float, float]) -> float:

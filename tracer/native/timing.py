@@ -18,7 +18,7 @@ from pathlib import Path
 
 from foretrace import __version__
 from foretrace.errors import ProgramError
-from foretrace.neighbours import DISTURBED, Reference, SegmentTime, alone, counted
+from foretrace.neighbours import DISTURBED, LoopSample, Reference, SegmentTime, alone, counted, reading
 from foretrace.tracer.qemu.binary import find_program
 from foretrace.tracer.signature import Signature
 
@@ -37,13 +37,14 @@ class NativeRun:
     """One run: real time from its start to its end, and what it used of a CPU, in the program and in the kernel.
 
     `slowdown` is how many times longer than undisturbed a reference loop took beside it, on the core of its first
-    thread; None where none was run, or the run was too short for one.
+    thread, and `clock_hz` that core's clock, in the median; None where none was run, or the run was too short for one.
     """
 
     wall_s: float
     user_s: float
     system_s: float
     slowdown: float | None = None
+    clock_hz: float | None = None
 
     @property
     def cpu_s(self) -> float:
@@ -94,6 +95,11 @@ class Timing:
     def time_s(self) -> float:
         """What it takes: by segments if that is known, else the shortest run."""
         return self.shortest.cpu_s if self.segments is None else self.segments.time_s
+
+    @property
+    def clock_hz(self) -> float | None:
+        """The clock at which it takes that."""
+        return self.shortest.clock_hz if self.segments is None else self.segments.clock_hz
 
     @property
     def shortest(self) -> NativeRun:
@@ -159,7 +165,7 @@ def time_natively(
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     done: list[NativeRun] = []
     found: list[Samples] = []
-    references: list[list[float]] = []
+    references: list[list[LoopSample]] = []
     endings = []
     sampled_by = ""
     for number in range(runs):
@@ -187,8 +193,8 @@ def time_natively(
         exit_code=endings[0] if endings[0] >= 0 else None,
         signal=-endings[0] if endings[0] < 0 else None,
         runs=tuple(
-            replace(run, slowdown=reference.slowdown(statistics.fmean(beside))) if reference and beside else run
-            for run, beside in zip(done, references, strict=True)
+            run if reference is None or not samples else _beside(run, *reading(reference, samples))
+            for run, samples in zip(done, references, strict=True)
         ),
         method=sampled_by,
         interval_s=PTRACE_INTERVAL_S if sampled_by == PtraceSampler.name else PERF_INTERVAL_S,
@@ -198,22 +204,35 @@ def time_natively(
     )
 
 
-def divide(timing: Timing, signature: Signature, budget_s: float) -> Timing:
+def _beside(run: NativeRun, slowdown: float, clock_hz: float) -> NativeRun:
+    return replace(run, slowdown=slowdown, clock_hz=clock_hz)
+
+
+def divide(timing: Timing, signature: Signature, budget_s: float, reference: Reference | None = None) -> Timing:
     """The same with the time by segments of further runs, or why there is none.
 
     Args:
         timing: of a program.
         signature: of the same program with the same arguments.
         budget_s: about so many seconds of runs at most.
+        reference: tells the clock between the runs.
     """
     ending = -timing.signal if timing.exit_code is None and timing.signal is not None else timing.exit_code or 0
     path = str(find_program(timing.command[0]))
     try:
         if signature.provenance.guest == "python":
-            segments = time_script_by_segments(signature, timing.command, exit_code=ending, budget_s=budget_s)
+            segments = time_script_by_segments(
+                signature, timing.command, exit_code=ending, budget_s=budget_s, reference=reference
+            )
         else:
             segments = time_by_segments(
-                signature, path, timing.command, about_s=timing.shortest.cpu_s, exit_code=ending, budget_s=budget_s
+                signature,
+                path,
+                timing.command,
+                about_s=timing.shortest.cpu_s,
+                exit_code=ending,
+                budget_s=budget_s,
+                reference=reference,
             )
         return replace(timing, segments=segments)
     except UndividedError as error:
