@@ -48,8 +48,8 @@ class Measured:
     Starting Python and importing packages is taken off; it is no part of a script's signature. Runs beside a disturbed
     reference loop count only where there are no others. `reference_slowdown` is how many times longer the loop took
     beside the shortest run than undisturbed, and `clock_hz` the clock then. `alone` is what the runs tell of one
-    without a neighbour, None where they tell too little. `segments` is what segments of further runs tell of that, if they do;
-    where that was tried in vain, `undivided` says why.
+    without a neighbour, None where they tell too little. `segments` is what segments of further runs tell of that, if
+    they do; where that was tried in vain, `undivided` says why.
     """
 
     shortest_s: float

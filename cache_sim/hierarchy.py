@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from foretrace.errors import HierarchyError
+from foretrace.errors import HierarchyError, quoted, shortened
 
 from .level import (
     Inclusion,
@@ -51,7 +51,7 @@ class Hierarchy:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be simulated."""
-        where = f"hierarchy {self.name}"
+        where = self._called
         if not 1 <= len(self.levels) <= MAX_LEVELS:
             raise HierarchyError(f"{where}: has {len(self.levels)} levels, must have 1 to {MAX_LEVELS}")
         names = [part.name for part in self.parts]
@@ -75,8 +75,13 @@ class Hierarchy:
         """Levels, then the instruction cache if there is one, then TLBs."""
         return (*self.levels, *self._instruction_levels, *self.tlbs)
 
+    @property
+    def _called(self) -> str:
+        """For messages."""
+        return f"hierarchy {shortened(self.name)}"
+
     def _refuse(self, level: Level | Tlb, field: str, why: str) -> None:
-        raise HierarchyError(f"hierarchy {self.name}: {field} of {level.name} is {getattr(level, field)}, {why}")
+        raise HierarchyError(f"{self._called}: {field} of {level.name} is {getattr(level, field)}, {why}")
 
     def _refuse_neighbours(self, inner: Level, outer: Level) -> None:
         if outer.line_bytes < inner.line_bytes:
@@ -125,7 +130,7 @@ class Hierarchy:
 
     def _refuse_tlbs(self) -> None:
         if len(self.tlbs) > MAX_TLBS:
-            raise HierarchyError(f"hierarchy {self.name}: has {len(self.tlbs)} TLBs, must have at most {MAX_TLBS}")
+            raise HierarchyError(f"{self._called}: has {len(self.tlbs)} TLBs, must have at most {MAX_TLBS}")
         for tlb in self.tlbs:
             if tlb.page_bytes != self.tlbs[0].page_bytes:
                 self._refuse(tlb, "page_bytes", f"must be that of {self.tlbs[0].name}, {self.tlbs[0].page_bytes}")
@@ -177,7 +182,7 @@ class Hierarchy:
             else:
                 (instruction if kind == "instructions" else levels).append(level)
         if len(instruction) > 1:
-            raise HierarchyError(f"{text!r} has {len(instruction)} instruction caches, must have at most one")
+            raise HierarchyError(f"{quoted(text)} has {len(instruction)} instruction caches, must have at most one")
         return cls(name or text, tuple(levels), tuple(tlbs), instruction[0] if instruction else None, **numbers)
 
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
 
-from foretrace.errors import HierarchyError
+from foretrace.errors import HierarchyError, quoted
 
 _SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _SIZE = re.compile(r"^(\d{1,19})\s*([kmg]?)(?:i?b)?$", re.IGNORECASE)
@@ -61,7 +61,7 @@ def parse_size_bytes(text: str) -> int:
     """
     match = _SIZE.match(text.strip())
     if not match:
-        raise HierarchyError(f"{text!r} is not a size: write bytes, or a number with K, M or G (powers of 1024)")
+        raise HierarchyError(f"{quoted(text)} is not a size: write bytes, or a number with K, M or G (powers of 1024)")
     return int(match[1]) * _SUFFIXES[match[2].lower()]
 
 
@@ -249,14 +249,14 @@ def parse_level(text: str) -> tuple[str, Level | Tlb]:
     """
     match = _PART.match(text)
     if not match:
-        raise HierarchyError(f"{text!r} is not a cache level: write {FORM}")
+        raise HierarchyError(f"{quoted(text)} is not a cache level: write {FORM}")
     name, size, ways = match[1], parse_size_bytes(match[2]), int(match[3])
     granule_bytes = parse_size_bytes(match[4])
     fields: dict[str, Any] = {}
     for word in match[5].split("/")[1:]:
         field, value = _option(name, word.strip().lower())
         if fields.setdefault(field, value) != value:
-            raise HierarchyError(f"level {name}: {word!r} contradicts an earlier option for {field}")
+            raise HierarchyError(f"level {name}: {quoted(word)} contradicts an earlier option for {field}")
     kind = fields.pop("kind", "data")
     if kind != "tlb":
         return kind, Level(name, size, ways, granule_bytes, **fields)
@@ -277,4 +277,4 @@ def _option(name: str, word: str) -> tuple[str, Any]:
         return "prefetch", Prefetch(value)
     close = get_close_matches(word, _KNOWN, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(_KNOWN)}"
-    raise HierarchyError(f"level {name}: {word!r} is not an option; {hint}")
+    raise HierarchyError(f"level {name}: {quoted(word)} is not an option; {hint}")

@@ -84,7 +84,9 @@ def group() -> None:
 
 
 def main() -> NoReturn:
-    """Entry point of the `foretrace` command."""
+    """What the `foretrace` command does."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     standard_streams.set_up()
     try:
         code = _run()

@@ -6,6 +6,18 @@ through `foretrace trace` unchanged, so ours are kept out of the way of the comm
 
 from __future__ import annotations
 
+MOST_QUOTED = 64
+
+
+def shortened(text: str) -> str:
+    """What somebody wrote, short enough for a message."""
+    return text if len(text) <= MOST_QUOTED else text[: MOST_QUOTED - 3] + "..."
+
+
+def quoted(text: str) -> str:
+    """The same in quotes."""
+    return repr(shortened(text))
+
 
 class ForetraceError(Exception):
     """A problem that has one clear line: what is wrong, where, and what to do about it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -72,25 +73,34 @@ def open_atomically(path: Path, *, force: bool) -> Iterator[BinaryIO]:
         OutputError: as for `write_atomically`; also where writing within the context fails.
     """
     check_output(path, force=force)
-    temporary = None
+    hidden = path.with_name(f".foretrace-{secrets.token_hex(8)}")
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "wb") as file:
+        with _unnamed_file(path.parent) or hidden.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # noqa: PTH101 - a str from mkstemp
+            if not hidden.exists():
+                # Only linkat() follows the link in /proc, which is called if a directory is given; the path needs none.
+                os.link(f"/proc/self/fd/{file.fileno()}", hidden, src_dir_fd=file.fileno())
         if force:
-            os.replace(temporary, path)  # noqa: PTH105
-            temporary = None
+            hidden.replace(path)
         else:
-            os.link(temporary, path)  # fails, atomically, if the file has come into being meanwhile
+            os.link(hidden, path)  # fails, atomically, if the file has come into being meanwhile
     except FileExistsError as error:
         raise OutputError(f"{path}: exists already; choose another name, or overwrite it with --force") from error
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
     finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+        hidden.unlink(missing_ok=True)
+
+
+def _unnamed_file(directory: Path) -> BinaryIO | None:
+    """A new file that goes with us if we are killed; None where the system has no such."""
+    try:
+        file = os.fdopen(os.open(directory, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666), "wb")
+    except OSError:
+        return None
+    if Path(f"/proc/self/fd/{file.fileno()}").exists():  # by which it gets its name
+        return file
+    file.close()
+    return None

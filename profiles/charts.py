@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from foretrace.errors import ProfileError
+from foretrace.errors import ProfileError, quoted
 from foretrace.units import format_bytes, format_bytes_per_s, format_seconds
 
-from .checks import shown, suggestion
+from .checks import suggestion
 from .points import Movement, SurfacePoint, ThreadPoint
 from .profile import BandwidthPoint, GatherScatterCurve, Profile
 
@@ -84,7 +84,7 @@ def chosen(charts: Sequence[Chart], titles: Sequence[str], machine: str) -> tupl
     known = [series.title for chart in charts for series in chart.series]
     for title in titles:
         if title not in known:
-            raise ProfileError(f"{machine}: has no curve {shown(title)}{suggestion(title, known)}")
+            raise ProfileError(f"{machine}: has no curve {quoted(title)}{suggestion(title, known)}")
     kept = (replace(chart, series=tuple(s for s in chart.series if s.title in titles)) for chart in charts)
     return tuple(chart for chart in kept if chart.series)
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from foretrace.cache_sim.hierarchy import MAX_LEVELS, Level
-from foretrace.errors import HierarchyError, ProfileError
+from foretrace.errors import HierarchyError, ProfileError, quoted
 
 from .hierarchies import hierarchy_of
 from .plausibility import refuse_contradictions, refuse_unlikely
@@ -79,15 +79,15 @@ def check(profile: Profile) -> None:
         ProfileError: names the field, its value, and what to do.
     """
     if profile.schema != SCHEMA:
-        raise ProfileError(f"schema is {shown(profile.schema)}, this release reads {SCHEMA!r}")
+        raise ProfileError(f"schema is {quoted(profile.schema)}, this release reads {SCHEMA!r}")
     if not _NAME.fullmatch(profile.name):
         raise ProfileError(
-            f"name is {shown(profile.name)}, must be 1 to 64 lower-case letters, digits, '.', '_' or '-', "
+            f"name is {quoted(profile.name)}, must be 1 to 64 lower-case letters, digits, '.', '_' or '-', "
             "starting with a letter or digit"
         )
     if profile.instruction_set is not None and not _INSTRUCTION_SET.fullmatch(profile.instruction_set):
         raise ProfileError(
-            f"instruction_set is {shown(profile.instruction_set)}, must be named as by QEMU, such as 'x86_64', "
+            f"instruction_set is {quoted(profile.instruction_set)}, must be named as by QEMU, such as 'x86_64', "
             "'aarch64', 'riscv64' or 'ppc64'"
         )
     _check_text("title", profile.title)
@@ -118,11 +118,6 @@ def check(profile: Profile) -> None:
     refuse_contradictions(profile)
 
 
-def shown(text: str) -> str:
-    """A text from the file in quotes, short enough for a message."""
-    return repr(text if len(text) <= _MAX_NAME else text[: _MAX_NAME - 3] + "...")
-
-
 def suggestion(word: str, known: Iterable[str]) -> str:
     """What the writer of an unknown word probably meant, as the end of a sentence."""
     if len(word) > _MAX_NAME:
@@ -147,14 +142,14 @@ def _check_name(where: str, text: str) -> None:
 
 
 def _check_cited(key: str, source: Source) -> None:
-    _check_name(f"sources: the name {shown(key)}", key)
+    _check_name(f"sources: the name {quoted(key)}", key)
     where = f"sources.{key}"
     _check_text(f"{where}.citation", source.citation)
     _check_date(f"{where}.date", source.date)
     if source.url is not None:
         _check_text(f"{where}.url", source.url)
         if not source.url.startswith(("https://", "http://")):
-            raise ProfileError(f"{where}.url is {shown(source.url)}, must begin with https:// or http://")
+            raise ProfileError(f"{where}.url is {quoted(source.url)}, must begin with https:// or http://")
     if source.read_on is not None:
         _check_date(f"{where}.read_on", source.read_on)
 
@@ -163,7 +158,7 @@ def _check_date(where: str, text: str) -> None:
     try:
         datetime.datetime.strptime(text, _DATES[len(text)])
     except (KeyError, ValueError):
-        raise ProfileError(f"{where} is {shown(text)}, must be a date: YYYY, YYYY-MM or YYYY-MM-DD") from None
+        raise ProfileError(f"{where} is {quoted(text)}, must be a date: YYYY, YYYY-MM or YYYY-MM-DD") from None
 
 
 def _check_number(where: str, field: str, value: object) -> None:
@@ -190,7 +185,7 @@ def _check_numbers(where: str, record: Struct) -> None:
 def _check_source(where: str, key: str, profile: Profile) -> None:
     if key not in profile.sources:
         raise ProfileError(
-            f"{where}: source {shown(key)} is not in [sources]: add [sources.{key[:_MAX_NAME]}]"
+            f"{where}: source {quoted(key)} is not in [sources]: add [sources.{key[:_MAX_NAME]}]"
             f"{suggestion(key, profile.sources)}"
         )
 
@@ -209,13 +204,13 @@ def _check_figures(where: str, record: Struct, profile: Profile, others: Set[str
     for field in sources:
         if field not in figures:
             raise ProfileError(
-                f"{where}: source names {shown(field)}, which is not given here{suggestion(field, figures)}"
+                f"{where}: source names {quoted(field)}, which is not given here{suggestion(field, figures)}"
             )
     noise: dict[str, float] | None = getattr(record, "noise", None)
     for field, value in (noise or {}).items():
         if field not in figures:
             raise ProfileError(
-                f"{where}: noise names {shown(field)}, which is not given here{suggestion(field, figures)}"
+                f"{where}: noise names {quoted(field)}, which is not given here{suggestion(field, figures)}"
             )
         _check_number(f"{where}: noise of {field}", "noise", value)
 

@@ -16,10 +16,10 @@ import msgspec
 import tomli_w
 from msgspec import inspect
 
-from foretrace.errors import ProfileError
+from foretrace.errors import ProfileError, quoted
 from foretrace.files import read_bounded, write_atomically
 
-from .checks import check, shown, suggestion
+from .checks import check, suggestion
 from .positions import line_of
 from .profile import Profile
 
@@ -181,7 +181,7 @@ def _check_shape(value: object, kind: inspect.Type, where: str) -> None:
         for key, item in _expect(value, dict, where, "a table").items():
             if not key:
                 raise ProfileError(f"{where}: has an empty key")
-            _check_shape(item, kind.value_type, f"{where}.{key if len(key) <= 64 else shown(key)}")
+            _check_shape(item, kind.value_type, f"{where}.{key if len(key) <= 64 else quoted(key)}")
     elif isinstance(kind, inspect.VarTupleType):
         for number, item in enumerate(_expect(value, list, where, "a list"), 1):
             _check_shape(item, kind.item_type, f"{where} entry {number}")
@@ -208,7 +208,7 @@ def _check_table(value: object, kind: inspect.StructType, where: str) -> None:
     prefix = "" if not where else f"{where}, " if " entry " in where else f"{where}."
     for key in table:
         if key not in fields:
-            raise ProfileError(f"{place}unknown key {shown(key)}{suggestion(key, fields)}")
+            raise ProfileError(f"{place}unknown key {quoted(key)}{suggestion(key, fields)}")
     for name, field in fields.items():
         if name in table:
             _check_shape(table[name], field.type, prefix + name)
@@ -229,7 +229,7 @@ def _shown(value: object) -> str:
     if isinstance(value, list):
         return "a list"
     if isinstance(value, str):
-        return shown(value)
+        return quoted(value)
     if isinstance(value, bool):
         return str(value).lower()
     try:

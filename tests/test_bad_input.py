@@ -161,10 +161,14 @@ def test_bad_signatures(foretrace: Run, compile_c: Callable[..., Path], tmp_path
         ("L1=32K/8/65", "power of two"),
         ("L1=1000/8/64", "multiple of"),
         ("L1=32K/8/64,L1=1M/16/64", "same name"),
+        (",".join(f"L{n}=32K/8/64" for n in range(3000)), "has 3000 levels, must have 1 to 8"),
+        ("L1=32K" * 3000, "NAME=SIZE/WAYS/LINE"),
     ],
 )
 def test_bad_hierarchies(spec: str, words: str, foretrace: Run, tmp_path: Path) -> None:
-    assert words in complaint(foretrace("trace", "-o", tmp_path / "x.sig", "--hierarchy", spec, "--", "true"), 76)
+    line = complaint(foretrace("trace", "-o", tmp_path / "x.sig", "--hierarchy", spec, "--", "true"), 76)
+    assert words in line
+    assert len(line) < 250
 
 
 def test_mistyped_verbs_are_guessed(foretrace: Run) -> None:

@@ -3,6 +3,7 @@
 import os
 import statistics
 import threading
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,23 +12,33 @@ from hypothesis import strategies as st
 from foretrace.benchmarks import reference_loop, tools
 from foretrace.benchmarks.native_runs import Measured, Run, Timed, measure_in_rounds, summarise
 from foretrace.benchmarks.reference_loop import ReferenceLoop
-from foretrace.neighbours import DISTURBED, Alone, alone
+from foretrace.neighbours import DISTURBED, Alone, LoopSample, SegmentTime, alone
 from foretrace.profiles.library import find
 
 QUIET, BESIDE = 1.01, 1.5
+CLOCK_HZ = 3e9
 
 
 def runs(*pairs):
     """`pairs`: processor time, and slowdown of the loop beside."""
-    return [Run(tools.Cost(cpu_s + 1, cpu_s, 0.25), slowdown) for cpu_s, slowdown in pairs]
+    return [Run(tools.Cost(cpu_s + 1, cpu_s, 0.25), slowdown, CLOCK_HZ) for cpu_s, slowdown in pairs]
 
 
 def test_the_least_processor_time_counts_and_the_start_is_taken_off():
     costs = [tools.Cost(9.0, 3.0, 0.5), tools.Cost(5.0, 4.0, 0.1), tools.Cost(6.0, 3.5, 0.2)]
-    found = [Run(cost, 1.0) for cost in costs]
-    assert summarise(found, []) == Measured(3.0, pytest.approx(0.5 / 3), 5.0, 0.5, 3, 3)
-    starts = [Run(tools.Cost(2.0, 1.0, 0.25), 1.0), Run(tools.Cost(1.5, 1.25, 0.3), 1.0)]
-    assert summarise(found, starts) == Measured(2.0, pytest.approx(0.25), 3.5, 0.25, 3, 3)
+    found = [Run(cost, 1.0, clock_hz) for cost, clock_hz in zip(costs, (4e9, 3e9, 3.5e9), strict=True)]
+    assert summarise(found, []) == Measured(3.0, pytest.approx(0.5 / 3), 5.0, 0.5, 3, 3, clock_hz=4e9)
+    starts = [Run(tools.Cost(2.0, 1.0, 0.25), 1.0, 2e9), Run(tools.Cost(1.5, 1.25, 0.3), 1.0, 2e9)]
+    assert summarise(found, starts) == Measured(2.0, pytest.approx(0.25), 3.5, 0.25, 3, 3, clock_hz=4e9)
+
+
+def test_the_clock_is_that_of_the_time_which_counts():
+    measured = summarise(runs((2.0, BESIDE)), [])
+    assert measured.time_clock_hz == CLOCK_HZ
+    by_segments = replace(measured, segments=SegmentTime(1.0, 0.9, 1.1, 20, 900, 0.0, 0.0, 3.5e9))
+    assert by_segments.time_clock_hz == 3.5e9
+    of_before = replace(measured, segments=SegmentTime(1.0, 0.9, 1.1, 20, 900, 0.0, 0.0))
+    assert of_before.time_clock_hz is None, "that of other runs is none of it"
 
 
 def test_runs_beside_a_neighbour_do_not_count_where_there_are_others():
@@ -86,7 +97,7 @@ def test_the_standard_error_is_that_of_a_line_read_at_1():
 
 
 class PretendedLoop:
-    """Beside the runs of these numbers it takes so long; an instruction takes 1 s undisturbed."""
+    """Beside the runs of these numbers it takes so many cycles; an instruction takes one undisturbed."""
 
     def __init__(self, *slowdowns):
         self._slowdowns = iter(slowdowns)
@@ -95,13 +106,14 @@ class PretendedLoop:
         return self
 
     def __enter__(self):
-        return [next(self._slowdowns)]
+        cycles = next(self._slowdowns)
+        return [LoopSample(cycles, 2e9), LoopSample(cycles, CLOCK_HZ), LoopSample(cycles, CLOCK_HZ)]
 
     def __exit__(self, *_):
         return None
 
-    def slowdown(self, time_s):
-        return time_s
+    def slowdown(self, cycles):
+        return cycles
 
 
 def rounds(monkeypatch, programs, runs, *slowdowns):
@@ -118,6 +130,7 @@ def test_programs_take_turns_and_stop_when_enough_runs_were_undisturbed(monkeypa
     done, found = rounds(monkeypatch, programs, 3, *beside)
     assert done == "ababab" + "bb"
     assert (found["a"].undisturbed_runs, found["b"].undisturbed_runs) == (3, 3)
+    assert found["a"].clock_hz == CLOCK_HZ, "the median of three"
 
 
 def test_a_neighbour_that_stays_is_not_waited_for_for_ever(monkeypatch):
@@ -150,13 +163,13 @@ def test_what_the_loop_takes_undisturbed_comes_from_a_measured_profile_or_from_w
 
 
 class PretendedKernels:
-    """Of each kernel the seconds that its runs take, one after the other; 100 instructions each."""
+    """Of each kernel the nanoseconds that its runs take, one after the other; 100 instructions each."""
 
-    def __init__(self, **seconds):
-        self._seconds = {kernel: iter(times) for kernel, times in seconds.items()}
+    def __init__(self, **times):
+        self._times = {kernel: iter(nanoseconds) for kernel, nanoseconds in times.items()}
 
     def run(self, kernel, repeats):
-        return next(self._seconds[kernel]), 100, 0
+        return next(self._times[kernel]) * 1e-9, 100, 0
 
 
 def pretended(monkeypatch, *, issue, chain, processor=()):
@@ -170,8 +183,8 @@ def pretended(monkeypatch, *, issue, chain, processor=()):
 
 def test_what_the_loop_takes_undisturbed_is_learnt_from_real_time(monkeypatch):
     """The processor's time of a sample may lack what the hypervisor took from others."""
-    loop = pretended(monkeypatch, issue=[50.0], chain=[100.0, 100.0], processor=[0.0, 30.0])
-    assert loop.sample() == 0.3
+    loop = pretended(monkeypatch, issue=[50.0], chain=[100.0, 100.0], processor=[0.0, 30e-9])
+    assert loop.sample() == LoopSample(pytest.approx(0.3), pytest.approx(1e9))
     assert loop.least_cycles == pytest.approx(0.5, rel=0.003)
     assert loop.slowdown(0.3) == 1.0
 
@@ -179,6 +192,20 @@ def test_what_the_loop_takes_undisturbed_is_learnt_from_real_time(monkeypatch):
 def test_a_slower_clock_is_no_neighbour(monkeypatch):
     loop = pretended(monkeypatch, issue=[50.0, 60.0, 75.0], chain=[100.0, 100.0, 120.0, 120.0, 100.0, 100.0])
     assert [loop.slowdown(loop.glance()) for _ in range(3)] == pytest.approx([1.0, 1.0, 1.5], rel=0.003)
+
+
+def test_the_clock_beside_a_sample_is_that_of_both_chains(monkeypatch):
+    loop = pretended(monkeypatch, issue=[50.0], chain=[20.0, 30.0])
+    assert loop.sample().clock_hz == pytest.approx(4e9)
+
+
+def test_the_clock_of_moments_is_that_of_each(monkeypatch):
+    loop = pretended(monkeypatch, issue=[], chain=[25.0] * 9 + [50.0])
+    assert loop.clocks_hz() == pytest.approx([4e9] * 9 + [2e9])
+
+
+def test_the_clock_of_this_machine_is_one():
+    assert all(1e7 < clock_hz < 1e10 for clock_hz in ReferenceLoop().clocks_hz())
 
 
 def test_nothing_is_learnt_beside_a_chain_that_was_interrupted(monkeypatch):
@@ -201,7 +228,7 @@ def test_the_loop_is_sampled_before_during_and_after_what_it_is_beside():
             os.sched_yield()
         assert len(samples) >= 3
     assert len(samples) >= 4
-    assert all(sample > 0 for sample in samples)
+    assert all(sample.cycles > 0 and 1e7 < sample.clock_hz < 1e10 for sample in samples)
 
 
 def test_the_loop_goes_after_what_it_is_beside():
@@ -241,5 +268,5 @@ def test_a_failing_program_leaves_no_thread_behind():
 
 
 def test_a_slowdown_just_below_the_limit_is_no_neighbour():
-    assert Run(tools.Cost(1, 1), DISTURBED - 0.001).is_undisturbed
-    assert not Run(tools.Cost(1, 1), DISTURBED).is_undisturbed
+    assert Run(tools.Cost(1, 1), DISTURBED - 0.001, CLOCK_HZ).is_undisturbed
+    assert not Run(tools.Cost(1, 1), DISTURBED, CLOCK_HZ).is_undisturbed

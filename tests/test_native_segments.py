@@ -296,6 +296,10 @@ def test_what_lies_in_long_segments_and_what_counting_takes_is_told():
     assert found.low_s == pytest.approx(0.010 - 3 * 0.001 - 0.001)
 
 
+def test_the_clock_of_least_times_is_the_highest_that_each_moment_met():
+    assert segments.highest_hz([[3e9, 2e9], [1e9, 4e9], [2e9, 2e9]]) == 3.5e9
+
+
 @on_x86_64
 def test_a_block_that_is_entered_under_the_jump_is_no_place(compile_c):
     """Blocks overlap where something jumps to the middle of one."""

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from foretrace.errors import ProgramError, TimingError
+from foretrace.neighbours import LoopSample
 from foretrace.tracer.native.perf_events import PerfSampler
 from foretrace.tracer.native.timing import NativeRun, SampledPosition, Timing, time_natively
 from foretrace.tracer.native.timing_file import MAX_FILE_BYTES, read_timing, write_timing
@@ -196,6 +197,8 @@ def test_a_timing_is_read_as_it_was_written(tmp_path):
         ({"interval_s": 0}, "cannot be"),
         ({"runs": [{"wall_s": 1, "user_s": 1, "system_s": 0, "slowdown": 0.5}]}, "0.5 times as long"),
         ({"runs": [{"wall_s": 1, "user_s": 1, "system_s": 0, "slowdown": 1e9}]}, "times as long"),
+        ({"runs": [{"wall_s": 1, "user_s": 1, "system_s": 0, "clock_hz": 0.0}]}, "a clock of 0.0 Hz"),
+        ({"runs": [{"wall_s": 1, "user_s": 1, "system_s": 0, "clock_hz": 1e20}]}, "a clock of 1e\\+20 Hz"),
     ],
 )
 def test_a_timing_that_cannot_be_is_refused(tmp_path, changes, complaint):
@@ -259,7 +262,7 @@ class PretendedLoop:
             while not done.wait(0.001):
                 self.cpus.append(cpu())
                 if self.cpus[-1] is not None:
-                    samples.append(2.0)
+                    samples.append(LoopSample(2.0, 3e9))
 
         thread = threading.Thread(target=watch)
         thread.start()
@@ -268,14 +271,15 @@ class PretendedLoop:
         thread.join()
         assert cpu() is None, "it has ended"
 
-    def slowdown(self, time_s):
-        return time_s
+    def slowdown(self, cycles):
+        return cycles
 
 
 def test_a_loop_runs_beside_the_program_on_its_core(compile_c, tmp_path):
     loop = PretendedLoop()
     timing = time_natively([str(compile_c(TWO_LOOPS, "-O1"))], runs=2, method="ptrace", reference=loop)
-    assert [run.slowdown for run in timing.runs] == [2.0, 2.0]
+    assert [(run.slowdown, run.clock_hz) for run in timing.runs] == [(2.0, 3e9)] * 2
+    assert timing.clock_hz == 3e9
     assert set(loop.cpus) - {None} <= os.sched_getaffinity(0)
     write_timing(timing, tmp_path / "x.timing")
     assert read_timing(tmp_path / "x.timing") == timing
@@ -284,14 +288,16 @@ def test_a_loop_runs_beside_the_program_on_its_core(compile_c, tmp_path):
 def test_a_program_too_short_for_the_loop_tells_nothing_of_neighbours(monkeypatch):
     loop = SimpleNamespace(beside=lambda cpu: contextlib.nullcontext([]), slowdown=lambda time_s: 1 / 0)
     (run,) = time_natively(["true"], method="ptrace", reference=loop).runs
-    assert run.slowdown is None
+    assert (run.slowdown, run.clock_hz) == (None, None)
 
 
 def test_the_command_runs_the_loop(tmp_path, compile_c):
     path = tmp_path / "x.timing"
     command = [sys.executable, "-P", "-m", "foretrace", "time", "-o", path, "--", compile_c(TWO_LOOPS, "-O1")]
     subprocess.run(command, check=True, timeout=60)
-    assert read_timing(path).runs[0].slowdown >= 1
+    (run,) = read_timing(path).runs
+    assert run.slowdown >= 1
+    assert 1e7 < run.clock_hz < 1e10
 
 
 def test_a_timing_that_is_no_file_of_that_size_is_refused(tmp_path):

@@ -155,6 +155,22 @@ def test_text_from_a_signature_cannot_act_on_a_terminal(tmp_path):
             assert "[bold red]x[/]" in output  # shown as it is, not taken for markup
 
 
+def test_machines_are_predicted_at_another_clock(gather_sig):
+    document = json.loads(run("predict", gather_sig, "--machine", "jaguar-xt4", "--clock", "4.2", "--json").output)
+    (faster,) = document["predictions"]
+    (usual,) = json.loads(run("predict", gather_sig, "--machine", "jaguar-xt4", "--json").output)["predictions"]
+    assert faster["machine"] == "jaguar-xt4@4.2GHz"
+    assert faster["title"] == usual["title"] + " at 4.2 GHz"
+    assert usual["time_s"] / 2 < faster["time_s"] < usual["time_s"], "memory stays as it is"
+
+
+@pytest.mark.parametrize("clock", ["0", "nan", "-1", "1e9", "fast"])
+def test_a_clock_that_cannot_be_is_a_usage_error(gather_sig, clock):
+    result = run("predict", gather_sig, "--machine", "jaguar-xt4", "--clock", clock)
+    assert result.exit_code == 2
+    assert "Invalid value for '--clock'" in result.output
+
+
 def test_the_same_machine_twice_is_predicted_once(gather_sig):
     arguments = ("--machine", "jaguar-xt4", "--machine", "jaguar-xt4", "--json")
     assert len(json.loads(run("predict", gather_sig, *arguments).output)["predictions"]) == 1

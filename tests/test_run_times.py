@@ -58,6 +58,13 @@ def test_errors_of_times_without_a_neighbour_are_summed_up_apart():
     assert RunTimes(MACHINE, rows[:1], ()).mean_absolute_error_alone is None
 
 
+def test_errors_at_the_clock_of_the_runs_are_summed_up_apart():
+    rows = (row(1.1), replace(row(1.1), at_clock_s=1.04), replace(row(0.9), at_clock_s=0.98))
+    assert [one.error_at_clock for one in rows] == [None, pytest.approx(0.04), pytest.approx(-0.02)]
+    assert RunTimes(MACHINE, rows, ()).mean_absolute_error_at_clock == pytest.approx(0.03)
+    assert RunTimes(MACHINE, rows[:1], ()).mean_absolute_error_at_clock is None
+
+
 def test_a_time_by_segments_counts_instead_of_runs_beside_a_neighbour():
     found = {
         "time_s": 0.8,
@@ -136,6 +143,12 @@ def test_programs_of_each_kind_are_traced_measured_and_sampled(small):
     assert all(one.low_s <= one.predicted_s <= one.high_s for one in times.rows)
     assert all(2 <= one.measured.runs <= 6 and one.measured.shortest_s > 0 for one in times.rows[:2])
     assert all(one.measured.reference_slowdown >= 1 for one in times.rows)
+    clocks_hz = [one.measured.time_clock_hz for one in times.rows]
+    # of code in caches, as much shorter as this machine's clock is higher than that of the one it was predicted for
+    queens = times.rows[0]
+    assert all(clock_hz > 1e7 for clock_hz in clocks_hz)
+    faster = clocks_hz[0] / MACHINE.profile.core.clock_hz
+    assert queens.predicted_s / queens.at_clock_s == pytest.approx(faster, rel=0.02)
     assert all(len(one.executable_sha256) == 64 for one in times.rows)
     assert [one.timing_sha256 is None for one in times.rows] == [False, False, True]
     assert times.rows[2].loops == ()  # not sampled
@@ -195,7 +208,7 @@ def test_a_program_that_cannot_be_built_is_left_out_and_named(monkeypatch, tmp_p
 def test_what_is_shown_and_written(monkeypatch, tmp_path):
     rows = (
         row(1.5, (0.5, 0.2), cause="x.c:1 f: 9 s predicted, 1 s sampled", wall_s=2.0),
-        row(1.0, program="y", undisturbed_runs=2, alone=Alone(0.8, 0.04)),
+        replace(row(1.0, program="y", undisturbed_runs=2, alone=Alone(0.8, 0.04), clock_hz=2.34e9), at_clock_s=0.9),
         row(0.6, program="w", segments=SegmentTime(0.6, 0.57, 0.66, 20, 900, 0.0, 0.001)),
         row(1.0, program="v", undisturbed_runs=1, undivided="it waits"),
     )
@@ -222,7 +235,10 @@ def test_what_is_shown_and_written(monkeypatch, tmp_path):
     assert "segments ±10%" in result.output
     assert "not timed by segments: v: it waits" in result.output
     assert "; 25.0% of the times alone" in result.output
+    assert "2.34 GHz" in result.output
+    assert "; 10.0% at the clocks beside the runs" in result.output
     document = json.loads((tmp_path / "x.json").read_text())
+    assert [one["error_at_clock"] for one in document["run_times"]] == [None, pytest.approx(-0.1), None, None]
     assert document["schema"] == "foretrace.validate/2"
     assert document["anchored"] is False
     assert document["worst_error"] == {"program": "x", "error": 0.5}

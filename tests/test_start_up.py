@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -49,3 +51,11 @@ def test_what_reads_lines_is_imported_for_programs_that_have_any(
         command = [sys.executable, "-P", "-c", script, str(path)]
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
         assert done.stdout == f"{name == 'with'}\n", name
+
+
+def test_an_interrupt_while_modules_are_read_ends_us_as_it_ends_any_program(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    command = [sys.executable, "-P", "-m", "foretrace", "--help"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")

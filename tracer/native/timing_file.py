@@ -20,7 +20,7 @@ from .timing import Timing
 SCHEMA = "foretrace.timing/1"
 MAX_FILE_BYTES = 64 << 20
 MOST_SLOWDOWN = 1e6
-MOST_CLOCK_HZ = 1e12
+LEAST_CLOCK_HZ, MOST_CLOCK_HZ = 1e6, 1e11  # that of an emulator, and more than any
 
 
 def write_timing(timing: Timing, path: Path, *, force: bool = False) -> None:
@@ -64,9 +64,9 @@ def _check(timing: Timing, path: Path) -> None:
                 f"{path}: a reference loop took {run.slowdown} times as long beside a run as undisturbed; "
                 "make it again with: foretrace time"
             )
-    clocks_hz = [run.clock_hz for run in timing.runs] + ([timing.segments.clock_hz] if timing.segments else [])
-    if not all(clock_hz is None or 0 < clock_hz < MOST_CLOCK_HZ for clock_hz in clocks_hz):
-        raise TimingError(f"{path}: a clock of it cannot be; make it again with: foretrace time")
+    for timed in (*timing.runs, timing.segments):
+        if timed and timed.clock_hz is not None and not LEAST_CLOCK_HZ <= timed.clock_hz <= MOST_CLOCK_HZ:
+            raise TimingError(f"{path}: has a clock of {timed.clock_hz} Hz; make it again with: foretrace time")
     if (found := timing.segments) is not None:
         good = 0 <= found.low_s <= found.time_s <= found.high_s and found.time_s > 0 and 0 <= found.long_share <= 1
         if not good or min(found.runs, found.segments, found.counting_s) < 0:
