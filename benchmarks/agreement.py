@@ -111,7 +111,8 @@ def _figures(profile: Profile) -> Iterator[tuple[str, float, float | None]]:
         place = f"{point.movement} of {point.access_bytes} at {point.working_set_bytes}, stride {point.stride_bytes}"
         yield place, point.bandwidth_bytes_per_s, point.noise
     for ahead in profile.prefetch:
-        yield f"lines fetched ahead beside {ahead.misses_per_line} misses", ahead.fetched_ahead, ahead.noise
+        others = "near lines of streams" if ahead.of_streams else "misses"
+        yield f"lines fetched ahead beside {ahead.misses_per_line} {others}", ahead.fetched_ahead, ahead.noise
     for team in profile.thread_bandwidth:
         place = f"{team.movement} at {team.working_set_bytes}, {team.threads} threads"
         yield place, team.bandwidth_bytes_per_s, team.noise

@@ -203,10 +203,17 @@ static size_t lines_apart(size_t lines, size_t n)
     sum += p[i];                                                                                                       \
     KEEP(sum); /* or all are loaded first, and do not fit into registers */
 
-static inline __attribute__((always_inline)) uint64_t sum_of_lines(const volatile uint64_t *p, size_t apart, unsigned n)
+struct lines {
+    const volatile uint64_t *first;
+    size_t apart;
+    unsigned n;
+};
+
+static inline __attribute__((always_inline)) uint64_t sum_of(struct lines lines)
 {
+    const volatile uint64_t *p = lines.first;
     uint64_t all = 0;
-    for (unsigned stream = 0; stream < n; stream++, p += apart) {
+    for (unsigned stream = 0; stream < lines.n; stream++, p += lines.apart) {
         uint64_t sum = 0;
         EIGHT(ADD)
         all += sum;
@@ -214,8 +221,37 @@ static inline __attribute__((always_inline)) uint64_t sum_of_lines(const volatil
     return all;
 }
 
-#define STREAMS(n_far, n_near)                                                                                         \
-    static uint64_t streams##n_far##_##n_near(struct ft_work *work)                                                    \
+/* A line of each after the other. */
+static inline __attribute__((always_inline)) uint64_t in_turns(struct lines far, struct lines near)
+{
+    return sum_of(far) + sum_of(near);
+}
+
+/* An element of each after the other, and twenty additions more, as in a stencil. */
+static inline __attribute__((always_inline)) uint64_t together(struct lines far, struct lines near)
+{
+    uint64_t sum = 0, a = 1, b = 2, c = 3, d = 4;
+    for (unsigned i = 0; i < FT_LINE_BYTES / 8; i++) {
+        for (unsigned stream = 0; stream < far.n; stream++)
+            sum += far.first[stream * far.apart + i];
+        for (unsigned stream = 0; stream < near.n; stream++)
+            sum += near.first[stream * near.apart + i];
+        for (unsigned more = 0; more < 5; more++) {
+            a += sum;
+            KEEP(a);
+            b += 3;
+            KEEP(b);
+            c += 3;
+            KEEP(c);
+            d += 3;
+            KEEP(d);
+        }
+    }
+    return a;
+}
+
+#define STREAMS(name, n_far, n_near, sum_of_both)                                                                      \
+    static uint64_t name(struct ft_work *work)                                                                         \
     {                                                                                                                  \
         const size_t line = FT_LINE_BYTES / 8, held = work->stride / 8;                                                \
         const size_t each = (work->bytes / 8 - held) / n_far / line, near_each = held / n_near / line;                 \
@@ -228,8 +264,8 @@ static inline __attribute__((always_inline)) uint64_t sum_of_lines(const volatil
         for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
             const volatile uint64_t *far = data + held, *end = far + own * line;                                       \
             for (; far != end; far += line) {                                                                          \
-                const volatile uint64_t *near = data + at * line;                                                      \
-                sum += sum_of_lines(far, apart, n_far) + sum_of_lines(near, between, n_near);                          \
+                const struct lines all_far = {far, apart, n_far}, near = {data + at * line, between, n_near};          \
+                sum += sum_of_both(all_far, near);                                                                     \
                 at = at + 1 < lines ? at + 1 : 0;                                                                      \
             }                                                                                                          \
         }                                                                                                              \
@@ -237,11 +273,14 @@ static inline __attribute__((always_inline)) uint64_t sum_of_lines(const volatil
         return own * work->repeats;                                                                                    \
     }
 
-STREAMS(1, 2)
-STREAMS(1, 4)
-STREAMS(2, 2)
-STREAMS(2, 4)
-STREAMS(4, 4)
+STREAMS(streams1_2, 1, 2, in_turns)
+STREAMS(streams1_4, 1, 4, in_turns)
+STREAMS(streams2_2, 2, 2, in_turns)
+STREAMS(streams2_4, 2, 4, in_turns)
+STREAMS(streams4_4, 4, 4, in_turns)
+STREAMS(busy_streams2_1, 2, 1, together)
+STREAMS(busy_streams2_2, 2, 2, together)
+STREAMS(busy_streams1_2, 1, 2, together)
 
 /* ---- anywhere ----------------------------------------------------------------------------------------------------- */
 
@@ -347,6 +386,9 @@ const struct ft_kernel ft_memory_kernels[] = {
     {"streams2_2", streams2_2, 8 * FT_LINE_BYTES, false, true, 0, NULL},
     {"streams2_4", streams2_4, 8 * FT_LINE_BYTES, false, true, 0, NULL},
     {"streams4_4", streams4_4, 8 * FT_LINE_BYTES, false, true, 0, NULL},
+    {"busy_streams2_1", busy_streams2_1, 8 * FT_LINE_BYTES, false, true, 0, NULL},
+    {"busy_streams2_2", busy_streams2_2, 8 * FT_LINE_BYTES, false, true, 0, NULL},
+    {"busy_streams1_2", busy_streams1_2, 8 * FT_LINE_BYTES, false, true, 0, NULL},
     {"random8", random8, FT_LINE_BYTES, true, false, 0, NULL},
     {"chase", chase, FT_LINE_BYTES, false, false, 0, NULL},
     {"gather4", gather4, 4, false, false, 4, NULL},

@@ -6,7 +6,8 @@ alone, and than out of caches beside the same loads.
 
 Streams beside streams are fetched so many lines ahead, all together, those out of nearer caches as well: a stream's
 line is there `latency` after the line was wanted that is as many lines before it as its share of these and what the
-core itself has in flight.
+core itself has in flight. Beside some out of the second cache they also begin anew at each page: some of their lines
+are waited for even where computing takes much longer than all lines do.
 """
 
 from __future__ import annotations
@@ -31,21 +32,26 @@ _LINES = 4
 _NEAR_TIMES = 2  # the nearest cache, at least, are the near lines: they do not stay there
 _LAST_TIMES = 2  # the last cache, at least, is what a stream out of main memory goes through
 _MOST_LATE = 0.999
+_LEAST_WAIT = 0.25  # of the latency: where as much is in flight as takes longer, the difference tells nothing
 _PARTS = 16  # of a stream out of caches and the near lines together, of which these are one
 MIXES = ((1, 2), (1, 4), (2, 2), (2, 4), (4, 4))
 """Streams out of main memory, and those out of a near cache beside them."""
+BUSY_MIXES = ((2, 1), (2, 2), (1, 2))
+"""The same, where elements of all are loaded in turns and computed with."""
 _MIX_INSTRUCTIONS = 16  # for a line of each stream: eight elements are loaded, and added
+_BUSY_INSTRUCTIONS = 16, 160  # for a line of each stream, and for all together
 _PLACES = np.append(0.0, np.geomspace(0.1, 20, 200))
 _Key = TypeVar("_Key")
 
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """So many streams through `size_bytes`, side by side, beside some out of a near cache."""
+    """So many streams through `size_bytes`, side by side, beside some out of a near cache; `busy`: much is computed."""
 
     far: int
     near: int
     size_bytes: int
+    busy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,7 @@ def prefetch_measurements(cache_bytes: Sequence[int], largest_bytes: int, *, roo
 def mix_measurements(cache_bytes: Sequence[int], largest_bytes: int, *, room: Room) -> dict[Mix, Measurement]:
     """The measurements of streams beside streams, with arguments as of `prefetch_measurements`."""
     kernels = {f"streams{far}_{near}": partial(Mix, far, near) for far, near in MIXES}
+    kernels |= {f"busy_streams{far}_{near}": partial(Mix, far, near, busy=True) for far, near in BUSY_MIXES}
     return _in_both_sizes(kernels, cache_bytes, largest_bytes, room)
 
 
@@ -141,6 +148,47 @@ def lookahead(
     if _PLACES[best] == 0:
         return None
     return Lookahead(rounded(lines), rounded(float(_PLACES[best])), rounded(float(np.sqrt(off[best]))))
+
+
+def stream_points(
+    measured: Mapping[Mix, Timing],
+    latency_s: Mapping[int, float],
+    line_s: float,
+    in_flight: float,
+    ahead: Lookahead | None,
+    source: str,
+) -> tuple[PrefetchPoint, ...]:
+    """The share of a stream's lines that are fetched ahead beside streams out of the second cache, if much is computed.
+
+    What it takes longer than out of caches, and than so many lines ahead allow, is what its other lines are waited for:
+    the latency, but for as long as the core computes meanwhile with what it has in flight.
+
+    Args:
+        measured: the timings, of a line of each stream.
+        latency_s: of dependent loads, by working set.
+        line_s: of a line of a stream out of main memory, alone.
+        in_flight: instructions that a core has, of all kinds.
+        ahead: how far ahead streams are fetched; None: as far as they need.
+        source: of the points.
+    """
+    small, large = _small_and_large(measured)
+    if large not in latency_s:
+        return ()
+    late, noise = [], []
+    for far, near in BUSY_MIXES:
+        nearby, distant = measured[Mix(far, near, small, busy=True)], measured[Mix(far, near, large, busy=True)]
+        of_each, of_all = _BUSY_INSTRUCTIONS
+        own = in_flight / (of_each * (far + near) + of_all)
+        anyway_s = max(nearby.time_s, far * line_s)
+        if ahead is not None:
+            anyway_s = max(anyway_s, latency_s[large] / (ahead.lines / (far + near * ahead.near_places) + own))
+        waits_s = far * max(latency_s[large] - own * anyway_s, _LEAST_WAIT * latency_s[large])
+        late.append((near / far, min(max((distant.time_s - anyway_s) / waits_s, 0.0), _MOST_LATE)))
+        noise.append(rounded((distant.time_s * distant.noise + nearby.time_s * nearby.noise) / waits_s))
+    return tuple(
+        PrefetchPoint(others, rounded(1 - share), source, error, of_streams=True)
+        for (others, share), error in zip(without_bumps(late), noise, strict=True)
+    )
 
 
 def prefetch_points(

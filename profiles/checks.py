@@ -362,7 +362,7 @@ def _check_rates(profile: Profile) -> None:
     for where, ahead in _checked(profile, "prefetch", profile.prefetch):
         if ahead.fetched_ahead > 1:
             raise ProfileError(f"{where}: fetched_ahead is {ahead.fetched_ahead}, must be at most 1")
-        _check_new(where, ahead.misses_per_line, seen)
+        _check_new(where, (ahead.misses_per_line, bool(ahead.of_streams)), seen)
     for where, point in _checked(profile, "thread_bandwidth", profile.thread_bandwidth):
         _check_new(where, (point.movement.value, point.threads, point.working_set_bytes), seen)
     for where, rate in _checked(profile, "idiom_rates", profile.idiom_rates):

@@ -123,15 +123,21 @@ def _out_of_memory(hits: Floats) -> npt.NDArray[np.bool_]:
 def _late_lines(workload: Workload, hits: Floats, irregular: Floats, memory: MemoryFigures, corner: int) -> Floats:
     """Of each operation, the share of a stream's lines out of main memory that nobody fetched ahead.
 
-    By what misses the nearest cache at random in its region, for each line of such streams: wherever these lines are
-    found.
+    For each line of such streams in its region, by what misses the nearest cache at random, wherever these lines are
+    found, and by the lines of streams out of the second cache: whichever makes it more.
     """
     region, count = workload.operations.region, len(workload.regions)
     missed = hits[:, 1:].sum(axis=1)
     streamed = np.bincount(region, weights=np.where(_out_of_memory(hits), (1 - irregular) * missed, 0), minlength=count)
-    beside = np.bincount(region, weights=irregular * missed, minlength=count)
-    ratio = np.divide(beside, streamed, out=np.zeros(count), where=streamed > 0)
-    return memory.late_lines(ratio, corner)[region]
+    late = np.zeros(count)
+    for others, lines in (
+        (memory.beside_misses, irregular * missed),
+        (memory.beside_streams, (1 - irregular) * hits[:, 1]),
+    ):
+        beside = np.bincount(region, weights=lines, minlength=count)
+        ratio = np.divide(beside, streamed, out=np.zeros(count), where=streamed > 0)
+        late = np.maximum(late, others.share(ratio, corner))
+    return np.asarray(late[region])
 
 
 def _places(workload: Workload, hits: Floats, memory: MemoryFigures, corner: int) -> Floats:

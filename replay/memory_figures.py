@@ -5,7 +5,7 @@ Each figure is a time of one access or one line, as (fast, typical, slow).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -38,6 +38,29 @@ figures 2.1 and 2.10 to 2.21."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LateLines:
+    """Lines of streams out of main memory that nobody fetched ahead, by how many other lines come for each of them.
+
+    `others` [points], ascending; `shares` [3, points] of the stream's lines, [3, 0] where none was measured.
+    """
+
+    others: Floats
+    shares: Floats
+
+    @classmethod
+    def of(cls, points: Iterable[PrefetchPoint]) -> LateLines:
+        """As measured."""
+        ordered = sorted(points, key=lambda point: point.misses_per_line)
+        others = np.array([point.misses_per_line for point in ordered])
+        return cls(others, np.array([_late(point) for point in ordered]).reshape(-1, 3).T)
+
+    def share(self, others: Floats, corner: int) -> Floats:
+        """[...]: of the stream's lines; 0 where there are no others."""
+        found = np.interp(others, np.append(0.0, self.others), np.append(0.0, self.shares[corner]))
+        return np.asarray(found, np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class MemoryFigures:
     """Costs by the level that holds the data; level index 0 is the nearest cache, the last one main memory.
 
@@ -64,8 +87,8 @@ class MemoryFigures:
     write_back_s: Floats  # [3, levels + 1] what a line takes longer where it is stored to, and so leaves again
     random_store_s: Floats  # [3, levels + 1] what a line takes longer that is stored to at random than one loaded so
     random_write_back_s: Floats  # [3, levels + 1] what one takes longer that is loaded at random and stored to then
-    misses_per_line: Floats  # [points], ascending: of other lines, for each line of a stream out of main memory
-    not_fetched_ahead: Floats  # [3, points] share of the stream's lines; [3, 0] where none was measured
+    beside_misses: LateLines
+    beside_streams: LateLines  # out of the second cache
     lines_ahead: Floats  # [3] of streams, all together, that prefetchers run ahead; 0 where that was not measured
     near_places: Floats  # [3] of those that a line out of a cache takes
     line_bytes: Floats  # [levels] of the caches
@@ -101,12 +124,6 @@ class MemoryFigures:
         points, sizes = np.log(self.line_cached_bytes), np.log(np.maximum(footprint_bytes, 1))
         return np.asarray(np.interp(sizes, points, self.line_cached_s[corner]), np.float64)
 
-    def late_lines(self, misses_per_line: Floats, corner: int) -> Floats:
-        """[...]: share of a stream's lines out of main memory that nobody fetched ahead, by the misses beside each."""
-        points = np.append(0.0, self.misses_per_line)
-        shares = np.append(0.0, self.not_fetched_ahead[corner])
-        return np.asarray(np.interp(misses_per_line, points, shares), np.float64)
-
     def random_by_range(self, range_bytes: Floats, corner: int) -> Floats:
         """[operations, levels + 1]: time between independent accesses at random in an address range."""
         slot = float(self.slot_s[corner].min())
@@ -139,7 +156,6 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
     random_range, random_memory = source.random_memory(random)
     random_cached = source.random_cached()
     line_cached = source.streams_cached()
-    ahead = sorted(profile.prefetch, key=lambda p: p.misses_per_line)
     translation = translation_of(profile)
     huge = profile.memory.huge_page_bytes if profile.memory and translation else None
     dependent_range, dependent_memory = source.dependent_memory(latency, huge)
@@ -165,8 +181,8 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
         write_back_s=source.write_backs(memory_byte * lines[-1]),
         random_store_s=random_store_s(profile, source.size_bytes, source.num_caches),
         random_write_back_s=random_write_back_s(profile, source.size_bytes, source.num_caches),
-        misses_per_line=np.array([p.misses_per_line for p in ahead]),
-        not_fetched_ahead=np.array([_late(p) for p in ahead]).reshape(-1, 3).T,
+        beside_misses=LateLines.of([point for point in profile.prefetch if not point.of_streams]),
+        beside_streams=LateLines.of([point for point in profile.prefetch if point.of_streams]),
         lines_ahead=source.of_memory("lines_ahead", is_rate=True),
         near_places=source.of_memory("near_line_places"),
         line_bytes=lines,

@@ -3,7 +3,15 @@
 import pytest
 
 from foretrace.benchmarks import sampling
-from foretrace.benchmarks.prefetch_suite import MIXES, Mix, lookahead, mix_measurements
+from foretrace.benchmarks.prefetch_suite import (
+    BUSY_MIXES,
+    MIXES,
+    Lookahead,
+    Mix,
+    lookahead,
+    mix_measurements,
+    stream_points,
+)
 from foretrace.benchmarks.sampling import Room, Timing
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -52,6 +60,40 @@ def test_without_the_latency_over_as_much_memory_nothing_is_told():
     assert lookahead({}, {LARGE: LATENCY_S}, LINE_S, IN_FLIGHT) is None
 
 
+BUSY_S = 13e-9
+
+
+def busy_times(late, ahead=None):
+    """Of streams of whose lines `late` are waited for, by how many near ones there are for each; in each 13 ns."""
+    found = {}
+    for far, near in BUSY_MIXES:
+        own = IN_FLIGHT / (16 * (far + near) + 160)
+        work_s = BUSY_S
+        if ahead is not None:
+            work_s = max(work_s, LATENCY_S / (ahead.lines / (far + near * ahead.near_places) + own))
+        more_s = far * late[near / far] * (LATENCY_S - own * work_s)
+        found[Mix(far, near, SMALL, busy=True)] = Timing(BUSY_S, 0.01, 12)
+        found[Mix(far, near, LARGE, busy=True)] = Timing(work_s + more_s, 0.01, 12)
+    return found
+
+
+@pytest.mark.parametrize("ahead", [None, Lookahead(100, 2.5, 0.1), Lookahead(40, 4.0, 0.1)])
+def test_lines_that_busy_streams_wait_for_are_found(ahead):
+    found = busy_times({0.5: 0.002, 1.0: 0.007, 2.0: 0.02}, ahead)
+    points = stream_points(found, {LARGE: LATENCY_S}, LINE_S, IN_FLIGHT, ahead, "here")
+    assert [point.misses_per_line for point in points] == [0.5, 1.0, 2.0]
+    assert [point.fetched_ahead for point in points] == pytest.approx([0.998, 0.993, 0.98], abs=1e-4)
+    assert all(point.of_streams and 0 < point.noise < 0.01 for point in points)
+
+
+def test_busy_streams_that_wait_for_none_are_fetched_ahead():
+    found = busy_times(dict.fromkeys((0.5, 1.0, 2.0), -0.001))
+    points = stream_points(found, {LARGE: LATENCY_S}, LINE_S, IN_FLIGHT, None, "here")
+    assert [point.fetched_ahead for point in points] == [1, 1, 1]
+    assert stream_points(found, {SMALL: LATENCY_S}, LINE_S, IN_FLIGHT, None, "here") == ()
+    assert stream_points({}, {LARGE: LATENCY_S}, LINE_S, IN_FLIGHT, None, "here") == ()
+
+
 @pytest.mark.parametrize("cache_bytes", [[], [32 * KIB], [32 * KIB, 64 * KIB]])
 def test_without_a_second_cache_of_some_size_there_is_nothing_to_measure(cache_bytes):
     assert mix_measurements(cache_bytes, LARGE, room=Room.of(cache_bytes)) == {}
@@ -59,6 +101,8 @@ def test_without_a_second_cache_of_some_size_there_is_nothing_to_measure(cache_b
 
 def test_streams_go_through_caches_and_memory():
     measurements = mix_measurements(CACHES, 4 * LARGE, room=Room.of(CACHES))
-    assert set(measurements) == {Mix(far, near, size) for far, near in MIXES for size in (SMALL, LARGE)}
+    expected = {Mix(far, near, size) for far, near in MIXES for size in (SMALL, LARGE)}
+    expected |= {Mix(far, near, size, busy=True) for far, near in BUSY_MIXES for size in (SMALL, LARGE)}
+    assert set(measurements) == expected
     sampling.measure_once(list(measurements.values()), sample_s=1e-5)
     assert all(measurement.timing.time_s > 0 for measurement in measurements.values())

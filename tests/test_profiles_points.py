@@ -68,7 +68,11 @@ def profile(**changes):
         "surface": (SurfacePoint(Movement.COPY, MIB, 64, 8, (0.25,), 1e10, "s", 0.01),),
         "tlbs": (Tlb("L1", 4096, {"entries": "s", "miss_s": "s"}, entries=64, miss_s=2e-9, noise={"miss_s": 0.1}),),
         "latency_quantiles": (LatencyQuantile(0.25, 0.8, "s", 0.01), LatencyQuantile(0.75, 1.2, "s")),
-        "prefetch": (PrefetchPoint(0.5, 0.99, "s", 0.01), PrefetchPoint(2.0, 0.95, "s")),
+        "prefetch": (
+            PrefetchPoint(0.5, 0.99, "s", 0.01),
+            PrefetchPoint(2.0, 0.95, "s"),
+            PrefetchPoint(2.0, 0.98, "s", of_streams=True),
+        ),
         "thread_bandwidth": (ThreadPoint(Movement.LOAD, 2, MIB, 2e10, "s"),),
         "idiom_rates": (IdiomRate("reduction", 3e12, "s"),),
         "network": Network({"latency_s": "s"}, latency_s=1e-6),

@@ -235,6 +235,29 @@ def test_a_stream_that_prefetchers_lose_among_other_misses_waits_for_some_of_its
     assert late(2000, (1000, 90)) == 0  # out of caches
 
 
+def test_a_stream_waits_for_some_lines_beside_streams_out_of_the_second_cache():
+    def late(near_lines: int, far_of_near: int = 0, *, far: int = 1000, near_misses: int = 0) -> float:
+        program = Program()
+        block = program.loop(8000)
+        program.access(block, 8000, misses=(far, far), length=64000)
+        program.access(block, 8000, misses=(near_lines, far_of_near), length=64000)
+        program.access(block, 8000, misses=(near_misses, 0), length=1 << 16, pattern="irregular")
+        points = (
+            PrefetchPoint(1.0, 0.99, "here", of_streams=True),
+            PrefetchPoint(2.0, 0.98, "here", of_streams=True),
+            PrefetchPoint(1.0, 0.985, "here"),
+        )
+        host = with_changes(measured_host(), prefetch=points)
+        workload = Workload.of(program.signature())
+        misses = misses_on(workload.signature, host)
+        return float(operation_costs(workload, misses, figures_of(host, CACHES), 1).irregular[0])
+
+    found = [late(lines) for lines in (0, 500, 1000)] + [late(900, far=600), late(1000, far=100)]
+    assert found == pytest.approx([0, 0.005, 0.01, 0.015, 0.02])
+    assert late(1000, 1000) == 0, "out of main memory as well"
+    assert [late(1000, near_misses=number) for number in (500, 1000)] == pytest.approx([0.01, 0.015]), "not both"
+
+
 def test_streams_out_of_caches_take_more_of_the_lines_fetched_ahead_and_stores_none():
     program = Program()
     block = program.loop(8000)
