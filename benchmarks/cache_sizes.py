@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import TypeVar
 
 _PART_OF_STEP = 0.25
 """A cache ends where this part of the next level's time is added. Where lines are evicted at random, or scattered
@@ -20,11 +21,12 @@ more, however small the set is beside the reported size."""
 _RISE = 1.35
 """Without reported sizes: a cache ends where doubling the working set makes loads so much slower."""
 
+Size = TypeVar("Size", int, float)
 Point = tuple[int, float]
 """A working set in bytes, or what else times rise with, and the time of a load in seconds."""
 
 
-def without_bumps(points: Sequence[Point]) -> list[Point]:
+def without_bumps(points: Sequence[tuple[Size, float]]) -> list[tuple[Size, float]]:
     """The points in order of size, no time more than those of larger working sets: noise only ever adds time."""
     ordered = sorted(points)
     times = list(itertools.accumulate((time for _, time in reversed(ordered)), min))[::-1]
