@@ -549,6 +549,28 @@ size_t ft_cache_repeatable_lines(const struct ft_cache *cache)
     return lines;
 }
 
+static bool holds_together(const struct level *level, const uint64_t *addresses, size_t number)
+{
+    for (size_t i = 0; i < number; i++) {
+        const uint64_t set = ft_set_of(addresses[i] >> level->line_shift, level->num_sets, level->reciprocal);
+        size_t lines = 1;
+        for (size_t j = 0; j < i; j++)
+            lines += ft_set_of(addresses[j] >> level->line_shift, level->num_sets, level->reciprocal) == set;
+        if (lines > level->ways)
+            return false;
+    }
+    return true;
+}
+
+bool ft_cache_holds_together(const struct ft_cache *cache, const uint64_t *addresses, size_t number)
+{
+    for (size_t i = 0; i < cache->num_levels; i++)
+        if (cache->levels[i].is_root && cache->levels[i].ways < number &&
+            !holds_together(&cache->levels[i], addresses, number))
+            return false;
+    return true;
+}
+
 unsigned ft_cache_line_shift(const struct ft_cache *cache)
 {
     unsigned shift = 63;

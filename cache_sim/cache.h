@@ -25,13 +25,16 @@ void ft_cache_free(struct ft_cache *cache);
 int ft_cache_reserve(struct ft_cache *cache, size_t num_operations);
 
 /* In an access's flags: it need not be looked up. That holds for all accesses of an iteration that touches, line by line,
- * what the iteration before touched, if those are no more lines than any set holds: they hit, and leave the order of use
- * of every set as it was. */
+ * what the iteration before touched, if no set is given more lines by those than it holds: they hit, and leave the order of
+ * use of every set as it was. */
 #define FT_CACHE_KNOWN 0x4000u
 
 /* Of the caches that are asked first: the shortest line, and the fewest lines of a set. */
 unsigned ft_cache_line_shift(const struct ft_cache *cache);
 size_t ft_cache_repeatable_lines(const struct ft_cache *cache);
+
+/* Whether the lines of these addresses stay together in all of the caches that are asked first. */
+bool ft_cache_holds_together(const struct ft_cache *cache, const uint64_t *addresses, size_t number);
 
 /* The bits of an address, from *begin to *end - 1, that belong to the number of its set in all of them. */
 void ft_cache_set_bits(const struct ft_cache *cache, unsigned *begin, unsigned *end);

@@ -417,6 +417,15 @@ static inline __attribute__((always_inline)) struct ft_access *filter_known_stri
     return list;
 }
 
+/* Whether the lines at hand stay in every cache together, if they are not too few for that to be certain. */
+static bool stay_together(const struct ft_simulation *simulation, const struct stride *strides, uint32_t number)
+{
+    uint64_t addresses[MOST_STRIDES];
+    for (uint32_t j = 0; j < number; j++)
+        addresses[j] = strides[j].access.address;
+    return ft_cache_holds_together(simulation->cache, addresses, number);
+}
+
 /* The iterations of a run of `number` strides, as long as nothing is in the way. Returns how many it came over. The job's state is
  * kept in registers: a store to its accesses might change it, for all that the compiler knows. */
 static inline __attribute__((always_inline)) size_t feed_strides_of(struct ft_simulation *simulation, struct stride *strides,
@@ -427,7 +436,7 @@ static inline __attribute__((always_inline)) size_t feed_strides_of(struct ft_si
     struct ft_access *list = job->accesses + job->length, *const last = job->accesses + FT_JOB_ACCESSES - 2 * number;
     struct ft_repeat *repeat = job->repeats + job->num_repeats, *const end = job->repeats + FT_JOB_REPEATS;
     const unsigned cache_line_shift = simulation->cache_line_shift;
-    const bool can_stay = number <= simulation->repeatable_lines && sets.line_shift <= MOST_STEP_BITS;
+    const bool always_stay = number <= simulation->repeatable_lines;
     bool was_single_line = *is_single_line;
     uint64_t left = simulation->left;
     size_t done = 0;
@@ -438,10 +447,10 @@ static inline __attribute__((always_inline)) size_t feed_strides_of(struct ft_si
         if (was_single_line && at_hand.is_known)
             for (struct ft_access *access = begin; access < list; access++)
                 access->flags |= FT_CACHE_KNOWN;
-        was_single_line = at_hand.is_single_line && number <= simulation->repeatable_lines;
+        was_single_line = at_hand.is_single_line && (always_stay || stay_together(simulation, strides, number));
         left -= number;
         done++;
-        uint64_t times = at_hand.is_single_line && can_stay ? at_hand.stays : 0;
+        uint64_t times = was_single_line && sets.line_shift <= MOST_STEP_BITS ? at_hand.stays : 0;
         times = times < iterations - done ? times : iterations - done;
         times = left < times * number ? left / number : times;
         if (at_hand.is_shared && times > 0) {

@@ -248,6 +248,25 @@ def test_arrays_that_share_their_sets_drive_each_other_out_only_where_ways_are_t
     check(together, chunk_words=8192, hierarchy=Hierarchy.parse(f"L1={ways * 256}/{ways}/32,L2=64K/4/64"))
 
 
+@settings(max_examples=150)
+@given(
+    st.lists(st.tuples(st.integers(0, 1 << 14), st.sampled_from([0, 1, 4, 8, -8, 16, 40])), min_size=2, max_size=6),
+    st.sampled_from([1, 2, 3]),
+    st.sampled_from([1, 3, 16, 64, 512]),
+    st.sampled_from([32, 64]),
+)
+def test_a_few_lines_stay_in_few_ways_if_their_sets_are_others(
+    arrays: list[tuple[int, int]], ways: int, sets: int, line_bytes: int
+) -> None:
+    """Where all begin in one set of the smallest cache, and in sets of their own or not in others."""
+    together: list[Execution] = [
+        (1, [(2 * k, 3, (1 << 20) + (offset & ~7) + stride * i) for k, (offset, stride) in enumerate(arrays)])
+        for i in range(200)
+    ]
+    first = Hierarchy.parse(f"L1={ways * sets * line_bytes}/{ways}/{line_bytes},L2=64K/4/64")
+    check(together, chunk_words=8192, hierarchy=first)
+
+
 @pytest.mark.parametrize(
     ("words", "what"),
     [
