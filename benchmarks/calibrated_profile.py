@@ -15,7 +15,7 @@ from msgspec import structs
 
 from foretrace import __version__
 from foretrace.profiles.hierarchies import as_measured, hierarchy_of
-from foretrace.profiles.points import Movement, PrefetchPoint
+from foretrace.profiles.points import Movement
 from foretrace.profiles.profile import (
     SCHEMA,
     CacheLevel,
@@ -41,7 +41,7 @@ from .machine_facts import CacheFacts
 from .memory_suite import LOAD_BYTES, RANDOM, Point, bandwidth_points
 from .multimaps import Sweep, surface_points
 from .ping_pong import network_of
-from .prefetch_suite import Mix, Stream, lookahead, prefetch_points, stream_points
+from .prefetch_suite import Lookahead, Mix, Stream, lookahead, prefetch_points, stream_points
 from .sampling import Timing, rounded
 from .sgbench import Loop, curves
 from .thread_suite import Team, thread_points
@@ -137,6 +137,10 @@ def measured_profile(
     core = _core(measured, num_cores)
     caches = _with_lifetime(_with_streams(_caches(levels, pure), measured.memory), measured.lifetimes)
     memory = _memory(caches, pure, measured, memory_bytes)
+    usual_latency_s, alone = _in_usual_pages(latency), _stream_alone(memory, core)
+    ahead = None if alone is None else lookahead(measured.mixes, usual_latency_s, *alone)
+    beside_misses = prefetch_points(measured.streams, usual_latency_s, _MEASURED)
+    beside_streams = () if alone is None else stream_points(measured.mixes, usual_latency_s, *alone, ahead, _MEASURED)
     profile = Profile(
         schema=SCHEMA,
         name=name,
@@ -160,7 +164,7 @@ def measured_profile(
         },
         core=core,
         caches=caches,
-        memory=_with_lookahead(memory, core, measured, _in_usual_pages(latency)),
+        memory=_with_lookahead(memory, ahead),
         bandwidth=bandwidth_points(measured.memory, _MEASURED),
         latency=latency,
         latency_quantiles=latency_quantiles(measured.load_times, _MEASURED),
@@ -168,7 +172,7 @@ def measured_profile(
         operations=operation_costs(measured.core, _MEASURED),
         array_costs=array_costs(measured.arrays, _MEASURED),
         tlbs=tlbs(measured.chains, _MEASURED),
-        prefetch=_prefetch(memory, core, measured, _in_usual_pages(latency)),
+        prefetch=beside_misses + beside_streams,
         thread_bandwidth=thread_points(measured.teams, _MEASURED),
         partial=True if partial else None,
         notes=_notes(caches, num_cores, partial=partial),
@@ -388,28 +392,14 @@ def _memory(
     return Memory(source=source, noise=noise or None, **figures, **whole)  # type: ignore[arg-type]
 
 
-def _prefetch(
-    memory: Memory, core: Core, measured: Measured, latency_s: Mapping[int, float]
-) -> tuple[PrefetchPoint, ...]:
-    """What of streams out of main memory is fetched ahead, beside misses at random and beside other streams."""
-    points = prefetch_points(measured.streams, latency_s, _MEASURED)
-    alone = _stream_alone(memory, core)
-    if alone is None:
-        return points
-    ahead = lookahead(measured.mixes, latency_s, *alone)
-    return points + stream_points(measured.mixes, latency_s, *alone, ahead, _MEASURED)
-
-
 def _stream_alone(memory: Memory, core: Core) -> tuple[float, float] | None:
     """Seconds of a line of a stream out of main memory, and instructions that a core has in flight; None if unknown."""
     bytes_per_s, in_flight = memory.core_read_bandwidth_bytes_per_s, core.window_instructions
     return None if bytes_per_s is None or in_flight is None else (_kernels.LINE_BYTES / bytes_per_s, in_flight)
 
 
-def _with_lookahead(memory: Memory, core: Core, measured: Measured, latency_s: Mapping[int, float]) -> Memory:
+def _with_lookahead(memory: Memory, found: Lookahead | None) -> Memory:
     """Main memory with how far ahead streams out of it are fetched, where that could be told."""
-    alone = _stream_alone(memory, core)
-    found = None if alone is None else lookahead(measured.mixes, latency_s, *alone)
     if found is None:
         return memory
     memory = _with_figure(memory, "lines_ahead", found.lines, found.noise)

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from foretrace.profiles.points import PrefetchPoint
 
@@ -42,6 +43,7 @@ _MIX_INSTRUCTIONS = 16  # for a line of each stream: eight elements are loaded, 
 _BUSY_INSTRUCTIONS = 16, 160  # for a line of each stream, and for all together
 _PLACES = np.append(0.0, np.geomspace(0.1, 20, 200))
 _Key = TypeVar("_Key")
+_Places = TypeVar("_Places", float, npt.NDArray[np.float64])
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +144,17 @@ def lookahead(
     for far, near in MIXES:
         anyway_s = max(measured[Mix(far, near, small)].time_s, far * line_s)
         own = in_flight / (_MIX_INSTRUCTIONS * (far + near))
-        predicted_s = np.maximum(anyway_s, latency_s[large] / (lines / (far + near * _PLACES) + own))
+        predicted_s = np.maximum(anyway_s, _ahead_allows_s(latency_s[large], lines, far + near * _PLACES, own))
         off += np.log(predicted_s / measured[Mix(far, near, large)].time_s) ** 2 / len(MIXES)
     best = int(off.argmin())
     if _PLACES[best] == 0:
         return None
     return Lookahead(rounded(lines), rounded(float(_PLACES[best])), rounded(float(np.sqrt(off[best]))))
+
+
+def _ahead_allows_s(latency_s: float, lines: float, places: _Places, own: float) -> _Places:
+    """Seconds of a line of each stream, which take so many places ahead; `own` of each are in flight in the core."""
+    return latency_s / (lines / places + own)
 
 
 def stream_points(
@@ -181,7 +188,8 @@ def stream_points(
         own = in_flight / (of_each * (far + near) + of_all)
         anyway_s = max(nearby.time_s, far * line_s)
         if ahead is not None:
-            anyway_s = max(anyway_s, latency_s[large] / (ahead.lines / (far + near * ahead.near_places) + own))
+            places = far + near * ahead.near_places
+            anyway_s = max(anyway_s, _ahead_allows_s(latency_s[large], ahead.lines, places, own))
         waits_s = far * max(latency_s[large] - own * anyway_s, _LEAST_WAIT * latency_s[large])
         late.append((near / far, min(max((distant.time_s - anyway_s) / waits_s, 0.0), _MOST_LATE)))
         noise.append(rounded((distant.time_s * distant.noise + nearby.time_s * nearby.noise) / waits_s))

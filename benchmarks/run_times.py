@@ -304,8 +304,10 @@ def _sampled(subject: _Subject, machine: Machine, *, by_segments: bool) -> dict[
     return tools.foretrace_json("predict", str(subject.signature), "--machine", machine.path, "--timing", timing)
 
 
-def _at_clock(subject: _Subject, machine: Machine, clock_hz: float) -> float:
-    """What is predicted for a clock."""
+def _at_clock(subject: _Subject, machine: Machine, clock_hz: float | None) -> float | None:
+    """What is predicted for a clock, if it is known."""
+    if clock_hz is None:
+        return None
     return float(_predicted(subject.signature, machine, "--clock", f"{clock_hz / 1e9}")["time_s"])
 
 
@@ -313,7 +315,6 @@ def _row(subject: _Subject, measured: Measured, sampled: dict[str, Any] | None, 
     prediction = subject.prediction
     if sampled is not None:
         measured = with_segments(measured, sampled["measured"])
-    clock_hz = measured.time_clock_hz
     if subject.program.is_python:
         sampled = None  # no loop's share is known
     regions = [] if sampled is None else sampled["predictions"][0]["loops"]
@@ -331,7 +332,7 @@ def _row(subject: _Subject, measured: Measured, sampled: dict[str, Any] | None, 
         cause="",
         executable_sha256=_sha256(Path(subject.traced[0]).read_bytes()),
         timing_sha256=None if sampled is None else _sha256(subject.timing.read_bytes()),
-        at_clock_s=None if clock_hz is None else _at_clock(subject, machine, clock_hz),
+        at_clock_s=_at_clock(subject, machine, measured.time_clock_hz),
     )
     if abs(row.error) < NOTABLE_ERROR:
         return row

@@ -417,7 +417,7 @@ static inline __attribute__((always_inline)) struct ft_access *filter_known_stri
     return list;
 }
 
-/* Whether the lines at hand stay in every cache together, if they are not too few for that to be certain. */
+/* Whether the lines at hand stay in every cache together; those that are few enough for any set always do. */
 static bool stay_together(const struct ft_simulation *simulation, const struct stride *strides, uint32_t number)
 {
     uint64_t addresses[MOST_STRIDES];

@@ -136,8 +136,7 @@ def time_script_by_segments(
         start = _Program(command[0], start_up(command[1]), 0, environment)
         with _one_core():
             found = _time(whole, *_of_interpreter(whole, functions), budget_s * (1 - _START_SHARE), reference)
-            start_s = _time(start, *_of_interpreter(start, functions), budget_s * _START_SHARE, reference)
-            return without_start(found, start_s)
+            return without_start(found, _time(start, *_of_interpreter(start, functions), budget_s * _START_SHARE))
     except (OSError, ValueError, SyntaxError, ProgramError) as error:
         raise UndividedError(f"its interpreter's code cannot be divided: {error}") from error
 
@@ -203,7 +202,7 @@ def _time(
     candidates_of: Callable[[float], Sequence[Candidate]],
     about_s: float,
     budget_s: float,
-    reference: Reference | None,
+    reference: Reference | None = None,
 ) -> SegmentTime:
     """`candidates_of` tells where it may be divided if counting may add such a share of its time."""
     end = time.monotonic() + budget_s

@@ -192,10 +192,7 @@ def time_natively(
         started=started,
         exit_code=endings[0] if endings[0] >= 0 else None,
         signal=-endings[0] if endings[0] < 0 else None,
-        runs=tuple(
-            run if reference is None or not samples else _beside(run, *reading(reference, samples))
-            for run, samples in zip(done, references, strict=True)
-        ),
+        runs=tuple(_with_reading(run, reference, samples) for run, samples in zip(done, references, strict=True)),
         method=sampled_by,
         interval_s=PTRACE_INTERVAL_S if sampled_by == PtraceSampler.name else PERF_INTERVAL_S,
         positions=_summed(found),
@@ -204,7 +201,11 @@ def time_natively(
     )
 
 
-def _beside(run: NativeRun, slowdown: float, clock_hz: float) -> NativeRun:
+def _with_reading(run: NativeRun, reference: Reference | None, samples: Sequence[LoopSample]) -> NativeRun:
+    """With what the loop beside it tells, if it does."""
+    if reference is None or not samples:
+        return run
+    slowdown, clock_hz = reading(reference, samples)
     return replace(run, slowdown=slowdown, clock_hz=clock_hz)
 
 
