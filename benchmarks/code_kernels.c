@@ -18,6 +18,7 @@
 #define OF_FOUR_BYTES(code) code
 #define EMPTY "nopl 1(%%rax)\n"
 #define BACK(count, label) "subq $1, " count "\n jnz " label "\n"
+#define SEVEN_OF_A_LINE ".rept 6\n cs nopw 0x1000(%%rax,%%rax)\n .endr\n" EMPTY
 #elif defined(__aarch64__)
 #define PAIR(n) "add x" n ", x" n ", #1\n add v" n ".2d, v" n ".2d, v" n ".2d\n"
 #define EIGHT_PAIRS PAIR("0") PAIR("1") PAIR("2") PAIR("3") PAIR("4") PAIR("5") PAIR("6") PAIR("7")
@@ -107,6 +108,18 @@ static uint64_t decode_kept(struct ft_work *work)
 LOOP(loop_within, 0)
 LOOP(loop_across, 14)
 
+#ifdef SEVEN_OF_A_LINE
+/* Lines of code of seven empty instructions each. Counts lines. */
+#define STRAIGHT_LINES 64
+static uint64_t straight_lines(struct ft_work *work)
+{
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        __asm__ volatile(".p2align 6\n .rept 64\n" SEVEN_OF_A_LINE ".endr\n" : : :);
+    }
+    return STRAIGHT_LINES * work->repeats;
+}
+#endif
+
 /* A loop of so many instructions, the last two counted as one, in a line. */
 #define LINE(instructions)                                                                                             \
     static uint64_t line_of_##instructions(struct ft_work *work)                                                       \
@@ -130,6 +143,9 @@ const struct ft_kernel ft_code_kernels[] = {
     {"decode_kept", decode_kept, 0, false, false, 0, NULL},
     {"loop_within", loop_within, 0, false, false, 0, NULL},
     {"loop_across", loop_across, 0, false, false, 0, NULL},
+#ifdef SEVEN_OF_A_LINE
+    {"straight_lines", straight_lines, 0, false, false, 0, NULL},
+#endif
 #define LINE_KERNEL(instructions) {"line_of_" #instructions, line_of_##instructions, 0, false, false, 0, NULL},
     EACH_LINE(LINE_KERNEL)
 #endif

@@ -76,6 +76,7 @@ static uint64_t int_mul_64x1_free(struct ft_work *work)
 #define SELECT_LESS(v) __asm__ volatile("cmovl %1, %0" : "+r"(v) : "r"(y));
 #define COMPARE(v) __asm__ volatile("cmpq %1, %0" : : "r"(v), "r"(y) : "cc");
 #define SHIFT_ADD(v) __asm__ volatile("leaq 8(%0,%1,4), %0" : "+r"(v) : "r"(y));
+#define MOVE_AND_ADD(v, x, y) __asm__ volatile("movq %1, %0\n addq %2, %0" : "=&r"(v) : "r"(x), "r"(y) : "cc")
 #define BIT_COUNT(v) __asm__ volatile("rep bsfq %0, %0" : "+r"(v) : : "cc"); /* tzcnt where there is one */
 #elif defined(__aarch64__)
 #define SHIFT(v) __asm__ volatile("ror %0, %0, #5" : "+r"(v));
@@ -144,6 +145,23 @@ static uint64_t issue(struct ft_work *work)
     }
     return 512 * work->repeats;
 }
+
+#ifdef MOVE_AND_ADD
+/* Sums that leave their operands as they are, of instructions that do not: a move, and an addition to what it moved. A load
+ * beside each, so that it is not additions that are waited for. */
+static uint64_t moved_adds(struct ft_work *work)
+{
+    const volatile uint64_t p[1] = {1};
+    uint64_t x = 1, y = 2, a, b, c, d;
+    KEEP(x);
+    KEEP(y);
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES16(MOVE_AND_ADD(a, x, y); (void)p[0]; MOVE_AND_ADD(b, x, y); (void)p[0]; MOVE_AND_ADD(c, x, y); (void)p[0];
+                MOVE_AND_ADD(d, x, y); (void)p[0];)
+    }
+    return 64 * work->repeats;
+}
+#endif
 
 /* Chains of five dependent additions, each begun anew from memory: what is left of the units' rate where instructions wait
  * for each other. Counts additions. */
@@ -248,6 +266,19 @@ static uint64_t register_crossing(struct ft_work *work)
     double fp;
     for (uint64_t r = 0; r < work->repeats; r++) {
         TIMES16(FT_TO_FP(fp, x); FT_FROM_FP(x, fp);)
+    }
+    return 32 * work->repeats;
+}
+
+/* Values that go to floating-point registers, and others that come from there. */
+static uint64_t register_crossings(struct ft_work *work)
+{
+    uint64_t x, y = 1;
+    double fp, other = 1;
+    KEEP(y);
+    KEEP_FP(other);
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES16(FT_TO_FP(fp, y); FT_FROM_FP(x, other);)
     }
     return 32 * work->repeats;
 }
@@ -374,14 +405,40 @@ static uint64_t several_targets(struct ft_work *work)
     PLACE(fourth, 4)
 }
 
+/* Calls of a function that does nothing. */
+static __attribute__((noinline)) void nothing(void)
+{
+    __asm__ volatile("");
+}
+
+static uint64_t calls(struct ft_work *work)
+{
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES16(nothing();)
+    }
+    return 16 * work->repeats;
+}
+
 #if defined(__x86_64__)
 #define JUMP "jmp 1f\n .p2align 5\n 1:"
+#define STAY "testq %0, %0\n js 1f\n 1:"
 #elif defined(__aarch64__)
 #define JUMP "b 1f\n .p2align 5\n 1:"
+#define STAY "tbnz %0, #63, 1f\n 1:"
 #elif defined(__riscv)
 #define JUMP "j 1f\n .p2align 5\n 1:"
+#define STAY "bltz %0, 1f\n 1:"
 #endif
 #ifdef JUMP
+static uint64_t untaken_branches(struct ft_work *work)
+{
+    const int64_t x = 1;
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES4(TIMES16(__asm__ volatile(STAY : : "r"(x) : "cc");))
+    }
+    return 64 * work->repeats;
+}
+
 static uint64_t taken_branches(struct ft_work *work)
 {
     for (uint64_t r = 0; r < work->repeats; r++) {
@@ -413,6 +470,9 @@ const struct ft_kernel ft_core_kernels[] = {
     {"int_div_64x1_chain", int_div_64x1_chain, 0, false, false, 0, NULL},
     {"int_div_64x1_free", int_div_64x1_free, 0, false, false, 0, NULL},
     {"issue", issue, 0, false, false, 0, NULL},
+#ifdef MOVE_AND_ADD
+    {"moved_adds", moved_adds, 0, false, false, 0, NULL},
+#endif
     {"int_chains", int_chains, FT_LINE_BYTES, false, false, 0, NULL},
     {"fp_chains", fp_chains, FT_LINE_BYTES, false, false, 0, NULL},
     {"fp_long_chains", fp_long_chains, FT_LINE_BYTES, false, false, 0, NULL},
@@ -423,6 +483,7 @@ const struct ft_kernel ft_core_kernels[] = {
     {"blocked_forward", blocked_forward, FT_LINE_BYTES, false, false, 0, NULL},
 #ifdef FT_TO_FP
     {"register_crossing", register_crossing, 0, false, false, 0, NULL},
+    {"register_crossings", register_crossings, 0, false, false, 0, NULL},
     {"fp_convert_64x1_chain", fp_convert_64x1_chain, 0, false, false, 0, NULL},
     {"fp_convert_64x1_free", fp_convert_64x1_free, 0, false, false, 0, NULL},
     {"fp_compare_64x1_chain", fp_compare_64x1_chain, 0, false, false, 0, NULL},
@@ -436,6 +497,8 @@ const struct ft_kernel ft_core_kernels[] = {
     {"several_targets", several_targets, 0, false, false, 0, NULL},
 #ifdef JUMP
     {"taken_branches", taken_branches, 0, false, false, 0, NULL},
+    {"untaken_branches", untaken_branches, 0, false, false, 0, NULL},
 #endif
+    {"calls", calls, 0, false, false, 0, NULL},
     {0},
 };

@@ -28,14 +28,15 @@ _IN_TURNS, _ANEW, _ANEW_AT_ONCE = "decode_in_turns", 7 * 16 * 64, 64
 """A kernel, and how many of its instructions are decoded anew: in all, and one behind the other."""
 _LINE = re.compile(r"line_of_(\d+)")
 _STORE_LINES = re.compile(r"store_lines_(\d+)")
-_OF_CODE = ("code_", "decode_", "loop_", "line_of_")
+_OF_CODE = ("code_", "decode_", "loop_", "straight_", "line_of_")
 _FETCHED_LATER = 0.5  # cycles that a loop takes longer than its issue, in whole cycles
 _STORE_LONGER = 1.5  # times as long a store as to the fewest lines
 _DECODED_ANEW = 1.2  # times as long an instruction as in the least code
 _ARITHMETIC = re.compile(r"(\w+)_(\d+)x(\d+)_(chain|free)")
 _WITHOUT_DATA = (
     *("issue", "branches_random", "branches_regular", "taken_branches", "several_targets", "flops_scalar"),
-    *("flops_vector", "register_crossing", "fp_add_mul"),
+    *("flops_vector", "register_crossing", "register_crossings", "fp_add_mul"),
+    *("calls", "untaken_branches", "moved_adds"),
 )
 _WITH_DATA = (
     *("int_chains", "fp_chains", "fp_long_chains", "mixed", "loads", "store8"),
@@ -50,6 +51,9 @@ _PER_CYCLE = {
     "stores_per_cycle": "store8",
     "int_adds_per_cycle": "int_add_64x1_free",
     "taken_branches_per_cycle": "taken_branches",
+    "untaken_branches_per_cycle": "untaken_branches",
+    "straight_lines_per_cycle": "straight_lines",
+    "moved_adds_per_cycle": "moved_adds",
     "mixed_instructions_per_cycle": "mixed",
     "chained_int_adds_per_cycle": "int_chains",
     "chained_fp_adds_per_cycle": "fp_chains",
@@ -59,6 +63,8 @@ _CYCLES = {
     "fp_store_forward_latency_cycles": "fp_store_forward",
     "blocked_forward_latency_cycles": "blocked_forward",
     "register_crossing_cycles": "register_crossing",
+    "register_crossing_interval_cycles": "register_crossings",
+    "call_return_cycles": "calls",
     "loop_cycles": "loop_within",
     "several_targets_cycles": "several_targets",
 }

@@ -110,6 +110,7 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     storing_instructions: float | None = None
     loop_cycles: float | None = None  # of an iteration of the shortest loop
     code_lines_per_cycle: float | None = None  # of 64 bytes, in a short loop that reaches into two
+    straight_lines_per_cycle: float | None = None  # of code that goes straight on
     line_instructions: float | None = None  # of a line of code that a branch leads to, so many are fetched at once
     line_rest_cycles: float | None = None  # after which the next ones are
     decode_instructions_per_cycle: float | None = None  # of code that is not kept decoded
@@ -128,8 +129,11 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     int_mul_latency_cycles: float | None = None
     int_div_latency_cycles: float | None = None
     int_adds_per_cycle: float | None = None  # independent ones
+    moved_adds_per_cycle: float | None = None  # a move and an addition to what it moved, with a load beside them
     branch_miss_cycles: float | None = None
     taken_branches_per_cycle: float | None = None  # of a predicted, unconditional kind
+    untaken_branches_per_cycle: float | None = None  # each with a comparison of its own
+    call_return_cycles: float | None = None  # of a call and the return from it, with nothing between them
     several_targets_cycles: float | None = None  # of a predicted jump through a register that goes to several places
     # A store and the load that reads it back, both in a dependency chain: from the one's data to the other's.
     store_forward_latency_cycles: float | None = None  # in integer registers
@@ -137,6 +141,7 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     blocked_forward_latency_cycles: float | None = None  # the same, of a load that reads more than the store wrote
     fp_load_latency_cycles: float | None = None  # of a dependent load into a floating-point register, nearest cache
     register_crossing_cycles: float | None = None  # a value's way between integer and floating-point registers
+    register_crossing_interval_cycles: float | None = None  # between independent ones, there and back in turns
     vector_int_latency_cycles: float | None = None  # of an addition of integer vectors
     python_block_s: float | None = None  # one line of plain numbers in the Python interpreter
     python_line_s: float | None = None  # one of foretrace/python_line.py

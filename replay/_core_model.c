@@ -53,19 +53,20 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
                                             sizeof(struct ft_core_operation), 4, 1, 2, 2, 2, 8, 8};
     Py_buffer b[N_BUFFERS];
     struct ft_core core;
-    int in_order;
+    int in_order, pairs;
     PyObject *result = NULL;
-    if (!PyArg_ParseTuple(args, "(ddddddddddddddddddIdIdddddIp)y*y*y*y*y*y*y*y*y*y*w*", &core.width, &core.window, &core.waiting[0],
+    if (!PyArg_ParseTuple(args, "(dddddddddddddddddddIddpIdddddIp)y*y*y*y*y*y*y*y*y*y*w*", &core.width, &core.window, &core.waiting[0],
                           &core.waiting[1], &core.addresses, &core.scheduled, &core.results[0], &core.results[1],
-                          &core.stores, &core.refill, &core.blocked, &core.taken_branch, &core.loop,
+                          &core.stores, &core.refill, &core.blocked, &core.taken_branch, &core.call, &core.loop,
                           &core.several_targets, &core.lead, &core.ahead, &core.decode, &core.decode_switch,
-                          &core.decoded_ways, &core.fetch,
+                          &core.decoded_ways, &core.fetch, &core.line, &pairs,
                           &core.line_instructions, &core.line_rest, &core.store_lines, &core.store_line,
                           &core.load_access, &core.store_access, &core.n_levels, &in_order, &b[0],
                           &b[1], &b[2], &b[3],
                           &b[4], &b[5], &b[6], &b[7], &b[8], &b[9], &b[10]))
         return NULL;
     core.in_order = in_order;
+    core.pairs = pairs;
     core.spread = b[SPREAD].buf;
     core.n_spread = (uint32_t)((size_t)b[SPREAD].len / sizes[SPREAD]);
     const size_t n_blocks = (size_t)b[BLOCKS].len / sizes[BLOCKS];

@@ -98,6 +98,8 @@ _FETCHES = np.array([0.0, 1.0, 1.0])
 """Of the time of a taken branch, what the next line of code takes where that was not measured: either begins to fetch
 anew, as on Zen 3 (core_program.py); a core that fetches two lines a cycle where one follows the other does not
 notice."""
+_PAIRS = 2 / 3
+"""Cycles of a taken branch, below which two of them are followed at once."""
 _DECODED_PER_CYCLE, _KEPT_DECODED = 4.0, 4096.0
 _DECODES = np.array([0.0, 1.0, 1.0])
 """AMD Zen to Zen 4 decode four instructions a cycle and keep 2048 to 6750 decoded ones, Zen 3 4096 (AMD, "Software
@@ -119,13 +121,17 @@ class CoreFigures:
     touch that one place, `vector_forward` of vector and floating-point registers. `root_cycles` are of a square
     root on the divider. `native_lanes` is how many 64-bit elements a unit takes at once. `indexed` is what a load
     takes longer whose address is a sum of registers. `load_access` and `store_access` are what these take of the units
-    that both share; `loop` is of a block that branches to itself, at the least; `fetch` is of a line of code; `line`:
-    how many instructions of one that a branch leads to come at once (0: all), and cycles until the next ones;
+    that both share; `call` is of a call or a return; `loop` is of a block that branches to itself, at the least;
+    `fetch` is of the second line of code behind a branch, `straight_line` of each further one, and `pairs` whether two
+    branches to a single line each are followed at once; `line`: how many instructions of one that a branch leads to come at once (0: all), and
+    cycles until the next ones;
     `decode` of an instruction that is not among the last ones decoded, in `decoded_ways` for each set of lines, and
     `decode_switch` until the first such behind others. Stores gather in `store_lines` lines, and begin with another
     one every `store_line`. `add_sooner`: by which an addition of floating point has the result of another one before
     the rest. `parts`: kinds that only some of their units do; cycles of one on those, and their number. `control`: for
-    how long nothing else is dispatched beside an access to the control register of floating point.
+    how long nothing else is dispatched beside an access to the control register of floating point. `moved`: of the room
+    of an instruction, what a move takes in front of an operation on what it moved. `fused_branch`: of branches' units,
+    by one that comes with its comparison. `crossings`: of vectors' units, by a move from or to integer registers.
     """
 
     width: Floats
@@ -146,12 +152,15 @@ class CoreFigures:
     indexed: Floats
     blocked: Floats
     taken_branch: Floats
+    call: Floats
     loop: Floats
     several_targets: Floats
     decode: Floats
     decode_switch: Floats
     decoded_ways: int
     fetch: Floats
+    straight_line: Floats
+    pairs: bool
     line: tuple[int, float]
     load: Floats
     store: Floats
@@ -168,6 +177,9 @@ class CoreFigures:
     unit_cycles: tuple[Floats, ...]
     parts: dict[Kind, tuple[Floats, int]]
     control: Floats
+    moved: Floats
+    fused_branch: Floats
+    crossings: Floats
     root_cycles: Floats
     native_lanes: float
     in_order: bool
@@ -202,6 +214,9 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
     int_adds = source.rate("int_adds_per_cycle", "int_adds", _alus(width), "integer operation")
     of_ints = source.reached("chained_int_adds_per_cycle", float(int_adds[TYPICAL]))
     of_vectors = source.reached("chained_fp_adds_per_cycle", float(1 / adds[TYPICAL]))
+    branches = core.untaken_branches_per_cycle
+    multiply = _cost(profile, Operation.INT_MUL)
+    int_mul = multiply.interval_cycles if multiply else None
     load_access, store_access = _access_cycles(profile, core, float(1 / load[TYPICAL]), float(1 / store[TYPICAL]))
     return CoreFigures(
         width=width * source.reached("mixed_instructions_per_cycle", width),
@@ -234,9 +249,12 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         decode=decode,
         decode_switch=source.decode_switch(),
         decoded_ways=decoded_ways,
+        call=source.call(taken_branch),
         loop=source.loop(taken_branch),
         several_targets=np.maximum(several_targets, taken_branch),
         fetch=source.fetch(taken_branch),
+        straight_line=source.straight_line(taken_branch),
+        pairs=bool(taken_branch[TYPICAL] < _PAIRS),
         line=(round(core.line_instructions or 0), core.line_rest_cycles or 0.0),
         load=load,
         store=store,
@@ -252,13 +270,13 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         latency=source.latencies(shuffle) | _part_latencies(profile, crossing, notes),
         unit_cycles=(
             1 / int_adds / of_ints,
-            exactly(1.0),
+            exactly(1.0) if int_mul is None else exactly(int_mul) / of_ints,
             int_div,
             adds / of_vectors,
             multiplies / of_vectors,
             div,
             adds / of_vectors,
-            0.5 / of_ints,
+            0.5 / of_ints if branches is None else exactly(1 / branches),
         ),
         parts={
             kind: (exactly(cost.interval_cycles) / (of_vectors if kind in _CROSSING else of_ints), number)
@@ -266,6 +284,9 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
             if (cost := _cost(profile, operation)) and cost.interval_cycles
         },
         control=exactly((control.interval_cycles or 0.0) if control else 0.0),
+        moved=source.moved(width),
+        fused_branch=exactly(0.0 if branches is None else 1 / branches),
+        crossings=exactly(core.register_crossing_interval_cycles or 0.0),
         root_cycles=exactly(root) if root else div * np.array([1.0, 1.5, 2.0]),
         native_lanes=lanes,
         in_order=bool(core.in_order),
@@ -412,14 +433,33 @@ class _Source:
         given = self.core.loop_cycles
         return taken_branch if given is None else np.maximum(taken_branch, given)
 
+    def call(self, taken_branch: Floats) -> Floats:
+        """Cycles between a call, or a return, and what it leads to: where that was not measured, two taken branches."""
+        given = self.core.call_return_cycles
+        return np.asarray(2 * taken_branch if given is None else np.maximum(taken_branch, given / 2), np.float64)
+
+    def moved(self, width: float) -> Floats:
+        """Of the room of an instruction, what a move takes in front of an operation on what it moved: all of it, or
+        none where both are dispatched as one. As measured with a load beside them."""
+        pairs = self.core.moved_adds_per_cycle
+        return exactly(1.0 if pairs is None else min(max(width / pairs - 2, 0.0), 1.0))
+
     def fetch(self, taken_branch: Floats) -> Floats:
-        """Cycles of a line of code that follows another one."""
+        """Cycles of the second line of code behind a branch."""
         lines = self.core.code_lines_per_cycle
         if lines is None:
             return np.asarray(taken_branch * _FETCHES)
         error = 1 + self.noise("code_lines_per_cycle")
         both = np.array([2 / lines / error, 2 / lines, 2 / lines * error])
         return np.asarray(np.maximum(both - self.loop(taken_branch), 0), np.float64)
+
+    def straight_line(self, taken_branch: Floats) -> Floats:
+        """Cycles of a line of code that follows others: as the second where that was not measured."""
+        lines = self.core.straight_lines_per_cycle
+        if lines is None:
+            return self.fetch(taken_branch)
+        error = 1 + self.noise("straight_lines_per_cycle")
+        return np.array([1 / lines / error, 1 / lines, 1 / lines * error])
 
     def window(self, width: float) -> Floats:
         """Instructions in flight."""

@@ -87,10 +87,12 @@ struct state {
     double started;      /* the last instruction, of a core that keeps the order */
     double redirect;     /* dispatch resumes, after a branch that was not foreseen */
     double fetched;      /* the line of code that is being dispatched, at the earliest */
+    double foreseen;     /* where the last taken branch led */
     uint32_t line;       /* which that is */
     bool jumped;         /* there, by a taken branch */
-    uint32_t of_line;    /* instructions of it since then; none are counted in lines that follow */
-    bool counts;
+    bool single_line;    /* the last taken branch led to it, and nothing behind it was fetched */
+    uint32_t of_line;    /* instructions of it so far */
+    bool alone, second;  /* what that branch led to is fetched by itself so far, or at once with what the one before did */
     uint32_t decoded[FT_DECODED_SETS][FT_MAX_DECODED_WAYS]; /* first instructions of groups, one more each; the latest used first */
     bool decodes;        /* what was fetched last */
     double last_retired, last_written;
@@ -222,6 +224,35 @@ static void fetch_code(struct state *s, double cycles)
     s->clock = fmax(s->clock, s->fetched);
 }
 
+/* Fetches what a taken branch leads to: as soon as it was foreseen where that is, and with what the branch before it led to
+ * if nothing else was fetched at once with that. */
+static void follow(struct state *s, uint8_t branch, bool again)
+{
+    const struct ft_core *core = s->core;
+    const double least = branch & FT_BRANCH_SEVERAL ? core->several_targets : 0;
+    const double one = fmax(again ? core->loop : core->taken_branch, least);
+    s->foreseen = fmax(s->foreseen + (branch & FT_BRANCH_CALLS ? fmax(core->call, least) : one), s->clock - FETCHED_AHEAD);
+    s->second = core->pairs && s->alone && !again;
+    s->alone = core->pairs && !s->second && !again;
+    const double cycles = s->second ? 0 : s->alone ? fmax(2 * core->taken_branch, least) : one;
+    fetch_code(s, fmax(cycles, s->foreseen - s->fetched));
+    s->of_line = 0;
+    s->single_line = true;
+}
+
+/* Cycles of lines of code that follow others: no other line is fetched at once with the second behind a taken branch. */
+static double following(struct state *s, uint32_t lines)
+{
+    double cycles = lines * s->core->line;
+    if (s->single_line)
+        cycles += s->core->fetch - s->core->line + (s->second ? 2 * s->core->taken_branch : 0);
+    if (s->core->line_instructions && s->of_line > s->core->line_instructions)
+        cycles = fmax(cycles, 1); /* not beside the rest of the line before it */
+    s->single_line = s->alone = s->second = false;
+    s->of_line = 0;
+    return cycles;
+}
+
 /* Whether a group of instructions is decoded already; from now on it is. */
 static bool is_decoded(struct state *s, uint32_t line, uint32_t first)
 {
@@ -234,20 +265,24 @@ static bool is_decoded(struct state *s, uint32_t line, uint32_t first)
     return found;
 }
 
+/* What an instruction takes to be fetched behind those before it in its line of code. Of the line that a branch led to, what
+ * does not come at once comes together, some time later; of lines that follow, every second group of half as many does by
+ * and by. */
+static double rest_of_line(struct state *s)
+{
+    const uint32_t at_once = s->core->line_instructions, number = s->of_line++;
+    if (at_once < 2 || number < at_once)
+        return 0;
+    if (s->single_line)
+        return number % at_once == 0 ? s->core->line_rest : 0;
+    const uint32_t group = at_once / 2;
+    return (number - at_once) / group % 2 == 0 ? s->core->line_rest / group : 0;
+}
+
 /* Fetches what stands next to be dispatched, and decodes it: a line that is decoded at once is fetched meanwhile. */
 static void fetch_next(struct state *s, const struct ft_instruction *one, uint32_t number, uint32_t new_lines)
 {
-    double fetching = new_lines * s->core->fetch;
-    const uint32_t at_once = s->core->line_instructions;
-    if (s->counts && new_lines) {
-        s->counts = false;
-        if (s->of_line > at_once) /* not beside the rest of the line before it */
-            fetching = fmax(fetching, 1);
-    } else if (s->counts && at_once && one->slot > 0) {
-        if (s->of_line && s->of_line % at_once == 0)
-            fetching = s->core->line_rest;
-        s->of_line++;
-    }
+    const double fetching = (new_lines ? following(s, new_lines) : 0) + (one->slot > 0 ? rest_of_line(s) : 0);
     s->line += one->lines;
     const bool decodes = one->decoded && s->core->decode > 0 && !is_decoded(s, s->line, number);
     const double switching = decodes && !s->decodes ? s->core->decode_switch : 0;
@@ -272,6 +307,7 @@ static struct dispatched dispatch(struct state *s, const struct ft_instruction *
     if (s->redirect > d.at) {
         d = (struct dispatched){s->redirect, FT_CAUSE_BRANCH};
         s->fetched = fmax(s->fetched, s->redirect);
+        s->foreseen = fmax(s->foreseen, s->redirect);
     }
     const struct written *oldest = &s->written[s->n_written % s->n_stores];
     if (one->store >= 0 && oldest->at > d.at)
@@ -656,13 +692,8 @@ static void run_block(struct state *s, size_t execution, uint64_t first_slot, do
     if (branch & FT_BRANCH_MISSED)
         go_astray(s, done, s->path->depends[execution]);
     if (s->jumped) {
-        s->of_line = 0;
-        s->counts = true;
         const uint32_t *now = s->path->blocks + execution;
-        const bool again = execution + 1 < s->path->n_executions && now[1] == now[0];
-        const double one = again ? s->core->loop : s->core->taken_branch;
-        const double least = branch & FT_BRANCH_SEVERAL ? s->core->several_targets : 0;
-        fetch_code(s, fmax(branch & FT_BRANCH_CALLS ? 2 * s->core->taken_branch : one, least));
+        follow(s, branch, execution + 1 < s->path->n_executions && now[1] == now[0]);
     }
 }
 

@@ -118,14 +118,17 @@ struct ft_core {
     double results[FT_NUM_KINDS]; /* that have not retired: of the registers, those free for results */
     double refill;            /* from a mispredicted branch's end to the dispatch of what follows */
     double blocked;           /* from a store's data to the cache, for a load that it cannot serve alone */
-    double taken_branch;      /* least time between two; twice that where one is a call or a return */
+    double taken_branch;      /* least time between two */
+    double call;              /* the same where one is a call or a return */
     double loop;              /* the same of a block that is run again, at once */
     double several_targets;   /* the same of a foreseen jump or call that goes to several places */
     double lead;              /* how long before it is wanted a prefetcher asks for a line of a stream, at most, */
     double ahead;             /* and how many places before, of all streams together; 0: any number */
     double decode;            /* cycles that an instruction takes to be decoded; 0: none */
     double decode_switch;     /* until the first is, behind others that are decoded already */
-    double fetch;             /* cycles that a line of code takes to be fetched; 0: none */
+    double fetch;             /* cycles that the second line of code behind a taken branch takes to be fetched, */
+    double line;              /* and that each further one does */
+    bool pairs;               /* two taken branches are followed at once, if each leads to a single line */
     double line_rest;         /* cycles until the next ones of a line are fetched that a taken branch led to, */
     uint32_t line_instructions; /* of which so many come at once; 0: all */
     double store_lines;       /* that stores gather in: one to another line gets to the cache no sooner than */

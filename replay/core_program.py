@@ -59,7 +59,8 @@ class CoreProgram:
     """What the core model runs. Block numbers are positions in `block_ids`, operation numbers in `operation_ids`.
 
     `instructions` INSTRUCTION [instructions], without the figures of a core; `kinds` are their kinds, element bits and
-    lanes, `fused` bool whether one goes with the one before, `crosses` bool whether a value changes the kind of
+    lanes, `fused` bool whether one goes with the one before, `moved` bool whether it is a move that the next one
+    changes the result of, `immediates` bool whether it writes an integer register and reads none, `crosses` bool whether a value changes the kind of
     register, `vectors` bool whether it is of vector or floating-point registers, `extends` bool whether it moves a
     register to itself, `loads_only` bool whether all it does is load.
     `candidates` float64 [operations]: share of the accesses whose line was not touched a short while before.
@@ -72,6 +73,8 @@ class CoreProgram:
     instructions: npt.NDArray[np.void]
     kinds: Sequence[tuple[OperationKind, int, int]]
     fused: npt.NDArray[np.bool_]
+    moved: npt.NDArray[np.bool_]
+    immediates: npt.NDArray[np.bool_]
     crosses: npt.NDArray[np.bool_]
     vectors: npt.NDArray[np.bool_]
     extends: npt.NDArray[np.bool_]
@@ -128,6 +131,8 @@ class CoreProgram:
             instructions=instructions,
             kinds=table.kinds,
             fused=np.array(table.fused, bool),
+            moved=np.array(table.moved, bool),
+            immediates=np.array(table.immediates, bool),
             crosses=np.array(table.crosses, bool),
             vectors=np.array(table.vectors, bool),
             extends=np.array(table.extends, bool),
@@ -179,6 +184,8 @@ class _InstructionTable:
         self.rows: list[tuple[float | int, ...]] = []
         self.kinds: list[tuple[OperationKind, int, int]] = []
         self.fused: list[bool] = []
+        self.moved: list[bool] = []
+        self.immediates: list[bool] = []
         self.crosses: list[bool] = []
         self.vectors: list[bool] = []
         self.extends: list[bool] = []
@@ -205,6 +212,12 @@ class _InstructionTable:
         self.fused.append(
             one.flow == "branch" and before is not None and before.kind in _FUSES and "flags" in before.writes
         )
+        self.moved.append(False)
+        if before is not None and _changes_what_was_moved(one, before):
+            self.moved[-2] = True
+        self.immediates.append(
+            one.kind is OperationKind.MOVE and load < 0 and not one.reads and _result(one) == _core_model.INTEGERS
+        )
         self.loads_only.append(one.kind is OperationKind.MOVE and load >= 0)
         self._before = one
 
@@ -219,6 +232,19 @@ def _result(one: Instruction) -> int:
     if not results or (is_renamed and one.reads != one.writes):
         return _core_model.NO_RESULT
     return _core_model.VECTORS if results[0].startswith(_VECTOR_NAMES) else _core_model.INTEGERS
+
+
+def _changes_what_was_moved(one: Instruction, move: Instruction) -> bool:
+    """Whether an instruction changes an integer register that the one before it only copied another one to: a core may
+    take both for one that has its result elsewhere. Those that leave the flags as they are, it does not."""
+    return (
+        (move.kind, one.kind) == (OperationKind.MOVE, OperationKind.INT_ALU)
+        and {move.load_operation, move.store_operation, one.load_operation, one.store_operation} == {None}
+        and not (move.reads == move.writes or _is_vector(move) or _crosses(move))
+        and len(move.reads) == len(move.writes) == 1
+        and set(one.writes) == {"flags", *move.writes}
+        and move.writes[0] in one.reads
+    )
 
 
 def _is_vector(one: Instruction) -> bool:

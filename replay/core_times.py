@@ -107,10 +107,10 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
     memory_cycles = float(costs.latency_s[:, -1].max(initial=0.0) / cycle_s)
     figures = (
         core.width, core.window, *core.waiting, core.addresses, core.scheduled, *core.results, core.stores, core.refill,
-        core.blocked, core.taken_branch, core.loop, core.several_targets,
+        core.blocked, core.taken_branch, core.call, core.loop, core.several_targets,
     )  # fmt: skip
     decoding = float(core.decode[corner]), float(core.decode_switch[corner]), core.decoded_ways
-    code = *decoding, float(core.fetch[corner]), *core.line
+    code = *decoding, float(core.fetch[corner]), float(core.straight_line[corner]), core.pairs, *core.line
     _core_model.run(
         (
             *(float(figure[corner]) for figure in figures),
@@ -176,11 +176,18 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
     table["unit"], table["cause"] = rows[:, 2], rows[:, 3]
     table["part_cycles"], table["part"] = rows[:, 4], rows[:, 5]
     table["slot"] = np.where(program.fused, 0, 1 / core.width[corner])
+    table["slot"][program.moved] *= core.moved[corner]
     controls = np.array([kind is Kind.FP_CONTROL for kind, _, _ in program.kinds], bool)
     table["slot"][controls] += core.control[corner]
-    table["unit_cycles"][program.fused] = 0
+    for of_unit, unit, cycles in (
+        (program.immediates, INT, core.unit_cycles[INT]),
+        (program.crosses & np.array([kind is Kind.MOVE for kind, _, _ in program.kinds], bool), VECTOR, core.crossings),
+        (program.fused, BRANCH, np.zeros(3)),
+    ):
+        table["unit"][of_unit], table["unit_cycles"][of_unit] = unit, cycles[corner]
     table["queue"] = np.isin(rows[:, 2], _VECTOR_UNITS) & (table["unit_cycles"] > 0)
     table["queue"][(table["unit_cycles"] <= 0) & (table["store"] < 0)] = _core_model.NO_QUEUE
+    table["unit_cycles"][program.fused] = core.fused_branch[corner]
     return table
 
 

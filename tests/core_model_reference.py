@@ -74,9 +74,9 @@ class Core:
 
     def __init__(self, figures, instructions, registers, blocks, operations, path, spread, cycles) -> None:
         (self.width, self.window, *kinds, self.stores, self.refill, self.blocked,
-         self.taken_branch, self.loop, self.several_targets, self.lead, self.ahead, self.decode,
+         self.taken_branch, self.call, self.loop, self.several_targets, self.lead, self.ahead, self.decode,
          self.decode_switch, self.decoded_ways,
-         self.code_line, self.line_instructions, self.line_rest, self.store_lines, self.store_line,
+         self.code_line, self.straight_line, self.pairs, self.line_instructions, self.line_rest, self.store_lines, self.store_line,
          self.load_access, self.store_access, self.levels,
          self.in_order) = figures  # fmt: skip
         self.waiting, self.room, self.free = kinds[:3], kinds[3], kinds[4:]
@@ -96,9 +96,10 @@ class Core:
         self.left: list[tuple[float, int | None]] = []  # stores: when written, and what their line was waited for
         self.not_started: tuple[list[float], ...] = ([], [], [])  # of integers, of vectors, for an address
         self.stored_lines, self.line_written = 0, 0.0
-        self.clock = self.redirect = self.fetched = self.last_written = 0.0
+        self.clock = self.redirect = self.fetched = self.foreseen = self.last_written = 0.0
         self.line, self.jumped = 0, False
-        self.of_line: int | None = None  # instructions of the line that a taken branch led to
+        self.of_line, self.single_line = 0, False  # instructions of the line so far; whether a branch led to it
+        self.begun = ""  # whether what it leads to is fetched "alone" so far, or is the "second" fetched at once
         self.decodes = False  # what was fetched last
         self.decoded: defaultdict[int, list[int]] = defaultdict(list)
         self.last_started = 0.0
@@ -139,24 +140,45 @@ class Core:
                 self.miss(done, int(self.depends[execution]))
             self.line, self.jumped = block["last_line"], bool(self.branches[execution] & TAKEN)
             if self.jumped:
-                self.of_line = 0
                 again = self.path[execution : execution + 2].tolist() == [number, number]
-                calls = bool(self.branches[execution] & CALLS)
-                cycles = 2 * self.taken_branch if calls else self.loop if again else self.taken_branch
-                self.fetch_code(max(cycles, self.several_targets if self.branches[execution] & SEVERAL else 0))
+                self.follow(int(self.branches[execution]), again=again)
+
+    def follow(self, branch: int, *, again: bool) -> None:
+        """A taken branch, `again` to the block that it ends."""
+        self.of_line, self.single_line = 0, True
+        cycles = self.loop if again else self.taken_branch
+        least = self.several_targets if branch & SEVERAL else 0.0
+        foreseeing = max(self.call if branch & CALLS else cycles, least)
+        self.foreseen = max(self.foreseen + foreseeing, self.clock - FETCHED_AHEAD)
+        if not self.pairs or again:
+            self.begun = ""
+        else:
+            self.begun = "second" if self.begun == "alone" else "alone"
+            cycles, least = (0.0, 0.0) if self.begun == "second" else (2 * self.taken_branch, least)
+        self.fetch_code(max(cycles, least, self.foreseen - self.fetched))
 
     def fetching(self, one, new_lines: int) -> float:
         """Cycles until the instruction is fetched behind the one before it."""
-        cycles = new_lines * self.code_line
-        if self.of_line is None or not (self.line_instructions or new_lines):
-            return cycles
+        cycles, at_once = 0.0, self.line_instructions
         if new_lines:
-            cycles = max(cycles, float(self.of_line > self.line_instructions))
-            self.of_line = None
-        elif one["slot"] > 0:
-            cycles = self.line_rest if self.of_line and self.of_line % self.line_instructions == 0 else 0.0
-            self.of_line += 1
-        return cycles
+            for _ in range(new_lines):
+                is_second, self.single_line = self.single_line, False
+                cycles += self.code_line if is_second else self.straight_line
+                if is_second and self.begun == "second":
+                    cycles += 2 * self.taken_branch
+            if at_once and self.of_line > at_once:
+                cycles = max(cycles, 1.0)
+            self.begun, self.of_line = "", 0
+        if not one["slot"] > 0:
+            return cycles
+        self.of_line += 1
+        later = self.of_line - 1 - at_once
+        if at_once < 2 or later < 0:
+            return cycles
+        if self.single_line:
+            return cycles + (0.0 if later % at_once else self.line_rest)
+        group = at_once // 2
+        return cycles + (0.0 if later // group % 2 else self.line_rest / group)
 
     def is_decoded(self, place: int) -> bool:
         """Whether the group that begins there is among the last ones of its set of lines; from now on it is."""
@@ -197,6 +219,7 @@ class Core:
         if self.redirect > at:
             at, cause = self.redirect, BRANCH
             self.fetched = max(self.fetched, at)
+            self.foreseen = max(self.foreseen, at)
         written, waited_for = self.ring(self.left, self.stores) or (0.0, None)
         if one["store"] >= 0 and written > at:
             at, cause = written, PORTS if waited_for is None else waited_for

@@ -862,7 +862,7 @@ ALIKE = np.zeros(0)
 
 
 def test_what_refers_to_nothing_is_refused():
-    core = (*[1.0] * 18, 1, 1.0, 0, 0.0, 0.0, 0.0, 1.0, 1.0, 2, False)
+    core = (*[1.0] * 19, 1, 1.0, 1.0, False, 0, 0.0, 0.0, 0.0, 1.0, 1.0, 2, False)
     row = np.zeros(1, INSTRUCTION)
     row["load"], row["store"] = 5, -1
     block = np.array([0, 1, 0, 0, 0, 0], np.uint32)

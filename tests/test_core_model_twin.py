@@ -68,10 +68,11 @@ def made(seed: int, num_blocks: int, executions: int):
     core = (
         float(rng.integers(1, 7)), float(rng.integers(1, 60)), *(float(n) for n in rng.integers(1, 30, 6)),
         float(rng.integers(1, 12)),
-        float(rng.integers(0, 20)), float(rng.integers(0, 20)), rng.choice([0.5, 1.0, 2.0]), rng.choice([1.0, 3.0]),
+        float(rng.integers(0, 20)), float(rng.integers(0, 20)), rng.choice([0.5, 1.0, 2.0]), rng.choice([2.0, 3.5]), rng.choice([1.0, 3.0]),
         rng.choice([0.5, 3.0]), float(rng.integers(0, 200)), rng.choice([0.0, 0.5, 4.0, 20.5]),
         rng.choice([0.0, 0.25, 1.0]), rng.choice([0.0, 3.0]), int(rng.choice([1, 2, 32])),
-        rng.choice([0.0, 0.5, 1.0]), int(rng.choice([0, 1, 2, 4])), rng.choice([1.0, 2.0]),
+        rng.choice([0.0, 0.5, 1.0]), rng.choice([0.5, 1.0]), bool(rng.integers(0, 2)),
+        int(rng.choice([0, 1, 2, 4])), rng.choice([1.0, 2.0]),
         rng.choice([0.0, 2.5, 5.0]), rng.choice([0.0, 1.5]), rng.choice([0.0, 0.4, 1.0]), rng.choice([0.0, 0.6]),
         levels, bool(rng.integers(0, 2)),
     )  # fmt: skip
@@ -84,9 +85,9 @@ AMPLE = dict.fromkeys(
     1e3,
 )
 NONE = dict.fromkeys(
-    ("refill", "blocked", "taken_branch", "loop", "several_targets", "lead", "ahead", "decode", "decode_switch"), 0.0
+    ("refill", "blocked", "taken_branch", "call", "loop", "several_targets", "lead", "ahead", "decode", "decode_switch"), 0.0
 )
-CODE = {"decoded_ways": 1, "fetch": 0.0, "line_instructions": 0, "line_rest": 0.0}
+CODE = {"decoded_ways": 1, "fetch": 0.0, "straight_line": 0.0, "pairs": False, "line_instructions": 0, "line_rest": 0.0}
 ACCESSES = {"store_lines": 0.0, "store_line": 0.0, "load_access": 0.0, "store_access": 0.0}
 
 
