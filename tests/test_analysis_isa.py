@@ -91,6 +91,11 @@ vmaskmovps ymm0, ymm1, ymmword ptr [rax] | move 32 8  | 4 -
 vbroadcastsd ymm0, qword ptr [rax]  | move 64 1      | 8  -
 vinsertf128 ymm0, ymm0, xmmword ptr [rax], 1 | move 64 4 | 16 -
 vextractf128 xmmword ptr [rax], ymm0, 1 | move 64 4  | -  16
+vextractf128 xmm1, ymm0, 1           | fp_other 64 4  | -  -
+vinsertf128 ymm0, ymm0, xmm1, 1      | fp_other 64 4  | -  -
+vbroadcastsd ymm0, xmm1              | fp_other 64 1  | -  -
+movddup xmm0, xmm1                   | fp_other 64 2  | -  -
+movddup xmm0, qword ptr [rax]        | move 64 2      | 8  -
 fld tbyte ptr [rax]                 | move 80 1      | 10 -
 fstp qword ptr [rax]                | move 80 1      | -  8
 fadd qword ptr [rax]                | fp_add 80 1    | 8  -

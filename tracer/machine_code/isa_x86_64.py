@@ -91,6 +91,8 @@ _VECTOR_MOVE = re.compile(
     r"|vmovdq[au](8|16|32|64)$|vp(gather|scatter)[dq][dq]$|vpmaskmov[dq]$|vpbroadcast[bwdq]$"
     r"|v(extract|insert|broadcast)[fi](128|32x[248]|64x[24])$"
 )
+_SHUFFLES = re.compile(r"v?mov[ds]\w*dup$|v(p?broadcast\w+|(extract|insert)[fi](128|32x[248]|64x[24]))$")
+"""Moves of parts of vectors: between registers they are shuffles."""
 _VECTOR_INT = re.compile(
     r"(v?p[a-z0-9]+|v?aes\w+|sha(1|256)\w+|v?mpsadbw|vperm2i128|vperm2f128|valign[dq]|v?gf2p8\w+)$"
 )
@@ -195,6 +197,8 @@ def _classify(mnemonic: str, operands: str) -> InstructionClass:
         kind = Kind.INT_SHIFT_ADD
     elif mnemonic in _EXTENSION and "[" not in operands:
         kind = Kind.INT_ALU
+    elif _SHUFFLES.match(mnemonic) and "[" not in operands:
+        kind = Kind.FP_OTHER
     elif _sets_zero(mnemonic, operands):
         kind = Kind.MOVE
     if is_packed:
