@@ -166,14 +166,12 @@ class RunTimes:
     @property
     def mean_absolute_error_alone(self) -> float | None:
         """The same of the programs whose time without a neighbour is known; None where there are none."""
-        errors = [abs(row.error_alone) for row in self.rows if row.error_alone is not None]
-        return statistics.mean(errors) if errors else None
+        return _mean_size_of_known(row.error_alone for row in self.rows)
 
     @property
     def mean_absolute_error_at_clock(self) -> float | None:
         """The same of predictions for the clock beside each program's runs; None where it is known of none."""
-        errors = [abs(row.error_at_clock) for row in self.rows if row.error_at_clock is not None]
-        return statistics.mean(errors) if errors else None
+        return _mean_size_of_known(row.error_at_clock for row in self.rows)
 
     @property
     def worst(self) -> Row:
@@ -190,6 +188,11 @@ class RunTimes:
         """Among the top loops of all programs; None where nothing was sampled."""
         differences = [abs(loop.difference) <= 0.05 for row in self.rows for loop in row.loops]
         return statistics.mean(differences) if differences else None
+
+
+def _mean_size_of_known(errors: Iterable[float | None]) -> float | None:
+    sizes = [abs(error) for error in errors if error is not None]
+    return statistics.mean(sizes) if sizes else None
 
 
 @dataclass(slots=True)

@@ -18,7 +18,8 @@ OTHERS = [
     k
     for k in (
         *("issue", "taken_branches", "branches_random", "branches_regular", "flops_scalar", "flops_vector"),
-        *("several_targets", "register_crossing", "loop_within", "loop_across", "fp_add_mul"),
+        *("several_targets", "register_crossing", "loop_within", "loop_across", "fp_add_mul", "calls"),
+        *("untaken_branches", "moved_adds", "register_crossings", "straight_lines"),
     )
     if k in KERNELS
 ]

@@ -257,6 +257,11 @@ def test_core_figures_are_in_cycles():
             mixed=0.1 * NS,
             loop_within=0.6 * NS,
             several_targets=1.5 * NS,
+            calls=2 * NS,
+            untaken_branches=0.2 * NS,
+            moved_adds=0.125 * NS,
+            register_crossings=0.25 * NS,
+            straight_lines=0.5 * NS,
             flops_vector=0.125 * NS,
             fp_store_forward=4 * NS,
             branches_random=5 * NS,
@@ -272,6 +277,11 @@ def test_core_figures_are_in_cycles():
     assert figures["mixed_instructions_per_cycle"] == pytest.approx(5)
     assert figures["loop_cycles"] == pytest.approx(1.2)
     assert figures["several_targets_cycles"] == pytest.approx(3)
+    assert figures["call_return_cycles"] == pytest.approx(4)
+    assert figures["untaken_branches_per_cycle"] == pytest.approx(2.5)
+    assert figures["moved_adds_per_cycle"] == pytest.approx(4)
+    assert figures["register_crossing_interval_cycles"] == pytest.approx(0.5)
+    assert figures["straight_lines_per_cycle"] == pytest.approx(1)
     assert figures["fp_add_other_latency_cycles"] == pytest.approx(5), "its chain has a multiplication in it"
     assert figures["loads_per_cycle"] == pytest.approx(2)
     assert figures["peak_flops_per_cycle"] >= 4

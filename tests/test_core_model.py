@@ -557,6 +557,72 @@ def test_cores_that_issue_no_more_than_they_decode_are_not_held_up(width, assume
     assert ("decoders" in {a.name for a in assumptions}) is assumed
 
 
+# ---- what is measured of instructions -------------------------------------------------------------------------------
+
+
+def test_constants_take_a_unit_and_copies_do_not():
+    constants = [instruction("move", writes=f"r{n}") for n in range(8)]
+    copies = [instruction("move", "r9", f"r{n}") for n in range(8)]
+    profile = machine(int_adds_per_cycle=2.0)
+    assert cycles(loop_of(*constants), profile) == pytest.approx(8 / 2 / REACHED, rel=0.02)
+    assert cycles(loop_of(*copies), profile) == pytest.approx(8 / WIDTH / REACHED, rel=0.02)
+
+
+def test_multiplications_come_as_often_as_was_measured():
+    independent = loop_of(*[instruction("int_mul", "r9", f"r{n}") for n in range(4)])
+    assert cycles(independent) == pytest.approx(4, rel=0.02)
+    assert cycles(independent, with_costs(int_mul=(3.0, 0.5))) == pytest.approx(4 * 0.5 / REACHED, rel=0.02)
+
+
+def test_values_that_change_their_kind_of_register_take_a_unit():
+    there = [instruction("move", "x1", f"r{n}") for n in range(4)]
+    assert cycles(loop_of(*there), machine(register_crossing_interval_cycles=2.0)) == pytest.approx(8, rel=0.02)
+    assert cycles(loop_of(*there), machine()) == pytest.approx(4 / WIDTH / REACHED, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("changed", "flags", "pairs", "instructions"),
+    [
+        ("r2 r3", "r2 flags", WIDTH / 2, 4),
+        ("r2 r3", "r2 flags", WIDTH / 2.5, 6),
+        ("r2 r3", "r2 flags", WIDTH / 3, 8),
+        ("r2 r3", "r2 flags", None, 8),
+        ("r2 r3", "r2", WIDTH / 2, 8),  # leaves the flags as they are
+        ("r4 r3", "r4 flags", WIDTH / 2, 8),  # changes something else
+    ],
+)
+def test_a_move_goes_with_what_changes_it(changed, flags, pairs, instructions):
+    """Four pairs, as if so many instructions were dispatched."""
+    pair = (instruction("move", "r1", "r2"), instruction("int_alu", changed, flags))
+    profile = machine(moved_adds_per_cycle=pairs, int_adds_per_cycle=100.0)
+    least = 4 if changed.startswith("r4") else 0  # a chain
+    expected = max(instructions / WIDTH / REACHED, least)
+    assert cycles(loop_of(*pair * 4), profile) == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize(("rate", "expected"), [(0.5, 4 / 0.5), (None, 4 / 4 / REACHED)])
+def test_branches_that_are_not_taken_have_units(rate, expected):
+    """Four comparisons, each with its branch, the last of which is taken."""
+    program = Program()
+    blocks = [program.loop(ITERATIONS, instructions=2)]
+    blocks += [program.block(ITERATIONS, loop_id=0, instructions=2) for _ in range(3)]
+    compare = instruction("int_alu", "r1 r2", "flags", length_bytes=14)
+    code = dict.fromkeys(blocks, (compare, instruction("branch", "flags", flow="branch", length_bytes=2)))
+    signature = with_path(program.signature(), blocks * ITERATIONS, code, [], [])
+    assert cycles(signature, machine(untaken_branches_per_cycle=rate)) == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize(("measured", "expected"), [(6.0, 6), (None, 4), (1.0, 2)])
+def test_calls_and_returns_are_foreseen_no_faster_than_measured(measured, expected):
+    """A function that does nothing, called again and again: two turns each where it was not measured, one at the least."""
+    program = Program()
+    caller = program.loop(ITERATIONS, instructions=1)
+    function = program.block(ITERATIONS, loop_id=0, instructions=1)
+    code = {caller: (instruction("call", flow="call"),), function: (instruction("return", flow="return"),)}
+    signature = with_path(program.signature(), [caller, function] * ITERATIONS, code, [], [])
+    assert cycles(signature, machine(call_return_cycles=measured)) == pytest.approx(expected, rel=0.02)
+
+
 # ---- in order -------------------------------------------------------------------------------------------------------
 
 

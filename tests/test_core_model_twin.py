@@ -190,6 +190,54 @@ def test_of_a_line_that_a_branch_leads_to_so_many_come_at_once(of_line, behind, 
     assert found.sum() / executions == pytest.approx(expected, rel=0.02)
 
 
+def of_empty_blocks(core, blocks, path):
+    """Cycles of executions that each end in a taken branch. `blocks`: their first lines, and by how many instructions
+    lie in each line from there on."""
+    rows, table = [], []
+    for first_line, of_lines in blocks:
+        table.append((len(rows), sum(of_lines), 0, 0, first_line, first_line + len(of_lines) - 1))
+        rows += [int(number == 0 and line > 0) for line, count in enumerate(of_lines) for number in range(count)]
+    instructions = np.zeros(len(rows), INSTRUCTION)
+    instructions["slot"], instructions["load"], instructions["store"] = 1 / 8, -1, -1
+    instructions["result"] = instructions["queue"] = _core_model.NO_RESULT
+    instructions["lines"] = rows
+    program = instructions.tobytes(), np.zeros(0, np.uint16), np.array(table, BLOCK).tobytes(), b""
+    executed = np.array(path, np.uint32), np.full(len(path), 2, np.uint8), np.zeros(len(path), np.uint16)
+    nothing, found = np.zeros(0, np.uint16), np.zeros((2, len(blocks), reference.NUM_CAUSES))
+    _core_model.run(core, *program, *executed, nothing, nothing, ALIKE, found)
+    return found.sum()
+
+
+@pytest.mark.parametrize(
+    ("blocks", "expected"),
+    [
+        ([[3], [3]], 1),  # both at once
+        ([[2, 1], [3]], 2),
+        ([[3], [2, 1]], 2),
+        ([[2, 1], [2, 1]], 2),
+        ([[3], [3], [3]], 1.5),
+        ([[3], [3], [2, 1]], 2),
+        ([[2, 1, 1], [3]], 3),
+    ],
+)
+def test_two_branches_are_followed_at_once_if_each_leads_to_a_single_line(blocks, expected):
+    turns = 500
+    made = [(10 * number, of_lines) for number, of_lines in enumerate(blocks)]
+    core = figures(width=8.0, taken_branch=0.5, loop=1.0, straight_line=1.0, pairs=True)
+    assert of_empty_blocks(core, made, list(range(len(blocks))) * turns) / turns == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("of_line", "expected"), [(6, 1), (12, 12 / 8), (15, 2), (16, 1 + 4 / 3), (18, 3), (24, 3), (27, 4), (30, 5)]
+)
+def test_straight_code_is_fetched_by_lines_and_the_rest_of_each_by_and_by(of_line, expected):
+    """As measured on an AMD EPYC of Zen 5: 2.0, 2.3, 3.0, 3.0, 4.0 and 4.9 cycles of 15, 16, 18, 24, 27 and 30."""
+    lines = 2000
+    core = figures(width=8.0, straight_line=1.0, line_instructions=12, line_rest=2.0)
+    found = of_empty_blocks(core, [(0, [of_line] * lines)], [0])
+    assert found / lines == pytest.approx(max(expected, of_line / 8), rel=0.02)
+
+
 @pytest.mark.parametrize(
     ("ahead", "near_places", "expected"),
     [

@@ -171,6 +171,18 @@ def test_a_clock_that_cannot_be_is_a_usage_error(gather_sig, clock):
     assert "Invalid value for '--clock'" in result.output
 
 
+def test_a_machine_without_a_clock_is_refused_another_one_and_listed_among_all(gather_sig, tmp_path):
+    profile = find("jaguar-xt4")
+    path = tmp_path / "clockless.toml"
+    core = msgspec.structs.replace(profile.core, clock_hz=None)
+    write_profile(msgspec.structs.replace(profile, name="clockless", core=core), path)
+    with pytest.raises(ProfileError, match="clockless: core.clock_hz is missing"):
+        run("predict", gather_sig, "--machine", path, "--clock", "3")
+    document = json.loads(run("predict", gather_sig, "--machine", path, "--all", "--clock", "3", "--json").output)
+    assert document["predictions"]
+    assert "core.clock_hz is missing" in {r["machine"]: r["reason"] for r in document["refused"]}["clockless"]
+
+
 def test_the_same_machine_twice_is_predicted_once(gather_sig):
     arguments = ("--machine", "jaguar-xt4", "--machine", "jaguar-xt4", "--json")
     assert len(json.loads(run("predict", gather_sig, *arguments).output)["predictions"]) == 1

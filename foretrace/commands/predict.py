@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import click
 
 from foretrace.cli import NumberRange
-from foretrace.errors import PredictionError
+from foretrace.errors import ForetraceError, ProfileError
 from foretrace.profiles.clock import at_clock
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
@@ -74,11 +75,10 @@ def command(
         raise click.UsageError(
             "--anchor needs a time to scale: measure it with foretrace time, and name it by --timing"
         )
-    profiles = _profiles(machines, every)
-    if clock_ghz is not None:
-        profiles = [at_clock(profile, clock_ghz * 1e9) for profile in profiles]
+    profiles, without_clock = _at_clock(_profiles(machines, every), clock_ghz)
     read = read_signature(signature)
-    predictions, refused = predict_each(read, profiles)
+    predictions, unpredicted = predict_each(read, profiles)
+    refused: dict[str, ForetraceError] = {**without_clock, **unpredicted}
     for name, error in refused.items():
         if not predictions or not every or name in machines:
             raise error
@@ -117,6 +117,20 @@ def _as_timed(profile: Profile, timing: Timing) -> Profile:
     return profile if timing.clock_hz is None else at_clock(profile, timing.clock_hz)
 
 
+def _at_clock(profiles: list[Profile], clock_ghz: float | None) -> tuple[list[Profile], dict[str, ProfileError]]:
+    """The machines at the clock that was asked for, if one was; and by name, why it cannot be told of others."""
+    if clock_ghz is None:
+        return profiles, {}
+    found: list[Profile] = []
+    refused: dict[str, ProfileError] = {}
+    for profile in profiles:
+        try:
+            found.append(at_clock(profile, clock_ghz * 1e9))
+        except ProfileError as error:
+            refused[profile.name] = error
+    return found, refused
+
+
 def _profiles(machines: tuple[str, ...], every: bool) -> list[Profile]:
     """The machines asked for, each once."""
     profiles = {profile.name: profile for profile in (find(machine) for machine in machines)}
@@ -149,7 +163,7 @@ def hit_rates_document(rates: HitRates) -> dict[str, Any]:
 
 
 def document(
-    predictions: tuple[Prediction, ...], refused: dict[str, PredictionError], measured: _Measured | None = None
+    predictions: tuple[Prediction, ...], refused: Mapping[str, ForetraceError], measured: _Measured | None = None
 ) -> dict[str, Any]:
     """The JSON face, `foretrace.predict/1`."""
     return (_measured_document(measured, predictions) if measured else {}) | {
@@ -241,7 +255,7 @@ def short_place(place: Place) -> str:
 
 
 def _show(
-    predictions: tuple[Prediction, ...], refused: dict[str, PredictionError], top: int, measured: _Measured | None
+    predictions: tuple[Prediction, ...], refused: Mapping[str, ForetraceError], top: int, measured: _Measured | None
 ) -> None:
     out = console()
     rows = table(
