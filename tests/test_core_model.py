@@ -575,7 +575,7 @@ def test_multiplications_come_as_often_as_was_measured():
 
 
 def test_values_that_change_their_kind_of_register_take_a_unit():
-    there = [instruction("move", "x1", f"r{n}") for n in range(4)]
+    there = [instruction("move", "xmm1", f"r{n}") for n in range(4)]
     assert cycles(loop_of(*there), machine(register_crossing_interval_cycles=2.0)) == pytest.approx(8, rel=0.02)
     assert cycles(loop_of(*there), machine()) == pytest.approx(4 / WIDTH / REACHED, rel=0.02)
 

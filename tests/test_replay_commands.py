@@ -174,7 +174,8 @@ def test_a_clock_that_cannot_be_is_a_usage_error(gather_sig, clock):
 def test_a_machine_without_a_clock_is_refused_another_one_and_listed_among_all(gather_sig, tmp_path):
     profile = find("jaguar-xt4")
     path = tmp_path / "clockless.toml"
-    core = msgspec.structs.replace(profile.core, clock_hz=None)
+    sources = {field: source for field, source in profile.core.source.items() if field != "clock_hz"}
+    core = msgspec.structs.replace(profile.core, clock_hz=None, source=sources)
     write_profile(msgspec.structs.replace(profile, name="clockless", core=core), path)
     with pytest.raises(ProfileError, match="clockless: core.clock_hz is missing"):
         run("predict", gather_sig, "--machine", path, "--clock", "3")
