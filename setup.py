@@ -64,8 +64,8 @@ PLUGIN_HEADERS = ["bursts", "plain_access", "qemu_api", "store_exclusive"]
 
 
 KERNEL_FLAGS = [*WARNINGS, "-falign-functions=64", "-falign-loops=64"]
-"""What is measured begins with a line of code, and so does each loop: where these lay by accident of what is linked before
-them, some took half as long again in one build as in another."""
+"""What is measured begins with a line of code, and so does each loop: where these lay by accident of what is linked
+before them, some took half as long again in one build as in another."""
 
 
 class SharedObject(Extension):

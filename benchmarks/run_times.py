@@ -22,6 +22,7 @@ from foretrace.errors import EngineError
 from foretrace.neighbours import SegmentTime
 from foretrace.profiles.library import content, find
 from foretrace.profiles.profile import Profile
+from foretrace.tracer.signature_file import read_signature
 
 from . import tools
 from .machine_facts import pinned
@@ -280,10 +281,19 @@ def _predict(program: Program, directory: Path, machine: Machine, *, small: bool
     for package in program.imports:
         tools.measure((command[0], "-c", f"import {package}"))
     signature, traced = directory / f"{program.name}.sig", _traced(program, command)
-    if not signature.exists() or signature.stat().st_mtime < Path(traced[0]).stat().st_mtime:
+    if not _is_of(signature, Path(traced[0])):
         options = ("-o", str(signature), "--force", "--machine", machine.path)
         tools.measure([tools.foretrace_executable(), "trace", *options, "--", *traced])
     return _Subject(program, command, signature, _predicted(signature, machine))
+
+
+def _is_of(signature: Path, executable: Path) -> bool:
+    """Whether there is a signature of a whole run of the executable as it is now."""
+    return (
+        signature.exists()
+        and signature.stat().st_mtime >= executable.stat().st_mtime
+        and read_signature(signature).provenance.complete
+    )
 
 
 def _predicted(signature: Path, machine: Machine, *options: str) -> dict[str, Any]:

@@ -43,32 +43,23 @@ static const char *check(const struct ft_core_program *program, const struct ft_
     return accesses == n_accesses ? NULL : "a path has another number of accesses than its blocks";
 }
 
-enum { INSTRUCTIONS, REGISTERS, BLOCKS, OPERATIONS, EXECUTED, BRANCHES, DEPENDS, STORES, LINES, SPREAD, CYCLES, N_BUFFERS };
+enum { CORE, INSTRUCTIONS, REGISTERS, BLOCKS, OPERATIONS, EXECUTED, BRANCHES, DEPENDS, STORES, LINES, SPREAD, CYCLES, N_BUFFERS };
 
 static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    static const char *const names[N_BUFFERS] = {"instructions", "registers",       "blocks",         "operations", "path",
-                                                 "branches",     "depends", "store distances", "line distances", "spread", "cycles"};
-    static const size_t sizes[N_BUFFERS] = {sizeof(struct ft_instruction), 2, sizeof(struct ft_core_block),
-                                            sizeof(struct ft_core_operation), 4, 1, 2, 2, 2, 8, 8};
+    static const char *const names[N_BUFFERS] = {
+        "core", "instructions", "registers", "blocks", "operations", "path", "branches", "depends", "store distances",
+        "line distances", "spread", "cycles"};
+    static const size_t sizes[N_BUFFERS] = {
+        sizeof(struct ft_core), sizeof(struct ft_instruction), 2, sizeof(struct ft_core_block),
+        sizeof(struct ft_core_operation), 4, 1, 2, 2, 2, 8, 8};
     Py_buffer b[N_BUFFERS];
-    struct ft_core core;
-    int in_order, pairs;
     PyObject *result = NULL;
-    if (!PyArg_ParseTuple(args, "(dddddddddddddddddddIddpIdddddIp)y*y*y*y*y*y*y*y*y*y*w*", &core.width, &core.window, &core.waiting[0],
-                          &core.waiting[1], &core.addresses, &core.scheduled, &core.results[0], &core.results[1],
-                          &core.stores, &core.refill, &core.blocked, &core.taken_branch, &core.call, &core.loop,
-                          &core.several_targets, &core.lead, &core.ahead, &core.decode, &core.decode_switch,
-                          &core.decoded_ways, &core.fetch, &core.line, &pairs,
-                          &core.line_instructions, &core.line_rest, &core.store_lines, &core.store_line,
-                          &core.load_access, &core.store_access, &core.n_levels, &in_order, &b[0],
-                          &b[1], &b[2], &b[3],
-                          &b[4], &b[5], &b[6], &b[7], &b[8], &b[9], &b[10]))
+    if (!PyArg_ParseTuple(args, "y*y*y*y*y*y*y*y*y*y*y*w*", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5], &b[6], &b[7], &b[8],
+                          &b[9], &b[10], &b[11]))
         return NULL;
-    core.in_order = in_order;
-    core.pairs = pairs;
-    core.spread = b[SPREAD].buf;
-    core.n_spread = (uint32_t)((size_t)b[SPREAD].len / sizes[SPREAD]);
+    const struct ft_core *core = b[CORE].buf;
+    const struct ft_spread spread = {b[SPREAD].buf, (uint32_t)((size_t)b[SPREAD].len / sizes[SPREAD])};
     const size_t n_blocks = (size_t)b[BLOCKS].len / sizes[BLOCKS];
     const struct ft_core_program program = {b[INSTRUCTIONS].buf, b[REGISTERS].buf, b[BLOCKS].buf, b[OPERATIONS].buf,
                                             (uint32_t)n_blocks,
@@ -79,8 +70,8 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
     for (int i = 0; i < N_BUFFERS && good; i++)
         good = whole(&b[i], sizes[i], names[i]);
     const char *wrong = NULL;
-    if (good && (core.n_levels == 0 || core.n_levels > FT_MAX_LEVELS || core.decoded_ways == 0 ||
-                 core.decoded_ways > FT_MAX_DECODED_WAYS || b[STORES].len != b[LINES].len ||
+    if (good && ((size_t)b[CORE].len != sizes[CORE] || core->n_levels == 0 || core->n_levels > FT_MAX_LEVELS ||
+                 core->decoded_ways == 0 || core->decoded_ways > FT_MAX_DECODED_WAYS || b[STORES].len != b[LINES].len ||
                  (size_t)b[BRANCHES].len != path.n_executions || (size_t)b[DEPENDS].len / 2 != path.n_executions ||
                  (size_t)b[CYCLES].len != 2 * n_blocks * FT_NUM_CAUSES * sizeof(double)))
         wrong = "the arrays do not fit together";
@@ -89,7 +80,7 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
                       (size_t)b[STORES].len / 2);
     if (good && !wrong) {
         Py_BEGIN_ALLOW_THREADS
-        finished = ft_core_run(&core, &program, &path, b[CYCLES].buf);
+        finished = ft_core_run(core, spread, &program, &path, b[CYCLES].buf);
         Py_END_ALLOW_THREADS
         result = finished ? Py_NewRef(Py_None) : PyErr_NoMemory();
     } else if (good) {
@@ -126,7 +117,8 @@ static PyMethodDef methods[] = {
 
 static int add_constants(PyObject *module)
 {
-    return PyModule_AddIntConstant(module, "INSTRUCTION_BYTES", sizeof(struct ft_instruction)) < 0 ||
+    return PyModule_AddIntConstant(module, "CORE_BYTES", sizeof(struct ft_core)) < 0 ||
+                   PyModule_AddIntConstant(module, "INSTRUCTION_BYTES", sizeof(struct ft_instruction)) < 0 ||
                    PyModule_AddIntConstant(module, "BLOCK_BYTES", sizeof(struct ft_core_block)) < 0 ||
                    PyModule_AddIntConstant(module, "OPERATION_BYTES", sizeof(struct ft_core_operation)) < 0 ||
                    PyModule_AddIntConstant(module, "BRANCH_BYTES", sizeof(struct ft_branch)) < 0 ||

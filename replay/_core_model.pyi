@@ -1,3 +1,4 @@
+CORE_BYTES: int
 INSTRUCTION_BYTES: int
 BLOCK_BYTES: int
 OPERATION_BYTES: int
@@ -13,5 +14,5 @@ DECODED_SETS: int
 MAX_DECODED_WAYS: int
 
 # Arrays are taken by their bytes (core_model.h and branches.h have the layouts); the last one is written to.
-def run(core: tuple[float | int, ...], /, *arrays: object) -> None: ...
+def run(core: object, /, *arrays: object) -> None: ...
 def predict_branches(branches: bytes, missed: object, /) -> None: ...

@@ -123,23 +123,25 @@ class CoreFigures:
     takes longer whose address is a sum of registers. `load_access` and `store_access` are what these take of the units
     that both share; `call` is of a call or a return; `loop` is of a block that branches to itself, at the least;
     `fetch` is of the second line of code behind a branch, `straight_line` of each further one, and `pairs` whether two
-    branches to a single line each are followed at once; `line`: how many instructions of one that a branch leads to come at once (0: all), and
-    cycles until the next ones;
-    `decode` of an instruction that is not among the last ones decoded, in `decoded_ways` for each set of lines, and
-    `decode_switch` until the first such behind others. Stores gather in `store_lines` lines, and begin with another
-    one every `store_line`. `add_sooner`: by which an addition of floating point has the result of another one before
-    the rest. `parts`: kinds that only some of their units do; cycles of one on those, and their number. `control`: for
-    how long nothing else is dispatched beside an access to the control register of floating point. `moved`: of the room
-    of an instruction, what a move takes in front of an operation on what it moved. `fused_branch`: of branches' units,
-    by one that comes with its comparison. `crossings`: of vectors' units, by a move from or to integer registers.
+    branches to a single line each are followed at once; of a line that a branch leads to `line_instructions` come at
+    once (0: all), and the next ones `line_rest` later; `decode` is of an instruction that is not among the last ones
+    decoded, in `decoded_ways` for each set of lines, and `decode_switch` until the first such behind others. Stores
+    gather in `store_lines` lines, and begin with another one every `store_line`. `add_sooner`: by which an addition of
+    floating point has the result of another one before the rest. `parts`: kinds that only some of their units do;
+    cycles of one on those, and their number. `control`: for how long nothing else is dispatched beside an access to the
+    control register of floating point. `moved`: of the room of an instruction, what a move takes in front of an
+    operation on what it moved. `fused_branch`: of branches' units, by one that comes with its comparison. `crossings`:
+    of vectors' units, by a move from or to integer registers.
     """
 
     width: Floats
     window: Floats
-    waiting: tuple[Floats, Floats]
+    int_waiting: Floats
+    vector_waiting: Floats
     addresses: Floats
     scheduled: Floats
-    results: tuple[Floats, Floats]
+    int_results: Floats
+    vector_results: Floats
     stores: Floats
     refill: Floats
     forward: Floats
@@ -161,7 +163,8 @@ class CoreFigures:
     fetch: Floats
     straight_line: Floats
     pairs: bool
-    line: tuple[int, float]
+    line_instructions: int
+    line_rest: float
     load: Floats
     store: Floats
     store_lines: float
@@ -221,10 +224,12 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
     return CoreFigures(
         width=width * source.reached("mixed_instructions_per_cycle", width),
         window=window,
-        waiting=(int_waiting, vector_waiting),
+        int_waiting=int_waiting,
+        vector_waiting=vector_waiting,
         addresses=address_waiting,
         scheduled=source.scheduled(vector_waiting),
-        results=(int_writing, vector_writing),
+        int_results=int_writing,
+        vector_results=vector_writing,
         stores=storing,
         refill=np.maximum(miss - _RESOLVE_CYCLES, 0),
         forward=np.maximum(forward, first_latency_cycles + _FORWARD_CYCLES),
@@ -255,7 +260,8 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         fetch=source.fetch(taken_branch),
         straight_line=source.straight_line(taken_branch),
         pairs=bool(taken_branch[TYPICAL] < _PAIRS),
-        line=(round(core.line_instructions or 0), core.line_rest_cycles or 0.0),
+        line_instructions=round(core.line_instructions or 0),
+        line_rest=core.line_rest_cycles or 0.0,
         load=load,
         store=store,
         store_lines=core.store_lines or 0.0,

@@ -69,6 +69,7 @@ struct written {
 
 struct state {
     const struct ft_core *core;
+    struct ft_spread spread;
     const struct ft_core_program *program;
     const struct ft_core_path *path;
     double ready[FT_NUM_REGISTERS], early[FT_NUM_REGISTERS]; /* for those that take results early */
@@ -243,9 +244,9 @@ static void follow(struct state *s, uint8_t branch, bool again)
 /* Cycles of lines of code that follow others: no other line is fetched at once with the second behind a taken branch. */
 static double following(struct state *s, uint32_t lines)
 {
-    double cycles = lines * s->core->line;
+    double cycles = lines * s->core->straight_line;
     if (s->single_line)
-        cycles += s->core->fetch - s->core->line + (s->second ? 2 * s->core->taken_branch : 0);
+        cycles += s->core->fetch - s->core->straight_line + (s->second ? 2 * s->core->taken_branch : 0);
     if (s->core->line_instructions && s->of_line > s->core->line_instructions)
         cycles = fmax(cycles, 1); /* not beside the rest of the line before it */
     s->single_line = s->alone = s->second = false;
@@ -377,10 +378,10 @@ static double ask_ahead(struct state *s, double from, double places)
 /* What a line takes from a level that nothing has prefetched: from main memory one of the times it may take. */
 static double latency_of(struct state *s, const struct ft_core_operation *facts, uint32_t level)
 {
-    if (level + 1 < s->core->n_levels || !s->core->n_spread)
+    if (level + 1 < s->core->n_levels || !s->spread.n)
         return facts->latency[level];
     s->drawn = s->drawn * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX */
-    return facts->latency[level] * s->core->spread[(s->drawn >> 32) * s->core->n_spread >> 32];
+    return facts->latency[level] * s->spread.parts[(s->drawn >> 32) * s->spread.n >> 32];
 }
 
 /* When the line that an access asks for at `from` is there. */
@@ -750,13 +751,14 @@ static void state_free(struct state *s)
     rate_free(&s->accesses);
 }
 
-bool ft_core_run(const struct ft_core *core, const struct ft_core_program *program, const struct ft_core_path *path,
-                 double *cycles)
+bool ft_core_run(const struct ft_core *core, struct ft_spread spread, const struct ft_core_program *program,
+                 const struct ft_core_path *path, double *cycles)
 {
     struct state *s = calloc(1, sizeof *s);
     if (!s)
         return false;
     const bool good = state_new(s, core, program);
+    s->spread = spread;
     s->path = path;
     uint64_t slot = 0;
     for (size_t i = 0; good && i < path->n_executions; i++) {

@@ -110,6 +110,7 @@ struct ft_core_operation {
     double write_back[FT_MAX_LEVELS]; /* of a line that it brought in, if that is stored to later */
 };
 
+/* In the layout of core_times.py's CORE: numbers of 8 bytes, of 4, of 1. */
 struct ft_core {
     double width, window, stores;
     double waiting[FT_NUM_KINDS]; /* that have not started */
@@ -127,18 +128,22 @@ struct ft_core {
     double decode;            /* cycles that an instruction takes to be decoded; 0: none */
     double decode_switch;     /* until the first is, behind others that are decoded already */
     double fetch;             /* cycles that the second line of code behind a taken branch takes to be fetched, */
-    double line;              /* and that each further one does */
-    bool pairs;               /* two taken branches are followed at once, if each leads to a single line */
+    double straight_line;     /* and that each further one does */
     double line_rest;         /* cycles until the next ones of a line are fetched that a taken branch led to, */
-    uint32_t line_instructions; /* of which so many come at once; 0: all */
     double store_lines;       /* that stores gather in: one to another line gets to the cache no sooner than */
     double store_line;        /* so many cycles after the last such */
     double load_access, store_access; /* cycles of the units that loads and stores share; 0: they share none */
-    const double *spread;     /* what main memory takes to answer, over its latency: as likely each */
-    uint32_t n_spread;        /* 0: always the same */
-    uint32_t n_levels;        /* caches and main memory */
+    uint32_t line_instructions; /* of a line that a taken branch led to, so many come at once; 0: all */
     uint32_t decoded_ways;    /* groups of decoded instructions that each set of lines keeps; 1 to FT_MAX_DECODED_WAYS */
-    bool in_order;
+    uint32_t n_levels;        /* caches and main memory */
+    uint8_t pairs;            /* whether two taken branches are followed at once, if each leads to a single line */
+    uint8_t in_order;         /* whether it keeps the order */
+};
+
+/* What main memory takes to answer, over its latency: as likely each. Without any it is always the same. */
+struct ft_spread {
+    const double *parts;
+    uint32_t n;
 };
 
 struct ft_core_program {
@@ -166,7 +171,7 @@ struct ft_core_path {
 
 /* Adds to `cycles` [2][blocks][FT_NUM_CAUSES] what the executions take, apart for those marked as of the second half. False
  * when memory ran out. */
-bool ft_core_run(const struct ft_core *core, const struct ft_core_program *program, const struct ft_core_path *path,
-                 double *cycles);
+bool ft_core_run(const struct ft_core *core, struct ft_spread spread, const struct ft_core_program *program,
+                 const struct ft_core_path *path, double *cycles);
 
 #endif

@@ -60,9 +60,9 @@ class CoreProgram:
 
     `instructions` INSTRUCTION [instructions], without the figures of a core; `kinds` are their kinds, element bits and
     lanes, `fused` bool whether one goes with the one before, `moved` bool whether it is a move that the next one
-    changes the result of, `immediates` bool whether it writes an integer register and reads none, `crosses` bool whether a value changes the kind of
-    register, `vectors` bool whether it is of vector or floating-point registers, `extends` bool whether it moves a
-    register to itself, `loads_only` bool whether all it does is load.
+    changes the result of, `immediates` bool whether it writes an integer register and reads none, `crosses` bool
+    whether a value changes the kind of register, `vectors` bool whether it is of vector or floating-point registers,
+    `extends` bool whether it moves a register to itself, `loads_only` bool whether all it does is load.
     `candidates` float64 [operations]: share of the accesses whose line was not touched a short while before.
     `branches` uint8 and `depends` uint16 [executions] as in core_model.h;
     `missed` float64 [blocks]: share of a block's ends not foreseen.

@@ -16,6 +16,16 @@ from .records import Bound
 from .spread import Floats
 
 _MAX_LEVELS = _core_model.MAX_LEVELS
+_NUMBERS = (
+    *("width", "window", "stores", "int_waiting", "vector_waiting", "addresses", "scheduled"),
+    *("int_results", "vector_results", "refill", "blocked", "taken_branch", "call", "loop", "several_targets"),
+    *("lead", "ahead", "decode", "decode_switch", "fetch", "straight_line", "line_rest"),
+    *("store_lines", "store_line", "load_access", "store_access"),
+)
+_COUNTS, _FLAGS = ("line_instructions", "decoded_ways", "n_levels"), ("pairs", "in_order")
+_FORMATS = dict.fromkeys(_NUMBERS, "f8") | dict.fromkeys(_COUNTS, "u4") | dict.fromkeys(_FLAGS, "u1")
+CORE = np.dtype({"names": list(_FORMATS), "formats": list(_FORMATS.values())}, align=True)
+"""A core's figures for core_model.h: those of `CoreFigures` by these names; of memory `lead`, `ahead`, `n_levels`."""
 OPERATION = np.dtype(
     {
         "names": [
@@ -104,26 +114,8 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
     """Run the paths through the core model, with one corner of the core's figures."""
     cycles = np.zeros((2, len(program.block_ids), _core_model.NUM_CAUSES))
     operations = _operations(program, costs, cycle_s, core, corner)
-    memory_cycles = float(costs.latency_s[:, -1].max(initial=0.0) / cycle_s)
-    figures = (
-        core.width, core.window, *core.waiting, core.addresses, core.scheduled, *core.results, core.stores, core.refill,
-        core.blocked, core.taken_branch, core.call, core.loop, core.several_targets,
-    )  # fmt: skip
-    decoding = float(core.decode[corner]), float(core.decode_switch[corner]), core.decoded_ways
-    code = *decoding, float(core.fetch[corner]), float(core.straight_line[corner]), core.pairs, *core.line
     _core_model.run(
-        (
-            *(float(figure[corner]) for figure in figures),
-            2 * memory_cycles,
-            costs.ahead,
-            *code,
-            core.store_lines,
-            float(core.store_line[corner]),
-            core.load_access,
-            core.store_access,
-            costs.hits.shape[1],
-            core.in_order,
-        ),
+        _core(core, cycle_s, costs, corner).tobytes(),
         _instructions(program, core, corner).tobytes(),
         program.registers,
         program.blocks.tobytes(),
@@ -137,6 +129,16 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
         cycles,
     )
     return BlockTimes(program, cycles * cycle_s)
+
+
+def _core(core: CoreFigures, cycle_s: float, costs: OperationCosts, corner: int) -> npt.NDArray[np.void]:
+    memory_cycles = float(costs.latency_s[:, -1].max(initial=0.0) / cycle_s)
+    of_memory = {"lead": 2 * memory_cycles, "ahead": costs.ahead, "n_levels": costs.hits.shape[1]}
+    record = np.zeros((), CORE)
+    for name in _FORMATS:
+        value = of_memory[name] if name in of_memory else getattr(core, name)
+        record[name] = value[corner] if isinstance(value, np.ndarray) else value
+    return record
 
 
 def _operations(

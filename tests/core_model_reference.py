@@ -73,14 +73,11 @@ class Core:
     """Runs one path; `cycles` float64 [2, blocks, causes] is added to."""
 
     def __init__(self, figures, instructions, registers, blocks, operations, path, spread, cycles) -> None:
-        (self.width, self.window, *kinds, self.stores, self.refill, self.blocked,
-         self.taken_branch, self.call, self.loop, self.several_targets, self.lead, self.ahead, self.decode,
-         self.decode_switch, self.decoded_ways,
-         self.code_line, self.straight_line, self.pairs, self.line_instructions, self.line_rest, self.store_lines, self.store_line,
-         self.load_access, self.store_access, self.levels,
-         self.in_order) = figures  # fmt: skip
-        self.waiting, self.room, self.free = kinds[:3], kinds[3], kinds[4:]
-        self.scheduled: list[float] = []  # vectors that can start
+        for name in figures.dtype.names:
+            setattr(self, name, figures[name].item())
+        self.waiting = self.int_waiting, self.vector_waiting, self.addresses
+        self.free = self.int_results, self.vector_results
+        self.startable: list[float] = []  # vectors that can start
         self.last_scheduled = 0.0
         self.instructions, self.registers, self.blocks, self.operations = instructions, registers, blocks, operations
         self.path, self.branches, self.depends, self.store_distances, self.line_distances = path
@@ -163,7 +160,7 @@ class Core:
         if new_lines:
             for _ in range(new_lines):
                 is_second, self.single_line = self.single_line, False
-                cycles += self.code_line if is_second else self.straight_line
+                cycles += self.fetch if is_second else self.straight_line
                 if is_second and self.begun == "second":
                     cycles += 2 * self.taken_branch
             if at_once and self.of_line > at_once:
@@ -254,13 +251,13 @@ class Core:
         facts, due = self.operations[operation], self.due[operation]
         far = distance == 0 or distance > IN_REACH
         share = facts["candidates"] if far else 1 - facts["candidates"]
-        missing = sum(facts["share"][1 : self.levels])
+        missing = sum(facts["share"][1 : self.n_levels])
         if missing <= 0 or share <= 0:
             return 0
         of_far = min(missing, facts["candidates"])
         chance = (of_far if far else missing - of_far) / share
         level = 0
-        for i in range(1, self.levels):
+        for i in range(1, self.n_levels):
             due[i] += chance * facts["share"][i] / missing
             if due[i] >= due[level] and due[i] >= 1:
                 level = i
@@ -268,11 +265,11 @@ class Core:
             due[level] -= 1
         return level
 
-    def fetch(self, operation: int, level: int, start: float) -> tuple[float, int | None]:
+    def fetch_line(self, operation: int, level: int, start: float) -> tuple[float, int | None]:
         facts, due = self.operations[operation], self.due[operation]
         if level == 0:
             return start + facts["latency"][0], None
-        in_memory = level + 1 == self.levels
+        in_memory = level + 1 == self.n_levels
         due[0] += facts["irregular"]
         irregular = due[0] >= 1
         asked = start if irregular else self.ask_ahead(start, facts["places"])
@@ -304,7 +301,7 @@ class Core:
     def access(self, operation: int, slot: int, start: float, *, stores: bool) -> tuple[float, int | None]:
         distance = int(self.line_distances[slot])
         level = self.level_of(operation, distance)
-        at, cause = self.fetch(operation, level, start)
+        at, cause = self.fetch_line(operation, level, start)
         own = Access(at, cause, self.operations[operation]["bytes"], operation, level)
         before = self.accesses[slot - distance] if 0 < distance <= slot else None
         if before is not None:
@@ -343,10 +340,10 @@ class Core:
     def schedule(self, dispatched: float) -> float:
         """When a vector instruction can start, but for its operands and its unit."""
         at = max(dispatched, self.last_scheduled)
-        while self.scheduled and self.scheduled[0] <= at:
-            heapq.heappop(self.scheduled)
-        if len(self.scheduled) >= max(int(self.room), 1):
-            at = max(at, heapq.heappop(self.scheduled))
+        while self.startable and self.startable[0] <= at:
+            heapq.heappop(self.startable)
+        if len(self.startable) >= max(int(self.scheduled), 1):
+            at = max(at, heapq.heappop(self.startable))
         self.last_scheduled = at
         return at
 
@@ -390,7 +387,7 @@ class Core:
         is_load = loads and not busy and one["latency"] == 0
         self.last_started = latest(addresses, asked if is_load else started)
         if one["queue"] == VECTORS:
-            heapq.heappush(self.scheduled, started)
+            heapq.heappush(self.startable, started)
         if one["queue"] < NO_QUEUE:
             heapq.heappush(self.not_started[one["queue"]], started)
         for name in writes:

@@ -18,7 +18,7 @@ from foretrace.profiles.profile import LatencyPoint, Memory
 from foretrace.replay import _core_model
 from foretrace.replay.core_figures import _REACHED
 from foretrace.replay.core_program import BLOCK, BRANCH, INSTRUCTION, CoreProgram
-from foretrace.replay.core_times import OPERATION
+from foretrace.replay.core_times import CORE, OPERATION
 from foretrace.replay.figures import figures_of
 from foretrace.replay.interval import path_error, together
 from foretrace.replay.predict import predict
@@ -516,7 +516,7 @@ def test_what_is_measured_of_a_window_is_used_and_the_rest_assumed():
 
     measured, note = core_of(**IN_FLIGHT, noise={"storing_instructions": 0.25})
     assert note is None
-    limits = (*measured.waiting, *measured.results)
+    limits = (measured.int_waiting, measured.vector_waiting, measured.int_results, measured.vector_results)
     assert [limit.tolist() for limit in limits] == [[85.0] * 3, [80.0] * 3, [20.0] * 3, [40.0] * 3]
     assert measured.stores.tolist() == [31.25, 25.0, 20.0]
     assert measured.scheduled.tolist() == [40.0] * 3
@@ -525,8 +525,8 @@ def test_what_is_measured_of_a_window_is_used_and_the_rest_assumed():
         scheduling, _ = core_of(**IN_FLIGHT, vector_scheduled_instructions=room)
         assert scheduling.scheduled.tolist() == [expected] * 3
     partly, note = core_of(int_writing_instructions=150.0)
-    assert partly.results[0].tolist() == [150.0] * 3
-    assert partly.results[1].tolist() == [240.0, 120.0, 60.0]
+    assert partly.int_results.tolist() == [150.0] * 3
+    assert partly.vector_results.tolist() == [240.0, 120.0, 60.0]
     assert "0.6 may write vector registers" in note
     assert "integer registers" not in note
 
@@ -614,7 +614,7 @@ def test_branches_that_are_not_taken_have_units(rate, expected):
 
 @pytest.mark.parametrize(("measured", "expected"), [(6.0, 6), (None, 4), (1.0, 2)])
 def test_calls_and_returns_are_foreseen_no_faster_than_measured(measured, expected):
-    """A function that does nothing, called again and again: two turns each where it was not measured, one at the least."""
+    """A function that does nothing, again and again: two turns each where it was not measured, one at the least."""
     program = Program()
     caller = program.loop(ITERATIONS, instructions=1)
     function = program.block(ITERATIONS, loop_id=0, instructions=1)
@@ -884,10 +884,10 @@ FASTER = {
 @given(programs(), st.sampled_from(sorted(FASTER)))
 def test_a_faster_core_is_never_slower(signature, figure):
     """But for the little by which a greedy order of instructions can get worse (Graham, "Bounds on multiprocessing
-    timing anomalies", 1969)."""
+    timing anomalies", 1969): with a store and a load that miss, of one chain, 8 ns of 144 at twice the clock."""
     slow = machine()
     fast = machine(**{figure: getattr(slow.core, figure) * FASTER[figure]})
-    assert region(signature, fast).time_s <= region(signature, slow).time_s * 1.03
+    assert region(signature, fast).time_s <= region(signature, slow).time_s * 1.06
 
 
 @settings(max_examples=25)
@@ -918,6 +918,7 @@ def test_faster_memory_is_never_slower_and_times_are_in_their_interval(signature
 
 
 def test_layouts_agree():
+    assert CORE.itemsize == _core_model.CORE_BYTES
     assert INSTRUCTION.itemsize == _core_model.INSTRUCTION_BYTES
     assert BLOCK.itemsize == _core_model.BLOCK_BYTES
     assert OPERATION.itemsize == _core_model.OPERATION_BYTES
@@ -928,7 +929,8 @@ ALIKE = np.zeros(0)
 
 
 def test_what_refers_to_nothing_is_refused():
-    core = (*[1.0] * 19, 1, 1.0, 1.0, False, 0, 0.0, 0.0, 0.0, 1.0, 1.0, 2, False)
+    core = np.ones((), CORE)
+    core["n_levels"] = 2
     row = np.zeros(1, INSTRUCTION)
     row["load"], row["store"] = 5, -1
     block = np.array([0, 1, 0, 0, 0, 0], np.uint32)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from foretrace.replay import _core_model
 from foretrace.replay.core_program import BLOCK, INSTRUCTION
-from foretrace.replay.core_times import OPERATION
+from foretrace.replay.core_times import CORE, OPERATION
 
 NUM_REGISTERS = 12
 
@@ -65,37 +65,32 @@ def made(seed: int, num_blocks: int, executions: int):
     chances = {0: 0.25, 1: 0.15, 2: 0.15, 3: 0.1, 4: 0.1, 7: 0.05, 10: 0.1, 18: 0.05, 26: 0.05}
     branches = rng.choice(list(chances), executions, p=list(chances.values())).astype(np.uint8)
     depends = rng.choice([0, 1, 2, 5, reference.ALL_DEPEND], executions).astype(np.uint16)
-    core = (
-        float(rng.integers(1, 7)), float(rng.integers(1, 60)), *(float(n) for n in rng.integers(1, 30, 6)),
-        float(rng.integers(1, 12)),
-        float(rng.integers(0, 20)), float(rng.integers(0, 20)), rng.choice([0.5, 1.0, 2.0]), rng.choice([2.0, 3.5]), rng.choice([1.0, 3.0]),
-        rng.choice([0.5, 3.0]), float(rng.integers(0, 200)), rng.choice([0.0, 0.5, 4.0, 20.5]),
-        rng.choice([0.0, 0.25, 1.0]), rng.choice([0.0, 3.0]), int(rng.choice([1, 2, 32])),
-        rng.choice([0.0, 0.5, 1.0]), rng.choice([0.5, 1.0]), bool(rng.integers(0, 2)),
-        int(rng.choice([0, 1, 2, 4])), rng.choice([1.0, 2.0]),
-        rng.choice([0.0, 2.5, 5.0]), rng.choice([0.0, 1.5]), rng.choice([0.0, 0.4, 1.0]), rng.choice([0.0, 0.6]),
-        levels, bool(rng.integers(0, 2)),
-    )  # fmt: skip
+    choices = {
+        "taken_branch": (0.5, 1, 2), "call": (2, 3.5), "loop": (1, 3), "several_targets": (0.5, 3),
+        "ahead": (0, 0.5, 4, 20.5), "decode": (0, 0.25, 1), "decode_switch": (0, 3), "decoded_ways": (1, 2, 32),
+        "fetch": (0, 0.5, 1), "straight_line": (0.5, 1), "pairs": (0, 1), "line_instructions": (0, 1, 2, 4),
+        "line_rest": (1, 2), "store_lines": (0, 2.5, 5), "store_line": (0, 1.5), "load_access": (0, 0.4, 1),
+        "store_access": (0, 0.6), "in_order": (0, 1),
+    }  # fmt: skip
+    most = {
+        "width": 7, "window": 60, "int_waiting": 30, "vector_waiting": 30, "addresses": 30, "scheduled": 30,
+        "int_results": 30, "vector_results": 30, "stores": 12, "refill": 20, "blocked": 20, "lead": 200,
+    }  # fmt: skip
+    chosen = {name: rng.choice(values) for name, values in choices.items()}
+    core = figures(n_levels=levels, **chosen, **{name: rng.integers(1, end) for name, end in most.items()})
     return core, instructions, np.array(registers, np.uint16), blocks, operations, (path, branches, depends, *distances)
 
 
 ALIKE = np.zeros(0)
-AMPLE = dict.fromkeys(
-    ("window", "int_waiting", "vector_waiting", "addresses", "scheduled", "int_results", "vector_results", "stores"),
-    1e3,
-)
-NONE = dict.fromkeys(
-    ("refill", "blocked", "taken_branch", "call", "loop", "several_targets", "lead", "ahead", "decode", "decode_switch"), 0.0
-)
-CODE = {"decoded_ways": 1, "fetch": 0.0, "straight_line": 0.0, "pairs": False, "line_instructions": 0, "line_rest": 0.0}
-ACCESSES = {"store_lines": 0.0, "store_line": 0.0, "load_access": 0.0, "store_access": 0.0}
+AMPLE = ("window", "int_waiting", "vector_waiting", "addresses", "scheduled", "int_results", "vector_results", "stores")
 
 
 def figures(**given):
-    """Of a core, in the order in which the model takes them: four instructions a cycle, and nothing else limits it."""
-    known = {"width": 4.0} | AMPLE | NONE | CODE | ACCESSES | {"n_levels": 1, "in_order": False}
-    assert given.keys() <= known.keys()
-    return tuple((known | given).values())
+    """Of a core: four instructions a cycle, and nothing else limits it."""
+    record = np.zeros((), CORE)
+    for name, value in ({"width": 4, "decoded_ways": 1, "n_levels": 1} | dict.fromkeys(AMPLE, 1000) | given).items():
+        record[name] = value
+    return record
 
 
 @settings(max_examples=40)

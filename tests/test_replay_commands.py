@@ -177,7 +177,7 @@ def test_a_machine_without_a_clock_is_refused_another_one_and_listed_among_all(g
     sources = {field: source for field, source in profile.core.source.items() if field != "clock_hz"}
     core = msgspec.structs.replace(profile.core, clock_hz=None, source=sources)
     write_profile(msgspec.structs.replace(profile, name="clockless", core=core), path)
-    with pytest.raises(ProfileError, match="clockless: core.clock_hz is missing"):
+    with pytest.raises(ProfileError, match=r"clockless: core\.clock_hz is missing"):
         run("predict", gather_sig, "--machine", path, "--clock", "3")
     document = json.loads(run("predict", gather_sig, "--machine", path, "--all", "--clock", "3", "--json").output)
     assert document["predictions"]

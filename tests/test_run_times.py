@@ -2,12 +2,15 @@
 
 import hashlib
 import json
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
+from replay_samples import gather_program
 
 from foretrace.benchmarks import run_times, suite, tools, validate
 from foretrace.benchmarks.native_runs import Alone, Measured
@@ -17,6 +20,7 @@ from foretrace.errors import EngineError, ProfileError
 from foretrace.neighbours import SegmentTime
 from foretrace.plots import draw_predictions
 from foretrace.profiles.library import find
+from foretrace.tracer.signature_file import write_signature
 
 ROOT = Path(__file__).parents[1]
 MACHINE = Machine("here.toml", "0" * 64, find("jaguar-xt4"))
@@ -266,3 +270,19 @@ def test_a_picture_names_each_program():
     picture = draw_predictions([("alpha", 1.0, 1.1, 0.9, 1.2), ("beta", 0.1, 0.3, 0.2, 0.4)], "svg").decode()
     assert ">alpha, 1 s<" in picture
     assert ">beta, 100 ms<" in picture
+
+
+@pytest.mark.parametrize(("complete", "older_s", "expected"), [(True, 0, True), (True, 10, False), (False, 0, False)])
+def test_a_signature_is_used_again_if_it_is_of_a_whole_run_of_the_same_executable(
+    tmp_path, complete, older_s, expected
+):
+    executable, path = tmp_path / "program", tmp_path / "program.sig"
+    executable.touch()
+    signature = gather_program(1 << 10)
+    reason = "" if complete else "killed"
+    provenance = structs.replace(signature.provenance, complete=complete, incomplete_reason=reason)
+    write_signature(replace(signature, provenance=provenance), path)
+    changed_ns = executable.stat().st_mtime_ns - older_s * 10**9
+    os.utime(path, ns=(changed_ns, changed_ns))
+    assert run_times._is_of(path, executable) is expected
+    assert not run_times._is_of(tmp_path / "other.sig", executable)
