@@ -353,9 +353,12 @@ def _row(subject: _Subject, measured: Measured, sampled: dict[str, Any] | None, 
 
 
 def with_segments(measured: Measured, document: dict[str, Any]) -> Measured:
-    """With what a timing, as `foretrace predict --timing` tells it, has of segments."""
-    found = document["segments"]
-    return replace(measured, segments=None if found is None else SegmentTime(**found), undivided=document["undivided"])
+    """With what a timing, as `foretrace predict --timing` tells it, has of segments, if that is less than the shortest
+    run: that was possible."""
+    found, why = document["segments"], document["undivided"]
+    if found is not None and found["time_s"] >= measured.shortest_s:
+        found, why = None, "segments of later runs took longer than its shortest one"
+    return replace(measured, segments=None if found is None else SegmentTime(**found), undivided=why)
 
 
 def _sha256(data: bytes) -> str:

@@ -84,6 +84,9 @@ def test_a_time_by_segments_counts_instead_of_runs_beside_a_neighbour():
     measured = run_times.with_segments(one.measured, {"segments": found, "undivided": ""})
     two = replace(one, measured=measured)
     assert (two.error, two.inside, two.beside_a_neighbour) == (pytest.approx(0.25), True, False)
+    longer = run_times.with_segments(one.measured, {"segments": found | {"time_s": 1.3}, "undivided": ""})
+    assert (longer.segments, longer.time_s) == (None, 1.2), "it took no longer in its shortest run"
+    assert "shortest" in longer.undivided
     none = run_times.with_segments(one.measured, {"segments": None, "undivided": "it waits"})
     assert (none.segments, none.undivided, none.time_s) == (None, "it waits", 1.2)
 
