@@ -22,7 +22,6 @@ from foretrace.errors import EngineError
 from foretrace.neighbours import SegmentTime
 from foretrace.profiles.library import content, find
 from foretrace.profiles.profile import Profile
-from foretrace.tracer.signature_file import read_signature
 
 from . import tools
 from .machine_facts import pinned
@@ -289,11 +288,9 @@ def _predict(program: Program, directory: Path, machine: Machine, *, small: bool
 
 def _is_of(signature: Path, executable: Path) -> bool:
     """Whether there is a signature of a whole run of the executable as it is now."""
-    return (
-        signature.exists()
-        and signature.stat().st_mtime >= executable.stat().st_mtime
-        and read_signature(signature).provenance.complete
-    )
+    if not signature.exists() or signature.stat().st_mtime < executable.stat().st_mtime:
+        return False
+    return bool(tools.foretrace_json("info", str(signature))["complete"])
 
 
 def _predicted(signature: Path, machine: Machine, *options: str) -> dict[str, Any]:

@@ -87,8 +87,8 @@ struct state {
     double clock;        /* of the dispatch */
     double started;      /* the last instruction, of a core that keeps the order */
     double redirect;     /* dispatch resumes, after a branch that was not foreseen */
-    double fetched;      /* the line of code that is being dispatched, at the earliest */
     double foreseen;     /* where the last taken branch led */
+    double fetched;      /* the line of code that is being dispatched, at the earliest */
     uint32_t line;       /* which that is */
     bool jumped;         /* there, by a taken branch */
     bool single_line;    /* the last taken branch led to it, and nothing behind it was fetched */
