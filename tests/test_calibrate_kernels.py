@@ -62,12 +62,13 @@ def test_chains_begun_anew_count_their_additions(name):
 
 
 def test_mixed_instructions_compute_what_they_store():
-    words = np.array([10, 20, *[0] * 6], np.uint64)
-    words.view(np.float64)[4] = 1.5
+    words = np.zeros(64, np.uint64)
+    words[32:34] = 10, 20
+    words.view(np.float64)[36] = 1.5
     data = of_values(words)
     assert _kernels.run("mixed", repeats=5, data=data)[1] == 5 * 16 * 11
-    assert np.frombuffer(data, dtype=np.uint64)[2] == ((10 + 3) ^ 20) >> 3
-    assert doubles(data)[5] == 1.5 * 1 + 1
+    assert np.frombuffer(data, dtype=np.uint64)[34] == ((10 + 3) ^ 20) >> 3
+    assert doubles(data)[37] == 1.5 * 1 + 1
 
 
 def test_long_chains_count_themselves():
