@@ -110,13 +110,12 @@ LOOP(loop_across, 14)
 
 #ifdef SEVEN_OF_A_LINE
 /* Lines of code of seven empty instructions each. Counts lines. */
-#define STRAIGHT_LINES 64
 static uint64_t straight_lines(struct ft_work *work)
 {
     for (uint64_t r = 0; r < work->repeats; r++) {
         __asm__ volatile(".p2align 6\n .rept 64\n" SEVEN_OF_A_LINE ".endr\n" : : :);
     }
-    return STRAIGHT_LINES * work->repeats;
+    return 64 * work->repeats;
 }
 #endif
 

@@ -37,7 +37,6 @@ _NARROW = {name: f"e{name[1:]}" if name.isalpha() else f"{name}d" for name in _I
 _VECTORS = tuple(f"xmm{number}" for number in range(16))
 _BYTES = 4000  # that are loaded from, and as many that are stored to
 _SKIPPED = (1, 3, 8)  # instructions behind a jump
-_BATCH = 1  # loops to a trace: the paths of a signature are some twenty stretches, and each must have many
 _TRACED_ITERATIONS, _TIMED_ITERATIONS = 20_000, 1000
 _RUNS, _SAMPLES = 6, 300
 _MOST_TIMES = 3
@@ -292,20 +291,15 @@ def predicted(executable: Path, loops: Sequence[Loop], machine: str) -> Iterator
     core = find(machine).core
     if core is None or core.clock_hz is None:
         raise ProfileError(f"{machine}: no clock is given, without which there are no cycles")
-    for first in range(0, len(loops), _BATCH):
-        batch = loops[first : first + _BATCH]
-        signature = executable.parent / f"{first}.sig"
-        command = [str(executable), str(_TRACED_ITERATIONS), "1", str(first), str(first + len(batch))]
+    for number, loop in enumerate(loops):  # one to a trace: a signature's paths are some twenty stretches
+        signature = executable.parent / f"{number}.sig"
+        command = [str(executable), str(_TRACED_ITERATIONS), "1", str(number), str(number + 1)]
         tools.measure(tools.trace_command(command, signature))
         document = tools.foretrace_json("predict", str(signature), "--machine", machine)
-        regions = [region for region in document["predictions"][0]["loops"] if region["kind"] == "loop"]
-        for loop in batch:
-            own = [region for region in regions if region["function"] == loop.name]
-            seconds = sum(region["time_s"] - region["pages_s"] for region in own)
-            yield (
-                seconds * core.clock_hz / _TRACED_ITERATIONS,
-                max(own, key=lambda region: region["time_s"])["bound_by"],
-            )
+        regions = document["predictions"][0]["loops"]
+        own = [region for region in regions if (region["kind"], region["function"]) == ("loop", loop.name)]
+        seconds = sum(region["time_s"] - region["pages_s"] for region in own)
+        yield seconds * core.clock_hz / _TRACED_ITERATIONS, max(own, key=lambda region: region["time_s"])["bound_by"]
 
 
 def compare(number: int, seed: int, machine: str, directory: Path) -> list[Result]:

@@ -172,30 +172,34 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
     table["load_more"] += np.where(table["n_addresses"] > 1, core.indexed[corner], 0)
     table["load_cycles"] = np.where(program.vectors, core.vector_load_cycles[corner], core.load[corner])
     table["store_cycles"] = np.where(program.vectors, core.vector_store_cycles[corner], core.store[corner])
-    adds = np.array([kind is Kind.FP_ADD for kind, _, _ in program.kinds], bool)
+    adds = _are(program, Kind.FP_ADD)
     table["sooner"], table["takes_early"] = np.where(adds, core.add_sooner[corner], 0), adds
     table["unit_cycles"] = rows[:, 1]
     table["unit"], table["cause"] = rows[:, 2], rows[:, 3]
     table["part_cycles"], table["part"] = rows[:, 4], rows[:, 5]
     table["slot"] = np.where(program.fused, 0, 1 / core.width[corner])
     table["slot"][program.moved] *= core.moved[corner]
-    controls = np.array([kind is Kind.FP_CONTROL for kind, _, _ in program.kinds], bool)
-    table["slot"][controls] += core.control[corner]
+    table["slot"][_are(program, Kind.FP_CONTROL)] += core.control[corner]
     for of_unit, unit, cycles in (
         (program.immediates, INT, core.unit_cycles[INT]),
-        (program.crosses & np.array([kind is Kind.MOVE for kind, _, _ in program.kinds], bool), VECTOR, core.crossings),
-        (program.fused, BRANCH, np.zeros(3)),
+        (program.crosses & _are(program, Kind.MOVE), VECTOR, core.crossings),
+        (program.fused, BRANCH, core.fused_branch),
     ):
         table["unit"][of_unit], table["unit_cycles"][of_unit] = unit, cycles[corner]
-    table["queue"] = np.isin(rows[:, 2], _VECTOR_UNITS) & (table["unit_cycles"] > 0)
-    table["queue"][(table["unit_cycles"] <= 0) & (table["store"] < 0)] = _core_model.NO_QUEUE
-    table["unit_cycles"][program.fused] = core.fused_branch[corner]
+    waits = (table["unit_cycles"] > 0) & ~program.fused
+    table["queue"] = np.isin(rows[:, 2], _VECTOR_UNITS) & waits
+    table["queue"][~waits & (table["store"] < 0)] = _core_model.NO_QUEUE
     return table
+
+
+def _are(program: CoreProgram, kind: Kind) -> npt.NDArray[np.bool_]:
+    """Which instructions are of a kind."""
+    return np.array([one is kind for one, _, _ in program.kinds], bool)
 
 
 def _converts(program: CoreProgram) -> npt.NDArray[np.bool_]:
     """Which convert between integer and floating point, in signatures before version 7: by their kind in later ones."""
-    return np.asarray(program.crosses & np.array([kind is Kind.FP_OTHER for kind, _, _ in program.kinds]), bool)
+    return np.asarray(program.crosses & _are(program, Kind.FP_OTHER), bool)
 
 
 def _forward(program: CoreProgram, costs: OperationCosts, core: CoreFigures, corner: int) -> Floats:
