@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -60,7 +61,7 @@ def bandwidth_points(measured: Mapping[Point, Timing], source: str) -> tuple[Ban
 
 
 def first_touch_measurements(available_bytes: int | None) -> dict[int, Measurement]:
-    """The first store to each page of new memory, by the size of page."""
+    """The first store to each page of new memory, and giving the page back, by the size of page."""
     if available_bytes is not None and available_bytes < 4 * NEW_MEMORY_BYTES:
         return {}
     found = {mmap.PAGESIZE: Measurement("first touch", _first_stores(mmap.PAGESIZE, Pages.USUAL), Samples(shared=True))}
@@ -83,7 +84,9 @@ def _first_stores(page_bytes: int, pages: Pages) -> Run:
             seconds += took
             touched += stores
             view.release()
+            began = time.perf_counter()
             memory.close()
+            seconds += time.perf_counter() - began
         return seconds, touched
 
     return run

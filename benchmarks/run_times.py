@@ -34,7 +34,7 @@ Progress = Callable[[str], None]
 TOP_LOOPS = 5
 SAMPLED_RUNS = 3
 SEGMENTS_S = 15
-"""So long, or for 12 runs, a program is run for the least times of its segments."""
+"""So long, or for 12 runs, a program is run for the times of its segments at rest."""
 NOTABLE_ERROR = 0.05
 """From this on a cause is looked for."""
 
@@ -354,7 +354,7 @@ def with_segments(measured: Measured, document: dict[str, Any]) -> Measured:
     run: that was possible."""
     found, why = document["segments"], document["undivided"]
     if found is not None and found["time_s"] >= measured.shortest_s:
-        found, why = None, "segments of later runs took longer than its shortest one"
+        found, why = None, "its shortest run took less than segments tell of others"
     return replace(measured, segments=None if found is None else SegmentTime(**found), undivided=why)
 
 

@@ -101,13 +101,13 @@ def alone(runs: Sequence[tuple[float, float]]) -> Alone | None:
 
 @dataclass(frozen=True, slots=True)
 class SegmentTime:
-    """The time that a program takes without a neighbour: the sum of its segments' least times over many runs.
+    """The time that a program takes without a neighbour: the sum of its segments' times at rest, over many runs.
 
     An interval for it, and what it is made of: see `foretrace.tracer.native.segments`.
 
     `runs` were divided into `segments`; `long_share` of the sum is in segments longer than 2 ms. `counting_s` was taken
     off for counting at the places: that may take from nothing to twice as much, which is in the interval. `clock_hz` is
-    the highest clock that a moment between the runs met, as the least times are those at the highest.
+    that of moments between the runs at rest, which are those at a high clock.
     """
 
     time_s: float

@@ -179,9 +179,9 @@ class Memory(Struct, frozen=True, forbid_unknown_fields=True):
 
     `page_bytes` is the usual page of the system, `huge_page_bytes` the next larger one; `default_page_bytes` says which
     of the two a large array lies in when its program does not ask. The first store to a page of new memory costs
-    `first_touch_page_s` (usual page) or `first_touch_huge_page_s`: the page fault, and clearing the page. Of streams
-    out of main memory, and others beside them, `lines_ahead` are fetched ahead, of all together; a line out of a nearer
-    cache counts as `near_line_places` of them.
+    `first_touch_page_s` (usual page) or `first_touch_huge_page_s`: the page fault, clearing the page, and giving it
+    back in the end. Of streams out of main memory, and others beside them, `lines_ahead` are fetched ahead, of all
+    together; a line out of a nearer cache counts as `near_line_places` of them.
     """
 
     source: dict[str, str]

@@ -149,7 +149,7 @@ def irregular_share(operations: OperationArrays, misses: Misses, line_bytes: flo
 
     Regular accesses need a new line each line (unit stride) or each time (other strides), if nothing of it is cached.
     Misses beyond that come at random. Where it is known how many lines are wanted alone (`operations.sparse`), that
-    tells it, but for strides.
+    tells it, but for strides; there are no more of them than irregular accesses, which are counted, not sampled.
     """
     classed = operations.repeated + operations.unit_stride + operations.strided + operations.irregular
     scale = operations.executions / np.maximum(classed, 1)  # the first access has no class; it is as the others
@@ -158,8 +158,9 @@ def irregular_share(operations: OperationArrays, misses: Misses, line_bytes: flo
     missed = misses.misses[:, 0]
     beyond = np.maximum(missed - regular, 0)
     share = np.divide(beyond, missed, out=np.zeros_like(beyond), where=missed > 0)
-    strided = np.divide(missed - scale * operations.strided, missed, out=np.zeros_like(missed), where=missed > 0)
-    return np.where(np.isnan(operations.sparse), share, np.minimum(operations.sparse, np.maximum(strided, 0)))
+    most = np.clip(missed - scale * operations.strided, 0, scale * operations.irregular)
+    most = np.divide(most, missed, out=np.zeros_like(missed), where=missed > 0)
+    return np.where(np.isnan(operations.sparse), share, np.minimum(operations.sparse, most))
 
 
 def access_hits(misses: Misses, corner: int) -> Floats:

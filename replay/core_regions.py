@@ -124,7 +124,7 @@ def _late_lines(workload: Workload, hits: Floats, irregular: Floats, memory: Mem
     """Of each operation, the share of a stream's lines out of main memory that nobody fetched ahead.
 
     For each line of such streams in its region, by what misses the nearest cache at random, wherever these lines are
-    found, and by the lines of streams out of the second cache: whichever makes it more.
+    found, and by the lines of streams out of the second cache and of trailing ones: whichever makes it more.
     """
     region, count = workload.operations.region, len(workload.regions)
     missed = hits[:, 1:].sum(axis=1)
@@ -132,12 +132,25 @@ def _late_lines(workload: Workload, hits: Floats, irregular: Floats, memory: Mem
     late = np.zeros(count)
     for others, lines in (
         (memory.beside_misses, irregular * missed),
-        (memory.beside_streams, (1 - irregular) * hits[:, 1]),
+        (memory.beside_streams, (1 - irregular) * hits[:, 1] + _trailing_lines(workload, hits, memory)),
     ):
         beside = np.bincount(region, weights=lines, minlength=count)
         ratio = np.divide(beside, streamed, out=np.zeros(count), where=streamed > 0)
         late = np.maximum(late, others.share(ratio, corner))
     return np.asarray(late[region])
+
+
+def _trailing_lines(workload: Workload, hits: Floats, memory: MemoryFigures) -> Floats:
+    """Of each operation, lines that it comes to in the nearest cache because another one left them there, on its way
+    through more than that holds: such as the rows of a stencil behind the first one."""
+    operations, program = workload.operations, workload.core
+    comes_to = np.zeros(len(hits))
+    if program is not None:
+        comes_to[program.operation_ids] = program.candidates
+    goes_through = ~operations.is_store & (operations.range_bytes > memory.sizes_bytes[0])
+    regular = (operations.unit_stride + operations.strided) / np.maximum(operations.executions, 1)
+    found = regular * comes_to * hits.sum(axis=1) - hits[:, 1:].sum(axis=1)
+    return np.where(goes_through, np.maximum(found, 0), 0)
 
 
 def _places(workload: Workload, hits: Floats, memory: MemoryFigures, corner: int) -> Floats:

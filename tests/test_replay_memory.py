@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from core_samples import ITERATIONS, instruction, loop_of
 from msgspec import structs
 from replay_samples import CACHES, Program, measured_host, published_host, with_changes
 
@@ -256,6 +259,52 @@ def test_a_stream_waits_for_some_lines_beside_streams_out_of_the_second_cache():
     assert found == pytest.approx([0, 0.005, 0.01, 0.015, 0.02])
     assert late(1000, 1000) == 0, "out of main memory as well"
     assert [late(1000, near_misses=number) for number in (500, 1000)] == pytest.approx([0.01, 0.015]), "not both"
+
+
+def test_streams_behind_others_count_as_those_out_of_the_second_cache():
+    """Rows of a stencil behind the first one are in the nearest cache, but not where they go over little memory."""
+
+    def late(length: int, *, is_store: bool = False, pattern: str = "strided") -> float:
+        accesses = [
+            {"misses": (ITERATIONS, ITERATIONS), "pattern": "strided", "length": 1 << 20},
+            {"misses": (0, 0), "pattern": pattern, "length": length, "is_store": is_store},
+        ]
+        second = {"store_operation": 1} if is_store else {"load_operation": 1}
+        signature = loop_of(
+            instruction("move", "", "r2", "r1", load_operation=0),
+            instruction("move", "", "r3", "r1", **second),
+            accesses=accesses,
+        )
+        points = (PrefetchPoint(1.0, 0.99, "here", of_streams=True),)
+        host = with_changes(measured_host(), prefetch=points)
+        workload = Workload.of(signature)
+        misses = misses_on(workload.signature, host)
+        return float(operation_costs(workload, misses, figures_of(host, CACHES), 1).irregular[0])
+
+    nearest = CACHES.levels[0].size_bytes
+    assert late(2 * nearest) == pytest.approx(0.01, rel=0.01)
+    assert late(nearest // 2) == 0
+    assert late(2 * nearest, is_store=True) == 0
+    assert late(2 * nearest, pattern="irregular") == pytest.approx(0, abs=1e-5)
+
+
+def test_no_more_lines_stand_alone_than_there_are_irregular_accesses():
+    """What was sampled says that a tenth of the lines stand alone, what was counted that few can."""
+    program = Program()
+    program.access(program.loop(8000), 8000, misses=(1000, 1000), length=64000)
+    workload = Workload.of(program.signature())
+    misses = misses_on(workload.signature, measured_host())
+
+    def share(irregular: float) -> float:
+        operations = replace(
+            workload.operations,
+            sparse=np.array([0.1]),
+            irregular=np.array([irregular]),
+            unit_stride=workload.operations.unit_stride - irregular,
+        )
+        return float(irregular_share(operations, misses, 64.0)[0])
+
+    assert [share(number) for number in (0, 20, 100, 4000)] == pytest.approx([0, 0.02, 0.1, 0.1], rel=0.01)
 
 
 def test_streams_out_of_caches_take_more_of_the_lines_fetched_ahead_and_stores_none():

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--signature", type=click.Path(path_type=Path),
-    help="Signature of PROGRAM with these arguments: also run it in segments, whose least times are summed up.",
+    help="Signature of PROGRAM with these arguments: also run it in segments, whose times at rest are summed up.",
 )  # fmt: skip
 @click.option(
     "--seconds", default=20.0, show_default=True, type=NumberRange(0, 3600),
@@ -115,5 +115,5 @@ def said_of_segments(timing: Timing) -> str:
     low, likely, high = (format_seconds(time_s) for time_s in (found.low_s, found.time_s, found.high_s))
     return (
         f"; undisturbed {likely} ({low} to {high}), "
-        f"by the least times of {found.segments} segments of {found.runs} runs"
+        f"by the times at rest of {found.segments} segments of {found.runs} runs"
     )

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -262,9 +263,12 @@ def _show_summary(times: RunTimes) -> None:
             out.print(f"{row.program} {row.error:+.0%}: {plain(row.cause)}", soft_wrap=True)
     for name, reason in times.skipped:
         out.print(f"left out: {name}: {plain(reason)}", soft_wrap=True)
+    undivided = defaultdict(list)
     for row in times.rows:
-        if row.measured.undivided:
-            out.print(f"not timed by segments: {row.program}: {plain(row.measured.undivided)}", soft_wrap=True)
+        undivided[row.measured.undivided].append(row.program)
+    for reason, programs in undivided.items():
+        if reason:
+            out.print(f"not timed by segments: {', '.join(programs)}: {plain(reason)}", soft_wrap=True)
     disturbed = [row.program for row in times.rows if row.disturbed]
     if disturbed:
         out.print(f"the machine was busy with something else beside: {', '.join(disturbed)}", soft_wrap=True)
