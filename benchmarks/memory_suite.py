@@ -72,7 +72,8 @@ def first_touch_measurements(available_bytes: int | None) -> dict[int, Measureme
 
 
 def _first_stores(page_bytes: int, pages: Pages) -> Run:
-    """Stores to all pages of some memory, at most four times whatever `repeats` is: a page is new only once."""
+    """Stores to all pages of some memory, which are given back, at most four times whatever `repeats` is: a page is new
+    only once."""
     size = max(16 * page_bytes, NEW_MEMORY_BYTES)  # a strided kernel takes 16 steps at least
 
     def run(repeats: int) -> tuple[float, int]:

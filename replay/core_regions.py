@@ -148,8 +148,7 @@ def _trailing_lines(workload: Workload, hits: Floats, memory: MemoryFigures) -> 
     if program is not None:
         comes_to[program.operation_ids] = program.candidates
     goes_through = ~operations.is_store & (operations.range_bytes > memory.sizes_bytes[0])
-    regular = (operations.unit_stride + operations.strided) / np.maximum(operations.executions, 1)
-    found = regular * comes_to * hits.sum(axis=1) - hits[:, 1:].sum(axis=1)
+    found = comes_to * (operations.unit_stride + operations.strided) - hits[:, 1:].sum(axis=1)
     return np.where(goes_through, np.maximum(found, 0), 0)
 
 

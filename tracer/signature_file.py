@@ -59,7 +59,7 @@ VERSION = 8
 _READ_VERSIONS = (4, 5, 6, 7, VERSION)
 _TIMED_VERSIONS = (6, 7, VERSION)
 MAX_FILE_BYTES = 8 << 30
-SQLITE_MAGIC = b"SQLite format 3\0"
+_SQLITE_MAGIC = b"SQLite format 3\0"
 
 _SCHEMA = {
     "provenance": "CREATE TABLE provenance (record TEXT NOT NULL)",
@@ -330,7 +330,7 @@ def _check_header(path: Path) -> None:
         raise SignatureError(f"{path}: is empty; trace the program again")
     if size_bytes > MAX_FILE_BYTES:
         raise SignatureError(f"{path}: is {size_bytes} bytes long, more than a signature can be")
-    if header[:16] != SQLITE_MAGIC or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+    if header[:16] != _SQLITE_MAGIC or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         raise SignatureError(
             f"{path}: is not a foretrace signature; make one with foretrace trace -o {path} -- PROGRAM"
         )

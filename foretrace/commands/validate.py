@@ -265,10 +265,10 @@ def _show_summary(times: RunTimes) -> None:
         out.print(f"left out: {name}: {plain(reason)}", soft_wrap=True)
     undivided = defaultdict(list)
     for row in times.rows:
-        undivided[row.measured.undivided].append(row.program)
+        if row.measured.undivided:
+            undivided[row.measured.undivided].append(row.program)
     for reason, programs in undivided.items():
-        if reason:
-            out.print(f"not timed by segments: {', '.join(programs)}: {plain(reason)}", soft_wrap=True)
+        out.print(f"not timed by segments: {', '.join(programs)}: {plain(reason)}", soft_wrap=True)
     disturbed = [row.program for row in times.rows if row.disturbed]
     if disturbed:
         out.print(f"the machine was busy with something else beside: {', '.join(disturbed)}", soft_wrap=True)

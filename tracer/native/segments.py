@@ -324,16 +324,10 @@ def resting_s(times: Times, share: float = REST) -> float:
     """
     if times.shape[1] == 1:
         return float(times.min())
-    around = _sums_around(times) - times
+    padded = np.pad(times, ((0, 0), (AROUND, AROUND)))  # at the ends there are fewer
+    around = np.lib.stride_tricks.sliding_window_view(padded, 2 * AROUND + 1, axis=1).sum(axis=2) - times
     at_rest = np.argsort(around, axis=0, kind="stable")[: math.ceil(share * len(times))]
     return float(np.median(np.take_along_axis(times, at_rest, axis=0), axis=0).sum())
-
-
-def _sums_around(times: Times) -> Times:
-    """Of each segment and as many as `AROUND` before and after it; at the ends there are fewer."""
-    sums = np.cumsum(np.pad(times, ((0, 0), (AROUND + 1, AROUND))), axis=1)
-    width = 2 * AROUND + 1
-    return sums[:, width:] - sums[:, :-width]
 
 
 def sums_of_least(times: Times) -> tuple[float, float]:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from foretrace.errors import TraceFileError
 from foretrace.terminal import plain
-from foretrace.tracer.signature_file import SQLITE_MAGIC
 
 from . import _streams
 from .input_file import Bytes
@@ -37,6 +36,8 @@ _DRMEMTRACE_HEADER, _MAX_DRMEMTRACE_VERSION = 25, 100
 _CHAMPSIM_BYTES = 64
 _FILTERED, _INSTRUCTIONS_ONLY, _KERNEL = 0x1 | 0x80 | 0x100 | 0x2000, 0x4, 0x1000
 """Bits of drmemtrace's offline_file_type_t (trace_entry.h)."""
+_SIGNATURE = b"SQLite format 3\0"
+"""What is likely to be meant for a trace by mistake."""
 
 
 def detect(data: Bytes) -> str:
@@ -59,7 +60,7 @@ def detect(data: Bytes) -> str:
         return "lackey" if lackey >= din else "din"
     if _looks_like_champsim(head):
         return "champsim"
-    if head.startswith(SQLITE_MAGIC):
+    if head.startswith(_SIGNATURE):
         raise TraceFileError(
             f"{data.file.name}: is a database, such as a signature, and holds no accesses; "
             "foretrace trace --keep-stream keeps them"
