@@ -344,7 +344,9 @@ def _with_figure(part: _Part, name: str, value: float, noise: float) -> _Part:
 
 
 def _latencies(sizes: Sequence[float], latency: Sequence[LatencyPoint]) -> list[LatencyPoint | None]:
-    """A point well inside each level, and one in main memory, where there is one; never falling outwards."""
+    """A point well inside each level, and one in main memory, where there is one; never falling outwards.
+
+    Noise only ever adds time: of a cache the fastest of its larger working sets counts."""
     edges = [0.0, *sizes, float("inf")]
     found: list[LatencyPoint | None] = []
     floor: LatencyPoint | None = None
@@ -353,7 +355,8 @@ def _latencies(sizes: Sequence[float], latency: Sequence[LatencyPoint]) -> list[
         if not inside:
             found.append(None)
             continue
-        point = inside[-1] if above == float("inf") else inside[len(inside) // 2]
+        larger = inside[-1:] if above == float("inf") else inside[len(inside) // 2 :]
+        point = min(larger, key=lambda p: p.latency_s)
         if floor is None or point.latency_s > floor.latency_s:
             floor = point
         found.append(floor)

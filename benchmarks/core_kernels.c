@@ -224,6 +224,19 @@ static uint64_t loads(struct ft_work *work)
     return 128 * work->repeats;
 }
 
+/* A chain of loads whose address is a multiple of what the last one gave, beside what is fixed. */
+static uint64_t scaled_chase(struct ft_work *work)
+{
+    const volatile uint64_t *table = work->data;
+    uint64_t x = *(uint64_t *)work->data = 0;
+    KEEP(table);
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES16(KEEP(x); x = table[x];)
+    }
+    KEEP(x);
+    return 16 * work->repeats;
+}
+
 /* A value goes to memory and back, again and again. Through two pointers, so that a core that skips memory where a load
  * has the very operand of a store before does not: it must predict or find that the addresses are the same. */
 #define STORE_FORWARD(name, T)                                                                                         \
@@ -326,6 +339,30 @@ static uint64_t fp_compare_64x1_free(struct ft_work *work)
         TIMES16(FT_COMPARE(x, y); FT_COMPARE(y, x); FT_COMPARE(x, x); FT_COMPARE(y, y);)
     }
     return 64 * work->repeats;
+}
+
+#define ADD_AND_COMPARE(v) v += y; KEEP_FP(v); FT_COMPARE(y, y);
+#define ADD_AND_CONVERT(v) v += y; KEEP_FP(v); { KEEP_FP(y); int64_t x = (int64_t)y; KEEP(x); }
+
+/* In turns with additions: where the same units do both, each pair takes as long as the two alone, together. */
+static uint64_t fp_add_compare(struct ft_work *work)
+{
+    double a = 1, b = 1, c = 1, d = 1, e = 1, f = 1, g = 1, h = 1, y = 2;
+    KEEP_FP(y);
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES4(EIGHT_OF(ADD_AND_COMPARE))
+    }
+    return 32 * work->repeats;
+}
+
+static uint64_t fp_add_convert(struct ft_work *work)
+{
+    double a = 1, b = 1, c = 1, d = 1, e = 1, f = 1, g = 1, h = 1, y = 2;
+    KEEP_FP(y);
+    for (uint64_t r = 0; r < work->repeats; r++) {
+        TIMES4(EIGHT_OF(ADD_AND_CONVERT))
+    }
+    return 32 * work->repeats;
 }
 
 /* Some cores dispatch nothing for a while beside it: so not only one after the other, but also among 64 additions. */
@@ -481,6 +518,7 @@ const struct ft_kernel ft_core_kernels[] = {
     {"loads", loads, FT_LINE_BYTES, false, false, 0, NULL},
     {"store_forward", store_forward, FT_LINE_BYTES, false, false, 0, NULL},
     {"fp_store_forward", fp_store_forward, FT_LINE_BYTES, false, false, 0, NULL},
+    {"scaled_chase", scaled_chase, FT_LINE_BYTES, false, false, 0, NULL},
     {"blocked_forward", blocked_forward, FT_LINE_BYTES, false, false, 0, NULL},
 #ifdef FT_TO_FP
     {"register_crossing", register_crossing, 0, false, false, 0, NULL},
@@ -491,6 +529,8 @@ const struct ft_kernel ft_core_kernels[] = {
     {"fp_compare_64x1_free", fp_compare_64x1_free, 0, false, false, 0, NULL},
     {"fp_control_64x1_chain", fp_control_64x1_chain, 0, false, false, 0, NULL},
     {"fp_control_64x1_free", fp_control_64x1_free, 0, false, false, 0, NULL},
+    {"fp_add_compare", fp_add_compare, 0, false, false, 0, NULL},
+    {"fp_add_convert", fp_add_convert, 0, false, false, 0, NULL},
     {"fp_chase", fp_chase, FT_LINE_BYTES, false, false, 0, NULL},
 #endif
     {"branches_random", branches_random, 0, false, false, 0, NULL},

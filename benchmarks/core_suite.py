@@ -35,12 +35,12 @@ _DECODED_ANEW = 1.2  # times as long an instruction as in the least code
 _ARITHMETIC = re.compile(r"(\w+)_(\d+)x(\d+)_(chain|free)")
 _WITHOUT_DATA = (
     *("issue", "branches_random", "branches_regular", "taken_branches", "several_targets", "flops_scalar"),
-    *("flops_vector", "register_crossing", "register_crossings", "fp_add_mul"),
+    *("flops_vector", "register_crossing", "register_crossings", "fp_add_mul", "fp_add_compare", "fp_add_convert"),
     *("calls", "untaken_branches", "moved_adds"),
 )
 _WITH_DATA = (
     *("int_chains", "fp_chains", "fp_long_chains", "mixed", "loads", "store8"),
-    *("store_forward", "fp_store_forward", "blocked_forward", "fp_chase"),
+    *("store_forward", "fp_store_forward", "blocked_forward", "fp_chase", "scaled_chase"),
 )
 
 # Figures of profile.Core by the kernel that they are read off: operations a cycle, and cycles or seconds an operation.
@@ -64,6 +64,9 @@ _CYCLES = {
     "blocked_forward_latency_cycles": "blocked_forward",
     "register_crossing_cycles": "register_crossing",
     "register_crossing_interval_cycles": "register_crossings",
+    "fp_add_compare_cycles": "fp_add_compare",
+    "fp_add_convert_cycles": "fp_add_convert",
+    "scaled_load_latency_cycles": "scaled_chase",
     "call_return_cycles": "calls",
     "loop_cycles": "loop_within",
     "several_targets_cycles": "several_targets",

@@ -139,6 +139,10 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     store_forward_latency_cycles: float | None = None  # in integer registers
     fp_store_forward_latency_cycles: float | None = None
     blocked_forward_latency_cycles: float | None = None  # the same, of a load that reads more than the store wrote
+    # An addition of floating point and a comparison, or a conversion to an integer: many such in turns.
+    fp_add_compare_cycles: float | None = None
+    fp_add_convert_cycles: float | None = None
+    scaled_load_latency_cycles: float | None = None  # of a dependent load by a multiple of a register, nearest cache
     fp_load_latency_cycles: float | None = None  # of a dependent load into a floating-point register, nearest cache
     register_crossing_cycles: float | None = None  # a value's way between integer and floating-point registers
     register_crossing_interval_cycles: float | None = None  # between independent ones, there and back in turns

@@ -115,7 +115,7 @@ def _memory_parts(operations: OperationArrays, misses: Misses, figures: MemoryFi
     if not len(operations.executions):
         return parts
     group = nearest_group(operations.access_bytes, figures.access_bytes)
-    irregular = irregular_share(operations, misses, float(figures.line_bytes[0]))
+    irregular = irregular_shares(operations, misses, float(figures.line_bytes[0]))
     lines = np.maximum(operations.access_bytes / figures.line_bytes[0], 1)
     slots = operations.executions * np.maximum(operations.access_bytes / figures.access_bytes[group], 1)
     free = ~operations.self_dependent
@@ -123,8 +123,8 @@ def _memory_parts(operations: OperationArrays, misses: Misses, figures: MemoryFi
         hits = access_hits(misses, corner)
         random, dependent = _random_costs(operations, figures, corner)
         stream = figures.stream_s[corner][group]
-        streamed = hits * stream * (lines * (1 - irregular))[:, None]
-        scattered = hits * np.maximum(random, stream) * (lines * irregular)[:, None]
+        streamed = hits * stream * lines[:, None] * (1 - irregular)
+        scattered = hits * np.maximum(random, stream) * lines[:, None] * irregular
         written = np.where(operations.is_store, hits[:, -1] * lines * figures.write_back_s[corner, -1], 0)
         costs = (
             np.where(free, slots * figures.slot_s[corner][group], 0),
@@ -144,12 +144,13 @@ def nearest_group(access_bytes: Floats, groups: Floats) -> np.ndarray[tuple[int,
     return np.asarray(distance.argmin(axis=1), dtype=np.int64)
 
 
-def irregular_share(operations: OperationArrays, misses: Misses, line_bytes: float) -> Floats:
-    """Share of each operation's misses that come at random.
+def irregular_shares(operations: OperationArrays, misses: Misses, line_bytes: float) -> Floats:
+    """[operations, levels + 1]: share of each operation's misses that come at random, by the level that has the line.
 
     Regular accesses need a new line each line (unit stride) or each time (other strides), if nothing of it is cached.
     Misses beyond that come at random. Where it is known how many lines are wanted alone (`operations.sparse`), that
-    tells it, but for strides; there are no more of them than irregular accesses, which are counted, not sampled.
+    tells it; there are no more of them than irregular accesses, which are counted, not sampled. Strides are foreseen by
+    some accesses, so that the caches' lines are there in time; main memory's are not.
     """
     classed = operations.repeated + operations.unit_stride + operations.strided + operations.irregular
     scale = operations.executions / np.maximum(classed, 1)  # the first access has no class; it is as the others
@@ -158,9 +159,14 @@ def irregular_share(operations: OperationArrays, misses: Misses, line_bytes: flo
     missed = misses.misses[:, 0]
     beyond = np.maximum(missed - regular, 0)
     share = np.divide(beyond, missed, out=np.zeros_like(beyond), where=missed > 0)
-    most = np.clip(missed - scale * operations.strided, 0, scale * operations.irregular)
-    most = np.divide(most, missed, out=np.zeros_like(missed), where=missed > 0)
-    return np.where(np.isnan(operations.sparse), share, np.minimum(operations.sparse, most))
+    strided, irregular = scale * operations.strided, scale * operations.irregular
+    most = np.stack([np.clip(missed - strided, 0, irregular), np.minimum(missed, strided + irregular)], axis=1)
+    most = np.divide(most, missed[:, None], out=np.zeros_like(most), where=missed[:, None] > 0)
+    near, far = operations.sparse.T
+    levels = misses.misses.shape[1]
+    columns = [np.minimum(near if level < 2 else far, most[:, 0]) for level in range(levels)]
+    alone = np.stack([*columns, np.minimum(far, most[:, 1])], axis=1)
+    return np.where(np.isnan(alone), share[:, None], alone)
 
 
 def access_hits(misses: Misses, corner: int) -> Floats:

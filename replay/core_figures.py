@@ -38,6 +38,8 @@ _PARTS = {
 }
 """Kinds that only some of their units do: the number of these after the units, and what a profile calls them."""
 _CROSSING = (Kind.FP_COMPARE, Kind.FP_CONVERT)
+_DIVIDERS = {Kind.INT_DIV: Operation.INT_DIV, Kind.FP_DIV: Operation.FP_DIV, Kind.FP_SQRT: Operation.FP_SQRT}
+"""What dividers do: the fewer bits the sooner."""
 
 CAUSES = (
     Bound.ISSUE,
@@ -89,9 +91,6 @@ _SCHEDULED_SHARE = 0.5
 additions, one after the other, took as long on Zen 3 as with 48 to 64."""
 _CONVERT_CYCLES = np.array([0.0, 2.0, 3.0])
 """What a conversion between integer and floating point takes, beside the way between their registers."""
-_INDEXED_CYCLES = np.array([0.0, 1.0, 1.0])
-"""By which a load whose address is a sum of registers takes longer: a table of 256 words looked up by what the last
-look-up gave took 7.8 cycles on an AMD EPYC (Zen 3), where 7 follow from all else."""
 _EXTENSION_CYCLES = 1.0
 """Of a move from a register to itself, which extends a part of it: no renaming does that."""
 _FETCHES = np.array([0.0, 1.0, 1.0])
@@ -119,12 +118,14 @@ class CoreFigures:
 
     `forward` is from a store's data to that of a load that reads it back, `forward_variable` where both only ever
     touch that one place, `vector_forward` of vector and floating-point registers. `root_cycles` are of a square
-    root on the divider. `native_lanes` is how many 64-bit elements a unit takes at once. `indexed` is what a load
-    takes longer whose address is a sum of registers. `load_access` and `store_access` are what these take of the units
-    that both share; `call` is of a call or a return; `loop` is of a block that branches to itself, at the least;
-    `fetch` is of the second line of code behind a branch, `straight_line` of each further one, and `pairs` whether two
-    branches to a single line each are followed at once; of a line that a branch leads to `line_instructions` come at
-    once (0: all), and the next ones `line_rest` later; `decode` is of an instruction that is not among the last ones
+    root on the divider. `native_lanes` is how many 64-bit elements a unit takes at once. `scaled` is what a load takes
+    longer whose address has a multiple of a register. `of_adders`: kinds that only the units of additions do. `narrow`:
+    latency and cycles of one on its unit, of elements of 32 bits and less, of kinds that were measured on such.
+    `load_access` and `store_access` are what these take of the units that both share; `call` is of a call or a return;
+    `loop` is of a block that branches to itself, at the least; `fetch` is of the second line of code behind a branch,
+    `straight_line` of each further one, and `pairs` whether two branches to a single line each are followed at once; of
+    a line that a branch leads to `line_instructions` come at once (0: all), and the next ones `line_rest` later;
+    `decode` is of an instruction that is not among the last ones
     decoded, in `decoded_ways` for each set of lines, and `decode_switch` until the first such behind others. Stores
     gather in `store_lines` lines, and begin with another one every `store_line`. `add_sooner`: by which an addition of
     floating point has the result of another one before the rest. `parts`: kinds that only some of their units do;
@@ -151,7 +152,7 @@ class CoreFigures:
     crossing: Floats
     convert: Floats
     extension: Floats
-    indexed: Floats
+    scaled: Floats
     blocked: Floats
     taken_branch: Floats
     call: Floats
@@ -179,6 +180,8 @@ class CoreFigures:
     latency: dict[Kind, Floats]
     unit_cycles: tuple[Floats, ...]
     parts: dict[Kind, tuple[Floats, int]]
+    of_adders: frozenset[Kind]
+    narrow: dict[Kind, tuple[Floats, Floats]]
     control: Floats
     moved: Floats
     fused_branch: Floats
@@ -243,7 +246,12 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         crossing=crossing,
         convert=_CONVERT_CYCLES,
         extension=exactly(_EXTENSION_CYCLES),
-        indexed=_INDEXED_CYCLES,
+        scaled=source.beyond(
+            "scaled_load_latency_cycles",
+            first_latency_cycles,
+            *("scaled_load", (0, 1, 1)),
+            "a load whose address has a multiple of a register takes longer by",
+        ),
         blocked=source.beyond(
             "blocked_forward_latency_cycles",
             first_latency_cycles,
@@ -289,6 +297,12 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
             for kind, (number, operation) in _PARTS.items()
             if (cost := _cost(profile, operation)) and cost.interval_cycles
         },
+        of_adders=_of_adders(profile, core, float(adds[TYPICAL])),
+        narrow={
+            kind: (exactly(cost.latency_cycles), exactly(cost.interval_cycles))
+            for kind, operation in _DIVIDERS.items()
+            if (cost := _cost(profile, operation, bits=32)) and cost.latency_cycles and cost.interval_cycles
+        },
         control=exactly((control.interval_cycles or 0.0) if control else 0.0),
         moved=source.moved(width),
         fused_branch=exactly(0.0 if branches is None else 1 / branches),
@@ -299,9 +313,8 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
     )
 
 
-def _cost(profile: Profile, operation: Operation, elements: int = 1) -> OperationCost | None:
-    """Of elements of 64 bits."""
-    costs = (c for c in profile.operations if (c.operation, c.element_bits, c.elements) == (operation, 64, elements))
+def _cost(profile: Profile, operation: Operation, elements: int = 1, bits: int = 64) -> OperationCost | None:
+    costs = (c for c in profile.operations if (c.operation, c.element_bits, c.elements) == (operation, bits, elements))
     return next(costs, None)
 
 
@@ -327,6 +340,20 @@ def _part_latencies(profile: Profile, crossing: Floats, notes: Notes) -> dict[Ki
     if missing:
         notes.add("kinds", f"{', '.join(missing)} not in the profile, as other operations of their units")
     return found
+
+
+def _of_adders(profile: Profile, core: Core, add: float) -> frozenset[Kind]:
+    """Kinds of operations that, in turns with additions, take about as long as both one after the other."""
+    found = set()
+    for kind, operation, both in (
+        (Kind.FP_COMPARE, Operation.FP_COMPARE, core.fp_add_compare_cycles),
+        (Kind.FP_CONVERT, Operation.FP_CONVERT, core.fp_add_convert_cycles),
+    ):
+        cost = _cost(profile, operation)
+        alone = cost.interval_cycles if cost else None
+        if both is not None and alone is not None and both > (max(add, alone) + add + alone) / 2:
+            found.add(kind)
+    return frozenset(found)
 
 
 def _access_cycles(profile: Profile, core: Core, loads: float, stores: float) -> tuple[float, float]:

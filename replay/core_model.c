@@ -391,7 +391,7 @@ static struct arrival fetch(struct state *s, uint32_t operation, uint32_t level,
     if (level == 0)
         return (struct arrival){from + facts->latency[0], FT_NUM_CAUSES};
     double *due = s->due + (size_t)operation * FT_MAX_LEVELS;
-    due[0] += facts->irregular; /* level 0 has no misses to count */
+    due[0] += facts->irregular[level]; /* level 0 has no misses to count */
     const bool irregular = due[0] >= 1;
     const double asked = irregular ? from : ask_ahead(s, from, facts->places);
     double end, through = asked;

@@ -99,11 +99,11 @@ struct ft_core_block {
 struct ft_core_operation {
     double share[FT_MAX_LEVELS];     /* of its accesses; level 0 has the rest */
     double candidates;               /* share of its accesses whose line was not touched a short while before */
-    double irregular;                /* share of its misses that no prefetcher sees coming */
     double forward;                  /* from a store's data to that of a load that reads it back, */
     double forward_part;             /* and to that of one that reads a part of it */
     double bytes;                    /* of one access */
     double places;                   /* that a line of it takes of those which are fetched ahead */
+    double irregular[FT_MAX_LEVELS]; /* share of its lines from a level that no prefetcher sees coming */
     double latency[FT_MAX_LEVELS];   /* of an access that nothing has prefetched */
     double random[FT_MAX_LEVELS];    /* time between two such, if nothing else limits them */
     double stream[FT_MAX_LEVELS];    /* time between two lines that were prefetched */

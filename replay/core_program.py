@@ -62,7 +62,8 @@ class CoreProgram:
     lanes, `fused` bool whether one goes with the one before, `moved` bool whether it is a move that the next one
     changes the result of, `immediates` bool whether it writes an integer register and reads none, `crosses` bool
     whether a value changes the kind of register, `vectors` bool whether it is of vector or floating-point registers,
-    `extends` bool whether it moves a register to itself, `loads_only` bool whether all it does is load.
+    `extends` bool whether it moves a register to itself, `loads_only` bool whether all it does is load, `scaled` bool
+    whether its address has a multiple of a register.
     `candidates` float64 [operations]: share of the accesses whose line was not touched a short while before.
     `branches` uint8 and `depends` uint16 [executions] as in core_model.h;
     `missed` float64 [blocks]: share of a block's ends not foreseen.
@@ -79,6 +80,7 @@ class CoreProgram:
     vectors: npt.NDArray[np.bool_]
     extends: npt.NDArray[np.bool_]
     loads_only: npt.NDArray[np.bool_]
+    scaled: npt.NDArray[np.bool_]
     registers: npt.NDArray[np.uint16]
     blocks: npt.NDArray[np.void]
     path: npt.NDArray[np.uint32]
@@ -116,7 +118,8 @@ class CoreProgram:
         second = np.repeat(np.arange(len(paths.starts) - 1) % 2 == 1, np.diff(paths.starts))
         flags, missed = _branches(signature, block_ids, path, paths.starts)
         of_block = [paths.instructions[block_id] for block_id in block_ids.tolist()]
-        ways = WrongWays.of(path, flags & _MISSED != 0, paths.starts, dict(enumerate(of_block)))
+        outside = _Outside(signature, block_ids)
+        ways = WrongWays.of(path, flags & _MISSED != 0, paths.starts, dict(enumerate(of_block)), outside.of)
         instructions = np.array(table.rows, INSTRUCTION)
         instructions["runs_anyway"] = [
             ways.runs_anyway(number, one) for number, block in enumerate(of_block) for one in block
@@ -137,6 +140,7 @@ class CoreProgram:
             vectors=np.array(table.vectors, bool),
             extends=np.array(table.extends, bool),
             loads_only=np.array(table.loads_only, bool),
+            scaled=np.array(table.scaled, bool),
             registers=np.array(table.registers, np.uint16),
             blocks=blocks,
             path=path.astype(np.uint32),
@@ -148,6 +152,35 @@ class CoreProgram:
             executions=executions.astype(np.float64),
             missed=missed,
         )
+
+
+class _Outside:
+    """Which of some blocks run only once the innermost loop around another one was left."""
+
+    def __init__(self, signature: Signature, block_ids: Ints) -> None:
+        """Of the blocks with these ids, by their positions among them."""
+        blocks = [signature.blocks[block_id] for block_id in block_ids.tolist()]
+        self._loops = signature.loops
+        self._loop_of = [block.loop_id for block in blocks]
+        functions: dict[tuple[str, str], int] = {}
+        numbers = [functions.setdefault((block.module, block.function), len(functions)) for block in blocks]
+        self._function = np.array(numbers, np.int64)
+        self._around = [self._loops_around(loop) for loop in self._loop_of]
+
+    def _loops_around(self, loop: int | None) -> set[int]:
+        around: set[int] = set()
+        while loop is not None:
+            around.add(loop)
+            loop = self._loops[loop].parent_id
+        return around
+
+    def of(self, block: int) -> npt.NDArray[np.bool_]:
+        """Blocks of the same function that are not in the loop of `block`; none where it is in no loop."""
+        loop = self._loop_of[block]
+        if loop is None:
+            return np.zeros(len(self._loop_of), bool)
+        inside = np.array([loop in around for around in self._around], bool)
+        return np.asarray(~inside & (self._function == self._function[block]), bool)
 
 
 def _operations(signature: Signature, block_ids: Ints) -> list[list[int]]:
@@ -190,6 +223,7 @@ class _InstructionTable:
         self.vectors: list[bool] = []
         self.extends: list[bool] = []
         self.loads_only: list[bool] = []
+        self.scaled: list[bool] = []
         self.registers: list[int] = []
         self._numbers: dict[str, int] = {}
         self._before: Instruction | None = None
@@ -219,6 +253,7 @@ class _InstructionTable:
             one.kind is OperationKind.MOVE and load < 0 and not one.reads and _result(one) == _core_model.INTEGERS
         )
         self.loads_only.append(one.kind is OperationKind.MOVE and load >= 0)
+        self.scaled.append(one.scaled)
         self._before = one
 
     def _number(self, name: str) -> int:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from foretrace.tracer.signature import AddressRange, merge_ranges
 
-from .convolution import RegionTimes, access_hits, irregular_share, nearest_group
+from .convolution import RegionTimes, access_hits, irregular_shares, nearest_group
 from .core_figures import CAUSES
 from .core_times import BlockTimes, OperationCosts, run_core
 from .figures import MachineFigures
@@ -127,12 +127,13 @@ def _late_lines(workload: Workload, hits: Floats, irregular: Floats, memory: Mem
     found, and by the lines of streams out of the second cache and of trailing ones: whichever makes it more.
     """
     region, count = workload.operations.region, len(workload.regions)
-    missed = hits[:, 1:].sum(axis=1)
-    streamed = np.bincount(region, weights=np.where(_out_of_memory(hits), (1 - irregular) * missed, 0), minlength=count)
+    at_random, in_streams = irregular * hits, (1 - irregular) * hits
+    of_memory = np.where(_out_of_memory(hits), in_streams[:, 1:].sum(axis=1), 0)
+    streamed = np.bincount(region, weights=of_memory, minlength=count)
     late = np.zeros(count)
     for others, lines in (
-        (memory.beside_misses, irregular * missed),
-        (memory.beside_streams, (1 - irregular) * hits[:, 1] + _trailing_lines(workload, hits, memory)),
+        (memory.beside_misses, at_random[:, 1:].sum(axis=1)),
+        (memory.beside_streams, in_streams[:, 1] + _trailing_lines(workload, hits, memory)),
     ):
         beside = np.bincount(region, weights=lines, minlength=count)
         ratio = np.divide(beside, streamed, out=np.zeros(count), where=streamed > 0)
@@ -168,8 +169,10 @@ def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures,
     stream = memory.line_s[corner][nearest_group(operations.access_bytes, memory.access_bytes)]
     stream[:, :-1] = memory.line_s[corner].min(axis=0)[:-1]  # the widest: the core's own work is counted by itself
     stream[:, -2] = np.maximum(stream[:, -2], memory.line_by_footprint(_footprints(workload), corner))
-    irregular = irregular_share(operations, misses, float(memory.line_bytes[0]))
+    irregular = irregular_shares(operations, misses, float(memory.line_bytes[0]))
     hits = access_hits(misses, corner)
+    late = irregular.copy()
+    late[:, -1] += (1 - irregular[:, -1]) * _late_lines(workload, hits, irregular, memory, corner)
     stores = operations.is_store[:, None]
     stream = stream + stores * memory.write_back_s[corner]
     random = np.maximum(random + stores * memory.random_store_s[corner], 0)
@@ -180,8 +183,8 @@ def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures,
         latency_s=latency,
         random_s=random,
         stream_s=stream,
-        write_back_s=write_back + irregular[:, None] * (of_random - memory.write_back_s[corner]),
-        irregular=irregular + (1 - irregular) * _late_lines(workload, hits, irregular, memory, corner),
+        write_back_s=write_back + irregular * (of_random - memory.write_back_s[corner]),
+        irregular=late,
         places=_places(workload, hits, memory, corner),
         is_variable=operations.range_bytes <= operations.access_bytes,
         access_bytes=operations.access_bytes,

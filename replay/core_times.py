@@ -29,10 +29,10 @@ CORE = np.dtype({"names": list(_FORMATS), "formats": list(_FORMATS.values())}, a
 OPERATION = np.dtype(
     {
         "names": [
-            *("share", "candidates", "irregular", "forward", "forward_part", "bytes", "places"),
-            *("latency", "random", "stream", "write_back"),
+            *("share", "candidates", "forward", "forward_part", "bytes", "places"),
+            *("irregular", "latency", "random", "stream", "write_back"),
         ],
-        "formats": [(np.float64, _MAX_LEVELS), *["f8"] * 6, *[(np.float64, _MAX_LEVELS)] * 4],
+        "formats": [(np.float64, _MAX_LEVELS), *["f8"] * 5, *[(np.float64, _MAX_LEVELS)] * 5],
     },
     align=True,
 )
@@ -60,6 +60,7 @@ _UNIT = {
 }
 _VECTOR_UNITS = (FP_ADD, FP_MUL, FP_DIV, VECTOR)
 _DIVIDES = {Kind.INT_DIV, Kind.FP_DIV, Kind.FP_SQRT}
+_NARROW_BITS = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,8 +69,8 @@ class OperationCosts:
 
     `hits`: accesses by the level that has the data. `latency_s`: of an access that nothing fetched ahead; `random_s`
     and `stream_s`: time between two lines of a level, of those not fetched ahead and of those that are. `write_back_s`:
-    what a line takes that the operation brought in, if it is stored to later. `irregular`
-    float64 [operations]: share of the misses that are not fetched ahead. `places` [operations]: what a line takes of
+    what a line takes that the operation brought in, if it is stored to later. `irregular`: share of the lines of a
+    level that are not fetched ahead. `places` [operations]: what a line takes of
     the `ahead` that are, of all streams together; `ahead` is 0 where prefetchers run as far ahead as they need.
     `spread` [parts]: of main memory's latency, what as many parts of the lines take that nothing fetched ahead.
     `is_variable` bool [operations]: touches one address only.
@@ -150,7 +151,7 @@ def _operations(
     table["candidates"] = program.candidates
     table["bytes"] = costs.access_bytes[ids]
     table["places"] = costs.places[ids]
-    table["irregular"] = costs.irregular[ids]
+    table["irregular"][:, :levels] = costs.irregular[ids]
     table["forward"] = _forward(program, costs, core, corner)
     table["forward_part"] = np.maximum(table["forward"], core.forward[corner])
     for name, seconds in (("latency", costs.latency_s), ("random", costs.random_s), ("stream", costs.stream_s),
@@ -169,7 +170,7 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
     table["latency"] += np.where(_converts(program), core.convert[corner], 0)
     table["latency"] += np.where(program.extends, core.extension[corner], 0)
     table["load_more"] = np.where(program.vectors, core.vector_load[corner], 0)
-    table["load_more"] += np.where(table["n_addresses"] > 1, core.indexed[corner], 0)
+    table["load_more"] += np.where(program.scaled, core.scaled[corner], 0)
     table["load_cycles"] = np.where(program.vectors, core.vector_load_cycles[corner], core.load[corner])
     table["store_cycles"] = np.where(program.vectors, core.vector_store_cycles[corner], core.store[corner])
     adds = _are(program, Kind.FP_ADD)
@@ -225,11 +226,14 @@ def _figures_of(what: tuple[Kind, int, int], core: CoreFigures, corner: int) -> 
 def _of_unit(
     what: tuple[Kind, int, int], turns: float, core: CoreFigures, corner: int
 ) -> tuple[float, float, int, int]:
-    kind = what[0]
+    kind, bits, _ = what
+    if bits <= _NARROW_BITS and kind in core.narrow:
+        latency_of, cycles_of = core.narrow[kind]
+        return float(latency_of[corner]), float(cycles_of[corner]) * turns, _UNIT[kind], CAUSES.index(Bound.DIVIDE)
     latency = float(core.latency.get(kind, np.ones(3))[corner])
     if kind is Kind.VECTOR_INT:
         return latency, float(core.vector_int_cycles[corner]), VECTOR, CAUSES.index(Bound.COMPUTE)
-    unit = _UNIT.get(kind)
+    unit = FP_ADD if kind in core.of_adders else _UNIT.get(kind)
     if unit is None:
         return latency, 0.0, INT, CAUSES.index(Bound.ISSUE)
     cause = Bound.DIVIDE if kind in _DIVIDES else Bound.COMPUTE

@@ -13,7 +13,7 @@ from foretrace.profiles.hierarchies import as_measured, effective_bytes
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.tracer.signature import Provenance, Signature
 
-from .convolution import RegionTimes, convolve, irregular_share
+from .convolution import RegionTimes, convolve, irregular_shares
 from .core_regions import CoreRegions, core_regions, with_core_model
 from .engine import Activity, replay
 from .figures import MachineFigures, figures_of, on_another_instruction_set
@@ -119,7 +119,7 @@ def _sharing(workload: Workload, profile: Profile, figures: MachineFigures, whol
         return whole
     effective = effective_bytes(profile) or profile.caches[-1].size_bytes
 
-    irregular = irregular_share(workload.operations, whole, float(figures.memory.line_bytes[0]))
+    irregular = irregular_shares(workload.operations, whole, float(figures.memory.line_bytes[0]))[:, -2]
 
     def lru(held: float) -> Misses:
         return misses_on(signature, profile, held)

@@ -2,13 +2,14 @@
 
 A missed branch costs less where both its ways soon meet again: what comes then has been run ahead. A branch's ways
 meet, for one execution of it, at the first block that also ran after it, and before it ran again, when it went the
-other way.
+other way; once one way has left the loop around the branch, so must the other have: the same block in a loop that is
+begun anew works on other data.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -23,7 +24,7 @@ ALL_DEPEND = 0xFFFF
 _SOON = 24
 """Blocks after a branch that a core can have run before it knows better."""
 _SAMPLES = 64
-_NOTHING = -1
+_NOTHING, _LEFT = -1, 1 << 32
 _LIKELY = 0.5
 """Share of the samples of the other way that a block must have run in."""
 
@@ -43,17 +44,19 @@ class WrongWays:
         missed: npt.NDArray[np.bool_],
         starts: Ints,
         instructions: Mapping[int, tuple[Instruction, ...]],
+        outside: Callable[[int], npt.NDArray[np.bool_]],
     ) -> WrongWays:
         """From the blocks that ran, which of their ends were missed, and where stretches of the run begin.
 
-        `instructions` are those of each block, by the numbers in `path`.
+        `instructions` are those of each block, by the numbers in `path`; `outside` tells of a block which others run
+        only once the loop around it was left.
         """
         depends = np.full(len(path), ALL_DEPEND, np.uint16)
         anyway: dict[int, set[Instruction]] = defaultdict(set)
         last = np.append(starts[1:], len(path))[np.searchsorted(starts[1:], np.arange(len(path)), side="right")]
         for block in np.unique(path[missed]).tolist():
             places = np.flatnonzero((path == block) & (np.arange(len(path)) + _SOON < last))
-            ways = _Ways(path, places, block)
+            ways = _Ways(path, places, block, outside(block))
             sources = places[missed[places]]
             for taken in np.unique(path[sources + 1]).tolist():
                 chosen = sources[path[sources + 1] == taken]
@@ -71,10 +74,13 @@ class WrongWays:
 
 
 class _Ways:
-    """What followed the executions of one block until it ran again, by the block that came next."""
+    """What followed the executions of one block until it ran again, by the block that came next.
 
-    def __init__(self, path: Ints, places: Ints, block: int) -> None:
-        self._path = path
+    A block counts as another one, `_LEFT` further on, once the loop was left.
+    """
+
+    def __init__(self, path: Ints, places: Ints, block: int, outside: npt.NDArray[np.bool_]) -> None:
+        self._path, self._outside = path, outside
         self._samples: dict[int, Ints] = {}
         following = path[places + 1]
         for taken in np.unique(following).tolist():
@@ -82,7 +88,11 @@ class _Ways:
             chosen = chosen[:: max(len(chosen) // _SAMPLES, 1)][:_SAMPLES]
             samples = path[chosen[:, None] + 1 + np.arange(_SOON)]
             again = np.cumsum(samples == block, axis=1) - (samples == block) > 0
-            self._samples[taken] = np.where(again, _NOTHING, samples)
+            self._samples[taken] = np.where(again, _NOTHING, self._told_apart(samples))
+
+    def _told_apart(self, samples: Ints) -> Ints:
+        left = np.maximum.accumulate(self._outside[samples], axis=1)
+        return np.asarray(samples + _LEFT * left, np.int64)
 
     def _other(self, taken: int) -> Ints:
         """Samples of the other ways, the most usual of them."""
@@ -96,7 +106,7 @@ class _Ways:
             return np.full(len(sources), ALL_DEPEND, np.uint16)
         blocks, counts = np.unique(np.concatenate([np.unique(row) for row in other]), return_counts=True)
         soon = blocks[(blocks != _NOTHING) & (counts >= _LIKELY * len(other))]
-        follows = np.isin(self._path[sources[:, None] + 1 + np.arange(_SOON)], soon)
+        follows = np.isin(self._told_apart(self._path[sources[:, None] + 1 + np.arange(_SOON)]), soon)
         return np.where(follows.any(axis=1), follows.argmax(axis=1), ALL_DEPEND).astype(np.uint16)
 
     def meeting_blocks(self, sources: Ints, depends: npt.NDArray[np.uint16]) -> list[int]:
@@ -113,7 +123,7 @@ class _Ways:
 def _before(samples: Ints, meeting: int) -> set[int]:
     """The blocks in samples that run before one of them."""
     found: set[int] = set()
-    for row in samples.tolist():
+    for row in np.where(samples < 0, samples, samples % _LEFT).tolist():
         if meeting in row:
             found.update(row[: row.index(meeting)])
     return found

@@ -270,7 +270,7 @@ class Core:
         if level == 0:
             return start + facts["latency"][0], None
         in_memory = level + 1 == self.n_levels
-        due[0] += facts["irregular"]
+        due[0] += facts["irregular"][level]
         irregular = due[0] >= 1
         asked = start if irregular else self.ask_ahead(start, facts["places"])
         nearer = [self.lines[i].take(asked, facts["stream"][i])[1] for i in range(1, level)]

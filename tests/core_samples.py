@@ -44,6 +44,7 @@ def instruction(kind: str, reads: str = "", writes: str = "", addresses: str = "
         "lanes": 1,
         "length_bytes": 2,
         "flow": "",
+        "scaled": False,
         "load_operation": None,
         "store_operation": None,
     }

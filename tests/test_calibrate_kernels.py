@@ -20,6 +20,7 @@ OTHERS = [
         *("issue", "taken_branches", "branches_random", "branches_regular", "flops_scalar", "flops_vector"),
         *("several_targets", "register_crossing", "loop_within", "loop_across", "fp_add_mul", "calls"),
         *("untaken_branches", "moved_adds", "register_crossings", "straight_lines"),
+        *("fp_add_compare", "fp_add_convert"),
     )
     if k in KERNELS
 ]
@@ -89,6 +90,12 @@ def test_a_load_wider_than_the_store_before_gets_the_rest_from_memory():
     data = of_values(words)
     assert _kernels.run("blocked_forward", repeats=5, data=data)[1] == 80
     assert np.array_equal(np.frombuffer(data, dtype=np.uint64), words + np.array([1, 1, 1, 1, 0, 0, 0, 0], np.uint64))
+
+
+def test_a_chain_by_multiples_of_a_register_stays_at_the_first_place():
+    data = of_values(np.zeros(8))
+    assert _kernels.run("scaled_chase", repeats=5, data=data)[1] == 80
+    assert not doubles(data).any()
 
 
 @pytest.mark.skipif("fp_chase" not in KERNELS, reason="no way between the registers is known for this architecture")

@@ -261,6 +261,8 @@ def test_core_figures_are_in_cycles():
             untaken_branches=0.2 * NS,
             moved_adds=0.125 * NS,
             register_crossings=0.25 * NS,
+            fp_add_compare=0.5 * NS,
+            scaled_chase=2.5 * NS,
             straight_lines=0.5 * NS,
             flops_vector=0.125 * NS,
             fp_store_forward=4 * NS,
@@ -281,6 +283,8 @@ def test_core_figures_are_in_cycles():
     assert figures["untaken_branches_per_cycle"] == pytest.approx(2.5)
     assert figures["moved_adds_per_cycle"] == pytest.approx(4)
     assert figures["register_crossing_interval_cycles"] == pytest.approx(0.5)
+    assert figures["fp_add_compare_cycles"] == pytest.approx(1)
+    assert figures["scaled_load_latency_cycles"] == pytest.approx(5)
     assert figures["straight_lines_per_cycle"] == pytest.approx(1)
     assert figures["fp_add_other_latency_cycles"] == pytest.approx(5), "its chain has a multiplication in it"
     assert figures["loads_per_cycle"] == pytest.approx(2)
@@ -511,6 +515,14 @@ def test_latencies_of_levels_are_those_in_the_largest_pages():
     profile = machine(pages=(4096, 2 * MIB))
     assert {p.page_bytes for p in profile.latency} == {4096, 2 * MIB}
     assert {p.page_bytes for p in profile.latencies()} == {profile.memory.default_page_bytes}
+
+
+def test_the_latency_of_a_cache_is_that_of_its_fastest_larger_set():
+    """A neighbour made the others slower."""
+    times = {16: 1, 64: 9, 96: 4, 128: 9, 192: 5, 256: 9, 900: 50, 1800: 60}
+    latency = [LatencyPoint(size * KIB, time * NS, "s") for size, time in times.items()]
+    found = [point.latency_s for point in calibrated_profile._latencies([32 * KIB, 512 * KIB], latency)]
+    assert found == pytest.approx([1 * NS, 5 * NS, 60 * NS])
 
 
 def test_a_load_that_came_out_slower_than_one_from_more_memory_is_noisy():

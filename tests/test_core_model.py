@@ -10,6 +10,7 @@ import pytest
 from core_samples import ITERATIONS, WIDTH, instruction, loop_of, machine, with_path
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from replay_samples import Program, with_changes
 
 from foretrace.profiles.hierarchies import hierarchy_of
@@ -24,6 +25,7 @@ from foretrace.replay.interval import path_error, together
 from foretrace.replay.predict import predict
 from foretrace.replay.records import Bound
 from foretrace.replay.workload import Workload
+from foretrace.replay.wrong_ways import ALL_DEPEND
 
 CYCLE = 1e-9
 REACHED = float(_REACHED[1])
@@ -301,13 +303,6 @@ def test_a_floating_point_value_is_read_back_as_measured():
     assert cycles(chain, machine(fp_store_forward_latency_cycles=12.0)) == pytest.approx(12 + 3, rel=0.02)
 
 
-def test_a_sum_of_registers_as_address_takes_a_cycle_more():
-    accesses = [{"pattern": "irregular", "length": 512}]
-    indexed = instruction("move", "", "r1", "r1 r2", load_operation=0)
-    assert cycles(loop_of(CHASE, accesses=accesses, seen_lines=True)) == pytest.approx(4, rel=0.02)
-    assert cycles(loop_of(indexed, accesses=accesses, seen_lines=True)) == pytest.approx(5, rel=0.02)
-
-
 def test_an_extension_takes_a_cycle_and_a_move_none():
     add = instruction("int_alu", "r1", "r2")
     for back, expected in (("r1", 1), ("r2", 2)):
@@ -398,6 +393,7 @@ def test_paths_that_differ_widen_the_interval():
         ({"window_instructions": 248.0}, "window"),
         ({"register_crossing_cycles": 3.0}, "register_crossing"),
         ({"blocked_forward_latency_cycles": 18.0}, "blocked_forward"),
+        ({"scaled_load_latency_cycles": 5.0}, "scaled_load"),
         ({"fp_load_latency_cycles": 6.0}, "vector_load"),
         ({"vector_int_latency_cycles": 1.0}, "vector_int"),
     ],
@@ -600,6 +596,45 @@ def test_a_move_goes_with_what_changes_it(changed, flags, pairs, instructions):
     assert cycles(loop_of(*pair * 4), profile) == pytest.approx(expected, rel=0.02)
 
 
+@pytest.mark.parametrize("kind", ["int_div", "fp_div", "fp_sqrt"])
+def test_dividers_take_less_for_fewer_bits_where_that_was_measured(kind):
+    costs = [OperationCost(Operation(kind), 32, 1, "here", latency_cycles=9.0, interval_cycles=2.0)]
+    known = with_changes(machine(), operations=costs)
+
+    def of(bits, reads, writes, profile):
+        return cycles(loop_of(*[instruction(kind, reads, writes, element_bits=bits)] * 4), profile) / 4
+
+    assert of(32, "x1", "x1", known) == pytest.approx(9, rel=0.01)
+    assert of(32, "x1", "x2", known) == pytest.approx(2, rel=0.01)
+    for bits, profile in ((64, known), (32, machine())):
+        assert of(bits, "x1", "x1", profile) == pytest.approx(of(64, "x1", "x1", machine()), rel=0.001)
+
+
+@pytest.mark.parametrize(("both", "expected"), [(None, 8 / 2), (0.5, 8 / 2), (1.0, 16 / 2)])
+@pytest.mark.parametrize("kind", ["fp_compare", "fp_convert"])
+def test_comparisons_and_conversions_may_take_the_units_of_additions(kind, both, expected):
+    """Eight of each: two additions a cycle, and two of the others beside them, or instead of them."""
+    pairs = [(instruction("fp_add", f"xmm{n}", f"xmm{n}"), instruction(kind, "xmm9", f"x{n}")) for n in range(8)]
+    costs = [OperationCost(Operation(kind), 64, 1, "here", latency_cycles=1.0, interval_cycles=0.5)]
+    core = {"issue_width_instructions_per_cycle": 16.0, f"fp_add_{kind.removeprefix('fp_')}_cycles": both}
+    profile = with_changes(machine(fp_add_latency_cycles=1.0, **core), operations=costs)
+    assert cycles(loop_of(*[one for pair in pairs for one in pair]), profile) == pytest.approx(
+        expected / REACHED, rel=0.02
+    )
+
+
+@pytest.mark.parametrize(("measured", "added"), [(None, 1), (7.0, 3), (4.0, 0)])
+def test_a_load_by_a_multiple_of_a_register_takes_longer(measured, added):
+    accesses = [{"misses": (0, 0), "pattern": "irregular", "length": 512}]
+
+    def chain(scaled):
+        load = instruction("move", "", "r1", "r1 r2", load_operation=0, scaled=scaled)
+        return cycles(loop_of(load, accesses=accesses), machine(scaled_load_latency_cycles=measured))
+
+    assert chain(scaled=False) == pytest.approx(4, rel=0.01)
+    assert chain(scaled=True) - chain(scaled=False) == pytest.approx(added, abs=0.05)
+
+
 @pytest.mark.parametrize(("rate", "expected"), [(0.5, 4 / 0.5), (None, 4 / 4 / REACHED)])
 def test_branches_that_are_not_taken_have_units(rate, expected):
     """Four comparisons, each with its branch, the last of which is taken."""
@@ -783,6 +818,29 @@ def test_behind_a_branch_that_is_soon_known_the_next_one_is_run_on_from():
     alike, apart = (chance_loads(instruction(kind, "r9", "r9"), memory=0.2) for kind in ("int_alu", "int_mul"))
     assert 30e-9 < apart < 80e-9
     assert alike < 0.4 * apart
+
+
+def test_ways_do_not_meet_in_a_loop_that_one_of_them_begins_anew():
+    """What the next search loads is not asked for by going on with this one: only what is behind both of them is."""
+    random.seed(5)
+    program = Program()
+    steps = [random.randint(1, 12) for _ in range(400)]
+    start = program.loop(len(steps), instructions=1)
+    step = program.loop(sum(steps), instructions=2)
+    program.loops[1] = structs.replace(program.loops[1], parent_id=0, depth=2)
+    end = program.block(len(steps), loop_id=0, instructions=1)
+    compare = instruction("int_alu", "r9", "flags", length_bytes=14)
+    code = {
+        start: (instruction("move", "", "r9"),),
+        step: (compare, instruction("branch", "flags", flow="branch", length_bytes=2)),
+        end: (instruction("move", "", "r8"),),
+    }
+    path = [block for number in steps for block in (start, *[step] * number, end)]
+    core = Workload.of(with_path(program.signature(), path, code, [], [])).core
+    missed = core.branches & 1 > 0
+    ends = missed & (core.path == step) & (np.roll(core.path, -1) == end)
+    assert ends.sum() > 100
+    assert set(core.depends[ends].tolist()) == {ALL_DEPEND}
 
 
 def predicted(places, targets, kind):

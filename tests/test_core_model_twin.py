@@ -51,7 +51,8 @@ def made(seed: int, num_blocks: int, executions: int):
     operations = np.zeros(num_operations, OPERATION)
     for facts in operations:
         facts["share"][:levels] = rng.dirichlet(np.ones(levels))
-        facts["candidates"], facts["irregular"] = rng.random(), rng.choice([0.0, 1.0, rng.random()])
+        facts["candidates"] = rng.random()
+        facts["irregular"][:levels] = rng.choice([0.0, 1.0, rng.random()], levels)
         facts["places"] = rng.choice([0.0, 0.3, 1.0, 2.5])
         facts["forward"], facts["bytes"] = rng.integers(1, 9), rng.choice([4, 8, 16])
         facts["forward_part"] = facts["forward"] + rng.integers(0, 9)

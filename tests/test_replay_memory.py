@@ -20,7 +20,7 @@ from foretrace.profiles.profile import (
     Memory,
     Pattern,
 )
-from foretrace.replay.convolution import irregular_share
+from foretrace.replay.convolution import irregular_shares
 from foretrace.replay.core_regions import operation_costs
 from foretrace.replay.figures import figures_of
 from foretrace.replay.hit_rates import Misses, misses_on
@@ -231,7 +231,7 @@ def test_a_stream_that_prefetchers_lose_among_other_misses_waits_for_some_of_its
         host = with_changes(measured_host(), prefetch=points)
         workload = Workload.of(program.signature())
         misses = misses_on(workload.signature, host)
-        return float(operation_costs(workload, misses, figures_of(host, CACHES), 1).irregular[0])
+        return float(operation_costs(workload, misses, figures_of(host, CACHES), 1).irregular[0, -1])
 
     found = [late(misses) for misses in (0, 500, 1000, 1500, 2000, 8000)]
     assert found == pytest.approx([0, 0.005, 0.01, 0.03, 0.05, 0.05])
@@ -253,7 +253,7 @@ def test_a_stream_waits_for_some_lines_beside_streams_out_of_the_second_cache():
         host = with_changes(measured_host(), prefetch=points)
         workload = Workload.of(program.signature())
         misses = misses_on(workload.signature, host)
-        return float(operation_costs(workload, misses, figures_of(host, CACHES), 1).irregular[0])
+        return float(operation_costs(workload, misses, figures_of(host, CACHES), 1).irregular[0, -1])
 
     found = [late(lines) for lines in (0, 500, 1000)] + [late(900, far=600), late(1000, far=100)]
     assert found == pytest.approx([0, 0.005, 0.01, 0.015, 0.02])
@@ -279,7 +279,7 @@ def test_streams_behind_others_count_as_those_out_of_the_second_cache():
         host = with_changes(measured_host(), prefetch=points)
         workload = Workload.of(signature)
         misses = misses_on(workload.signature, host)
-        return float(operation_costs(workload, misses, figures_of(host, CACHES), 1).irregular[0])
+        return float(operation_costs(workload, misses, figures_of(host, CACHES), 1).irregular[0, -1])
 
     nearest = CACHES.levels[0].size_bytes
     assert late(2 * nearest) == pytest.approx(0.01, rel=0.01)
@@ -298,11 +298,11 @@ def test_no_more_lines_stand_alone_than_there_are_irregular_accesses():
     def share(irregular: float) -> float:
         operations = replace(
             workload.operations,
-            sparse=np.array([0.1]),
+            sparse=np.array([[0.1, 0.1]]),
             irregular=np.array([irregular]),
             unit_stride=workload.operations.unit_stride - irregular,
         )
-        return float(irregular_share(operations, misses, 64.0)[0])
+        return float(irregular_shares(operations, misses, 64.0)[0, -1])
 
     assert [share(number) for number in (0, 20, 100, 4000)] == pytest.approx([0, 0.02, 0.1, 0.1], rel=0.01)
 
@@ -389,9 +389,29 @@ def test_lines_wanted_with_their_neighbours_are_no_random_ones():
     workload = Workload.of(program.signature())
     operations, misses = workload.operations, misses_on(workload.signature, measured_host())
     assert np.isnan(operations.sparse).all()  # no reuse in this signature
-    assert irregular_share(operations, misses, 64.0).tolist() == [1.0]
+    assert irregular_shares(operations, misses, 64.0).tolist() == [[1.0] * 3]
     operations.sparse[:] = 0.25
-    assert irregular_share(operations, misses, 64.0).tolist() == [0.25]
+    assert irregular_shares(operations, misses, 64.0).tolist() == [[0.25] * 3]
+
+
+def test_prefetchers_behind_the_nearest_cache_remember_more():
+    program = Program()
+    block = program.loop(1000)
+    program.access(block, 1000, misses=(800, 400), pattern="irregular", length=1 << 20)
+    workload = Workload.of(program.signature())
+    workload.operations.sparse[:] = 0.5, 0.25
+    found = irregular_shares(workload.operations, misses_on(workload.signature, measured_host()), 64.0)
+    assert found.tolist() == [[0.5, 0.5, 0.25]], "of the second cache, and of main memory"
+
+
+def test_strides_are_foreseen_in_time_for_caches_only():
+    program = Program()
+    block = program.loop(1000)
+    program.access(block, 1000, misses=(999, 500), pattern="strided", length=1 << 20)
+    workload = Workload.of(program.signature())
+    workload.operations.sparse[:] = 1.0
+    found = irregular_shares(workload.operations, misses_on(workload.signature, measured_host()), 64.0)
+    assert found[0] == pytest.approx([0, 0, 1], abs=0.002)
 
 
 def test_one_core_does_not_draw_the_peak_of_a_large_socket():

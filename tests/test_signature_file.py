@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -21,7 +22,7 @@ from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.cache_sim.reuse_results import LINE_BYTES
 from foretrace.errors import OutputError, SignatureError
 from foretrace.tracer import signature_file
-from foretrace.tracer.signature import AddressRange, InterpreterTime, Signature, merge_ranges
+from foretrace.tracer.signature import AddressRange, Instruction, InterpreterTime, Signature, merge_ranges
 from foretrace.tracer.signature_file import _ROWS_7, read_signature, write_signature
 from foretrace.tracer.tracing import trace_binary
 
@@ -214,7 +215,24 @@ def test_older_ones_with_a_row_for_each_count_and_instruction_are_read(signature
     for field in dataclasses.fields(signature.reuse):
         assert np.array_equal(getattr(read.reuse, field.name), getattr(signature.reuse, field.name))
     assert len(signature.paths.instructions) > 100
-    assert read.paths.instructions == signature.paths.instructions
+    for block, members in signature.paths.instructions.items():
+        assert read.paths.instructions[block] == tuple(map(with_sums_scaled, members))
+
+
+def with_sums_scaled(one: Instruction) -> Instruction:
+    return msgspec.structs.replace(one, scaled=len(one.addresses) > 1)
+
+
+def test_of_older_ones_addresses_of_two_registers_are_taken_to_be_scaled(signature: Signature, file: Path) -> None:
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("ALTER TABLE instruction_forms DROP COLUMN scaled")
+        database.execute("PRAGMA user_version = 8")
+        database.commit()
+    read = read_signature(file).paths.instructions
+    forms = [one for members in signature.paths.instructions.values() for one in members]
+    assert {one.scaled for one in forms} == {True, False}
+    for block, members in signature.paths.instructions.items():
+        assert read[block] == tuple(map(with_sums_scaled, members))
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,8 @@ class InstructionForm(msgspec.Struct, frozen=True):
 
     `flow` says where control goes after it ("branch", "jump", "indirect_jump", "call", "return", "syscall"; empty: on).
     An instruction's result, `writes`, needs `reads` and what it loads; the address it loads from or stores to needs
-    `addresses`. Condition flags are a register, "flags"; the stack pointer is left out, as cores keep it apart.
+    `addresses`, and if `scaled` a multiple of one of them. Condition flags are a register, "flags"; the stack pointer
+    is left out, as cores keep it apart.
     """
 
     kind: OperationKind
@@ -236,6 +237,7 @@ class InstructionForm(msgspec.Struct, frozen=True):
     reads: tuple[str, ...]
     addresses: tuple[str, ...]
     writes: tuple[str, ...]
+    scaled: bool
 
 
 class Instruction(InstructionForm, frozen=True):

@@ -9,6 +9,7 @@ Version history (PRAGMA user_version):
     6  interpreter_times in other lines, and with page faults. Those of version 5 are not read.
     7  more kinds of instructions: what was int_alu and fp_other before stays so, and is predicted at their cost.
     8  reuse_counts, reuse_errors, instructions: packed arrays in place of a row each; instruction_forms.
+    9  instruction_forms: scaled. Of former versions every address of two registers is taken to be so.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
@@ -55,9 +56,9 @@ from .signature import (
 )
 
 APPLICATION_ID = 0x46545253  # "FTRS", in the database header where file(1) finds it
-VERSION = 8
-_READ_VERSIONS = (4, 5, 6, 7, VERSION)
-_TIMED_VERSIONS = (6, 7, VERSION)
+VERSION = 9
+_READ_VERSIONS = (4, 5, 6, 7, 8, VERSION)
+_TIMED_VERSIONS = (6, 7, 8, VERSION)
 MAX_FILE_BYTES = 8 << 30
 _SQLITE_MAGIC = b"SQLite format 3\0"
 
@@ -105,7 +106,7 @@ _SCHEMA = {
     "instruction_forms": (
         "CREATE TABLE instruction_forms (form_id INTEGER PRIMARY KEY, kind TEXT NOT NULL, "
         "element_bits INTEGER NOT NULL, lanes INTEGER NOT NULL, length_bytes INTEGER NOT NULL, flow TEXT NOT NULL, "
-        "reads TEXT NOT NULL, addresses TEXT NOT NULL, writes TEXT NOT NULL)"
+        "reads TEXT NOT NULL, addresses TEXT NOT NULL, writes TEXT NOT NULL, scaled INTEGER NOT NULL)"
     ),
     "instructions": (
         "CREATE TABLE instructions (block_id INTEGER PRIMARY KEY, forms BLOB NOT NULL, load_operations BLOB NOT NULL, "
@@ -162,6 +163,7 @@ _ROWS_7 = {
         "standard_error REAL NOT NULL)"
     ),
 }
+_INSTRUCTION_FORMS_8 = _SCHEMA["instruction_forms"].replace(", scaled INTEGER NOT NULL", "")
 _INTERPRETER_TIMES_5 = (
     "CREATE TABLE interpreter_times (block_id INTEGER PRIMARY KEY, lines REAL NOT NULL, recording_lines REAL NOT NULL)"
 )
@@ -351,6 +353,8 @@ def _check_schema(database: sqlite3.Connection, path: Path) -> None:
     if version < packed_arrays.FIRST_VERSION:
         del schema["instruction_forms"]
         schema |= _ROWS_7
+    elif version == packed_arrays.FIRST_VERSION:
+        schema["instruction_forms"] = _INSTRUCTION_FORMS_8
     if version == 5:
         schema["interpreter_times"] = _INTERPRETER_TIMES_5
     elif version < 5:

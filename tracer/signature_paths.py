@@ -29,7 +29,7 @@ def form_rows(table: InstructionTable) -> Iterator[tuple[Any, ...]]:
     """Rows of the table `instruction_forms`."""
     for number, one in enumerate(table.forms):
         registers = (" ".join(names) for names in (one.reads, one.addresses, one.writes))
-        yield number, str(one.kind), one.element_bits, one.lanes, one.length_bytes, one.flow, *registers
+        yield number, str(one.kind), one.element_bits, one.lanes, one.length_bytes, one.flow, *registers, one.scaled
 
 
 def instruction_rows(table: InstructionTable) -> Iterator[tuple[Any, ...]]:
@@ -93,8 +93,7 @@ def _read_instructions(database: sqlite3.Connection) -> InstructionTable:
     names = InstructionForm.__struct_fields__
     forms: list[InstructionForm] = []
     for number, *values in database.execute("SELECT * FROM instruction_forms ORDER BY form_id"):
-        record = _with_registers(dict(zip(names, values, strict=True)))
-        one = msgspec.convert(record, type=InstructionForm, strict=True)
+        one = msgspec.convert(_record(names, values), type=InstructionForm, strict=True)
         if number != len(forms) or min(one.element_bits, one.lanes, one.length_bytes) < 0:
             raise ValueError("the forms of instructions are not in order")
         forms.append(one)
@@ -126,20 +125,22 @@ def _check_operations(table: InstructionTable, operations: Sequence[MemoryOperat
             raise ValueError("an instruction has a memory operation that is not its own")
 
 
-def _with_registers(record: dict[str, Any]) -> dict[str, Any]:
+def _record(columns: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    """The fields of an instruction or a form; where it is not told whether an address is scaled, all sums are."""
+    record = dict(zip(columns, values, strict=False))
     names = ("reads", "addresses", "writes")
     if not all(isinstance(record[name], str) for name in names):
         raise ValueError("the registers of an instruction are no text")
-    return record | {name: record[name].split() for name in names}
+    record |= {name: record[name].split() for name in names}
+    return record | {"scaled": bool(record.get("scaled", len(record["addresses"]) > 1))}
 
 
 def _read_instruction_rows(database: sqlite3.Connection) -> Mapping[int, Sequence[Instruction]]:
     """Those of a signature that has a row for each."""
     found: dict[int, list[Instruction]] = defaultdict(list)
-    names = Instruction.__struct_fields__
+    names = [name for name in Instruction.__struct_fields__ if name != "scaled"]
     for block_id, position, *values in database.execute("SELECT * FROM instructions ORDER BY block_id, position"):
-        record = _with_registers(dict(zip(names, values, strict=True)))
-        one = msgspec.convert(record, type=Instruction, strict=True)
+        one = msgspec.convert(_record(names, values), type=Instruction, strict=True)
         if position != len(found[block_id]) or min(one.element_bits, one.lanes, one.length_bytes) < 0:
             raise ValueError("the instructions of a block are not in order")
         found[block_id].append(one)

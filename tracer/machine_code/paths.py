@@ -21,6 +21,7 @@ from .isa import DataFlow, Flow, InstructionClass, Isa
 
 Ints = npt.NDArray[np.int64]
 Names = tuple[str, ...]
+Uses = tuple[Names, Names, Names, bool]
 
 WORD_BYTES = 8  # wide accesses come in words
 _FLOWS = ["" if flow is Flow.FALLTHROUGH else flow.name.lower() for flow in Flow]
@@ -117,8 +118,8 @@ def _instruction_table(
     return InstructionTable(tuple(forms), used, first, np.array(form, np.int64), load, store)
 
 
-def _form(code: bytes, kind: InstructionClass, registers: tuple[Names, Names, Names]) -> InstructionForm:
-    reads, addresses, writes = registers
+def _form(code: bytes, kind: InstructionClass, registers: Uses) -> InstructionForm:
+    reads, addresses, writes, scaled = registers
     return InstructionForm(
         kind=kind.kind,
         element_bits=kind.element_bits,
@@ -128,6 +129,7 @@ def _form(code: bytes, kind: InstructionClass, registers: tuple[Names, Names, Na
         reads=reads,
         addresses=addresses,
         writes=writes,
+        scaled=scaled,
     )
 
 
@@ -137,11 +139,11 @@ class Registers:
     def __init__(self, isa: Isa) -> None:
         """None is known yet."""
         self._isa = isa
-        self._known: dict[tuple[bytes, bool, bool], tuple[Names, Names, Names]] = {}
-        self._alike: dict[tuple[Hashable, bool, bool], tuple[Names, Names, Names]] = {}
+        self._known: dict[tuple[bytes, bool, bool], Uses] = {}
+        self._alike: dict[tuple[Hashable, bool, bool], Uses] = {}
 
-    def of(self, code: bytes, *, loads: bool, stores: bool) -> tuple[Names, Names, Names]:
-        """Registers read, those in addresses, and those written."""
+    def of(self, code: bytes, *, loads: bool, stores: bool) -> Uses:
+        """Registers read, those in addresses, and those written; whether one is multiplied for an address."""
         key = (code, loads, stores)
         found = self._known.get(key)
         if found is None:
@@ -151,15 +153,17 @@ class Registers:
             found = self._known[key] = self._alike[likeness]
         return found
 
-    def find(self, code: bytes, *, loads: bool, stores: bool) -> tuple[Names, Names, Names]:
+    def find(self, code: bytes, *, loads: bool, stores: bool) -> Uses:
         """The same of an instruction that none is known to be like."""
         reads: dict[str, None] = {}
         addresses: dict[str, None] = {}
         writes: dict[str, None] = {}
+        scaled = False
         flow: DataFlow | None = self._isa.data_flow(code, 0, loads, stores)
         while flow is not None:
             sums = (*flow.loads, *flow.stores)
             addresses |= dict.fromkeys(name for terms in sums for name, _ in terms.registers)
+            scaled |= any(scale > 1 for terms in sums for _, scale in terms.registers)
             computed = [name for name, _ in flow.sum.registers] if flow.sum else []
             reads |= dict.fromkeys((*flow.reads, *computed, *flow.steps, *flow.target))
             writes |= dict.fromkeys((*flow.writes, *flow.steps))
@@ -169,4 +173,4 @@ class Registers:
         writes |= {"flags": None} if writes_flags else {}
         for names in (reads, addresses, writes):
             names.pop(self._isa.stack_pointer, None)  # which a core's front end keeps track of
-        return tuple(reads), tuple(addresses), tuple(writes)
+        return tuple(reads), tuple(addresses), tuple(writes), scaled
