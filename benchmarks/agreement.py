@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from foretrace.profiles.clock import at_clock
 from foretrace.profiles.profile import Profile
 
 from .sampling import STABLE_NOISE
@@ -53,15 +54,28 @@ class Difference:
 
 
 def differences(before: Profile, after: Profile) -> list[Difference]:
-    """Every measured figure that both profiles have, those that differ most first."""
+    """Every measured figure that both profiles have, those that differ most first.
+
+    The later ones are taken to the earlier clock, as that rises and falls; the clocks are told as they were.
+    """
     old = {name: (value, noise) for name, value, noise in _figures(before)}
     unstable = {*before.unstable, *after.unstable}
     found = []
-    for name, value, noise in _figures(after):
+    for name, value, noise in _figures(_at_the_clock_of(before, after)):
         if name in old:
             known = [n for n in (old[name][1], noise) if n is not None]
             found.append(Difference(name, old[name][0], value, name in unstable, max(known, default=None)))
     return sorted(found, key=lambda difference: -difference.relative)
+
+
+def _at_the_clock_of(before: Profile, after: Profile) -> Profile:
+    """The later profile with its figures at the clock of the earlier one, but for its own clock."""
+    clocks = [None if profile.core is None else profile.core.clock_hz for profile in (before, after)]
+    if clocks[0] is None or clocks[1] is None:
+        return after
+    taken = at_clock(after, clocks[0])
+    assert taken.core is not None, "it has a clock"
+    return structs.replace(taken, core=structs.replace(taken.core, clock_hz=clocks[1]))
 
 
 def summary(found: Sequence[Difference]) -> str:

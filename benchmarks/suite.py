@@ -175,14 +175,27 @@ _FIRST = (
     SuiteProgram("word_index", "index of a text, strings and dictionaries", ("101",)),
 )
 _LATER = (
+    # C
+    SuiteProgram("all_pairs", "shortest paths between all pairs", ("41",)),
+    SuiteProgram("knapsack", "knapsack, dynamic programming", ("31", "1009")),
+    SuiteProgram("union_find", "connected components, disjoint sets", ("601", "500")),
     # Python
     SuiteProgram("ledger", "accounts, JSON and text", ("101",), imports=("json", "re")),
     SuiteProgram("scheduler", "workshop, objects and a heap", ("301", "3"), imports=("heapq",)),
     SuiteProgram("spectrum", "tones in noise, NumPy transforms", ("10007", "7"), imports=("numpy",)),
 )
 """Written when the model had been made."""
+_AFTER_ERRORS = (
+    # C
+    SuiteProgram("advection", "field carried by a vortex, interpolated", ("31", "23", "5")),
+    SuiteProgram("checksum", "cyclic redundancy check by a table", ("1009", "3")),
+    SuiteProgram("radix_sort", "radix sort", ("5003", "2")),
+    SuiteProgram("transpose", "transposed matrix", ("61", "3")),
+    SuiteProgram("tree_search", "unbalanced search tree", ("501", "3001")),
+)
+"""Of kinds that were predicted 15 to 140 % wrong, and that the model was mended for."""
 
-SUITE = (*_FIRST, *_LATER)
+SUITE = (*_FIRST, *_LATER, *_AFTER_ERRORS)
 
 INSTALLED = (
     InstalledProgram("gzip", "compressor, deflate", ("-c",), 5500),

@@ -26,6 +26,8 @@ from .records import Place, RegionKind
 Floats = npt.NDArray[np.float64]
 
 _NO_ARITHMETIC = {OperationKind.MOVE, OperationKind.BRANCH, OperationKind.CALL, OperationKind.RETURN}
+_IN_TURNS = 32
+"""Executions of a branch that predictors see as one pattern, at least: those of the core model look back on 288."""
 _UNPREDICTED = {OperationKind.RETURN, OperationKind.BYTECODE}
 
 
@@ -295,7 +297,11 @@ def _add_block(sums: dict[str, Floats], region: int, block: Block, timed: Interp
 
 
 def _branch_misses(signature: Signature, region_of_block: npt.NDArray[np.int64], regions: int) -> Floats:
-    """Executions of blocks that did not go where the block mostly goes, by region; returns and bytecode left out."""
+    """Executions of blocks that did not go where the block mostly goes, by region; returns and bytecode left out.
+
+    Where a block went elsewhere once for a whole number of times, and a small one, it did so in turns, as loops do that
+    always run as often: that is foreseen.
+    """
     taken = np.zeros(len(signature.blocks))
     mostly = np.zeros(len(signature.blocks))
     if len(signature.edges):
@@ -304,5 +310,7 @@ def _branch_misses(signature: Signature, region_of_block: npt.NDArray[np.int64],
         np.add.at(taken, source, count)
         np.maximum.at(mostly, source, count)
     unjudged = [any(operation.kind in _UNPREDICTED for operation in block.operations) for block in signature.blocks]
-    missed = np.where(unjudged, 0, taken - mostly)
+    elsewhere = taken - mostly
+    times, rest = np.divmod(mostly, np.maximum(elsewhere, 1))
+    missed = np.where(unjudged | ((rest == 0) & (times <= _IN_TURNS)), 0, elsewhere)
     return np.bincount(region_of_block, weights=missed, minlength=regions).astype(np.float64)

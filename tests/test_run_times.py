@@ -93,7 +93,7 @@ def test_a_time_by_segments_counts_instead_of_runs_beside_a_neighbour():
 
 def test_the_error_of_programs_held_out_is_told_apart():
     names = suite.HELD_OUT
-    assert len(names) == 41 // 3 + 3
+    assert len(names) == 41 // 3 + 6
     other = next(program.name for program in suite.SUITE if program.name not in names)
     held_out = RunTimes(MACHINE, (row(1.1, program=other), row(0.6, program=names[0])), ()).held_out
     assert held_out is not None

@@ -4,6 +4,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
@@ -56,9 +57,17 @@ EXPECTED = {
     "pagerank": "1.000000000000",
     "rotation": "1634.800620",
     "word_index": "313181",
+    "all_pairs": "994f0b14a0a39b2d",
+    "knapsack": "0000000000006a2d",
+    "union_find": "eb038bf70e55ccce",
     "ledger": "-10947233",
     "scheduler": "154230",
     "spectrum": "3664.28141512",
+    "advection": "350.524319",
+    "checksum": "741746611",
+    "radix_sort": "0000000aa26ea88c",
+    "transpose": "20752149",
+    "tree_search": "0d56e387e300592c",
 }
 """What follows `checksum` (for pagerank.py `sum`) in the last line."""
 
@@ -94,6 +103,22 @@ def test_sha256_is_that_of_the_library(output):
         digest = hashlib.sha256(data).digest()
         data[:32] = digest
     assert output("sha256", "1000", "4").endswith(digest.hex())
+
+
+def test_the_cyclic_redundancy_check_is_that_of_the_library(output):
+    data, rest = bytes(i % 251 for i in range(1000)), 0
+    for _ in range(4):
+        rest = zlib.crc32(data, rest)
+    assert output("checksum", "1000", "4").endswith(f"checksum {rest}")
+
+
+def test_a_matrix_transposed_twice_is_what_it_was_but_for_what_was_added(output):
+    """One is added to the first element after the first time, which is on the diagonal, and to the second one then."""
+    matrix = list(range(25))
+    matrix[0] += 1
+    matrix[1] += 1
+    expected = sum(value * (i % 7) for i, value in enumerate(matrix))
+    assert float(output("transpose", "5", "2").split("checksum ")[1]) == expected
 
 
 @pytest.mark.parametrize(("side", "solutions"), [("1", 1), ("4", 2), ("6", 4), ("8", 92), ("10", 724)])

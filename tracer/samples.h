@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#define FT_BURST_CHUNKS 2u
+#define FT_BURST_CHUNKS 1u
 #define FT_MAX_SAMPLES 64u /* chunks */
 
 struct ft_sample {
