@@ -82,8 +82,9 @@ def test_figures_with_much_noise_are_named_as_unstable(profile, capsys, tmp_path
 
 
 def test_what_differs_more_than_was_said_comes_first(profile, tmp_path):
-    core = msgspec.structs.replace(profile.core, clock_hz=1.2 * profile.core.clock_hz, loads_per_cycle=9.0)
-    other = msgspec.structs.replace(profile, core=core, name="other", unstable=("core loads_per_cycle",))
+    faster = at_clock(profile, 1.2 * profile.core.clock_hz)
+    core = msgspec.structs.replace(faster.core, loads_per_cycle=9.0)
+    other = msgspec.structs.replace(faster, core=core, name="other", unstable=("core loads_per_cycle",))
     paths = [tmp_path / "a.toml", tmp_path / "b.toml"]
     for path, one in zip(paths, (profile, other), strict=True):
         write_profile(one, path)

@@ -125,6 +125,17 @@ def test_branch_that_goes_both_ways_costs_its_rarer_side():
     assert only_region(program.signature()).compute_s == pytest.approx((1000 + 300 * 10) * NS)
 
 
+@pytest.mark.parametrize(
+    ("inside", "ends", "missed"), [(600, 200, 0), (610, 200, 200), (6400, 200, 0), (6600, 200, 200)]
+)
+def test_a_loop_that_always_runs_as_often_is_foreseen(inside: int, ends: int, missed: int):
+    program = Program()
+    head = program.loop(inside + ends, entries=ends, instructions=1)
+    after = program.block(ends, loop_id=0)
+    program.edges = [(head, head, inside), (head, after, ends)]
+    assert only_region(program.signature()).compute_s == pytest.approx((inside + ends + missed * 10) * NS)
+
+
 def test_return_to_many_callers_is_predicted():
     program = Program()
     block = program.block(1000, computes=[(OperationKind.RETURN, 1)])

@@ -475,7 +475,7 @@ static enum ft_read_status next_chunk(struct ft_reader *reader, int64_t until_ns
     atomic_store(&h->ready_tail, tail + 1);
     if (chunk.chunk == FT_MARK) {
         reader->mark = chunk.words;
-        reader->samples.seen += FT_BURST_CHUNKS; /* the next does not follow on the last one */
+        reader->samples.seen++; /* the next does not follow on the last one */
         return feed_but_last(reader) ? FT_READ_MARK : FT_READ_MEMORY;
     }
     enum ft_read_status status = take_chunk(reader, chunk);

@@ -1,4 +1,4 @@
-/* Parts of the stream kept as they are. See samples.h. */
+/* Chunks of the stream kept as they are. See samples.h. */
 #include "samples.h"
 
 #include <stdlib.h>
@@ -6,10 +6,10 @@
 
 static bool belongs(const struct ft_samples *samples, uint64_t number)
 {
-    return number % samples->interval < FT_BURST_CHUNKS;
+    return number % samples->interval == 0;
 }
 
-/* Gives up every second burst. */
+/* Gives up every second one. */
 static void thin_out(struct ft_samples *samples)
 {
     uint32_t kept = 0;
@@ -27,7 +27,7 @@ bool ft_samples_offer(struct ft_samples *samples, const uint64_t *words, uint32_
 {
     const uint64_t number = samples->seen++;
     if (!samples->interval)
-        samples->interval = FT_BURST_CHUNKS;
+        samples->interval = 1;
     if (belongs(samples, number) && samples->n == FT_MAX_SAMPLES)
         thin_out(samples);
     if (!belongs(samples, number))

@@ -1,8 +1,8 @@
-/* Parts of the stream kept as they are, spread evenly over the run, for those who want to know in which order things
- * happened: bursts of chunks that follow on one another.
+/* Chunks of the stream kept as they are, spread evenly over the run, for those who want to know in which order things
+ * happened.
  *
- * Every `interval` chunks a burst begins. When the room is used up every second burst is given up, and the interval is
- * twice as long from then on: at any time the bursts are equally far apart, and at least half of the room is used.
+ * One of every `interval` chunks is kept. When the room is used up every second one is given up, and the interval is
+ * twice as long from then on: at any time they are equally far apart, and at least half of the room is used.
  */
 #ifndef FORETRACE_SAMPLES_H
 #define FORETRACE_SAMPLES_H
@@ -11,8 +11,7 @@
 
 #include <stdbool.h>
 
-#define FT_BURST_CHUNKS 1u
-#define FT_MAX_SAMPLES 64u /* chunks */
+#define FT_MAX_SAMPLES 64u
 
 struct ft_sample {
     uint64_t number; /* of the chunk, counted from 0 over all threads */
