@@ -341,29 +341,23 @@ static uint64_t fp_compare_64x1_free(struct ft_work *work)
     return 64 * work->repeats;
 }
 
+/* In turns with additions: where the same units do both, each pair takes as long as the two alone, together. */
 #define ADD_AND_COMPARE(v) v += y; KEEP_FP(v); FT_COMPARE(y, y);
 #define ADD_AND_CONVERT(v) v += y; KEEP_FP(v); { KEEP_FP(y); int64_t x = (int64_t)y; KEEP(x); }
 
-/* In turns with additions: where the same units do both, each pair takes as long as the two alone, together. */
-static uint64_t fp_add_compare(struct ft_work *work)
-{
-    double a = 1, b = 1, c = 1, d = 1, e = 1, f = 1, g = 1, h = 1, y = 2;
-    KEEP_FP(y);
-    for (uint64_t r = 0; r < work->repeats; r++) {
-        TIMES4(EIGHT_OF(ADD_AND_COMPARE))
+#define IN_TURNS(name, PAIR)                                                                                           \
+    static uint64_t name(struct ft_work *work)                                                                         \
+    {                                                                                                                  \
+        double a = 1, b = 1, c = 1, d = 1, e = 1, f = 1, g = 1, h = 1, y = 2;                                          \
+        KEEP_FP(y);                                                                                                    \
+        for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
+            TIMES4(EIGHT_OF(PAIR))                                                                                     \
+        }                                                                                                              \
+        return 32 * work->repeats;                                                                                     \
     }
-    return 32 * work->repeats;
-}
 
-static uint64_t fp_add_convert(struct ft_work *work)
-{
-    double a = 1, b = 1, c = 1, d = 1, e = 1, f = 1, g = 1, h = 1, y = 2;
-    KEEP_FP(y);
-    for (uint64_t r = 0; r < work->repeats; r++) {
-        TIMES4(EIGHT_OF(ADD_AND_CONVERT))
-    }
-    return 32 * work->repeats;
-}
+IN_TURNS(fp_add_compare, ADD_AND_COMPARE)
+IN_TURNS(fp_add_convert, ADD_AND_CONVERT)
 
 /* Some cores dispatch nothing for a while beside it: so not only one after the other, but also among 64 additions. */
 static uint64_t fp_control_64x1_chain(struct ft_work *work)
