@@ -162,10 +162,10 @@ def irregular_shares(operations: OperationArrays, misses: Misses, line_bytes: fl
     strided, irregular = scale * operations.strided, scale * operations.irregular
     most = np.stack([np.clip(missed - strided, 0, irregular), np.minimum(missed, strided + irregular)], axis=1)
     most = np.divide(most, missed[:, None], out=np.zeros_like(most), where=missed[:, None] > 0)
-    near, far = operations.sparse.T
-    levels = misses.misses.shape[1]
-    columns = [np.minimum(near if level < 2 else far, most[:, 0]) for level in range(levels)]
-    alone = np.stack([*columns, np.minimum(far, most[:, 1])], axis=1)
+    memory = misses.misses.shape[1]
+    levels = np.arange(memory + 1)
+    sparse = operations.sparse[:, ((levels > 1) | (levels == memory)).astype(int)]
+    alone = np.minimum(sparse, most[:, (levels == memory).astype(int)])
     return np.where(np.isnan(alone), share[:, None], alone)
 
 

@@ -38,7 +38,7 @@ _PARTS = {
 }
 """Kinds that only some of their units do: the number of these after the units, and what a profile calls them."""
 _CROSSING = (Kind.FP_COMPARE, Kind.FP_CONVERT)
-_DIVIDERS = {Kind.INT_DIV: Operation.INT_DIV, Kind.FP_DIV: Operation.FP_DIV, Kind.FP_SQRT: Operation.FP_SQRT}
+DIVIDERS = {Kind.INT_DIV: Operation.INT_DIV, Kind.FP_DIV: Operation.FP_DIV, Kind.FP_SQRT: Operation.FP_SQRT}
 """What dividers do: the fewer bits the sooner."""
 
 CAUSES = (
@@ -125,10 +125,10 @@ class CoreFigures:
     `loop` is of a block that branches to itself, at the least; `fetch` is of the second line of code behind a branch,
     `straight_line` of each further one, and `pairs` whether two branches to a single line each are followed at once; of
     a line that a branch leads to `line_instructions` come at once (0: all), and the next ones `line_rest` later;
-    `decode` is of an instruction that is not among the last ones
-    decoded, in `decoded_ways` for each set of lines, and `decode_switch` until the first such behind others. Stores
-    gather in `store_lines` lines, and begin with another one every `store_line`. `add_sooner`: by which an addition of
-    floating point has the result of another one before the rest. `parts`: kinds that only some of their units do;
+    `decode` is of an instruction that is not among the last ones decoded, in `decoded_ways` for each set of lines, and
+    `decode_switch` until the first such behind others. Stores gather in `store_lines` lines, and begin with another one
+    every `store_line`. `add_sooner`: by which an addition of floating point has the result of another one before the
+    rest. `parts`: kinds that only some of their units do;
     cycles of one on those, and their number. `control`: for how long nothing else is dispatched beside an access to the
     control register of floating point. `moved`: of the room of an instruction, what a move takes in front of an
     operation on what it moved. `fused_branch`: of branches' units, by one that comes with its comparison. `crossings`:
@@ -300,7 +300,7 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         of_adders=_of_adders(profile, core, float(adds[TYPICAL])),
         narrow={
             kind: (exactly(cost.latency_cycles), exactly(cost.interval_cycles))
-            for kind, operation in _DIVIDERS.items()
+            for kind, operation in DIVIDERS.items()
             if (cost := _cost(profile, operation, bits=32)) and cost.latency_cycles and cost.interval_cycles
         },
         control=exactly((control.interval_cycles or 0.0) if control else 0.0),
@@ -345,11 +345,8 @@ def _part_latencies(profile: Profile, crossing: Floats, notes: Notes) -> dict[Ki
 def _of_adders(profile: Profile, core: Core, add: float) -> frozenset[Kind]:
     """Kinds of operations that, in turns with additions, take about as long as both one after the other."""
     found = set()
-    for kind, operation, both in (
-        (Kind.FP_COMPARE, Operation.FP_COMPARE, core.fp_add_compare_cycles),
-        (Kind.FP_CONVERT, Operation.FP_CONVERT, core.fp_add_convert_cycles),
-    ):
-        cost = _cost(profile, operation)
+    for kind, both in ((Kind.FP_COMPARE, core.fp_add_compare_cycles), (Kind.FP_CONVERT, core.fp_add_convert_cycles)):
+        cost = _cost(profile, _PARTS[kind][1])
         alone = cost.interval_cycles if cost else None
         if both is not None and alone is not None and both > (max(add, alone) + add + alone) / 2:
             found.add(kind)

@@ -6,6 +6,7 @@ a compare and the branch behind it as one operation. The figures of a core are p
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -160,27 +161,24 @@ class _Outside:
     def __init__(self, signature: Signature, block_ids: Ints) -> None:
         """Of the blocks with these ids, by their positions among them."""
         blocks = [signature.blocks[block_id] for block_id in block_ids.tolist()]
-        self._loops = signature.loops
         self._loop_of = [block.loop_id for block in blocks]
         functions: dict[tuple[str, str], int] = {}
         numbers = [functions.setdefault((block.module, block.function), len(functions)) for block in blocks]
         self._function = np.array(numbers, np.int64)
-        self._around = [self._loops_around(loop) for loop in self._loop_of]
-
-    def _loops_around(self, loop: int | None) -> set[int]:
-        around: set[int] = set()
-        while loop is not None:
-            around.add(loop)
-            loop = self._loops[loop].parent_id
-        return around
+        self._inside: dict[int, list[int]] = defaultdict(list)
+        for number, loop in enumerate(self._loop_of):
+            while loop is not None:
+                self._inside[loop].append(number)
+                loop = signature.loops[loop].parent_id
 
     def of(self, block: int) -> npt.NDArray[np.bool_]:
         """Blocks of the same function that are not in the loop of `block`; none where it is in no loop."""
         loop = self._loop_of[block]
         if loop is None:
             return np.zeros(len(self._loop_of), bool)
-        inside = np.array([loop in around for around in self._around], bool)
-        return np.asarray(~inside & (self._function == self._function[block]), bool)
+        outside = np.asarray(self._function == self._function[block], bool)
+        outside[self._inside[loop]] = False
+        return outside
 
 
 def _operations(signature: Signature, block_ids: Ints) -> list[list[int]]:

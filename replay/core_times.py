@@ -10,7 +10,7 @@ import numpy.typing as npt
 from foretrace.tracer.signature import OperationKind as Kind
 
 from . import _core_model
-from .core_figures import BRANCH, CAUSES, FP_ADD, FP_DIV, FP_MUL, INT, INT_DIV, INT_MUL, VECTOR, CoreFigures
+from .core_figures import BRANCH, CAUSES, DIVIDERS, FP_ADD, FP_DIV, FP_MUL, INT, INT_DIV, INT_MUL, VECTOR, CoreFigures
 from .core_program import CoreProgram
 from .records import Bound
 from .spread import Floats
@@ -59,7 +59,6 @@ _UNIT = {
     Kind.RETURN: BRANCH,
 }
 _VECTOR_UNITS = (FP_ADD, FP_MUL, FP_DIV, VECTOR)
-_DIVIDES = {Kind.INT_DIV, Kind.FP_DIV, Kind.FP_SQRT}
 _NARROW_BITS = 32
 
 
@@ -70,8 +69,8 @@ class OperationCosts:
     `hits`: accesses by the level that has the data. `latency_s`: of an access that nothing fetched ahead; `random_s`
     and `stream_s`: time between two lines of a level, of those not fetched ahead and of those that are. `write_back_s`:
     what a line takes that the operation brought in, if it is stored to later. `irregular`: share of the lines of a
-    level that are not fetched ahead. `places` [operations]: what a line takes of
-    the `ahead` that are, of all streams together; `ahead` is 0 where prefetchers run as far ahead as they need.
+    level that are not fetched ahead. `places` [operations]: what a line takes of the `ahead` that are, of all streams
+    together; `ahead` is 0 where prefetchers run as far ahead as they need.
     `spread` [parts]: of main memory's latency, what as many parts of the lines take that nothing fetched ahead.
     `is_variable` bool [operations]: touches one address only.
     """
@@ -236,7 +235,7 @@ def _of_unit(
     unit = FP_ADD if kind in core.of_adders else _UNIT.get(kind)
     if unit is None:
         return latency, 0.0, INT, CAUSES.index(Bound.ISSUE)
-    cause = Bound.DIVIDE if kind in _DIVIDES else Bound.COMPUTE
+    cause = Bound.DIVIDE if kind in DIVIDERS else Bound.COMPUTE
     if kind is Kind.FP_SQRT:
         return latency, float(core.root_cycles[corner]) * turns, unit, CAUSES.index(Bound.DIVIDE)
     cycles = core.shuffle_cycles if kind is Kind.FP_OTHER else core.unit_cycles[unit]

@@ -119,7 +119,8 @@ def _sharing(workload: Workload, profile: Profile, figures: MachineFigures, whol
         return whole
     effective = effective_bytes(profile) or profile.caches[-1].size_bytes
 
-    irregular = irregular_shares(workload.operations, whole, float(figures.memory.line_bytes[0]))[:, -2]
+    shares = irregular_shares(workload.operations, whole, float(figures.memory.line_bytes[0]))
+    irregular = shares[:, -2]  # of what the last cache has
 
     def lru(held: float) -> Misses:
         return misses_on(signature, profile, held)

@@ -86,13 +86,16 @@ class _Ways:
         for taken in np.unique(following).tolist():
             chosen = places[following == taken]
             chosen = chosen[:: max(len(chosen) // _SAMPLES, 1)][:_SAMPLES]
-            samples = path[chosen[:, None] + 1 + np.arange(_SOON)]
-            again = np.cumsum(samples == block, axis=1) - (samples == block) > 0
-            self._samples[taken] = np.where(again, _NOTHING, self._told_apart(samples))
+            samples = self._following(chosen)
+            is_same = samples % _LEFT == block
+            again = np.cumsum(is_same, axis=1) - is_same > 0
+            self._samples[taken] = np.where(again, _NOTHING, samples)
 
-    def _told_apart(self, samples: Ints) -> Ints:
-        left = np.maximum.accumulate(self._outside[samples], axis=1)
-        return np.asarray(samples + _LEFT * left, np.int64)
+    def _following(self, sources: Ints) -> Ints:
+        """[sources, _SOON]: the blocks that ran after some executions."""
+        blocks = self._path[sources[:, None] + 1 + np.arange(_SOON)]
+        left = np.maximum.accumulate(self._outside[blocks], axis=1)
+        return np.asarray(blocks + _LEFT * left, np.int64)
 
     def _other(self, taken: int) -> Ints:
         """Samples of the other ways, the most usual of them."""
@@ -106,7 +109,7 @@ class _Ways:
             return np.full(len(sources), ALL_DEPEND, np.uint16)
         blocks, counts = np.unique(np.concatenate([np.unique(row) for row in other]), return_counts=True)
         soon = blocks[(blocks != _NOTHING) & (counts >= _LIKELY * len(other))]
-        follows = np.isin(self._told_apart(self._path[sources[:, None] + 1 + np.arange(_SOON)]), soon)
+        follows = np.isin(self._following(sources), soon)
         return np.where(follows.any(axis=1), follows.argmax(axis=1), ALL_DEPEND).astype(np.uint16)
 
     def meeting_blocks(self, sources: Ints, depends: npt.NDArray[np.uint16]) -> list[int]:
@@ -123,7 +126,7 @@ class _Ways:
 def _before(samples: Ints, meeting: int) -> set[int]:
     """The blocks in samples that run before one of them."""
     found: set[int] = set()
-    for row in np.where(samples < 0, samples, samples % _LEFT).tolist():
+    for row in (samples % _LEFT).tolist():
         if meeting in row:
             found.update(row[: row.index(meeting)])
     return found

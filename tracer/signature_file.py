@@ -353,7 +353,7 @@ def _check_schema(database: sqlite3.Connection, path: Path) -> None:
     if version < packed_arrays.FIRST_VERSION:
         del schema["instruction_forms"]
         schema |= _ROWS_7
-    elif version == packed_arrays.FIRST_VERSION:
+    elif version == 8:
         schema["instruction_forms"] = _INSTRUCTION_FORMS_8
     if version == 5:
         schema["interpreter_times"] = _INTERPRETER_TIMES_5
