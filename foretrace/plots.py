@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foretrace.errors import OutputError
+from foretrace.file_kinds import PICTURE_CREATOR
 from foretrace.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -111,8 +112,9 @@ def _labels(quantity: Quantity) -> Callable[[float, float], str]:
 
 def _saved(figure: Figure, picture_format: str) -> bytes:
     picture = io.BytesIO()
-    undated = {".svg": {"Date": None}}.get(f".{picture_format}")
-    figure.savefig(picture, format=picture_format, dpi=150, metadata=undated)
+    metadata = {"svg": {"Creator": PICTURE_CREATOR, "Date": None}, "png": {"Software": PICTURE_CREATOR}}
+    creator = metadata.get(picture_format, {"Creator": PICTURE_CREATOR})
+    figure.savefig(picture, format=picture_format, dpi=150, metadata=creator)
     return picture.getvalue()
 
 

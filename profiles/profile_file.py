@@ -17,7 +17,8 @@ import tomli_w
 from msgspec import inspect
 
 from foretrace.errors import ProfileError, quoted
-from foretrace.files import read_bounded, write_atomically
+from foretrace.file_kinds import PROFILE
+from foretrace.files import read_bounded, write_output
 
 from .checks import check, suggestion
 from .positions import line_of
@@ -129,13 +130,13 @@ def format_profile(profile: Profile) -> str:
 
 
 def write_profile(profile: Profile, path: str | os.PathLike[str], *, force: bool = False) -> None:
-    """Write a profile: whole or not at all. An existing file is replaced only with `force`.
+    """Write a profile: whole or not at all. An existing profile is replaced only with `force`; `-` is standard output.
 
     Raises:
         ProfileError: no machine can have this profile.
-        OutputError: the file exists, or cannot be written.
+        OutputError: the file exists (and `force` is False), is no profile, or cannot be written.
     """
-    write_atomically(Path(path), format_profile(profile).encode("utf-8"), force=force)
+    write_output(os.fspath(path), format_profile(profile).encode("utf-8"), PROFILE, force=force)
 
 
 def _line_of(content: bytes, complaint: str) -> int | None:

@@ -97,6 +97,9 @@ def test_output_exists(foretrace: Run, compile_c: Callable[..., Path], tmp_path:
     assert "--force" in complaint(result, 75)
     assert result.stdout == ""  # refused before the program ran
     assert output.read_text() == "precious"
+    output.unlink()
+    assert foretrace("trace", "-o", output, "--", program).returncode == 0
+    assert "--force" in complaint(foretrace("trace", "-o", output, "--", program), 75)
     assert foretrace("trace", "--force", "-o", output, "--", program).returncode == 0
     assert output.read_bytes().startswith(b"SQLite")
     assert "no directory" in complaint(foretrace("trace", "-o", tmp_path / "a" / "b", "--", program), 75)
@@ -143,7 +146,7 @@ def test_bad_signatures(foretrace: Run, compile_c: Callable[..., Path], tmp_path
         assert "is not a file" in complaint(foretrace("info", name), 73)
     for content, words in [
         (b"", "is empty"),
-        (b"hello world", "not a foretrace signature"),
+        (b"hello world", "is not a signature; make one, in a file of another name"),
         (data[:2000], "damaged"),
         (data[: len(data) // 2], "damaged"),
         (data[:60] + (99).to_bytes(4, "big") + data[64:], "version 99"),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from profile_samples import GOOD
 
 from foretrace.errors import OutputError, ProfileError
+from foretrace.file_kinds import PROFILE
 from foretrace.files import check_output
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find
@@ -251,7 +252,7 @@ def test_what_is_no_file(tmp_path):
 def test_a_place_where_no_file_can_be_made_is_refused_before_the_work():
     """Where root, who may do everything, is told that it may."""
     with pytest.raises(OutputError, match="/proc cannot be written: "):
-        check_output(Path("/proc/x.toml"), force=False)
+        check_output(Path("/proc/x.toml"), PROFILE, force=False)
 
 
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
@@ -270,6 +271,10 @@ def test_writing_never_replaces_without_force(tmp_path):
     with pytest.raises(OutputError, match="exists already"):
         write_profile(find("jaguar-xt4"), path)
     assert path.read_text() == "precious"
+    path.unlink()
+    write_profile(find("power6"), path)
+    with pytest.raises(OutputError, match="--force"):
+        write_profile(find("jaguar-xt4"), path)
     write_profile(find("jaguar-xt4"), path, force=True)
     assert read_profile(path) == find("jaguar-xt4")
     assert names_in(tmp_path) == ["here.toml"]

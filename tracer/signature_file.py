@@ -38,6 +38,7 @@ import numpy as np
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.results import Event, MemoryEvents
 from foretrace.errors import HierarchyError, SignatureError
+from foretrace.file_kinds import SIGNATURE, SIGNATURE_APPLICATION_ID, instead
 from foretrace.files import write_atomically
 
 from . import packed_arrays, signature_paths, signature_reuse
@@ -55,12 +56,10 @@ from .signature import (
     merge_ranges,
 )
 
-APPLICATION_ID = 0x46545253  # "FTRS", in the database header where file(1) finds it
 VERSION = 9
 _READ_VERSIONS = (4, 5, 6, 7, 8, VERSION)
 _TIMED_VERSIONS = (6, 7, 8, VERSION)
 MAX_FILE_BYTES = 8 << 30
-_SQLITE_MAGIC = b"SQLite format 3\0"
 
 _SCHEMA = {
     "provenance": "CREATE TABLE provenance (record TEXT NOT NULL)",
@@ -179,17 +178,17 @@ def write_signature(signature: Signature, path: str | Path, *, force: bool = Fal
     """Write a signature as one file, atomically.
 
     Raises:
-        OutputError: the file exists (and `force` is False), the disk is full, or the path cannot be written.
+        OutputError: the file exists (and `force` is False) or is no signature, the disk is full, or the path cannot be written.
     """
     with closing(sqlite3.connect(":memory:")) as database:
-        database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        database.execute(f"PRAGMA application_id = {SIGNATURE_APPLICATION_ID}")
         database.execute(f"PRAGMA user_version = {VERSION}")
         for statement in _SCHEMA.values():
             database.execute(statement)
         _fill(database, signature)
         database.commit()
         data = database.serialize()
-    write_atomically(Path(path), data, force=force)
+    write_atomically(Path(path), data, SIGNATURE, force=force)
 
 
 def _fill(database: sqlite3.Connection, signature: Signature) -> None:
@@ -332,10 +331,8 @@ def _check_header(path: Path) -> None:
         raise SignatureError(f"{path}: is empty; trace the program again")
     if size_bytes > MAX_FILE_BYTES:
         raise SignatureError(f"{path}: is {size_bytes} bytes long, more than a signature can be")
-    if header[:16] != _SQLITE_MAGIC or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        raise SignatureError(
-            f"{path}: is not a foretrace signature; make one with foretrace trace -o {path} -- PROGRAM"
-        )
+    if not SIGNATURE.matches(header):
+        raise SignatureError(f"{path}: {instead(path, SIGNATURE, 'foretrace trace -o FILE -- PROGRAM')}")
     version = int.from_bytes(header[60:64], "big")
     if version not in _READ_VERSIONS:
         readable = " and ".join(map(str, _READ_VERSIONS))

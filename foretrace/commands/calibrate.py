@@ -15,7 +15,8 @@ from rich.console import Console
 from foretrace.benchmarks.agreement import Difference, differences, summary
 from foretrace.benchmarks.calibrate import Calibration, calibrate
 from foretrace.benchmarks.gpu_suite import calibrate_gpu, load_cupy
-from foretrace.files import check_output
+from foretrace.file_kinds import PROFILE
+from foretrace.files import check_output, is_standard_output
 from foretrace.profiles.profile import Profile
 from foretrace.profiles.profile_file import format_profile, read_profile, write_profile
 from foretrace.terminal import console, plain, print_json, progress_bar
@@ -35,7 +36,7 @@ MOST_TOLD = 20
     "--compare", type=click.Path(path_type=Path), metavar="OLD",
     help="Say which figures differ by more than 5 % from those of an earlier profile of this machine.",
 )  # fmt: skip
-@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@click.option("--force", is_flag=True, help="Replace FILE if it is a profile.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     output: str, quick: bool, gpu: bool, keep_partial: bool, compare: Path | None, force: bool, as_json: bool
@@ -45,12 +46,12 @@ def command(
     Takes less than five minutes, with --quick less than 45 seconds. Other work on the machine disturbs it: each
     figure's noise is recorded, and FILE names those that another run need not agree on.
     """
-    path = None if output == "-" else Path(output)
+    path = None if is_standard_output(output) else Path(output)
     earlier = None if compare is None else read_profile(compare)
     if path is None and as_json:
         raise click.UsageError("-o - and --json both write to standard output: name a file")
     if path is not None:
-        check_output(path, force=force)
+        check_output(path, PROFILE, force=force)
     cupy = load_cupy() if gpu else None
     try:
         with progress_bar("measuring this machine") as report:

@@ -13,6 +13,7 @@ from rich.table import Table
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.level import MAX_WAYS
 from foretrace.errors import HierarchyError
+from foretrace.file_kinds import PICTURE
 from foretrace.files import check_output, write_atomically
 from foretrace.plots import check_picture, draw_curves
 from foretrace.replay.miss_curves import (
@@ -64,7 +65,7 @@ class _Ways(click.ParamType):  # type: ignore[type-arg] # generic only in click'
     help="Instead of curves: this cache, e.g. 48K/12/64; WAYS may be full (repeatable).",
 )  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Picture to write: .svg, .png or .pdf.")
-@click.option("--force", is_flag=True, help="Overwrite the picture if it exists.")
+@click.option("--force", is_flag=True, help="Overwrite pictures that foretrace drew.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     signature: Path, function: str | None, line: str | None, all_ways: tuple[int, ...], line_bytes: str,
@@ -77,7 +78,7 @@ def command(
         raise click.UsageError("a picture shows curves, not single caches: give -o or --cache")
     if output is not None:
         check_picture(output)
-        check_output(output, force=force)
+        check_output(output, PICTURE, force=force)
     levels = [_cache(text) for text in caches]
     read = read_signature(signature)
     part = _part(read, function, line)
@@ -85,7 +86,7 @@ def command(
     ratios = [miss_ratio(read, part, hierarchy.levels[0]) for hierarchy in levels]
     if output is not None:
         title = f"{shlex.join(read.provenance.command)[:60]}: {part.name}, {line_bytes}-byte lines"
-        write_atomically(output, draw_curves(curves, plain(title), output.suffix[1:]), force=force)
+        write_atomically(output, draw_curves(curves, plain(title), output.suffix[1:]), PICTURE, force=force)
     if as_json:
         print_json(document(read, part, int(line_bytes), curves, ratios))
     elif caches:

@@ -11,6 +11,7 @@ import msgspec
 
 from foretrace.benchmarks.agreement import Difference, differences
 from foretrace.errors import ForetraceError, ProfileError
+from foretrace.file_kinds import PICTURE
 from foretrace.files import check_output, write_atomically
 from foretrace.plots import check_picture, draw_charts
 from foretrace.profiles.charts import charts_of, chosen
@@ -49,13 +50,13 @@ def command(context: click.Context, as_json: bool) -> None:
     "--curve", "wanted", multiple=True, metavar="TITLE",
     help="Draw only this curve, named as in the picture's legend (repeatable).",
 )  # fmt: skip
-@click.option("--force", is_flag=True, help="Overwrite the picture if it exists.")
+@click.option("--force", is_flag=True, help="Overwrite pictures that foretrace drew.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every figure.")
 def show(machine: str, output: Path | None, wanted: tuple[str, ...], force: bool, as_json: bool) -> None:
     """Explain MACHINE, a known name or a profile's path: every figure and where it comes from, its curves drawn."""
     if output is not None:
         check_picture(output)
-        check_output(output, force=force)
+        check_output(output, PICTURE, force=force)
     elif wanted:
         raise click.UsageError("--curve chooses what -o draws: name a picture")
     profile = find(machine)
@@ -64,7 +65,7 @@ def show(machine: str, output: Path | None, wanted: tuple[str, ...], force: bool
         if not charts:
             raise ProfileError(f"{machine}: has no latency, bandwidth or gather/scatter curve to draw")
         charts = chosen(charts, wanted, machine) if wanted else charts
-        write_atomically(output, draw_charts(charts, plain(profile.title), output.suffix[1:]), force=force)
+        write_atomically(output, draw_charts(charts, plain(profile.title), output.suffix[1:]), PICTURE, force=force)
     if as_json:
         print_json(document(profile))
     elif output is None:

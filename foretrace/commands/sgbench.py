@@ -26,6 +26,7 @@ from foretrace.benchmarks.sgbench import (
 )
 from foretrace.cache_sim.level import parse_size_bytes
 from foretrace.errors import HierarchyError
+from foretrace.file_kinds import PICTURE
 from foretrace.files import check_output, write_atomically
 from foretrace.plots import check_picture, draw_charts
 from foretrace.profiles.charts import gather_scatter_charts
@@ -73,7 +74,7 @@ class _Size(click.ParamType):  # type: ignore[type-arg] # generic only in click'
     "-o", "--output", "outputs", multiple=True, type=click.Path(path_type=Path),
     help="Picture to write: .svg, .png or .pdf (repeatable).",
 )  # fmt: skip
-@click.option("--force", is_flag=True, help="Overwrite the pictures if they exist.")
+@click.option("--force", is_flag=True, help="Overwrite pictures that foretrace drew.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     largest: int, modes: tuple[str, ...], element_bytes: str, threads: int, offset_bytes: int, quick: bool,
@@ -87,7 +88,7 @@ def command(
         raise click.UsageError(f"--threads is {threads}, this process may use {cores} cores")
     for output in outputs:
         check_picture(output)
-        check_output(output, force=force)
+        check_output(output, PICTURE, force=force)
     loops = [
         Loop(operation, IndexMode(mode), int(element_bytes), threads, size)
         for operation in OPERATIONS
@@ -104,7 +105,7 @@ def command(
     for output in outputs:
         title = f"gather and scatter on {cpu_model()}" + (f", {threads} threads" if threads > 1 else "")
         picture = draw_charts(gather_scatter_charts(curves(timings, "here")), title, output.suffix[1:])
-        write_atomically(output, picture, force=force)
+        write_atomically(output, picture, PICTURE, force=force)
     if as_json:
         print_json(document(timings, duration_s))
     else:

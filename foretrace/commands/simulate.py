@@ -72,7 +72,7 @@ class Row:
     show_default=True,
     help="FILE's format.",
 )
-@click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
+@click.option("--force", is_flag=True, help="Overwrite FILE if it is a stored stream.")
 @click.option("--top", default=10, show_default=True, type=click.IntRange(min=0), help="How many operations to show.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops and the top operations.")
 def command(

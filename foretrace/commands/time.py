@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.cli import NumberRange, die_by_signal
-from foretrace.files import check_output
+from foretrace.file_kinds import TIMING
+from foretrace.files import check_output, is_standard_output
 
 if TYPE_CHECKING:
     from foretrace.tracer.native.timing import Timing
@@ -20,7 +21,13 @@ if TYPE_CHECKING:
     epilog="\b\nExamples:\n  foretrace time -o ls.timing --runs 3 -- ls -l\n"
     "  foretrace time -o app.timing --signature app.sig -- ./app",
 )
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="File to write.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="File to write; - is standard output, behind what PROGRAM writes there.",
+)
 @click.option("--runs", default=1, show_default=True, type=click.IntRange(1, 1000), help="How often to run it.")
 @click.option(
     "--method",
@@ -37,7 +44,7 @@ if TYPE_CHECKING:
     "--seconds", default=20.0, show_default=True, type=NumberRange(0, 3600),
     help="With --signature: how long to repeat these runs at most (at least 12 are made).",
 )  # fmt: skip
-@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+@click.option("--force", is_flag=True, help="Overwrite the file if it is a timing.")
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(
     output: Path,
@@ -55,7 +62,8 @@ def command(
     0.1 ms that runs on its core every 8 ms tells how much a neighbour disturbed it; with --signature, the time that it
     takes undisturbed is told even where no run was.
     """
-    check_output(output, force=force)
+    if not is_standard_output(output):
+        check_output(output, TIMING, force=force)
     from foretrace.benchmarks.reference_loop import ReferenceLoop
     from foretrace.errors import EngineError
     from foretrace.tracer.native.timing import divide, time_natively

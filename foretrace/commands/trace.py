@@ -14,6 +14,7 @@ import click
 
 from foretrace.cli import die_by_signal
 from foretrace.commands.caches import cache_options, wanted_hierarchies
+from foretrace.file_kinds import SIGNATURE, STREAM
 from foretrace.files import check_output
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ _PYTHON_SUFFIXES = (".py", ".pyw", ".pyz")
 @click.option(
     "--follow-children", is_flag=True, help="Trace the processes it forks and the programs these become, summed up."
 )
-@click.option("--force", is_flag=True, help="Overwrite the files if they exist.")
+@click.option("--force", is_flag=True, help="Overwrite the files if they are a signature and a stored stream.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def command(
     output: Path,
@@ -85,11 +86,13 @@ def command(
         raise click.UsageError(
             f"--accuracy {accuracy} is for compiled programs, a Python program is recorded whole; leave it out"
         )
-    check_output(output, force=force)
     if keep_stream is not None and keep_stream.resolve() == output.resolve():
         raise click.UsageError(f"-o and --keep-stream both name {output}: choose another name for one of them")
     if program and output.exists() and Path(program[0]).exists() and output.samefile(program[0]):
         raise click.UsageError(f"{output} is the program itself: choose another name for its signature")
+    check_output(output, SIGNATURE, force=force)
+    if keep_stream is not None:
+        check_output(keep_stream, STREAM, force=force)
     gc.disable()  # nearly all that is made lives until the signature is written
     # NumPy's linear algebra, which nothing here uses, starts threads unless told not to. `os.environ`, which the
     # program gets, stays as it is.

@@ -18,7 +18,8 @@ from rich.table import Table
 
 from foretrace import terminal
 from foretrace.errors import ProfileError
-from foretrace.files import check_output, write_atomically
+from foretrace.file_kinds import PICTURE, RANKING, VALIDATION, FileKind
+from foretrace.files import check_output, is_standard_output, write_atomically, write_output
 from foretrace.plots import check_picture, draw_predictions
 from foretrace.terminal import console, plain, print_json
 from foretrace.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
@@ -52,9 +53,14 @@ HERE = "here.toml"
     help="Measure nothing: take what -o wrote on several machines, or comes with foretrace of one, and rank these "
     "(repeatable; needs --directory).",
 )  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write all figures as JSON.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Also write all figures as JSON; - is standard output, in place of the report.",
+)
 @click.option("--picture", type=click.Path(path_type=Path), help="Also draw predicted relative to measured times.")
-@click.option("--force", is_flag=True, help="Overwrite these files if they exist.")
+@click.option("--force", is_flag=True, help="Overwrite these files if foretrace wrote them.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     machine: str,
@@ -83,9 +89,10 @@ def command(
         return
     if machine.endswith(".toml") and not Path(machine).exists():
         raise ProfileError(f"{machine}: no such profile; measure this machine first: foretrace calibrate -o {machine}")
-    for path in filter(None, (output, picture)):
-        check_output(path, force=force)
+    if output is not None:
+        _check_document(output, VALIDATION, force=force, as_json=as_json)
     if picture is not None:
+        check_output(picture, PICTURE, force=force)
         check_picture(picture)
     chosen = choose(only or (",".join(QUICK) if quick else ""))
     with _directory(directory) as work, _progress() as progress:
@@ -100,17 +107,25 @@ def command(
         )
     document = validation.as_json()
     if output is not None:
-        write_atomically(output, json.dumps(document, indent=1).encode() + b"\n", force=force)
+        write_output(output, json.dumps(document, indent=1).encode() + b"\n", VALIDATION, force=force)
     if picture is not None:
         points = [
             (row.program, row.measured.time_s, row.predicted_s, row.low_s, row.high_s)
             for row in validation.run_times.rows
         ]
-        write_atomically(picture, draw_predictions(points, picture.suffix.removeprefix(".")), force=force)
+        write_atomically(picture, draw_predictions(points, picture.suffix.removeprefix(".")), PICTURE, force=force)
     if as_json:
         print_json(document)
-    else:
+    elif output is None or not is_standard_output(output):
         _show(validation)
+
+
+def _check_document(output: Path, kind: FileKind, *, force: bool, as_json: bool) -> None:
+    """Refuse an output early that could not be written."""
+    if not is_standard_output(output):
+        check_output(output, kind, force=force)
+    elif as_json:
+        raise click.UsageError("-o - and --json both write to standard output: leave out one")
 
 
 def _compare(
@@ -125,15 +140,15 @@ def _compare(
     if len(documents) < 2 or directory is None:
         raise click.UsageError("--compare is given twice or more, and --directory, where the programs' signatures are")
     if output is not None:
-        check_output(output, force=force)
+        _check_document(output, RANKING, force=force, as_json=as_json)
     machines = [find_validation(document) for document in documents]
     with _progress() as progress:
         ranking = rank(machines, directory, progress)
     if output is not None:
-        write_atomically(output, json.dumps(ranking.as_json(), indent=1).encode() + b"\n", force=force)
+        write_output(output, json.dumps(ranking.as_json(), indent=1).encode() + b"\n", RANKING, force=force)
     if as_json:
         print_json(ranking.as_json())
-    else:
+    elif output is None or not is_standard_output(output):
         show_ranking(ranking, console())
 
 

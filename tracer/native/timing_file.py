@@ -13,24 +13,26 @@ from typing import Any
 import msgspec
 
 from foretrace.errors import TimingError
-from foretrace.files import read_bounded, write_atomically
+from foretrace.file_kinds import TIMING, instead, kind_of
+from foretrace.files import read_bounded, write_output
 
 from .timing import Timing
 
 SCHEMA = "foretrace.timing/1"
 MAX_FILE_BYTES = 64 << 20
 MOST_SLOWDOWN = 1e6
+_MAKE = "foretrace time -o FILE -- PROGRAM"
 LEAST_CLOCK_HZ, MOST_CLOCK_HZ = 1e6, 1e11  # that of an emulator, and more than any
 
 
 def write_timing(timing: Timing, path: Path, *, force: bool = False) -> None:
-    """Write a timing, atomically.
+    """Write a timing, atomically; `-` is standard output.
 
     Raises:
-        OutputError: the file exists (and `force` is False), or cannot be written.
+        OutputError: the file exists (and `force` is False), is no timing, or cannot be written.
     """
     document = {"schema": SCHEMA} | msgspec.to_builtins(timing)
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n", force=force)
+    write_output(path, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n", TIMING, force=force)
 
 
 def read_timing(path: Path) -> Timing:
@@ -43,10 +45,14 @@ def read_timing(path: Path) -> Timing:
     try:
         document: Any = msgspec.json.decode(content)
         if not isinstance(document, dict) or document.pop("schema", None) != SCHEMA:
-            raise TimingError(f"{path}: is no timing of the version {SCHEMA}; make one with: foretrace time -o {path}")
+            if kind_of(path) is TIMING:
+                raise TimingError(f"{path}: is a timing of another version than {SCHEMA}; make it again with: {_MAKE}")
+            raise TimingError(f"{path}: {instead(path, TIMING, _MAKE)}")
         timing = msgspec.convert(document, type=Timing, strict=True)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise TimingError(f"{path}: is no timing ({error}); make one with: foretrace time -o {path}") from error
+        if kind_of(path) is TIMING:
+            raise TimingError(f"{path}: is a damaged timing ({error}); make it again with: {_MAKE}") from error
+        raise TimingError(f"{path}: {instead(path, TIMING, _MAKE)}") from error
     _check(timing, path)
     return timing
 

@@ -22,12 +22,13 @@ import numpy as np
 
 from foretrace import __version__
 from foretrace.errors import OutputError, TraceFileError
+from foretrace.file_kinds import DIN, STREAM, STREAM_MAGIC
 from foretrace.files import open_atomically
 
 from . import _streams
 from .input_file import Bytes
 
-MAGIC = b"FTSTORE1"
+MAGIC = STREAM_MAGIC
 FORMAT = "foretrace.stream/1"
 _FRAME = struct.Struct("<4sIII")
 _HEAD, _ACCESSES, _OPERATIONS, _LOOPS, _DONE = b"HEAD", b"ACCS", b"OPER", b"LOOP", b"DONE"
@@ -155,7 +156,7 @@ class StreamWriter:
         self._thread: threading.Thread | None = None
         self._failure: OSError | None = None
         self._stack = ExitStack()
-        self._file: BinaryIO = self._stack.enter_context(open_atomically(path, force=force))
+        self._file: BinaryIO = self._stack.enter_context(open_atomically(path, DIN if din else STREAM, force=force))
         self.written_bytes = 0
 
     def __enter__(self) -> Self:
