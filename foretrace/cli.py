@@ -109,8 +109,9 @@ def _run() -> int:
     except ForetraceError as error:
         return _complain(str(error), error.exit_code)
     except click.UsageError as error:
-        error.show()
-        return error.exit_code
+        if error.ctx is not None:
+            print(f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help'.\n", file=sys.stderr)
+        return _complain(error.format_message(), error.exit_code)
     except click.ClickException as error:
         return _complain(error.format_message(), error.exit_code)
     except SystemExit:  # how click ends when whoever read our output has gone

@@ -1,7 +1,7 @@
 """The errors a user can cause, each with the exit code the command line ends with.
 
-Exit codes: 2 is click's (wrong usage); the others are listed on the classes. A traced program's own exit code passes
-through `foretrace trace` unchanged, so ours are kept out of the way of the common ones.
+Exit codes: 2 is click's (wrong usage); the others are listed on the classes, and in docs/exit-codes.md. A traced
+program's own exit code passes through `foretrace trace` unchanged, so ours are kept out of the way of the common ones.
 """
 
 from __future__ import annotations

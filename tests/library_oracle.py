@@ -183,7 +183,7 @@ def compare(
     marked = "".join(f"marker[{k}] = 1.0\n{text}\n" for k, text in enumerate(statements))
     script, names = directory / "operations.py", directory / "names"
     script.write_text(f"{PRELUDE}{set_up}\n{marked}marker[{len(statements)}] = 1.0\n")
-    agent = _run(PythonEngine(str(script), [str(names)], is_module=False))
+    agent = _run(PythonEngine(str(script), [str(names)]))
     arrays = {n: (int(first), int(size)) for n, first, size in map(str.split, names.read_text().splitlines())}
     command = [sys.executable, str(script), str(names)]
     machine = _run(QemuEngine(command)) if oracle == "qemu" else _valgrind(directory, command)

@@ -17,14 +17,15 @@ from foretrace.tracer.signature import Idiom, Loop, MemoryOperation
 
 RUNNER = """
 import os, signal, sys
+from foretrace.tracer.launch import Target
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
 from foretrace.tracer.python.program import PythonEngine
 from foretrace.tracer.session import Session
 core, target, *arguments = sys.argv[1:]
-is_module = target == "-m"
-if is_module:
+kind = Target(target) if target in ("-m", "-c") else Target.SCRIPT
+if kind is not Target.SCRIPT:
     target, *arguments = arguments
-ending = Session(PythonEngine(target, arguments, is_module=is_module, core=core), [DEFAULT_HIERARCHY]).run().ending
+ending = Session(PythonEngine(target, arguments, kind=kind, core=core), [DEFAULT_HIERARCHY]).run().ending
 if ending.signal_number:
     signal.signal(ending.signal_number, signal.SIG_DFL)
     os.kill(os.getpid(), ending.signal_number)
@@ -86,7 +87,7 @@ def trace(directory: Path, source: str, *arguments: str, core: PythonCore = Pyth
     """Trace a script given as text."""
     script = directory / "program.py"
     script.write_text(source)
-    recording = Session(PythonEngine(str(script), arguments, is_module=False, core=core), [DEFAULT_HIERARCHY]).run()
+    recording = Session(PythonEngine(str(script), arguments, core=core), [DEFAULT_HIERARCHY]).run()
     assert recording.problem == ""
     assert recording.ending.exit_code == 0
     return Run(script, recording, analyse(recording.raw, recording.simulator.statistics()))

@@ -38,7 +38,7 @@ def test_missing_program(foretrace: Run, tmp_path: Path) -> None:
     ("content", "words"),
     [
         (b"", "not an ELF program"),
-        (b"#!/bin/sh\necho hi\n", "is a script"),
+        (b"#!/no/shell\necho hi\n", "whose first line names its interpreter: /no/shell: no such file"),
         (b"MZ\x90\0" + bytes(100), "not an ELF program"),
         (
             b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\x08\x00" + bytes(100),
@@ -55,7 +55,8 @@ def test_not_a_program(content: bytes, words: str, foretrace: Run, tmp_path: Pat
     program.chmod(0o755)
     assert words in complaint(foretrace("trace", "-o", tmp_path / "x.sig", "--", program), 71)
     program.chmod(0o644)
-    assert "not executable" in complaint(foretrace("trace", "-o", tmp_path / "x.sig", "--", program), 71)
+    line = complaint(foretrace("trace", "-o", tmp_path / "x.sig", "--", program), 71)
+    assert f"is not executable; make it so with chmod +x {program}" in line
 
 
 def test_no_qemu(foretrace: Run, compile_c: Callable[..., Path], tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_file_is_replaced_only_if_asked(tmp_path: Path) -> None:
     path = tmp_path / "file"
     before, after = b'{"schema": "foretrace.timing/1", "n": 1}', b'{"schema": "foretrace.timing/1", "n": 2}'
     files.write_atomically(path, before, TIMING, force=False)
-    with pytest.raises(OutputError, match="exists already.*--force"):
+    with pytest.raises(OutputError, match=r"exists already.*--force"):
         files.write_atomically(path, after, TIMING, force=False)
     assert path.read_bytes() == before
     files.write_atomically(path, after, TIMING, force=True)
@@ -177,7 +177,7 @@ def test_symbolic_links_are_followed(force: bool, made: dict[FileKind, Path], tm
     if force:
         files.write_atomically(link, made[SIGNATURE].read_bytes(), SIGNATURE, force=True)
         there.write_bytes(b"precious")
-    with pytest.raises(OutputError, match="link: .*--force"):
+    with pytest.raises(OutputError, match=r"link: .*--force"):
         files.write_atomically(link, b"ours", SIGNATURE, force=force)
     assert link.is_symlink()
     assert there.read_bytes() == (b"precious" if force else made[SIGNATURE].read_bytes())

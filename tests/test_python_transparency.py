@@ -173,6 +173,32 @@ def test_same_behaviour(scripts: Path, command: str) -> None:
         assert scrubbed(run_traced(scripts, *arguments, core=core)) == plain, core
 
 
+CODES = {
+    "interpreter": """if True:
+        import os, sys
+        print(sorted(sys.modules), sys.path, sys.argv, sys.orig_argv[1:], sys.flags, sep="\\n")
+        print(sorted(vars(sys.modules["__main__"]).items(), key=str), sorted(sys.path_importer_cache), sep="\\n")
+        print(sys.gettrace(), sys._getframe().f_back, sorted(os.listdir("/proc/self/fd")), "__file__" in globals())
+    """,
+    "imports from here": "import empty; print(empty.__file__)",
+    "raises": "import sys\nsys.stdout.write('no line')\nsys.stderr.write('error')\n1 / 0",
+    "exits": "raise SystemExit(5)",
+    "interrupted": "raise KeyboardInterrupt",
+    "syntax": "x = = 1",
+    "not ASCII": "print('\N{GREEK SMALL LETTER PI}')",
+    "empty": "",
+}
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_code_behaves_the_same(scripts: Path, name: str) -> None:
+    (scripts / "empty.py").touch()
+    for arguments in ((), ("-c", "--", "x")):
+        plain = scrubbed(run_plain(scripts, "-c", CODES[name], *arguments))
+        for core in PythonCore:
+            assert scrubbed(run_traced(scripts, "-c", CODES[name], *arguments, core=core)) == plain, core
+
+
 @pytest.mark.parametrize("options", [("-I",), ("-P", "-Wignore"), ("-X", "dev"), ("-O", "-W", "error")])
 def test_options_of_the_interpreter_are_kept(scripts: Path, options: tuple[str, ...]) -> None:
     for script in ("raises.py", "interpreter.py"):
@@ -263,6 +289,6 @@ def test_the_program_outlives_its_tracer(tmp_path: Path) -> None:
 def test_what_is_no_script_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ProgramError, match="no such file"):
-        PythonEngine(str(tmp_path / "missing.py"), [], is_module=False)
+        PythonEngine(str(tmp_path / "missing.py"), [])
     with pytest.raises(ProgramError, match="directory without a __main__"):
-        PythonEngine(str(tmp_path / "empty"), [], is_module=False)
+        PythonEngine(str(tmp_path / "empty"), [])

@@ -178,7 +178,7 @@ def write_signature(signature: Signature, path: str | Path, *, force: bool = Fal
     """Write a signature as one file, atomically.
 
     Raises:
-        OutputError: the file exists (and `force` is False) or is no signature, the disk is full, or the path cannot be written.
+        OutputError: the file exists (and `force` is False), is no signature or cannot be written; the disk is full.
     """
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute(f"PRAGMA application_id = {SIGNATURE_APPLICATION_ID}")

@@ -16,6 +16,7 @@ from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.errors import ForetraceError, HierarchyError
 
 from .burst_schedule import Accuracy, schedule_of
+from .launch import Interpreter, Target
 from .session import Ending, Engine, Progress, Session
 
 if TYPE_CHECKING:
@@ -132,11 +133,16 @@ def trace_python(
     hierarchies: Sequence[Hierarchy] = (DEFAULT_HIERARCHY,),
     *,
     is_module: bool = False,
+    is_code: bool = False,
+    interpreter: Interpreter | None = None,
     core: str = "markers",
     on_progress: OnProgress = _ignore,
     keep: StreamWriter | None = None,
 ) -> Traced:
-    """Run a Python script (or, with `is_module`, a module as `python -m` does), simulating `hierarchies`.
+    """Run a Python script, simulating `hierarchies`.
+
+    With `is_module`, `target` is a module that is run as `python -m` does; with `is_code`, code as for `python -c`.
+    Without an `interpreter` the one that runs us is taken.
 
     The address stream goes to `keep` as well, which then is for `kept_stream.commit`.
 
@@ -147,8 +153,11 @@ def trace_python(
     """
     from foretrace.tracer.python import program as python_program
 
-    engine = python_program.PythonEngine(target, arguments, is_module=is_module, core=python_program.PythonCore(core))
-    command = (*(("-m",) if is_module else ()), target, *arguments)
+    kind = Target.CODE if is_code else Target.MODULE if is_module else Target.SCRIPT
+    engine = python_program.PythonEngine(
+        target, arguments, kind=kind, core=python_program.PythonCore(core), interpreter=interpreter
+    )
+    command = (*(() if kind is Target.SCRIPT else (kind.value,)), target, *arguments)
     started = _now()
     lines = python_program.lines_timed()
     importing = threading.Thread(target=_import, args=["python.analysis"])

@@ -21,11 +21,12 @@ from foretrace.profiles.profile import Profile
 from foretrace.profiles.profile_file import format_profile, read_profile, write_profile
 from foretrace.terminal import console, plain, print_json, progress_bar
 from foretrace.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
+from foretrace.verb import Verb
 
 MOST_TOLD = 20
 
 
-@click.command(epilog="Example: foretrace calibrate -o here.toml")
+@click.command(cls=Verb, epilog="Example: foretrace calibrate -o here.toml")
 @click.option("-o", "--output", required=True, metavar="FILE", help="Where to write the profile; - is standard output.")
 @click.option("--quick", is_flag=True, help="Coarser, in a fraction of the time.")
 @click.option("--gpu", is_flag=True, help="Measure the first CUDA GPU, through CuPy, in place of the host.")

@@ -31,6 +31,7 @@ from foretrace.terminal import console, plain, print_json
 from foretrace.tracer.signature import Signature
 from foretrace.tracer.signature_file import read_signature
 from foretrace.units import format_bytes
+from foretrace.verb import Verb
 
 _BAR_WIDTH = 40
 
@@ -48,7 +49,7 @@ class _Ways(click.ParamType):  # type: ignore[type-arg] # generic only in click'
         return int(value)
 
 
-@click.command(epilog="Example: foretrace curve app.sig --function main -o curve.svg")
+@click.command(cls=Verb, epilog="Example: foretrace curve app.sig --function main -o curve.svg")
 @click.argument("signature", type=click.Path(path_type=Path))
 @click.option("--function", metavar="F", help="Of the accesses of this function only.")
 @click.option("--line", metavar="FILE:LINE", help="Of the accesses of this source line only.")

@@ -14,6 +14,7 @@ import msgspec
 
 from foretrace.commands.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.terminal import console, plain, print_json, table
+from foretrace.tracer.session import signal_name
 from foretrace.tracer.signature import (
     AddressRange,
     MemoryOperation,
@@ -24,6 +25,7 @@ from foretrace.tracer.signature import (
 )
 from foretrace.tracer.signature_file import read_signature
 from foretrace.units import format_bytes, format_count, format_seconds
+from foretrace.verb import Verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class LoopSummary:
     idioms: tuple[str, ...]
 
 
-@click.command(epilog="Example: foretrace info app.sig --json")
+@click.command(cls=Verb, epilog="Example: foretrace info app.sig --json")
 @click.argument("signature", type=click.Path(path_type=Path))
 @click.option("--top", default=12, show_default=True, type=click.IntRange(min=0), help="How many loops to show.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops.")
@@ -125,6 +127,8 @@ def _show(signature: Signature, top: int) -> None:
     out.print(f"command       {plain(shlex.join(p.command))}")
     out.print(f"traced        {plain(p.started)} on {plain(p.host)} with {plain(p.engine)}, {format_seconds(p.wall_s)}")
     out.print(f"complete      {'yes' if p.complete else 'no: ' + plain(p.incomplete_reason)}")
+    ended = f"with exit code {p.exit_code}" if p.signal is None else f"by {signal_name(p.signal)}"
+    out.print(f"ended         {ended}")
     for note in p.notes:
         out.print(f"note          {plain(note)}")
     if p.unseen_calls or p.untraced_children or p.untraced_threads or p.decoded_share < 1:

@@ -23,11 +23,12 @@ from foretrace.profiles.profile_file import read_profile
 from foretrace.replay.figures import figures_of
 from foretrace.replay.offload import Accelerator
 from foretrace.terminal import console, plain, print_json
+from foretrace.verb import VerbGroup
 
 from .machine_reports import list_machines, show_check, show_comparison, show_machine
 
 
-@click.group(invoke_without_command=True, epilog="Example: foretrace machines show convey-hc1-fpga")
+@click.group(cls=VerbGroup, invoke_without_command=True, epilog="Example: foretrace machines show convey-hc1-fpga")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:

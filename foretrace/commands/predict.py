@@ -24,11 +24,12 @@ from foretrace.tracer.native.timing_file import read_timing
 from foretrace.tracer.signature import Signature
 from foretrace.tracer.signature_file import read_signature
 from foretrace.units import format_count, format_hz, format_seconds
+from foretrace.verb import Verb
 
 from .time import said_of_neighbours, said_of_segments
 
 
-@click.command(epilog="Example: foretrace predict app.sig --machine jaguar-xt4 --machine here.toml")
+@click.command(cls=Verb, epilog="Example: foretrace predict app.sig --machine jaguar-xt4 --machine here.toml")
 @click.argument("signature", type=click.Path(path_type=Path))
 @click.option("--machine", "machines", multiple=True, metavar="M", help="A host's name or TOML file (repeatable).")
 @click.option("--all", "every", is_flag=True, help="All hosts that come with foretrace.")

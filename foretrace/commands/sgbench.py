@@ -33,6 +33,7 @@ from foretrace.profiles.charts import gather_scatter_charts
 from foretrace.profiles.points import IndexMode
 from foretrace.terminal import console, plain, print_json, progress_bar
 from foretrace.units import format_bytes, format_bytes_per_s
+from foretrace.verb import Verb
 
 _LEAST_BYTES, _MOST_BYTES = 4 * SMALLEST_BYTES, 16 << 30  # an index has 32 bits
 
@@ -50,7 +51,7 @@ class _Size(click.ParamType):  # type: ignore[type-arg] # generic only in click'
         return size
 
 
-@click.command(epilog="Example: foretrace sgbench --quick --largest 16M")
+@click.command(cls=Verb, epilog="Example: foretrace sgbench --quick --largest 16M")
 @click.option("--largest", type=_Size(), default="128M", show_default=True, help="The largest address range.")
 @click.option(
     "--mode",

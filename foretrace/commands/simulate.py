@@ -23,6 +23,7 @@ from foretrace.tracer.streams.simulate import OUTPUT_FORMATS, SimulatedStream, s
 from foretrace.tracer.streams.simulate import Progress as Report
 from foretrace.tracer.streams.stored_stream import Place
 from foretrace.units import format_bytes, format_count, format_seconds
+from foretrace.verb import Verb
 
 _PATTERNS = ("repeated", "unit_stride", "strided", "irregular")
 
@@ -43,9 +44,10 @@ class Row:
 
 
 @click.command(
+    cls=Verb,
     epilog="\b\nExamples:\n  foretrace simulate app.fts --hierarchy L1=48K/12/64,L2=2M/16/64\n"
     "  foretrace simulate trace.txt.gz --convert trace.fts\n"
-    "  valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | foretrace simulate -"
+    "  valgrind --tool=lackey --trace-mem=yes --log-fd=9 ls 9>&1 >/dev/null | foretrace simulate -",
 )
 @click.argument("stream")
 @cache_options

@@ -11,13 +11,15 @@ import click
 from foretrace.cli import NumberRange, die_by_signal
 from foretrace.file_kinds import TIMING
 from foretrace.files import check_output, is_standard_output
+from foretrace.verb import Verb
 
 if TYPE_CHECKING:
     from foretrace.tracer.native.timing import Timing
 
 
 @click.command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    cls=Verb,
+    context_settings={"allow_interspersed_args": False},
     epilog="\b\nExamples:\n  foretrace time -o ls.timing --runs 3 -- ls -l\n"
     "  foretrace time -o app.timing --signature app.sig -- ./app",
 )
@@ -66,14 +68,14 @@ def command(
         check_output(output, TIMING, force=force)
     from foretrace.benchmarks.reference_loop import ReferenceLoop
     from foretrace.errors import EngineError
+    from foretrace.tracer.launch import launch_of
     from foretrace.tracer.native.timing import divide, time_natively
     from foretrace.tracer.native.timing_file import write_timing
     from foretrace.tracer.signature_file import read_signature
 
     read = None if signature is None else read_signature(signature)
 
-    if program[0].endswith((".py", ".pyw", ".pyz")):
-        program = (sys.executable, *program)
+    program = launch_of(program).command
     loop = ReferenceLoop()
     loop.learn()
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,22 +17,26 @@ from foretrace.cli import die_by_signal
 from foretrace.commands.caches import cache_options, wanted_hierarchies
 from foretrace.file_kinds import SIGNATURE, STREAM
 from foretrace.files import check_output
+from foretrace.tracer.launch import CompiledProgram, PythonProgram, Target, launch_of, python_program_behind
+from foretrace.verb import Verb
 
 if TYPE_CHECKING:
     from foretrace.tracer.burst_schedule import Accuracy
     from foretrace.tracer.session import Progress
-
-_PYTHON_SUFFIXES = (".py", ".pyw", ".pyz")
+    from foretrace.tracer.signature import Provenance
 
 
 @click.command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    cls=Verb,
+    last_options=("-m", "-c"),
+    context_settings={"allow_interspersed_args": False},
     epilog="\b\nExamples:\n  foretrace trace -o ls.sig -- ls -l\n  foretrace trace -o app.sig app.py arguments\n"
     "  foretrace trace -o tool.sig -m json.tool data.json\n"
     "  foretrace trace --accuracy low -o long.sig -- gzip -c file",
 )
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Signature file to write.")
 @click.option("-m", "module", metavar="MODULE", help="Trace a Python module, as python -m does.")
+@click.option("-c", "code", metavar="CODE", help="Trace Python code, as python -c does.")
 @cache_options
 @click.option(
     "--accuracy",
@@ -61,6 +66,7 @@ _PYTHON_SUFFIXES = (".py", ".pyw", ".pyz")
 def command(
     output: Path,
     module: str | None,
+    code: str | None,
     machines: tuple[str, ...],
     hierarchies: tuple[str, ...],
     accuracy: str | None,
@@ -73,11 +79,23 @@ def command(
 ) -> int | None:
     """Run PROGRAM and record its signature: what it did, independent of any machine.
 
-    PROGRAM is a compiled program with its arguments, or a Python script. Its output, exit code and signals are its own.
+    PROGRAM is a compiled program with its arguments, or a script: of Python, or of what its first line names. All that
+    follows it, or -m MODULE, or -c CODE, is its own, as are its output, exit code and signals. Exit codes of foretrace
+    itself, each with a line on standard error that begins with "foretrace: error:", are listed in docs/exit-codes.md.
     """
-    if module is None and not program:
+    text = module if code is None else code
+    if text is None and not program:
         raise click.UsageError("name a program to trace, e.g. foretrace trace -o ls.sig -- ls -l")
-    is_python = module is not None or program[0].endswith(_PYTHON_SUFFIXES)
+    if program and output.exists() and Path(program[0]).exists() and output.samefile(program[0]):
+        raise click.UsageError(f"{output} is the program itself: choose another name for its signature")
+    if keep_stream is not None and keep_stream.resolve() == output.resolve():
+        raise click.UsageError(f"-o and --keep-stream both name {output}: choose another name for one of them")
+    check_output(output, SIGNATURE, force=force)
+    if keep_stream is not None:
+        check_output(keep_stream, STREAM, force=force)
+    kind = Target.MODULE if code is None else Target.CODE
+    launch = launch_of(program) if text is None else PythonProgram(text, program, kind)
+    is_python = isinstance(launch, PythonProgram)
     if follow_children and is_python:
         raise click.UsageError("--follow-children follows compiled programs only, not Python's child processes yet")
     if follow_children and keep_stream is not None:
@@ -86,13 +104,7 @@ def command(
         raise click.UsageError(
             f"--accuracy {accuracy} is for compiled programs, a Python program is recorded whole; leave it out"
         )
-    if keep_stream is not None and keep_stream.resolve() == output.resolve():
-        raise click.UsageError(f"-o and --keep-stream both name {output}: choose another name for one of them")
-    if program and output.exists() and Path(program[0]).exists() and output.samefile(program[0]):
-        raise click.UsageError(f"{output} is the program itself: choose another name for its signature")
-    check_output(output, SIGNATURE, force=force)
-    if keep_stream is not None:
-        check_output(keep_stream, STREAM, force=force)
+    _hint(launch, output)
     gc.disable()  # nearly all that is made lives until the signature is written
     # NumPy's linear algebra, which nothing here uses, starts threads unless told not to. `os.environ`, which the
     # program gets, stays as it is.
@@ -110,9 +122,9 @@ def command(
             from foretrace.tracer.streams.stored_stream import StreamWriter
 
             keep = stack.enter_context(StreamWriter(keep_stream, force=force))
-        if module is None and not program[0].endswith(_PYTHON_SUFFIXES):
+        if isinstance(launch, CompiledProgram):
             traced = trace_binary(
-                program,
+                launch.command,
                 simulated,
                 on_progress,
                 keep,
@@ -121,12 +133,13 @@ def command(
                 seed=seed,
             )
         else:
-            target, *arguments = program if module is None else (module, *program)
             traced = trace_python(
-                target,
-                arguments,
+                launch.target,
+                launch.arguments,
                 simulated,
-                is_module=module is not None,
+                is_module=launch.kind is Target.MODULE,
+                is_code=launch.kind is Target.CODE,
+                interpreter=launch.interpreter,
                 core=python_core,
                 on_progress=on_progress,
                 keep=keep,
@@ -141,7 +154,7 @@ def command(
 
             kept_stream.commit(keep, traced)
     _explain(traced.explanation)
-    _say_done(output, traced.signature.provenance.incomplete_reason)
+    _say_done(traced.signature.provenance, output, keep_stream)
     if traced.ending.signal_number is not None:
         die_by_signal(traced.ending.signal_number)
     return traced.ending.exit_code
@@ -183,8 +196,33 @@ def _explain(explanation: str) -> None:
         print(f"foretrace: {plain(explanation)}", file=sys.stderr)
 
 
-def _say_done(output: Path, incomplete_reason: str) -> None:
-    """On a terminal, says what came of it; elsewhere standard error is the program's alone."""
-    if sys.stderr.isatty():
-        how = f" (incomplete: {incomplete_reason})" if incomplete_reason else ""
-        print(f"foretrace: wrote {output}{how}; next: foretrace info {output}", file=sys.stderr)
+def _hint(launch: PythonProgram | CompiledProgram, output: Path) -> None:
+    """Says how a script is traced, where its interpreter is about to be traced as a compiled program."""
+    if isinstance(launch, PythonProgram) or not (script := python_program_behind(launch.command)):
+        return
+    from foretrace.terminal import plain
+
+    better = plain(shlex.join(("foretrace", "trace", "-o", str(output), *script[:2])))
+    print(
+        "foretrace: hint: this traces the interpreter itself as a compiled program; to trace the lines of the Python "
+        f"program: {better}{' ...' if script[2:] else ''}",
+        file=sys.stderr,
+    )
+
+
+def _say_done(provenance: Provenance, output: Path, keep_stream: Path | None) -> None:
+    """On a terminal, says what was written and what to do next; elsewhere standard error is the program's alone."""
+    if not sys.stderr.isatty():
+        return
+    from foretrace.terminal import plain
+
+    name = shlex.quote(str(output))
+    kept = "" if keep_stream is None else f" and {keep_stream}"
+    how = "" if provenance.complete else f" (incomplete: {provenance.incomplete_reason})"
+    if provenance.exit_code:
+        how += f"; the program ended with exit code {provenance.exit_code}"
+    lines = [f"wrote {output}{kept}{how}", f"next: foretrace info {name}, or foretrace predict {name} --all"]
+    if keep_stream is not None:
+        lines[1] += f", or foretrace simulate {shlex.quote(str(keep_stream))}"
+    for line in lines:
+        print(f"foretrace: {plain(line)}", file=sys.stderr)

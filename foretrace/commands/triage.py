@@ -16,11 +16,12 @@ from foretrace.replay.triage import triage
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.signature_file import read_signature
 from foretrace.units import format_bytes, format_seconds
+from foretrace.verb import Verb
 
 from .predict import hit_rates_document, place_document, short_place
 
 
-@click.command(epilog="Example: foretrace triage cg.sig --host jaguar-xt4 --accelerator convey-hc1-fpga")
+@click.command(cls=Verb, epilog="Example: foretrace triage cg.sig --host jaguar-xt4 --accelerator convey-hc1-fpga")
 @click.argument("signature", type=click.Path(path_type=Path))
 @click.option("--host", required=True, metavar="H", help="The host: a machine's name or TOML file.")
 @click.option("--accelerator", required=True, metavar="A", help="The accelerator: a machine's name or TOML file.")

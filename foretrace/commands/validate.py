@@ -23,6 +23,7 @@ from foretrace.files import check_output, is_standard_output, write_atomically, 
 from foretrace.plots import check_picture, draw_predictions
 from foretrace.terminal import console, plain, print_json
 from foretrace.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
+from foretrace.verb import Verb
 
 if TYPE_CHECKING:
     from foretrace.benchmarks.native_runs import Measured
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 HERE = "here.toml"
 
 
-@click.command(epilog="Example: foretrace validate --machine here.toml --only fft,bfs")
+@click.command(cls=Verb, epilog="Example: foretrace validate --machine here.toml --only fft,bfs")
 @click.option(
     "--machine", metavar="M", default=HERE, show_default=True,
     help="Profile of this machine: a TOML file, as foretrace calibrate wrote it some time before, or a name.",

@@ -20,6 +20,7 @@ import os
 import platform
 import signal
 import stat
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,6 +34,7 @@ import numpy.typing as npt
 
 from foretrace.errors import EngineError, ProgramError
 from foretrace.neighbours import Reference, SegmentTime
+from foretrace.tracer.launch import is_own_python
 from foretrace.tracer.signature import Signature
 
 from .interpreter_places import affordable, counted, find_functions, start_up
@@ -135,6 +137,8 @@ def time_script_by_segments(
         UndividedError: it cannot be done, with the reason.
     """
     _check(signature, command[0])
+    if not is_own_python(Path(command[0])):
+        raise UndividedError(f"its interpreter, {command[0]}, is not the one that runs foretrace, {sys.executable}")
     if Path(signature.provenance.command[0]).resolve() != Path(command[1]).resolve():
         raise UndividedError(f"its signature is of another program, {signature.provenance.command[0]}")
     environment = {"PYTHONHASHSEED": "0"} | dict(os.environ)

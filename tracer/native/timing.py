@@ -19,7 +19,7 @@ from pathlib import Path
 from foretrace import __version__
 from foretrace.errors import ProgramError
 from foretrace.neighbours import DISTURBED, LoopSample, Reference, SegmentTime, alone, counted, reading
-from foretrace.tracer.qemu.binary import find_program
+from foretrace.tracer.launch import find_program
 from foretrace.tracer.signature import Signature
 
 from .perf_events import PerfSampler

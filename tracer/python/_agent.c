@@ -142,6 +142,22 @@ static enum ending run_module(PyObject *name, PyObject *set_argv0)
     return ENDED;
 }
 
+/* Modules/main.c: pymain_run_command */
+static enum ending run_code(PyObject *source)
+{
+    PyObject *line = PyUnicode_FromFormat("%U\n", source);
+    PyObject *text = line ? PyUnicode_AsUTF8String(line) : NULL;
+    Py_XDECREF(line);
+    if (!text)
+        return report_exception();
+    int status;
+    PyCompilerFlags flags = {.cf_flags = PyCF_IGNORE_COOKIE, .cf_feature_version = PY_MINOR_VERSION};
+    if (!markers_in_use || !exec_command(PyBytes_AS_STRING(text), &status))
+        status = PyRun_SimpleStringFlags(PyBytes_AS_STRING(text), &flags);
+    Py_DECREF(text);
+    return script_ending(status);
+}
+
 /* What the interpreter does after an interrupt that nobody caught: it dies of the signal. */
 static void die_of_interrupt(void)
 {
@@ -152,16 +168,19 @@ static void die_of_interrupt(void)
     exit(128 + SIGINT);
 }
 
-/* run(name, is_module, set_argv0): does not return. */
+/* What the program is; see main.py. */
+enum kind { SCRIPT, MODULE, CODE };
+
+/* run(name, kind, set_argv0): does not return. */
 static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *name, *set_argv0;
-    int is_module;
-    if (!PyArg_ParseTuple(args, "UpO!", &name, &is_module, &PyBool_Type, &set_argv0) || !fresh_main_module())
+    int kind;
+    if (!PyArg_ParseTuple(args, "UiO!", &name, &kind, &PyBool_Type, &set_argv0) || !fresh_main_module())
         return NULL;
     AGENT_CURRENT_FRAME(PyThreadState_Get()) = NULL;
     agent_trace_thread();
-    enum ending ending = is_module ? run_module(name, set_argv0) : run_file(name);
+    enum ending ending = kind == MODULE ? run_module(name, set_argv0) : kind == CODE ? run_code(name) : run_file(name);
     timing_stop();
     if (ending == INTERRUPTED)
         die_of_interrupt();
@@ -177,7 +196,7 @@ static PyObject *time_lines(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ign
 static PyMethodDef methods[] = {
     {"attach", attach, METH_VARARGS, "attach(fd, core): write to the stream behind fd"},
     {"importable", importable, METH_O, "importable(path) -> whether it is a directory or an archive"},
-    {"run", run, METH_VARARGS, "run(name, is_module, set_argv0): run the program and exit as it does"},
+    {"run", run, METH_VARARGS, "run(name, kind, set_argv0): run the program and exit as it does"},
     {"lines_round_ns", time_lines, METH_NOARGS, "lines_round_ns() -> nanoseconds of lines that are always the same; 0: not now"},
     {NULL, NULL, 0, NULL},
 };

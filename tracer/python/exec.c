@@ -253,6 +253,40 @@ static void flush(const char *name)
 #endif
 }
 
+/* Runs the main program's code, of which it takes the reference, and reports its exception. */
+static int evaluate(PyObject *code, PyObject *globals, bool is_file)
+{
+    PyObject *result = PyEval_EvalCode(code, globals, globals);
+    if (is_file) { /* as the interpreter does behind files, not behind strings */
+        flush("stderr");
+        flush("stdout");
+    }
+    timing_stop(); /* what follows is the interpreter's end, and that of all modules */
+    Py_DECREF(code);
+    if (!result)
+        PyErr_Print();
+    int status = result ? 0 : -1;
+    Py_XDECREF(result);
+    return status;
+}
+
+/* Python/pythonrun.c: PyRun_SimpleStringFlags */
+bool exec_command(const char *text, int *status)
+{
+    PyCompilerFlags flags = {.cf_flags = PyCF_IGNORE_COOKIE, .cf_feature_version = PY_MINOR_VERSION};
+    PyObject *code = Py_CompileStringExFlags(text, "<string>", Py_file_input, &flags, -1);
+    PyObject *marked = code ? markers_in(code) : NULL;
+    PyObject *main_module = marked ? PyImport_AddModule("__main__") : NULL;
+    PyErr_Clear();
+    Py_XDECREF(code);
+    if (!main_module) {
+        Py_XDECREF(marked);
+        return false;
+    }
+    *status = evaluate(marked, PyModule_GetDict(main_module), false);
+    return true;
+}
+
 /* Python/pythonrun.c: _PyRun_SimpleFile */
 bool exec_script(PyObject *path, int *status)
 {
@@ -265,15 +299,7 @@ bool exec_script(PyObject *path, int *status)
         return false;
     }
     Py_INCREF(globals);
-    PyObject *result = PyEval_EvalCode(code, globals, globals);
-    flush("stderr");
-    flush("stdout");
-    timing_stop(); /* what follows is the interpreter's end, and that of all modules */
-    Py_DECREF(code);
-    if (!result)
-        PyErr_Print();
-    *status = result ? 0 : -1;
-    Py_XDECREF(result);
+    *status = evaluate(code, globals, true);
     if (PyDict_DelItemString(globals, "__file__") != 0)
         PyErr_Clear();
     if (PyDict_DelItemString(globals, "__cached__") != 0)

@@ -2,6 +2,7 @@
 
     python main.py --fd N --agent PATH --core NAME -- SCRIPT ARGS...
     python main.py --fd N --agent PATH --core NAME -m MODULE ARGS...
+    python main.py --fd N --agent PATH --core NAME -c CODE ARGS...
 
 It leaves `sys` as the program alone would find it, and runs the program with no frame of ours above its first.
 """
@@ -12,6 +13,7 @@ TYPE_CHECKING = False  # and no `import typing`, which the program might never h
 if TYPE_CHECKING:
     from types import ModuleType
 
+_SCRIPT, _MODULE, _CODE = range(3)  # see run() in _agent.c
 _ARGUMENTS = 7  # this file, --fd, N, --agent, PATH, --core, NAME
 
 
@@ -42,17 +44,21 @@ def _absolute(path: str) -> str:
     return path if path.startswith("/") else f"{posix.getcwd()}/{path}"
 
 
-def _set_first_path(agent: "ModuleType", name: str, is_module: bool) -> bool:
+def _set_first_path(agent: "ModuleType", name: str, kind: int) -> bool:
     """Set sys.path[0] as the interpreter does; returns whether `name` is a directory or an archive with a program."""
     import posix
 
-    if not is_module and agent.importable(name):
+    if kind == _SCRIPT and agent.importable(name):
         sys.path.insert(0, name)
         return True
-    if not sys.flags.safe_path:
+    if sys.flags.safe_path:
+        return False
+    if kind == _SCRIPT:
         from posixpath import dirname, realpath
 
-        sys.path.insert(0, posix.getcwd() if is_module else dirname(realpath(name)))
+        sys.path.insert(0, dirname(realpath(name)))
+    else:
+        sys.path.insert(0, posix.getcwd() if kind == _MODULE else "")
     return False
 
 
@@ -60,14 +66,14 @@ def _main() -> None:
     fd, agent_path, core = int(sys.argv[2]), sys.argv[4], sys.argv[6]
     modules = set(sys.modules)
     agent = _load_agent(agent_path)
-    is_module = sys.argv[_ARGUMENTS] == "-m"
+    kind = {"-m": _MODULE, "-c": _CODE}.get(sys.argv[_ARGUMENTS], _SCRIPT)
     _forget_ourselves()
-    name = sys.argv.pop(1) if is_module else _absolute(sys.argv[0])
-    is_package = _set_first_path(agent, name, is_module)
+    name = _absolute(sys.argv[0]) if kind == _SCRIPT else sys.argv.pop(1)
+    is_package = _set_first_path(agent, name, kind)
     for module in set(sys.modules) - modules:
         del sys.modules[module]
     agent.attach(fd, core)
-    agent.run("__main__" if is_package else name, is_module or is_package, not is_package)
+    agent.run("__main__" if is_package else name, _MODULE if is_package else kind, not is_package)
 
 
 _main()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from foretrace import python_line
 from foretrace.errors import EngineError, ProgramError
+from foretrace.tracer.launch import Interpreter, Target, status_of
 
 _SAMPLES, _REPEATS = 301, 40
 _BOOTSTRAP = Path(__file__).with_name("main.py")
@@ -28,8 +29,7 @@ def _agent_path() -> str:
 
 def _check_script(script: str) -> None:
     path = Path(script)
-    if not path.exists():
-        raise ProgramError(f"{script}: no such file")
+    status_of(script)
     if path.is_dir() and not (path / "__main__.py").exists() and not (path / "__main__.pyc").exists():
         raise ProgramError(f"{script}: is a directory without a __main__.py, not a program")
     if not os.access(path, os.R_OK):
@@ -86,7 +86,7 @@ class PythonCore(StrEnum):
 
 
 class PythonEngine:
-    """Runs one script, or one module as `python -m` does. Satisfies `session.Engine`.
+    """Runs one script, one module as `python -m` does, or code as `python -c` does. Satisfies `session.Engine`.
 
     Raises:
         ProgramError: there is no such script.
@@ -96,22 +96,33 @@ class PythonEngine:
     mmap_call = mprotect_call = 0
 
     def __init__(
-        self, target: str, arguments: Sequence[str], *, is_module: bool, core: PythonCore = PythonCore.MARKERS
+        self,
+        target: str,
+        arguments: Sequence[str],
+        *,
+        kind: Target = Target.SCRIPT,
+        core: PythonCore = PythonCore.MARKERS,
+        interpreter: Interpreter | None = None,
     ) -> None:
-        """`target` is the script's path, or the module's name; `core` says how blocks are told."""
-        if not is_module:
+        """`target` is the script's path, the module's name, or code; `core` says how blocks are told.
+
+        Without an `interpreter` the one that runs us is taken, with its options.
+        """
+        if kind is Target.SCRIPT:
             _check_script(target)
-        self._program = [("-m" if is_module else "--"), target, *arguments]
+        self._program = [str(kind), target, *arguments]
+        self._interpreter = interpreter or Interpreter(sys.executable, platform.python_version())
         self._agent = _agent_path()
         self._core = core
-        self.name = f"{core}, {platform.python_implementation()} {platform.python_version()}"
+        self.name = f"{core}, {platform.python_implementation()} {self._interpreter.version}"
         self.guest = "python"
 
     def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:
-        """See `session.Engine`. The interpreter gets the options (-X, -W, -I, ...) that we were started with."""
+        """See `session.Engine`. Our own interpreter gets the options (-X, -W, -I, ...) that we were started with."""
         agent = ["--fd", str(stream_fd), "--agent", self._agent, "--core", self._core]
-        argv = [sys.executable, *interpreter_options(sys.orig_argv[1:]), str(_BOOTSTRAP), *agent, *self._program]
-        return sys.executable, argv, dict(os.environ)
+        python = self._interpreter
+        options = interpreter_options(sys.orig_argv[1:]) if python.options is None else python.options
+        return python.path, [python.path, *options, str(_BOOTSTRAP), *agent, *self._program], dict(os.environ)
 
     @property
     def follows(self) -> tuple[int, int] | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foretrace.errors import EngineError, ProgramError
+from foretrace.tracer.launch import find_program
 
 from .guest_libraries import library_prefix
 
@@ -73,29 +74,6 @@ _MACHINE_NAMES = {
 }  # fmt: skip
 
 
-def find_program(name: str) -> Path:
-    """The file that `name` runs, looked up as a shell would.
-
-    Raises:
-        ProgramError: there is none, or it may not be executed.
-    """
-    if "/" not in name:
-        found = shutil.which(name)
-        if found:
-            return Path(found)
-        if Path(name).is_file():
-            raise ProgramError(f"{name}: no such program in PATH; for the file in this directory write ./{name}")
-        raise ProgramError(f"{name}: no such program in PATH")
-    path = Path(name)
-    if not path.exists():
-        raise ProgramError(f"{name}: no such file")
-    if path.is_dir():
-        raise ProgramError(f"{name}: is a directory, not a program")
-    if not os.access(path, os.X_OK):
-        raise ProgramError(f"{name}: is not executable; make it so with chmod +x {name}")
-    return path
-
-
 def guest_of(path: Path) -> Guest:
     """The architecture of a program.
 
@@ -106,12 +84,9 @@ def guest_of(path: Path) -> Guest:
         with path.open("rb") as file:
             header = file.read(_ELF_HEADER_BYTES)
     except OSError as error:
-        raise ProgramError(f"{path}: cannot be read: {error.strerror}") from error
+        raise ProgramError(f"{path}: may be run but not read, which tracing needs: {error.strerror}") from error
     if header[:2] == b"#!":
-        raise ProgramError(
-            f"{path}: is a script, not an ELF program; trace its interpreter (foretrace trace -o out.sig -- "
-            f"INTERPRETER {path}), or for Python: foretrace trace -o out.sig {path}"
-        )
+        raise ProgramError(f"{path}: is a script, not an ELF program; name its interpreter before it")
     if len(header) < _ELF_HEADER_BYTES or header[:4] != b"\x7fELF":
         raise ProgramError(f"{path}: is not an ELF program")
     machine = int.from_bytes(header[18:20], "little" if header[5] == _ELFDATA2LSB else "big")

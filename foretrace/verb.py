@@ -1,0 +1,96 @@
+"""Commands that take options as foretrace's do: each once, in front of the program that they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+
+class Verb(click.Command):
+    """A command whose single-valued options may each be given once: a second value would silently win.
+
+    `last_options` end the command's own options: with the value of one (`-m MODULE`), all that follows is the
+    program's, as the interpreter has it.
+    """
+
+    def __init__(self, *args: Any, last_options: Sequence[str] = (), **kwargs: Any) -> None:
+        """As click's; `last_options` are names such as `-m`."""
+        super().__init__(*args, **kwargs)
+        self._last_options = last_options
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse options that are repeated, and parse the rest."""
+        return super().parse_args(ctx, own_arguments(self, ctx, args, self._last_options))
+
+
+class VerbGroup(click.Group):
+    """A verb that has verbs."""
+
+    command_class = Verb
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse options that are repeated, and parse the rest."""
+        return super().parse_args(ctx, own_arguments(self, ctx, args, ()))
+
+
+def own_arguments(command: click.Command, ctx: click.Context, args: list[str], last: Sequence[str]) -> list[str]:
+    """The arguments, with `--` where a command's own options end by one of `last`.
+
+    Raises:
+        UsageError: an option is given twice that has one value.
+    """
+    given: dict[str, str] = {}
+    for option, name, value, end in _options(command, ctx, args):
+        assert option.name is not None
+        if value is None or option.multiple:
+            continue
+        if option.name in given:
+            raise click.UsageError(f"{name} is given twice ({given[option.name]!r} and {value!r}): give it once", ctx)
+        given[option.name] = value
+        if name in last:
+            return [*args[:end], "--", *args[end:]]
+    return args
+
+
+def _options(
+    command: click.Command, ctx: click.Context, args: Sequence[str]
+) -> Iterator[tuple[click.Option, str, str | None, int]]:
+    """The command's own options among its arguments, as click's parser finds them.
+
+    Each with its name as given, its value (None for a flag, and if it is missing) and the number of arguments up to
+    its end. What click would not accept ends them: it says best what is wrong.
+    """
+    known = {
+        name: parameter
+        for parameter in command.get_params(ctx)
+        if isinstance(parameter, click.Option)
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    }
+    position = 0
+    while position < len(args):
+        word = args[position]
+        position += 1
+        if word == "--":
+            return
+        if not word.startswith("-") or word == "-":
+            if not ctx.allow_interspersed_args:
+                return
+            continue
+        name, attached, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
+        while (option := known.get(name)) is not None and option.is_flag:
+            yield option, name, None, position
+            if word.startswith("--") or not attached:
+                break
+            name, attached, value = f"-{attached[0]}", attached[1:], attached[1:]
+        if option is None:
+            return
+        if option.is_flag:
+            continue
+        if not attached:
+            if position == len(args):
+                return
+            value = args[position]
+            position += 1
+        yield option, name, value, position
