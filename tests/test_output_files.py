@@ -243,6 +243,24 @@ def test_no_writer_replaces_what_is_no_file_of_its_own(
         assert words in line
 
 
+def test_a_file_of_another_kind_is_not_advised_to_be_overwritten(
+    made: dict[FileKind, Path], foretrace: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    (tmp_path / "notes").write_text("precious")
+    signature, timing = made[SIGNATURE], made[TIMING]
+    for command, words in (
+        (["info", timing], f"is a timing, not a signature; it is for: foretrace predict SIGNATURE --timing {timing}"),
+        (["info", made[PROFILE]], "is a machine profile, not a signature; it is for: foretrace machines show "),
+        (["info", "notes"], "is not a signature; make one, in a file of another name, with: foretrace trace -o FILE"),
+        (["predict", signature, "--machine", "power6", "--timing", signature], "is a signature, not a timing; it is"),
+        (["predict", signature, "--machine", "power6", "--timing", "notes"], "is not a timing; make one, in a file of"),
+    ):
+        result = foretrace(*command, cwd=tmp_path)
+        assert result.returncode in (73, 82)
+        assert words in result.stderr
+    assert not list(tmp_path.glob("*.sig"))
+
+
 def test_standard_output_is_said_to_be_for_text_only(
     made: dict[FileKind, Path], foretrace: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
