@@ -213,7 +213,7 @@ def test_a_timing_that_cannot_be_is_refused(tmp_path, changes, complaint):
 def test_a_file_that_is_no_timing_is_refused(tmp_path, content):
     (tmp_path / "x.timing").write_bytes(content)
     with pytest.raises(
-        TimingError, match=r"x\.timing: is (not a|a damaged) timing.*; make .* with: foretrace time -o FILE -- PROGRAM"
+        TimingError, match=r"x\.timing: is (not a|a damaged) timing.*; make .* with: foretrace time -o FILE"
     ):
         read_timing(tmp_path / "x.timing")
     with pytest.raises(TimingError, match="No such file"):
