@@ -152,7 +152,7 @@ static enum ending run_code(PyObject *source)
         return report_exception();
     int status;
     PyCompilerFlags flags = {.cf_flags = PyCF_IGNORE_COOKIE, .cf_feature_version = PY_MINOR_VERSION};
-    if (!markers_in_use || !exec_command(PyBytes_AS_STRING(text), &status))
+    if (!exec_command(PyBytes_AS_STRING(text), &status))
         status = PyRun_SimpleStringFlags(PyBytes_AS_STRING(text), &flags);
     Py_DECREF(text);
     return script_ending(status);

@@ -270,13 +270,27 @@ static int evaluate(PyObject *code, PyObject *globals, bool is_file)
     return status;
 }
 
+/* From 3.13 on, tracebacks show the lines of code behind -c (Python/pythonrun.c: run_mod). */
+static bool show_lines(const char *text)
+{
+#if PY_VERSION_HEX >= 0x030d0000
+    PyObject *linecache = PyImport_ImportModule("linecache");
+    PyObject *done = linecache ? PyObject_CallMethod(linecache, "_register_code", "sss", "<string>", text, "<string>") : NULL;
+    Py_XDECREF(linecache);
+    Py_XDECREF(done);
+    return done != NULL;
+#else
+    return text != NULL;
+#endif
+}
+
 /* Python/pythonrun.c: PyRun_SimpleStringFlags */
 bool exec_command(const char *text, int *status)
 {
     PyCompilerFlags flags = {.cf_flags = PyCF_IGNORE_COOKIE, .cf_feature_version = PY_MINOR_VERSION};
     PyObject *code = Py_CompileStringExFlags(text, "<string>", Py_file_input, &flags, -1);
-    PyObject *marked = code ? markers_in(code) : NULL;
-    PyObject *main_module = marked ? PyImport_AddModule("__main__") : NULL;
+    PyObject *marked = !code ? NULL : markers_in_use ? markers_in(code) : Py_NewRef(code);
+    PyObject *main_module = marked && show_lines(text) ? PyImport_AddModule("__main__") : NULL;
     PyErr_Clear();
     Py_XDECREF(code);
     if (!main_module) {

@@ -45,7 +45,7 @@ extern bool markers_in_use;
 /* Runs a script as the interpreter's own main program does, but with markers. False: it is left to the interpreter. */
 bool exec_script(PyObject *path, int *status);
 
-/* The same of the code behind -c, in UTF-8. */
+/* The same of the code behind -c, in UTF-8; without markers where they are not in use. */
 bool exec_command(const char *text, int *status);
 
 #endif
