@@ -83,7 +83,7 @@ def peek(path: Path) -> bytes:
 def kind_of(path: Path) -> FileKind | None:
     """The kind of a file that foretrace wrote; None if it wrote no such file, or it cannot be read."""
     try:
-        content = peek(path)
+        content = peek(path) if path.is_file() else b""  # a pipe would keep us waiting
     except (OSError, ValueError):
         return None
     return next((kind for kind in _RECOGNISED if kind.matches(content)), None)

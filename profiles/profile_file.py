@@ -17,7 +17,7 @@ import tomli_w
 from msgspec import inspect
 
 from foretrace.errors import ProfileError, quoted
-from foretrace.file_kinds import PROFILE
+from foretrace.file_kinds import PROFILE, instead, kind_of
 from foretrace.files import read_bounded, write_output
 
 from .checks import check, suggestion
@@ -54,6 +54,8 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
         ProfileError: the file cannot be read, or is not a profile; says where and what to do.
     """
     path = Path(path)
+    if kind_of(path) not in (None, PROFILE):
+        raise ProfileError(f"{path}: {instead(path, PROFILE, 'foretrace calibrate -o FILE')}")
     return parse_named(str(path), read_bounded(path, MAX_FILE_BYTES, "a machine's profile", ProfileError))
 
 

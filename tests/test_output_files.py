@@ -253,10 +253,12 @@ def test_a_file_of_another_kind_is_not_advised_to_be_overwritten(
         (["info", made[PROFILE]], "is a machine profile, not a signature; it is for: foretrace machines show "),
         (["info", "notes"], "is not a signature; make one, in a file of another name, with: foretrace trace -o FILE"),
         (["predict", signature, "--machine", "power6", "--timing", signature], "is a signature, not a timing; it is"),
+        (["machines", "show", signature], "is a signature, not a machine profile; it is for: foretrace info "),
+        (["predict", signature, "--machine", timing], "is a timing, not a machine profile; it is for: foretrace pred"),
         (["predict", signature, "--machine", "power6", "--timing", "notes"], "is not a timing; make one, in a file of"),
     ):
         result = foretrace(*command, cwd=tmp_path)
-        assert result.returncode in (73, 82)
+        assert result.returncode in (73, 74, 82)
         assert words in result.stderr
     assert not list(tmp_path.glob("*.sig"))
 
