@@ -31,6 +31,7 @@ def test_missing_program(foretrace: Run, tmp_path: Path) -> None:
     assert "./nothing: no such file" in line
     line = complaint(foretrace("trace", "-o", tmp_path / "x.sig", "--", "no-such-program-anywhere"), 71)
     assert "PATH" in line
+    assert "name is empty" in complaint(foretrace("trace", "-o", tmp_path / "x.sig", ""), 71)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -56,7 +57,7 @@ def test_not_a_program(content: bytes, words: str, foretrace: Run, tmp_path: Pat
     assert words in complaint(foretrace("trace", "-o", tmp_path / "x.sig", "--", program), 71)
     program.chmod(0o644)
     line = complaint(foretrace("trace", "-o", tmp_path / "x.sig", "--", program), 71)
-    assert f"is not executable; make it so with chmod +x {program}" in line
+    assert f"is not executable; if it is a program, make it so with chmod +x {program}" in line
 
 
 def test_no_qemu(foretrace: Run, compile_c: Callable[..., Path], tmp_path: Path) -> None:

@@ -262,7 +262,9 @@ def test_somebody_elses_program_is_not_to_be_made_executable(
         assert as_nobody(lambda path=theirs: find_program(str(path))) == f"{theirs}: {words}"
     mine = script(directory / "mine", "#!/bin/sh\n", 0o600)
     os.chown(mine, 65534, 65534)
-    assert "is not executable; make it so with chmod +x" in as_nobody(lambda: find_program(str(mine)))
+    assert "is not executable; if it is a program, make it so with chmod +x" in as_nobody(
+        lambda: find_program(str(mine))
+    )
     hidden = directory / "hidden"
     hidden.mkdir(mode=0o700)
     words = "cannot be looked at: Permission denied"

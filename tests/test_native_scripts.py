@@ -145,6 +145,22 @@ def test_scripts_that_cannot_be_divided_are_refused_with_the_reason(script, text
 
 
 @on_x86_64
+def test_a_script_that_takes_no_longer_than_its_start_is_refused_with_the_reason(script):
+    script.write_text("raise SystemExit(3)\nimport decimal, email.parser, json, unittest\n")
+    with pytest.raises(UndividedError, match="starting Python and importing takes all of its time"):
+        time_script_by_segments(signature_of(script), [sys.executable, str(script)], exit_code=3, budget_s=0.0)
+
+
+@on_x86_64
+def test_a_script_for_another_interpreter_is_refused_with_the_reason(script, tmp_path):
+    (tmp_path / "python").symlink_to(sys.executable)
+    with pytest.raises(UndividedError, match="is not the one that runs foretrace"):
+        time_script_by_segments(
+            signature_of(script), [str(tmp_path / "python"), str(script)], exit_code=3, budget_s=0.0
+        )
+
+
+@on_x86_64
 def test_a_signature_of_another_script_is_refused(script, tmp_path):
     with pytest.raises(UndividedError, match="signature is of another program, "):
         time_script_by_segments(

@@ -185,6 +185,8 @@ def find_program(name: str) -> Path:
     Raises:
         ProgramError: there is none, or it may not be executed.
     """
+    if not name:
+        raise ProgramError("the program's name is empty; name a program, e.g. ls")
     if "/" not in name:
         found = shutil.which(name)
         if found:
@@ -221,7 +223,7 @@ def _why_not_executable(name: str, status: os.stat_result) -> str:
     is_ours = os.geteuid() in (0, status.st_uid)
     mode = f"{stat.S_IMODE(status.st_mode):04o}"
     if is_ours and not status.st_mode & (stat.S_IXUSR if os.geteuid() else 0o111):
-        return f"is not executable; make it so with chmod +x {shlex.quote(name)}"
+        return f"is not executable; if it is a program, make it so with chmod +x {shlex.quote(name)}"
     if os.statvfs(name).f_flag & os.ST_NOEXEC:
         return "lies on a file system that is mounted noexec; copy it to another one"
     return f"belongs to {_user_name(status.st_uid)}, and its mode {mode} does not let you execute it; ask its owner"

@@ -148,9 +148,12 @@ def time_script_by_segments(
         start = _Program(command[0], start_up(command[1]), 0, environment)
         with _one_core():
             found = _time(whole, *_of_interpreter(whole, functions), budget_s * (1 - _START_SHARE), reference)
-            return without_start(found, _time(start, *_of_interpreter(start, functions), budget_s * _START_SHARE))
+            alone = without_start(found, _time(start, *_of_interpreter(start, functions), budget_s * _START_SHARE))
     except (OSError, ValueError, SyntaxError, ProgramError) as error:
         raise UndividedError(f"its interpreter's code cannot be divided: {error}") from error
+    if alone.time_s <= 0:
+        raise UndividedError("starting Python and importing takes all of its time")
+    return alone
 
 
 @contextmanager
