@@ -13,6 +13,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from changed_files import change_timing
 
 from foretrace.errors import ProgramError, TimingError
 from foretrace.neighbours import LoopSample
@@ -204,15 +205,36 @@ def test_a_timing_is_read_as_it_was_written(tmp_path):
 def test_a_timing_that_cannot_be_is_refused(tmp_path, changes, complaint):
     path = tmp_path / "x.timing"
     write_timing(TIMING, path)
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    change_timing(path, changes)
     with pytest.raises(TimingError, match=complaint):
         read_timing(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"schema": "foretrace.timing/1"}'])
+def test_each_of_its_bytes_is_covered_by_the_checksum(tmp_path):
+    path = tmp_path / "x.timing"
+    write_timing(TIMING, path)
+    data = path.read_bytes()
+    for at, byte in enumerate(data):
+        if not chr(byte).isspace():
+            path.write_bytes(data[:at] + bytes([byte ^ 1]) + data[at + 1 :])
+            with pytest.raises(TimingError, match=r"x\.timing"):
+                read_timing(path)
+    document = json.loads(data)
+    document["runs"][0]["user_s"] = 0.5
+    path.write_text(json.dumps(document))
+    with pytest.raises(TimingError, match="checksum"):
+        read_timing(path)
+    path.write_bytes(data)
+    assert read_timing(path) == TIMING
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"schema": "foretrace.timing/2"}'],
+)
 def test_a_file_that_is_no_timing_is_refused(tmp_path, content):
     (tmp_path / "x.timing").write_bytes(content)
-    with pytest.raises(TimingError, match=r"x\.timing: is no timing"):
+    with pytest.raises(TimingError, match=r"x\.timing: is (no timing|damaged)"):
         read_timing(tmp_path / "x.timing")
     with pytest.raises(TimingError, match="No such file"):
         read_timing(tmp_path / "missing.timing")

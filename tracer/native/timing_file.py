@@ -1,23 +1,24 @@
 """Timings on disk: one JSON object. Like every file, it may come from anyone.
 
-Version history (`schema`):
-    foretrace.timing/1  first version. Since then runs have a `slowdown` and a `clock_hz`, and a timing `segments` and
-                        `undivided`; files from before lack them.
+`crc32` is the checksum of the rest, as JSON without spaces. Version history (`schema`): foretrace.timing/2 is the first
+that was released; no other is read.
 """
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from foretrace import json_text
 from foretrace.errors import TimingError
 from foretrace.files import read_bounded, write_atomically
 
 from .timing import Timing
 
-SCHEMA = "foretrace.timing/1"
+SCHEMA = "foretrace.timing/2"
 MAX_FILE_BYTES = 64 << 20
 MOST_SLOWDOWN = 1e6
 LEAST_CLOCK_HZ, MOST_CLOCK_HZ = 1e6, 1e11  # that of an emulator, and more than any
@@ -29,8 +30,9 @@ def write_timing(timing: Timing, path: Path, *, force: bool = False) -> None:
     Raises:
         OutputError: the file exists (and `force` is False), or cannot be written.
     """
-    document = {"schema": SCHEMA} | msgspec.to_builtins(timing)
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n", force=force)
+    content = msgspec.to_builtins(timing)
+    document = {"schema": SCHEMA, "crc32": _checksum(content)} | content
+    write_atomically(path, msgspec.json.format(json_text.encode(document), indent=1) + b"\n", force=force)
 
 
 def read_timing(path: Path) -> Timing:
@@ -41,14 +43,20 @@ def read_timing(path: Path) -> Timing:
     """
     content = read_bounded(path, MAX_FILE_BYTES, "a timing", TimingError)
     try:
-        document: Any = msgspec.json.decode(content)
-        if not isinstance(document, dict) or document.pop("schema", None) != SCHEMA:
+        document = json_text.decode(content, dict[str, Any])
+        if document.pop("schema", None) != SCHEMA:
             raise TimingError(f"{path}: is no timing of the version {SCHEMA}; make one with: foretrace time -o {path}")
+        if document.pop("crc32", None) != _checksum(document):
+            raise TimingError(f"{path}: is damaged or was changed (its checksum is another content's); make it again")
         timing = msgspec.convert(document, type=Timing, strict=True)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TimingError(f"{path}: is no timing ({error}); make one with: foretrace time -o {path}") from error
     _check(timing, path)
     return timing
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return f"{zlib.crc32(json_text.encode(content)):08x}"
 
 
 def _check(timing: Timing, path: Path) -> None:
