@@ -48,11 +48,24 @@ AGENT_PARTS = [
         "lines",
         "list",
     ),
-    *("markers", "numpy", "other", "record", "search", "settrace", "sparse", "templates", "timing", "ufunc", "unseen"),
+    *(
+        "markers",
+        "numpy",
+        "other",
+        "processes",
+        "record",
+        "search",
+        "settrace",
+        "sparse",
+        "templates",
+        "timing",
+        "ufunc",
+        "unseen",
+    ),
 ]
 AGENT_HEADERS = [
     *("agent", "blocks", "buffers", "bytecode", "code", "frames"),
-    *("hooks", "key", "lines", "markers", "numpy", "sparse", "timing"),
+    *("hooks", "key", "lines", "markers", "numpy", "processes", "sparse", "timing"),
 ]
 
 READER_PARTS = ("reader", "block_path", "samples", "signals")
