@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ import click
 from foretrace.cli import die_by_signal
 from foretrace.commands.caches import cache_options, wanted_hierarchies
 from foretrace.files import check_output
+from foretrace.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from foretrace.tracer.burst_schedule import Accuracy
@@ -101,7 +102,15 @@ def command(
         _say_cost(Accuracy(accuracy))
     simulated = wanted_hierarchies(machines, hierarchies)
     with ExitStack() as stack:
-        on_progress = stack.enter_context(_progress())
+        unwritten = [path for path in (output, keep_stream) if path is not None]
+        stack.enter_context(_giving_up(unwritten))
+        interrupts = stack.enter_context(Interrupts("writing what was recorded"))
+        show = stack.enter_context(_progress())
+
+        def on_progress(progress: Progress) -> None:
+            interrupts.watch(progress)
+            show(progress)
+
         keep = None
         if keep_stream is not None:
             from foretrace.tracer.streams.stored_stream import StreamWriter
@@ -133,6 +142,7 @@ def command(
         )  # takes long to import: the program has run meanwhile
 
         write_signature(traced.signature, output, force=force)
+        unwritten.remove(output)
         if keep is not None:
             from foretrace.tracer.streams import kept_stream
 
@@ -142,6 +152,19 @@ def command(
     if traced.ending.signal_number is not None:
         die_by_signal(traced.ending.signal_number)
     return traced.ending.exit_code
+
+
+@contextmanager
+def _giving_up(unwritten: Sequence[Path]) -> Iterator[None]:
+    """After a ^C, says which files will not be there."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        from foretrace.terminal import plain
+
+        files = " and ".join(map(str, unwritten))
+        print(plain(f"foretrace: gave up; {files} not written"), file=sys.stderr)
+        raise
 
 
 @contextmanager
@@ -183,5 +206,7 @@ def _explain(explanation: str) -> None:
 def _say_done(output: Path, incomplete_reason: str) -> None:
     """On a terminal, says what came of it; elsewhere standard error is the program's alone."""
     if sys.stderr.isatty():
+        from foretrace.terminal import plain
+
         how = f" (incomplete: {incomplete_reason})" if incomplete_reason else ""
-        print(f"foretrace: wrote {output}{how}; next: foretrace info {output}", file=sys.stderr)
+        print(plain(f"foretrace: wrote {output}{how}; next: foretrace info {output}"), file=sys.stderr)
