@@ -149,7 +149,7 @@ def test_python_scripts_are_run_by_this_python(foretrace, tmp_path):
 
 def test_runs_that_end_differently_are_refused(tmp_path):
     script = f"test -e {tmp_path}/seen || exit 0; exit 1"
-    with pytest.raises(ProgramError, match="ended with 0 first, with 1 in run 2"):
+    with pytest.raises(ProgramError, match="exit code 0 in the first run, exit code 1 in run 2; time a single run"):
         time_natively(["sh", "-c", f"({script}); code=$?; touch {tmp_path}/seen; exit $code"], runs=2)
 
 
