@@ -13,14 +13,16 @@ import msgspec
 _Decoded = TypeVar("_Decoded")
 
 
-def encode(content: Any) -> bytes:
-    """Anything that msgspec encodes, as JSON."""
+def encode(content: Any, indent: int | None = None) -> bytes:
+    """Anything that msgspec encodes, as JSON: on one line without spaces, or indented by `indent` a level."""
     try:
-        return msgspec.json.encode(content)
+        text = msgspec.json.encode(content)
+        return text if indent is None else msgspec.json.format(text, indent=indent)
     except UnicodeEncodeError:
         import json  # needed rarely
 
-        return json.dumps(msgspec.to_builtins(content), separators=(",", ":")).encode("ascii")
+        separators = (",", ":") if indent is None else None
+        return json.dumps(msgspec.to_builtins(content), indent=indent, separators=separators).encode("ascii")
 
 
 def decode(data: bytes | str, kind: type[_Decoded]) -> _Decoded:

@@ -76,4 +76,6 @@ def _plain_within(content: Any) -> Any:
         return "".join(c if c in "\n\t" else _visible(c) for c in content)
     if isinstance(content, dict):
         return {_plain_within(key): _plain_within(value) for key, value in content.items()}
-    return [_plain_within(value) for value in content] if isinstance(content, list) else content
+    if isinstance(content, (list, tuple)):
+        return [_plain_within(value) for value in content]
+    return content

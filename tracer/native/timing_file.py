@@ -32,7 +32,7 @@ def write_timing(timing: Timing, path: Path, *, force: bool = False) -> None:
     """
     content = msgspec.to_builtins(timing)
     document = {"schema": SCHEMA, "crc32": _checksum(content)} | content
-    write_atomically(path, msgspec.json.format(json_text.encode(document), indent=1) + b"\n", force=force)
+    write_atomically(path, json_text.encode(document, indent=1) + b"\n", force=force)
 
 
 def read_timing(path: Path) -> Timing:
