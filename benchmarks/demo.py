@@ -99,7 +99,8 @@ def engine_problem(demo: Demonstration) -> str:
     result = subprocess.run(
         command, cwd=demo.directory, env=demo.environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
-    return result.stderr.decode(errors="replace").strip() if result.returncode == EngineError.exit_code else ""
+    said = result.stderr.decode(errors="replace").strip().removeprefix("foretrace: error: ")
+    return said if result.returncode == EngineError.exit_code else ""
 
 
 def prepare(demo: Demonstration, *, with_compiled: bool) -> list[Subject]:
