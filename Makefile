@@ -16,14 +16,17 @@ NATIVE := $(filter %.c %.h,$(filter-out benchmarks/programs/%,$(FILES)))
 # What Python would do on its own at the first start, unless told not to (PYTHONDONTWRITEBYTECODE): else each start of
 # foretrace takes a third as long again.
 COMPILE := $(BIN)/python -m compileall -q build/__editable__*
-INSTALLED := $(VENV)/installed-$(shell echo $(CURDIR) $(FILES) | cksum | cut -d' ' -f1)
+STATE := $(shell echo $(CURDIR) $(FILES) | cksum | cut -d' ' -f1)
+INSTALLED := $(VENV)/installed-$(STATE)
+# The demo needs less; where all is installed, that will do.
+DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
 .PHONY: help demo test test-pythons dev bench accuracy numpy-suite bench-streams curves sgbench validate random-loops lint format sanitize fuzz bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
 
-demo: $(INSTALLED) ## set up what is missing, then trace three programs, predict them on every machine, say what to port
+demo: $(DEMO_INSTALLED) ## set up what is missing, then trace three programs, predict them on every machine, say what to port
 	@$(BIN)/python -P -m foretrace.benchmarks.demo
 
 test: $(INSTALLED) ## set up what is missing, then run the tests (ARGS="-k cache" for some of them)
@@ -116,7 +119,9 @@ test: PROGRAMS += g++ gfortran aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc
 system:
 	@.ci/setup_system.sh $(PROGRAMS)
 
-$(INSTALLED): pyproject.toml setup.py foretrace/__init__.py $(NATIVE) | system
+$(VENV)/demo-$(STATE): EXTRA := demo
+$(INSTALLED): EXTRA := dev
+$(INSTALLED) $(VENV)/demo-$(STATE): pyproject.toml setup.py foretrace/__init__.py $(NATIVE) | system
 	@set -e; \
 	if ! $(BIN)/python -c '' 2>/dev/null; then \
 		python="$$(.ci/setup_system.sh --print-python)"; \
@@ -126,6 +131,6 @@ $(INSTALLED): pyproject.toml setup.py foretrace/__init__.py $(NATIVE) | system
 	echo "==> Installing foretrace and the Python packages it needs into $(VENV)"; \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=77'; \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
-		--config-settings editable_mode=strict --editable '.[dev]'; \
+		--config-settings editable_mode=strict --editable '.[$(EXTRA)]'; \
 	$(COMPILE); \
-	rm -f $(VENV)/installed-*; touch $@
+	rm -f $(VENV)/installed-* $(VENV)/demo-*; touch $@

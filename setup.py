@@ -33,26 +33,13 @@ REUSE_PARTS = [f"reuse_{part}" for part in ("arrays", "bursts", "classes", "coun
 WRITER_SOURCES = ["tracer/writer.c", "tracer/children.c"]
 WRITER_HEADERS = ["tracer/stream.h", "tracer/futex.h", "tracer/writer.h", "tracer/children.h"]
 AGENT_PARTS = [
-    *(
-        "blocks",
-        "buffers",
-        "bytecode",
-        "code",
-        "conversions",
-        "cython",
-        "exec",
-        "flat",
-        "hooks",
-        "index",
-        "key",
-        "lines",
-        "list",
-    ),
-    *("markers", "numpy", "other", "record", "search", "settrace", "sparse", "templates", "timing", "ufunc", "unseen"),
+    *("blocks", "buffers", "bytecode", "code", "conversions", "cython", "exec", "flat", "hooks", "index", "key"),
+    *("lines", "list", "markers", "numpy", "other", "processes", "record", "search", "settrace", "sparse"),
+    *("templates", "timing", "ufunc", "unseen"),
 ]
 AGENT_HEADERS = [
     *("agent", "blocks", "buffers", "bytecode", "code", "frames"),
-    *("hooks", "key", "lines", "markers", "numpy", "sparse", "timing"),
+    *("hooks", "key", "lines", "markers", "numpy", "processes", "sparse", "timing"),
 ]
 
 READER_PARTS = ("reader", "block_path", "samples", "signals")

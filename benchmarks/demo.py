@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from foretrace.errors import ForetraceError
+from foretrace.errors import EngineError, ForetraceError
 from foretrace.terminal import table
 from foretrace.units import format_seconds
 
@@ -45,6 +45,11 @@ class Subject:
     output: str
     has_gathers: bool
     start_up: tuple[str, ...] | None = None
+
+    @property
+    def is_python(self) -> bool:
+        """Whether it is a Python script."""
+        return self.command[0] == "python"
 
 
 class Demonstration:
@@ -88,9 +93,30 @@ class Demonstration:
         return min(run.wall_s for run in runs)
 
 
-def prepare(demo: Demonstration) -> list[Subject]:
+def engine_problem(demo: Demonstration) -> str:
+    """Why compiled programs cannot be traced here, as foretrace says it; empty if they can."""
+    command = ("foretrace", "trace", "--force", "-o", "gzip.sig", "--", "gzip", "--version")
+    result = subprocess.run(
+        command, cwd=demo.directory, env=demo.environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    said = result.stderr.decode(errors="replace").strip().removeprefix("foretrace: error: ")
+    return said if result.returncode == EngineError.exit_code else ""
+
+
+def prepare(demo: Demonstration, *, with_compiled: bool) -> list[Subject]:
     """Build and generate what will be traced."""
-    for name in ("cg.c", "program.h", "pagerank.py"):
+    shutil.copy(programs.SOURCES / "pagerank.py", demo.directory)
+    pagerank = Subject(
+        "PageRank in NumPy and SciPy",
+        "pagerank.sig",
+        ("python", "pagerank.py", "100000"),
+        "pagerank.txt",
+        has_gathers=True,
+        start_up=("python", "-c", "import numpy, scipy.sparse"),
+    )
+    if not with_compiled:
+        return [pagerank]
+    for name in ("cg.c", "program.h"):
         shutil.copy(programs.SOURCES / name, demo.directory)
     demo.run("gcc", "-O2", "-g", "-o", "cg", "cg.c", "-lm")
     text = programs.make_text(2048, demo.directory).name
@@ -99,20 +125,13 @@ def prepare(demo: Demonstration) -> list[Subject]:
             "cg, an unstructured sparse solver in C", "cg.sig", ("./cg", "60000", "15"), "cg.txt", has_gathers=True
         ),
         Subject("gzip, as it came", "gzip.sig", ("gzip", "-6", "-c", text), "text.gz", has_gathers=False),
-        Subject(
-            "PageRank in NumPy and SciPy",
-            "pagerank.sig",
-            ("python", "pagerank.py", "100000"),
-            "pagerank.txt",
-            has_gathers=True,
-            start_up=("python", "-c", "import numpy, scipy.sparse"),
-        ),
+        pagerank,
     ]
 
 
 def trace(demo: Demonstration, subject: Subject) -> None:
     """Trace a program; a script is traced by its name."""
-    script = subject.command[1:] if subject.command[0] == "python" else ("--", *subject.command)
+    script = subject.command[1:] if subject.is_python else ("--", *subject.command)
     demo.run("foretrace", "trace", "--force", "-o", subject.signature, *script, output=subject.output)
 
 
@@ -138,8 +157,11 @@ def compare_with_reality(demo: Demonstration, subjects: Sequence[Subject]) -> Ta
 
 def demonstrate(demo: Demonstration) -> None:
     """All of it."""
-    demo.say("Three programs, as they are")
-    subjects = prepare(demo)
+    problem = engine_problem(demo)
+    demo.say("A Python script, as it is" if problem else "Three programs, as they are")
+    if problem:
+        demo.console.print(f"Compiled programs are left out: {problem}", highlight=False, markup=False, soft_wrap=True)
+    subjects = prepare(demo, with_compiled=not problem)
     demo.say("Trace each of them once")
     for subject in subjects:
         trace(demo, subject)
@@ -147,7 +169,7 @@ def demonstrate(demo: Demonstration) -> None:
     demo.run("foretrace", "info", subjects[0].signature, "--top", "6")
     demo.say("Measure this machine")
     demo.run("foretrace", "calibrate", "--quick", "--force", "-o", "here.toml")
-    demo.say("How long would the solver take here, and where does the time go?")
+    demo.say(f"How long would it take here, and where does the time go? {subjects[0].title}")
     demo.run("foretrace", "predict", subjects[0].signature, "--machine", "here.toml")
     for subject in subjects:
         demo.say(f"And elsewhere? {subject.title}")

@@ -35,7 +35,7 @@ class Segments(Struct, frozen=True):
 
 
 class MeasuredTime(Struct, frozen=True):
-    """Of a program's native runs; see native_runs.Measured. What a document from before that did not have is None."""
+    """Of a program's native runs; see native_runs.Measured. What was not measured is None."""
 
     shortest_s: Annotated[float, Meta(gt=0, lt=1e9)]
     undisturbed_runs: int | None = None

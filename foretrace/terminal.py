@@ -10,13 +10,25 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from rich.console import Console
 
+from foretrace import json_text
+
 if TYPE_CHECKING:
     from rich.table import Table
 
 
 def plain(text: str) -> str:
-    """Text from a file or program with everything a terminal could act on replaced by visible escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    """Text from a file or program with visible escapes for what a terminal could act on, and for bytes that are not
+    UTF-8.
+    """
+    return text if text.isprintable() else "".join(map(_visible, text))
+
+
+def _visible(letter: str) -> str:
+    if letter.isprintable():
+        return letter
+    if "\udc80" <= letter <= "\udcff":  # a byte, as os.fsdecode makes it
+        return f"\\x{ord(letter) - 0xDC00:02x}"
+    return letter.encode("unicode_escape").decode()
 
 
 def console() -> Console:
@@ -50,6 +62,20 @@ def progress_bar(title: str) -> Iterator[Callable[[float], None] | None]:
 
 
 def print_json(document: dict[str, Any]) -> None:
-    """One JSON object on standard output."""
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    """One JSON object on standard output, its text as it is in reports (`plain`), but for line breaks and tabs."""
+    content = json_text.encode(document)
+    if not content.isascii() or b"\x7f" in content or b"\\u" in content:
+        content = msgspec.json.encode(_plain_within(msgspec.to_builtins(document)))
+    sys.stdout.buffer.write(msgspec.json.format(content, indent=2) + b"\n")
     sys.stdout.buffer.flush()
+
+
+def _plain_within(content: Any) -> Any:
+    """The same with `plain` text, wherever in it."""
+    if isinstance(content, str):
+        return "".join(c if c in "\n\t" else _visible(c) for c in content)
+    if isinstance(content, dict):
+        return {_plain_within(key): _plain_within(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_plain_within(value) for value in content]
+    return content

@@ -150,7 +150,6 @@ class CoreFigures:
     vector_forward: Floats
     vector_load: Floats
     crossing: Floats
-    convert: Floats
     extension: Floats
     scaled: Floats
     blocked: Floats
@@ -244,7 +243,6 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
             *("vector_load", (0, 2, 3), "a load into a vector register takes longer by"),
         ),
         crossing=crossing,
-        convert=_CONVERT_CYCLES,
         extension=exactly(_EXTENSION_CYCLES),
         scaled=source.beyond(
             "scaled_load_latency_cycles",

@@ -166,7 +166,6 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
         known[kind] = _figures_of(kind, core, corner)
     rows = np.array([known[kind] for kind in program.kinds])
     table["latency"] = rows[:, 0] + np.where(program.crosses, core.crossing[corner], 0)
-    table["latency"] += np.where(_converts(program), core.convert[corner], 0)
     table["latency"] += np.where(program.extends, core.extension[corner], 0)
     table["load_more"] = np.where(program.vectors, core.vector_load[corner], 0)
     table["load_more"] += np.where(program.scaled, core.scaled[corner], 0)
@@ -195,11 +194,6 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
 def _are(program: CoreProgram, kind: Kind) -> npt.NDArray[np.bool_]:
     """Which instructions are of a kind."""
     return np.array([one is kind for one, _, _ in program.kinds], bool)
-
-
-def _converts(program: CoreProgram) -> npt.NDArray[np.bool_]:
-    """Which convert between integer and floating point, in signatures before version 7: by their kind in later ones."""
-    return np.asarray(program.crosses & _are(program, Kind.FP_OTHER), bool)
 
 
 def _forward(program: CoreProgram, costs: OperationCosts, core: CoreFigures, corner: int) -> Floats:

@@ -321,8 +321,18 @@ def warnings_of(signature: Signature) -> tuple[str, ...]:
         warnings.append(f"{provenance.untraced_children:,} child processes were not traced and are not in the times")
     if provenance.untraced_threads:
         warnings.append(f"{provenance.untraced_threads:,} threads were not traced and are not in the times")
-    if provenance.threads > 1:
-        warnings.append(
-            f"the program ran {provenance.threads} threads; times are those of one core doing all their work"
-        )
+    if several := _several(provenance):
+        warnings.append(f"the program ran {several}; times are those of one core doing all their work")
     return tuple(warnings)
+
+
+def _several(provenance: Provenance) -> str:
+    """The processes and threads of a program that ran several; else nothing.
+
+    A process that became another program has a record for each, and goes on with one thread.
+    """
+    replaced = sum(bool(process.command) for process in provenance.processes[1:])
+    processes, threads = max(len(provenance.processes), 1) - replaced, provenance.threads - replaced
+    if processes == 1:
+        return f"{threads} threads" if threads > 1 else ""
+    return f"{processes} processes" if threads == processes else f"{processes} processes with {threads} threads in all"

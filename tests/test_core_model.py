@@ -310,11 +310,6 @@ def test_an_extension_takes_a_cycle_and_a_move_none():
         assert cycles(loop_of(*(code if back == "r2" else (code[0], code[2])))) == pytest.approx(expected, rel=0.02)
 
 
-def test_a_conversion_takes_more_than_the_way_between_registers():
-    code = (instruction("fp_other", "r1", "xmm1"), instruction("move", "xmm1", "r1"))
-    assert cycles(loop_of(*code), machine(register_crossing_cycles=3.0)) == pytest.approx(1 + 3 + 2 + 3, rel=0.01)
-
-
 def test_lines_of_several_levels_come_in_by_one_door():
     """Half from the second level, half from main memory: each takes its turn at the second level's door."""
     line_s = 64 / 2e9 / CYCLE

@@ -16,7 +16,7 @@ ALLOWED = {
     "replay": {"leaves", "cache_sim", "tracer", "profiles"},
     "face": {"leaves", "cache_sim", "tracer", "profiles", "benchmarks", "replay"},
 }
-LEAVES = {"errors", "file_kinds", "files", "neighbours", "python_line", "terminal", "units"}
+LEAVES = {"errors", "file_kinds", "files", "json_text", "neighbours", "python_line", "terminal", "units"}
 FOLDERS = ("cache_sim", "profiles", "tracer", "benchmarks", "replay")
 
 

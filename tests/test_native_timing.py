@@ -13,6 +13,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from changed_files import change_timing
 
 from foretrace.errors import ProgramError, TimingError
 from foretrace.neighbours import LoopSample
@@ -148,7 +149,7 @@ def test_python_scripts_are_run_by_this_python(foretrace, tmp_path):
 
 def test_runs_that_end_differently_are_refused(tmp_path):
     script = f"test -e {tmp_path}/seen || exit 0; exit 1"
-    with pytest.raises(ProgramError, match="ended with 0 first, with 1 in run 2"):
+    with pytest.raises(ProgramError, match="exit code 0 in the first run, exit code 1 in run 2; time a single run"):
         time_natively(["sh", "-c", f"({script}); code=$?; touch {tmp_path}/seen; exit $code"], runs=2)
 
 
@@ -186,7 +187,7 @@ def test_a_timing_is_read_as_it_was_written(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"schema": "foretrace.timing/9"}, "is a timing of another version than foretrace.timing/1"),
+        ({"schema": "foretrace.timing/9"}, "is a timing of another version than foretrace.timing/2"),
         ({"runs": []}, "has no run"),
         ({"runs": [{"wall_s": 1.0, "user_s": 0.0, "system_s": 0.0}]}, "impossible|cannot be|took"),
         ({"runs": [{"wall_s": -1.0, "user_s": 1.0, "system_s": 0.0}]}, "impossible|cannot be|took"),
@@ -204,17 +205,36 @@ def test_a_timing_is_read_as_it_was_written(tmp_path):
 def test_a_timing_that_cannot_be_is_refused(tmp_path, changes, complaint):
     path = tmp_path / "x.timing"
     write_timing(TIMING, path)
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    change_timing(path, changes)
     with pytest.raises(TimingError, match=complaint):
         read_timing(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"schema": "foretrace.timing/1"}'])
+def test_each_of_its_bytes_is_covered_by_the_checksum(tmp_path):
+    path = tmp_path / "x.timing"
+    write_timing(TIMING, path)
+    data = path.read_bytes()
+    for at, byte in enumerate(data):
+        if not chr(byte).isspace():
+            path.write_bytes(data[:at] + bytes([byte ^ 1]) + data[at + 1 :])
+            with pytest.raises(TimingError, match=r"x\.timing"):
+                read_timing(path)
+    document = json.loads(data)
+    document["runs"][0]["user_s"] = 0.5
+    path.write_text(json.dumps(document))
+    with pytest.raises(TimingError, match="checksum"):
+        read_timing(path)
+    path.write_bytes(data)
+    assert read_timing(path) == TIMING
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"schema": "foretrace.timing/2"}'],
+)
 def test_a_file_that_is_no_timing_is_refused(tmp_path, content):
     (tmp_path / "x.timing").write_bytes(content)
-    with pytest.raises(
-        TimingError, match=r"x\.timing: is (not a|a damaged) timing.*; make .* with: foretrace time -o FILE"
-    ):
+    with pytest.raises(TimingError, match=r"x\.timing: is (not a timing|a damaged timing|damaged).*; make"):
         read_timing(tmp_path / "x.timing")
     with pytest.raises(TimingError, match="No such file"):
         read_timing(tmp_path / "missing.timing")

@@ -60,7 +60,7 @@ def test_a_file_comes_into_being_whole_with_the_usual_rights(tmp_path: Path) -> 
 @pytest.mark.usefixtures("way")
 def test_a_file_is_replaced_only_if_asked(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    before, after = b'{"schema": "foretrace.timing/1", "n": 1}', b'{"schema": "foretrace.timing/1", "n": 2}'
+    before, after = b'{"schema": "foretrace.timing/2", "n": 1}', b'{"schema": "foretrace.timing/1", "n": 2}'
     files.write_atomically(path, before, TIMING, force=False)
     with pytest.raises(OutputError, match=r"exists already.*--force"):
         files.write_atomically(path, after, TIMING, force=False)
@@ -273,5 +273,5 @@ def test_standard_output_is_said_to_be_for_text_only(
             assert "cannot be written to standard output; name a file" in result.stderr
         result = foretrace("time", "-o", name, "--", "/bin/echo", "hello", cwd=tmp_path)
         assert result.returncode == 0
-        assert result.stdout.startswith('hello\n{\n "schema": "foretrace.timing/1"')
+        assert result.stdout.startswith('hello\n{\n "schema": "foretrace.timing/2"')
     assert list(tmp_path.iterdir()) == []

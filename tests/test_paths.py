@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 import zlib
 from collections import Counter
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from analysis_toy import BRANCH, LOAD, NOP, UPDATE, ToyEngine, ToyIsa
+from changed_files import change_signature
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_reader import FIRST_ACCESS, Execution, Stream, words_of
@@ -240,18 +240,14 @@ def test_paths_survive_the_file(signature: Signature, tmp_path: Path) -> None:
 )
 def test_damaged_paths_are_refused(statement: str, signature: Signature, tmp_path: Path) -> None:
     write_signature(signature, tmp_path / "a.sig")
-    with sqlite3.connect(tmp_path / "a.sig") as database:
-        database.execute(statement)
-    database.close()
+    change_signature(tmp_path / "a.sig", statement)
     with pytest.raises(SignatureError, match="trace the program again"):
         read_signature(tmp_path / "a.sig")
 
 
 def test_a_path_that_unpacks_without_end_is_refused(signature: Signature, tmp_path: Path) -> None:
     write_signature(signature, tmp_path / "a.sig")
-    with sqlite3.connect(tmp_path / "a.sig") as database:
-        database.execute("UPDATE paths SET line_distances = ?", (zlib.compress(bytes(1 << 28)),))
-    database.close()
+    change_signature(tmp_path / "a.sig", ("UPDATE paths SET line_distances = ?", (zlib.compress(bytes(1 << 28)),)))
     with pytest.raises(SignatureError, match="longer or shorter"):
         read_signature(tmp_path / "a.sig")
 

@@ -13,6 +13,8 @@ import pytest
 from binary_runs import BinaryRun, run_traced, trace_command
 from test_runs_endings import FORKS_OFTEN, REPLACES_ITSELF, nothing_is_left, processes_of
 
+from foretrace.profiles import library
+from foretrace.replay.predict import predict
 from foretrace.tracer import family
 
 __all__ = ["nothing_is_left"]
@@ -196,3 +198,28 @@ def test_python_programs_are_refused(foretrace: Callable[..., subprocess.Complet
     result = foretrace("trace", "--follow-children", "-o", "x.sig", "-m", "json.tool")
     assert result.returncode == 2
     assert "compiled programs only" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("true", None),
+        ("exec env true", None),
+        ("env true; env true", "the program ran 3 processes; "),
+        ("env true & (exec env env true); wait", "the program ran 3 processes; "),
+    ],
+)
+def test_a_prediction_names_processes_as_such(script: str, words: str | None, tmp_path: Path) -> None:
+    """Not as threads, whatever they become."""
+    run = run_traced(tmp_path, "sh", "-c", script, options=("--follow-children",))
+    warnings = predict(run.signature, library.find("jaguar-xt4")).warnings
+    found = [warning for warning in warnings if "one core doing all their work" in warning]
+    assert len(found) == (words is not None)
+    assert not words or found[0].startswith(words)
+
+
+def test_a_prediction_names_threads_of_processes(compile_c: Compile, tmp_path: Path) -> None:
+    """The first has five, and forks four times, twice to become another program; a child forks once."""
+    run = run_traced(tmp_path, compile_c(FAMILY), options=("--follow-children",))
+    warnings = predict(run.signature, library.find("jaguar-xt4")).warnings
+    assert any(warning.startswith("the program ran 6 processes with 10 threads in all; ") for warning in warnings)

@@ -6,24 +6,24 @@ import dataclasses
 import itertools
 import random
 import sqlite3
+import zlib
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
+from changed_files import change_signature
 from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
-from foretrace.cache_sim.reuse_results import LINE_BYTES
 from foretrace.errors import OutputError, SignatureError
-from foretrace.tracer import signature_file
-from foretrace.tracer.signature import AddressRange, Instruction, InterpreterTime, Signature, merge_ranges
-from foretrace.tracer.signature_file import _ROWS_7, read_signature, write_signature
+from foretrace.tracer import signature_checksum, signature_file
+from foretrace.tracer.signature import AddressRange, InterpreterTime, Signature, merge_ranges
+from foretrace.tracer.signature_file import read_signature, write_signature
 from foretrace.tracer.tracing import trace_binary
 
 GATHER = r"""
@@ -140,18 +140,15 @@ def test_an_existing_file_is_kept(signature: Signature, file: Path) -> None:
         "UPDATE interpreter_times SET recording_lines = 1e999",
         "UPDATE interpreter_times SET block_id = 100000 WHERE block_id = 2",
         "DROP TABLE interpreter_times",
-        "PRAGMA user_version = 3",
-        "PRAGMA user_version = 4",
-        "PRAGMA user_version = 7",
+        "PRAGMA user_version = 9",
+        "DROP TABLE checksum",
         "DELETE FROM provenance",
         "UPDATE provenance SET record = '{\"command\": 7}'",
         "DELETE FROM blocks WHERE block_id = 3",
     ],
 )
 def test_what_is_not_a_signature_is_refused(statement: str, file: Path) -> None:
-    with closing(sqlite3.connect(file)) as database:
-        database.execute(statement)
-        database.commit()
+    change_signature(file, statement)
     with pytest.raises(SignatureError, match=str(file)):
         read_signature(file)
 
@@ -179,115 +176,56 @@ def test_impossible_counts_of_reuse_are_refused(
         read_signature(tmp_path / "s.sig")
 
 
-def with_a_row_each(file: Path, signature: Signature) -> None:
-    """Turn a file into one of version 7."""
-    reuse = signature.reuse
-    assert reuse is not None
-    counts = np.stack([reuse.operation, reuse.line_bytes, reuse.way, reuse.bin, reuse.count], axis=1).tolist()
-    errors = [(LINE_BYTES[i], way, b, reuse.errors[i, way, b]) for i, way, b in np.argwhere(reuse.errors).tolist()]
-    instructions = [
-        (
-            block, position, str(one.kind), one.element_bits, one.lanes, one.length_bytes, one.flow,
-            *(" ".join(names) for names in (one.reads, one.addresses, one.writes)),
-            one.load_operation, one.store_operation,
-        )
-        for block, members in signature.paths.instructions.items()
-        for position, one in enumerate(members)
-    ]  # fmt: skip
-    with closing(sqlite3.connect(file)) as database:
-        for name in ("instruction_forms", "instructions", "reuse_counts", "reuse_errors"):
-            database.execute(f"DROP TABLE {name}")
-        for statement in _ROWS_7.values():
-            database.execute(statement)
-        for name, rows in (("reuse_counts", counts), ("reuse_errors", errors), ("instructions", instructions)):
-            places = ", ".join("?" * len(rows[0]))
-            database.executemany(f"INSERT INTO {name} VALUES ({places})", rows)
-        database.execute("PRAGMA user_version = 7")
-        database.commit()
-
-
-def test_older_ones_with_a_row_for_each_count_and_instruction_are_read(signature: Signature, file: Path) -> None:
-    with_a_row_each(file, signature)
-    read = read_signature(file)
-    assert read.reuse is not None
-    assert signature.reuse is not None
-    assert len(signature.reuse.count) > 1000
-    for field in dataclasses.fields(signature.reuse):
-        assert np.array_equal(getattr(read.reuse, field.name), getattr(signature.reuse, field.name))
-    assert len(signature.paths.instructions) > 100
-    for block, members in signature.paths.instructions.items():
-        assert read.paths.instructions[block] == tuple(map(with_sums_scaled, members))
-
-
-def with_sums_scaled(one: Instruction) -> Instruction:
-    return msgspec.structs.replace(one, scaled=len(one.addresses) > 1)
-
-
-def test_of_older_ones_addresses_of_two_registers_are_taken_to_be_scaled(signature: Signature, file: Path) -> None:
-    with closing(sqlite3.connect(file)) as database:
-        database.execute("ALTER TABLE instruction_forms DROP COLUMN scaled")
-        database.execute("PRAGMA user_version = 8")
-        database.commit()
-    read = read_signature(file).paths.instructions
-    forms = [one for members in signature.paths.instructions.values() for one in members]
-    assert {one.scaled for one in forms} == {True, False}
-    for block, members in signature.paths.instructions.items():
-        assert read[block] == tuple(map(with_sums_scaled, members))
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE reuse_counts SET way = 21",
-        "UPDATE reuse_counts SET line_bytes = 48",
-        "UPDATE reuse_counts SET bin = 173",
-        "INSERT INTO reuse_errors VALUES (64, 3, 2, -1.0)",
-        "INSERT INTO reuse_errors VALUES (65, 3, 2, 1.0)",
-        "DELETE FROM instructions WHERE position = 0",
-        "UPDATE instructions SET kind = 'magic'",
-        "UPDATE instructions SET load_operation = 1000000 WHERE load_operation IS NOT NULL",
-    ],
-)
-def test_damaged_ones_with_a_row_for_each_are_refused(statement: str, signature: Signature, file: Path) -> None:
-    with_a_row_each(file, signature)
-    with closing(sqlite3.connect(file)) as database:
-        database.execute(statement)
-        database.commit()
-    with pytest.raises(SignatureError, match=str(file)):
+@pytest.mark.parametrize("version", [0, 9, 11])
+def test_another_version_is_refused(version: int, file: Path) -> None:
+    change_signature(file, f"PRAGMA user_version = {version}")
+    with pytest.raises(SignatureError, match=f"version {version}, and this release reads version 10; trace .* again"):
         read_signature(file)
 
 
-@pytest.mark.parametrize("version", [4, 5])
-def test_times_of_the_interpreter_of_older_ones_are_not_read(signature: Signature, file: Path, version: int) -> None:
-    with_a_row_each(file, signature)
+def test_each_of_its_bytes_is_covered_by_the_checksum(file: Path) -> None:
+    """Four bytes are overwritten, one after the other all over the file."""
+    data = file.read_bytes()
+    for start in range(0, len(data), len(data) // 500):
+        damaged = bytearray(data)
+        damaged[start : start + 4] = bytes(255 - byte for byte in data[start : start + 4])
+        file.write_bytes(damaged)
+        with pytest.raises(SignatureError, match=r"trace the program again|not a signature"):
+            read_signature(file)
+    file.write_bytes(data + b"more")
+    with pytest.raises(SignatureError, match="checksum"):
+        read_signature(file)
+    file.write_bytes(data)
+    read_signature(file)
+
+
+@pytest.mark.parametrize("page_bytes", [512, 65536])
+def test_the_checksum_is_found_whatever_the_size_of_pages(page_bytes: int, file: Path) -> None:
     with closing(sqlite3.connect(file)) as database:
-        database.execute("DROP TABLE interpreter_times")
-        if version == 5:
-            database.execute(
-                "CREATE TABLE interpreter_times (block_id INTEGER PRIMARY KEY, lines REAL NOT NULL, "
-                "recording_lines REAL NOT NULL)"
-            )
-            database.execute("INSERT INTO interpreter_times VALUES (2, 5.0, 2.0)")
-        database.execute(f"PRAGMA user_version = {version}")
-        database.commit()
-    read = read_signature(file)
-    assert read.interpreter_times == ()
-    assert read.blocks == signature.blocks
+        database.execute(f"PRAGMA page_size = {page_bytes}")
+        database.execute("VACUUM")
+    with pytest.raises(SignatureError, match="checksum"):
+        read_signature(file)
+    change_signature(file)
+    with closing(sqlite3.connect(file)) as database:
+        (found,) = database.execute("SELECT crc32 FROM checksum").fetchone()
+    data = file.read_bytes()
+    before, at, after = data.partition(found)
+    assert int.from_bytes(at, "big") == zlib.crc32(before + after)
+    assert len(before) == 2 * page_bytes - 4
+    read_signature(file)
 
 
 @pytest.mark.parametrize(("table", "column"), [("instruction_forms", "reads"), ("hierarchies", "spec")])
 def test_texts_that_are_missing_are_refused(table: str, column: str, file: Path) -> None:
     schema = f"UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE name = '{table}'"
     given, not_given = f"{column} TEXT NOT NULL", f"{column} TEXT"
-    for statement, values in (
+    for statement in (
         (schema, (given, not_given)),
-        (f"UPDATE {table} SET {column} = NULL WHERE rowid = 1", ()),
+        f"UPDATE {table} SET {column} = NULL WHERE rowid = 1",
         (schema, (not_given, given)),
     ):
-        with closing(sqlite3.connect(file)) as database:
-            database.execute("PRAGMA writable_schema = ON")
-            database.execute(statement, values)
-            database.commit()
+        change_signature(file, "PRAGMA writable_schema = ON", statement)
     with pytest.raises(SignatureError, match="impossible value"):
         read_signature(file)
 
@@ -308,7 +246,8 @@ def test_random_damage_never_does_more_than_raise(file: Path) -> None:
         damaged = bytearray(data)
         for _ in range(chance.choice([1, 10, 200])):
             damaged[chance.randrange(len(damaged))] = chance.randrange(256)
-        file.write_bytes(damaged[: chance.choice([len(damaged), chance.randrange(len(damaged))])])
+        whole = damaged[: chance.choice([len(damaged), chance.randrange(8192, len(damaged))])]
+        file.write_bytes(signature_checksum.sealed(whole))
         try:
             read = read_signature(file)
         except SignatureError as error:

@@ -398,3 +398,13 @@ def test_the_documentation_names_commands_and_targets_that_exist() -> None:
     assert set(re.findall(r"foretrace\s+([a-z]+)", text)) - {"stream"} <= set(VERBS)
     for target in re.findall(r"`make ([a-z-]+)`", text):
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), target
+
+
+def test_each_byte_of_a_stream_is_checked(tmp_path: Path) -> None:
+    path, data = tmp_path / "stream", HEAD + accesses(1, 1, 1, KIND) + DONE
+    path.write_bytes(data)
+    assert simulate_stream(path, [SMALL]).problem == ""
+    for at, byte in enumerate(data):
+        path.write_bytes(data[:at] + bytes([byte ^ 4]) + data[at + 1 :])
+        with pytest.raises(TraceFileError, match=str(path)):
+            simulate_stream(path, [SMALL])

@@ -399,6 +399,11 @@ static PyObject *take_signals(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(i
     return PyLong_FromUnsignedLongLong(ft_signals_take());
 }
 
+static PyObject *interrupts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromUnsignedLong(ft_signals_interrupts());
+}
+
 static PyMethodDef module_methods[] = {
     {"catch_signals", catch_signals, METH_O,
      "catch_signals(bits): note these signals instead of acting on them, but for those that are ignored"},
@@ -406,6 +411,7 @@ static PyMethodDef module_methods[] = {
      "catch_ignored_signals(bits): note those of these signals, too, that are ignored"},
     {"release_signals", release_signals, METH_NOARGS, "release_signals(): undo catch_signals"},
     {"take_signals", take_signals, METH_NOARGS, "take_signals() -> bits of those sent to us since the last call"},
+    {"interrupts", interrupts, METH_NOARGS, "interrupts() -> how often SIGINT has come since catch_signals"},
     {"layout", layout, METH_NOARGS, "sizes of the structures in stream.h"},
     {NULL, NULL, 0, NULL},
 };

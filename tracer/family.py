@@ -74,7 +74,7 @@ class Family:
             self._at_once += 1
             self._asked += 1
             number = self._asked
-        words = tuple(word.decode("utf-8", "backslashreplace") for word in command.split(b"\0")[:-1])
+        words = tuple(os.fsdecode(word) for word in command.split(b"\0")[:-1])
         try:
             session = _MemberSession(
                 self._engine, self._hierarchies, family=self, number=number, schedule=self._schedule

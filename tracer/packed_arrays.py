@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-FIRST_VERSION = 8
-"""Of signatures; those before have a row for each element."""
 _COMPRESSION = 1  # takes half as long as zlib's default, and a fifth more room
 
 

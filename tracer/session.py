@@ -114,10 +114,15 @@ class Recording:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run has come, for whoever shows it."""
+    """How far a run has come, for whoever shows it.
+
+    `interrupts` counts SIGINTs that came to us, or to us and the program. The program has ended once `ended` is set.
+    """
 
     accesses: int = 0
     blocks: int = 0
+    interrupts: int = 0
+    ended: bool = False
 
 
 class Session:
@@ -221,10 +226,13 @@ class Session:
             if idle:
                 ended, status = os.waitpid(pid, os.WNOHANG)
                 if ended:
+                    progress.interrupts, progress.ended = _reader.interrupts(), True
+                    on_progress(progress)
                     code = os.waitstatus_to_exitcode(status)
                     return Ending(code, None) if code >= 0 else Ending(None, -code)
             header = self._reader.header()
             progress.accesses, progress.blocks = header["accesses"], header["executions"]
+            progress.interrupts = _reader.interrupts()
             on_progress(progress)
 
     def turn(self) -> bool:

@@ -12,10 +12,13 @@
 static struct sigaction before[MAX_SIGNALS];
 static uint64_t caught;
 static _Atomic uint64_t taken;
+static _Atomic uint32_t interrupts;
 
 static void note(int number, siginfo_t *info, void *context)
 {
     (void)context;
+    if (number == SIGINT)
+        atomic_fetch_add(&interrupts, 1);
     if (info->si_code != SI_KERNEL)
         atomic_fetch_or(&taken, UINT64_C(1) << number);
 }
@@ -43,6 +46,7 @@ static int catch_those(uint64_t signals, bool ignored)
 int ft_signals_catch(uint64_t signals)
 {
     atomic_store(&taken, 0);
+    atomic_store(&interrupts, 0);
     return catch_those(signals, false);
 }
 
@@ -62,4 +66,9 @@ void ft_signals_release(void)
 uint64_t ft_signals_take(void)
 {
     return atomic_exchange(&taken, 0);
+}
+
+uint32_t ft_signals_interrupts(void)
+{
+    return atomic_load(&interrupts);
 }

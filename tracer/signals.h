@@ -22,4 +22,7 @@ void ft_signals_release(void);
 /* The signals sent to us since the last call, as bits. Those that the terminal sent are left out. */
 uint64_t ft_signals_take(void);
 
+/* How often SIGINT has come since ft_signals_catch, from the terminal or anybody else. */
+uint32_t ft_signals_interrupts(void);
+
 #endif

@@ -1,27 +1,20 @@
 """Signatures on disk: an SQLite database that any tool can query.
 
-Version history (PRAGMA user_version):
-    1  first version.
-    2  hierarchies, memory_events: what memory systems beyond LRU caches do.
-    3  reuse, reuse_counts, reuse_errors: distances within sets, for four line sizes and many numbers of sets.
-    4  instructions, paths: stretches of the run in order, and what waits for what in them.
-    5  interpreter_times: of blocks of Python. Version 4 is read as one without.
-    6  interpreter_times in other lines, and with page faults. Those of version 5 are not read.
-    7  more kinds of instructions: what was int_alu and fp_other before stays so, and is predicted at their cost.
-    8  reuse_counts, reuse_errors, instructions: packed arrays in place of a row each; instruction_forms.
-    9  instruction_forms: scaled. Of former versions every address of two registers is taken to be so.
+Version history (PRAGMA user_version): 10 is the first that was released; no other is read.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
+A name that is not UTF-8 is a BLOB with its bytes; within `provenance`, which is JSON, see `foretrace.json_text`.
 
-A signature may come from anyone: it is opened read-only, its schema must be ours to the letter (no views or triggers),
-and every value is checked against its record's types.
+A signature may come from anyone: its checksum must be that of its content, it is opened read-only, its schema must be
+ours to the letter (no views or triggers), and every value is checked against its record's types.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import os
 import sqlite3
 import stat
 from collections import defaultdict
@@ -35,13 +28,14 @@ from urllib.parse import quote
 import msgspec
 import numpy as np
 
+from foretrace import json_text
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.results import Event, MemoryEvents
 from foretrace.errors import HierarchyError, SignatureError
 from foretrace.file_kinds import SIGNATURE, SIGNATURE_APPLICATION_ID, instead
 from foretrace.files import write_atomically
 
-from . import packed_arrays, signature_paths, signature_reuse
+from . import signature_checksum, signature_paths, signature_reuse
 from .instruction_table import InstructionTable
 from .signature import (
     AddressRange,
@@ -56,12 +50,12 @@ from .signature import (
     merge_ranges,
 )
 
-VERSION = 9
-_READ_VERSIONS = (4, 5, 6, 7, 8, VERSION)
-_TIMED_VERSIONS = (6, 7, 8, VERSION)
+VERSION = 10
 MAX_FILE_BYTES = 8 << 30
+_HEADER_BYTES = 100
 
 _SCHEMA = {
+    "checksum": signature_checksum.SCHEMA,  # the first: see there
     "provenance": "CREATE TABLE provenance (record TEXT NOT NULL)",
     "blocks": (
         "CREATE TABLE blocks (block_id INTEGER PRIMARY KEY, module TEXT NOT NULL, offset INTEGER NOT NULL, "
@@ -146,27 +140,6 @@ _SCHEMA = {
     "reuse_errors": "CREATE TABLE reuse_errors (standard_error BLOB NOT NULL)",
 }
 
-_ROWS_7 = {
-    "instructions": (
-        "CREATE TABLE instructions (block_id INTEGER NOT NULL, position INTEGER NOT NULL, kind TEXT NOT NULL, "
-        "element_bits INTEGER NOT NULL, lanes INTEGER NOT NULL, length_bytes INTEGER NOT NULL, flow TEXT NOT NULL, "
-        "reads TEXT NOT NULL, addresses TEXT NOT NULL, writes TEXT NOT NULL, load_operation INTEGER, "
-        "store_operation INTEGER)"
-    ),
-    "reuse_counts": (
-        "CREATE TABLE reuse_counts (operation_id INTEGER NOT NULL, line_bytes INTEGER NOT NULL, way INTEGER NOT NULL, "
-        "bin INTEGER NOT NULL, accesses INTEGER NOT NULL)"
-    ),
-    "reuse_errors": (
-        "CREATE TABLE reuse_errors (line_bytes INTEGER NOT NULL, way INTEGER NOT NULL, bin INTEGER NOT NULL, "
-        "standard_error REAL NOT NULL)"
-    ),
-}
-_INSTRUCTION_FORMS_8 = _SCHEMA["instruction_forms"].replace(", scaled INTEGER NOT NULL", "")
-_INTERPRETER_TIMES_5 = (
-    "CREATE TABLE interpreter_times (block_id INTEGER PRIMARY KEY, lines REAL NOT NULL, recording_lines REAL NOT NULL)"
-)
-
 Record = TypeVar("Record", Block, InterpreterTime, MemoryOperation, Loop)
 _ROWS_AT_ONCE = 64  # inserted by one statement: few take longer to run, many longer to prepare for small tables
 
@@ -188,7 +161,7 @@ def write_signature(signature: Signature, path: str | Path, *, force: bool = Fal
         _fill(database, signature)
         database.commit()
         data = database.serialize()
-    write_atomically(Path(path), data, SIGNATURE, force=force)
+    write_atomically(Path(path), signature_checksum.sealed(data), SIGNATURE, force=force)
 
 
 def _fill(database: sqlite3.Connection, signature: Signature) -> None:
@@ -197,10 +170,15 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
         places = f"({', '.join('?' * width)})"
         remaining = iter(rows)
         while batch := list(itertools.islice(remaining, _ROWS_AT_ONCE)):
-            values = ", ".join([places] * len(batch))
-            database.execute(f"INSERT INTO {table} VALUES {values}", list(itertools.chain.from_iterable(batch)))
+            statement = f"INSERT INTO {table} VALUES {', '.join([places] * len(batch))}"
+            values = list(itertools.chain.from_iterable(batch))
+            try:
+                database.execute(statement, values)
+            except UnicodeEncodeError:
+                database.execute(statement, list(map(_as_bytes, values)))
 
-    insert("provenance", [(msgspec.json.encode(signature.provenance).decode(),)])
+    insert("checksum", [(signature_checksum.PLACEHOLDER,)])
+    insert("provenance", [(json_text.encode(signature.provenance).decode(),)])
     insert("blocks", _rows(Block, signature.blocks, skip="operations"))
     insert("memory_operations", _rows(MemoryOperation, signature.operations))
     insert("loops", _rows(Loop, signature.loops))
@@ -221,6 +199,17 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
     if signature.reuse is not None:
         for name, rows in signature_reuse.rows(signature.reuse):
             insert(name, rows)
+
+
+def _as_bytes(value: Any) -> Any:
+    """Text that is not UTF-8 as its bytes; anything else as it is."""
+    is_text = not isinstance(value, str) or not any("\udc80" <= letter <= "\udcff" for letter in value)
+    return value if is_text else os.fsencode(value)
+
+
+def _as_text(value: Any) -> Any:
+    """What `_as_bytes` was given."""
+    return os.fsdecode(value) if isinstance(value, bytes) else value
 
 
 def _rows(kind: type[Record], records: Iterable[Record], skip: str = "") -> Iterator[tuple[Any, ...]]:
@@ -292,12 +281,12 @@ def read_signature(path: str | Path) -> Signature:
     """Read a signature.
 
     Raises:
-        SignatureError: the file is missing, empty, truncated, not a signature, of an unknown version, or damaged.
+        SignatureError: the file is missing, empty, truncated, not a signature, of another version, or damaged.
     """
     path = Path(path)
-    _check_header(path)
+    _check_file(path)
     try:
-        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)) as database:
+        with closing(sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1", uri=True)) as database:
             database.execute("PRAGMA trusted_schema = OFF")
             database.execute("PRAGMA query_only = ON")
             _check_schema(database, path)
@@ -317,16 +306,27 @@ def read_signature(path: str | Path) -> Signature:
         raise SignatureError(f"{path}: holds an impossible value ({error}); trace the program again") from error
 
 
-def _check_header(path: Path) -> None:
+def _check_file(path: Path) -> None:
+    """That it is a signature of this version, and whole."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
             raise SignatureError(f"{path}: is not a file; name a signature")
-        size_bytes = found.st_size
         with path.open("rb") as file:
-            header = file.read(100)
+            header = file.read(_HEADER_BYTES)
+            _check_header(header, found.st_size, path)
+            file.seek(0)
+            if not signature_checksum.is_whole(file, header):
+                raise SignatureError(
+                    f"{path}: is damaged or truncated (its checksum is another content's); trace the program again"
+                )
     except OSError as error:
         raise SignatureError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError:
+        raise SignatureError(f"{path}: cannot be read: its name has a NUL character") from None
+
+
+def _check_header(header: bytes, size_bytes: int, path: Path) -> None:
     if size_bytes == 0:
         raise SignatureError(f"{path}: is empty; trace the program again")
     if size_bytes > MAX_FILE_BYTES:
@@ -334,37 +334,24 @@ def _check_header(path: Path) -> None:
     if not SIGNATURE.matches(header):
         raise SignatureError(f"{path}: {instead(path, SIGNATURE, 'foretrace trace -o FILE -- PROGRAM')}")
     version = int.from_bytes(header[60:64], "big")
-    if version not in _READ_VERSIONS:
-        readable = " and ".join(map(str, _READ_VERSIONS))
-        raise SignatureError(f"{path}: is a signature of version {version}; this release reads versions {readable}")
-
-
-def _version_of(database: sqlite3.Connection) -> int:
-    return int(database.execute("PRAGMA user_version").fetchone()[0])
+    if version != VERSION:
+        raise SignatureError(
+            f"{path}: is a signature of version {version}, and this release reads version {VERSION}; "
+            "trace the program again"
+        )
 
 
 def _check_schema(database: sqlite3.Connection, path: Path) -> None:
     rows = database.execute("SELECT name, sql FROM sqlite_master WHERE type <> 'index' OR sql IS NOT NULL").fetchall()
-    version = _version_of(database)
-    schema = dict(_SCHEMA)
-    if version < packed_arrays.FIRST_VERSION:
-        del schema["instruction_forms"]
-        schema |= _ROWS_7
-    elif version == 8:
-        schema["instruction_forms"] = _INSTRUCTION_FORMS_8
-    if version == 5:
-        schema["interpreter_times"] = _INTERPRETER_TIMES_5
-    elif version < 5:
-        del schema["interpreter_times"]
-    if dict(rows) != schema:
-        raise SignatureError(f"{path}: its tables are not those of a signature of version {version}")
+    if dict(rows) != _SCHEMA:
+        raise SignatureError(f"{path}: its tables are not those of a signature; trace the program again")
 
 
 def _read(database: sqlite3.Connection) -> Signature:
     rows = database.execute("SELECT record FROM provenance").fetchall()
     if len(rows) != 1:
         raise ValueError("it has no provenance")
-    provenance = msgspec.json.decode(rows[0][0], type=Provenance, strict=True)
+    provenance = json_text.decode(rows[0][0], Provenance)
     mixes = defaultdict(list)
     for block_id, kind, bits, lanes, count in database.execute("SELECT * FROM block_operations"):
         mixes[block_id].append({"kind": kind, "element_bits": bits, "lanes": lanes, "count": count})
@@ -379,8 +366,8 @@ def _read(database: sqlite3.Connection) -> Signature:
         idioms=_read_idioms(database),
         edges=np.array(database.execute("SELECT * FROM edges").fetchall(), np.uint64).reshape(-1, 3),
         hierarchies=_read_hierarchies(database, len(operations), len(blocks)),
-        reuse=signature_reuse.read(database, _version_of(database), len(operations)),
-        paths=signature_paths.read(database, _version_of(database), operations, len(blocks)),
+        reuse=signature_reuse.read(database, len(operations)),
+        paths=signature_paths.read(database, operations, len(blocks)),
         interpreter_times=_read_interpreter_times(database, len(blocks)),
     )
     _check_references(signature)
@@ -395,7 +382,8 @@ def _records(
     flags = {name for name, hint in kind.__annotations__.items() if hint == "bool"}
     records: list[Record] = []
     for row in cursor:
-        values = dict(zip(names, row, strict=True))
+        texts = map(_as_text, row) if bytes in map(type, row) else row
+        values = dict(zip(names, texts, strict=True))
         for name in flags:
             values[name] = bool(values[name])
         if mixes is not None:
@@ -411,8 +399,6 @@ def _records(
 
 
 def _read_interpreter_times(database: sqlite3.Connection, num_blocks: int) -> tuple[InterpreterTime, ...]:
-    if _version_of(database) not in _TIMED_VERSIONS:
-        return ()
     times = []
     names = InterpreterTime.__struct_fields__
     for row in database.execute("SELECT * FROM interpreter_times ORDER BY 1"):
@@ -431,7 +417,7 @@ def _read_idioms(database: sqlite3.Connection) -> tuple[Idiom, ...]:
     idioms = []
     for idiom_id, loop_id, kind, file, line in database.execute("SELECT * FROM idioms ORDER BY 1"):
         values = {
-            "idiom_id": idiom_id, "loop_id": loop_id, "kind": kind, "file": file, "line": line,
+            "idiom_id": idiom_id, "loop_id": loop_id, "kind": kind, "file": _as_text(file), "line": line,
             "operations": members[idiom_id, 0], "index_operations": members[idiom_id, 1],
         }  # fmt: skip
         idioms.append(msgspec.convert(values, type=Idiom, strict=True))

@@ -7,8 +7,7 @@ forms and of their memory operations. Like the rest of a signature, all of it ma
 from __future__ import annotations
 
 import sqlite3
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -16,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .instruction_table import NO_OPERATION, InstructionTable
-from .packed_arrays import FIRST_VERSION, packed, unpacked
-from .signature import NO_PATHS, Instruction, InstructionForm, MemoryOperation, Paths, Signature
+from .packed_arrays import packed, unpacked
+from .signature import NO_PATHS, InstructionForm, MemoryOperation, Paths, Signature
 
 MAX_PATH_EXECUTIONS = 1 << 20
 MAX_PATH_ACCESSES = 1 << 23
@@ -51,17 +50,14 @@ def path_rows(signature: Signature) -> Iterator[tuple[Any, ...]]:
         yield number, end - begin, packed(blocks, _BLOCK), packed(stores, _DISTANCE), packed(lines, _DISTANCE)
 
 
-def read(database: sqlite3.Connection, version: int, operations: Sequence[MemoryOperation], num_blocks: int) -> Paths:
+def read(database: sqlite3.Connection, operations: Sequence[MemoryOperation], num_blocks: int) -> Paths:
     """Read the tables.
 
     Raises:
         ValueError: they do not fit together, or the rest of the signature.
         msgspec.ValidationError: an instruction is impossible.
     """
-    if version < FIRST_VERSION:
-        instructions = InstructionTable.of(_read_instruction_rows(database))
-    else:
-        instructions = _read_instructions(database)
+    instructions = _read_instructions(database)
     _check_operations(instructions, operations)
     per_block = _operations_per_block(operations, num_blocks)
     starts = [0]
@@ -126,22 +122,9 @@ def _check_operations(table: InstructionTable, operations: Sequence[MemoryOperat
 
 
 def _record(columns: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
-    """The fields of an instruction or a form; where it is not told whether an address is scaled, all sums are."""
-    record = dict(zip(columns, values, strict=False))
+    """The fields of a form."""
+    record = dict(zip(columns, values, strict=True))
     names = ("reads", "addresses", "writes")
     if not all(isinstance(record[name], str) for name in names):
         raise ValueError("the registers of an instruction are no text")
-    record |= {name: record[name].split() for name in names}
-    return record | {"scaled": bool(record.get("scaled", len(record["addresses"]) > 1))}
-
-
-def _read_instruction_rows(database: sqlite3.Connection) -> Mapping[int, Sequence[Instruction]]:
-    """Those of a signature that has a row for each."""
-    found: dict[int, list[Instruction]] = defaultdict(list)
-    names = [name for name in Instruction.__struct_fields__ if name != "scaled"]
-    for block_id, position, *values in database.execute("SELECT * FROM instructions ORDER BY block_id, position"):
-        one = msgspec.convert(_record(names, values), type=Instruction, strict=True)
-        if position != len(found[block_id]) or min(one.element_bits, one.lanes, one.length_bytes) < 0:
-            raise ValueError("the instructions of a block are not in order")
-        found[block_id].append(one)
-    return found
+    return record | {name: record[name].split() for name in names} | {"scaled": bool(record["scaled"])}

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from foretrace.cache_sim.reuse_results import LINE_BYTES, NUM_WAYS, ReuseHistograms
 
-from .packed_arrays import FIRST_VERSION, packed, unpacked
+from .packed_arrays import packed, unpacked
 
 MAX_REUSE_COUNTS = 1 << 26
 _COLUMNS = {"operation": "<u4", "line_bytes": "<u2", "way": "u1", "bin": "<u2", "count": "<i8"}
@@ -30,7 +30,7 @@ def rows(reuse: ReuseHistograms) -> Iterator[tuple[str, Iterable[tuple[Any, ...]
     yield "reuse_errors", [(packed(reuse.errors, _ERRORS),)]
 
 
-def read(database: sqlite3.Connection, version: int, num_operations: int) -> ReuseHistograms | None:
+def read(database: sqlite3.Connection, num_operations: int) -> ReuseHistograms | None:
     """Read the tables.
 
     Raises:
@@ -45,14 +45,13 @@ def read(database: sqlite3.Connection, version: int, num_operations: int) -> Reu
     edges = np.array([row[1] for row in database.execute("SELECT * FROM reuse_bins ORDER BY bin")], np.float64)
     if not 2 <= len(edges) <= 256 or np.any(np.isnan(edges)) or np.any(np.diff(edges) <= 0):
         raise ValueError("the bins of its reuse histograms are not in order")
-    in_rows = version < FIRST_VERSION
-    operation, line_bytes, way, bins, count = (_count_rows if in_rows else _counts)(database)
+    operation, line_bytes, way, bins, count = _counts(database)
     for column, end in ((operation, num_operations), (way, NUM_WAYS), (bins, len(edges))):
         if len(column) and not 0 <= column.min() <= column.max() < end:
             raise ValueError("a reuse count belongs to no operation, way size or bin")
     if not np.all(np.isin(line_bytes, LINE_BYTES)):
         raise ValueError("a reuse count belongs to no line size")
-    errors = (_error_rows if in_rows else _errors)(database, len(edges))
+    errors = _errors(database, len(edges))
     if not np.all((errors >= 0) & (errors < math.inf)):
         raise ValueError("a standard error of its reuse histograms is impossible")
     return ReuseHistograms(
@@ -80,22 +79,9 @@ def _counts(database: sqlite3.Connection) -> tuple[npt.NDArray[Any], ...]:
     return tuple(unpacked(blob, kind, length, "a column of reuse counts") for blob, kind in kinds)
 
 
-def _count_rows(database: sqlite3.Connection) -> tuple[npt.NDArray[Any], ...]:
-    return tuple(np.array(database.execute("SELECT * FROM reuse_counts").fetchall(), np.int64).reshape(-1, 5).T)
-
-
 def _errors(database: sqlite3.Connection, num_bins: int) -> npt.NDArray[np.float64]:
     found = database.execute("SELECT * FROM reuse_errors").fetchall()
     if len(found) != 1:
         raise ValueError("its reuse histograms have no standard errors")
     shape = (len(LINE_BYTES), NUM_WAYS, num_bins)
     return unpacked(found[0][0], _ERRORS, math.prod(shape), "the standard errors of reuse").reshape(shape)
-
-
-def _error_rows(database: sqlite3.Connection, num_bins: int) -> npt.NDArray[np.float64]:
-    errors = np.zeros((len(LINE_BYTES), NUM_WAYS, num_bins))
-    for line_bytes, way, index, error in database.execute("SELECT * FROM reuse_errors"):
-        if line_bytes not in LINE_BYTES or not 0 <= way < NUM_WAYS or not 0 <= index < num_bins:
-            raise ValueError("a standard error of its reuse histograms is that of no count")
-        errors[LINE_BYTES.index(line_bytes), way, index] = error
-    return errors

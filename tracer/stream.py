@@ -81,7 +81,7 @@ class OperationEntry(msgspec.Struct, frozen=True):
 
 
 def _text(data: bytes) -> str:
-    return data.decode("utf-8", "backslashreplace")
+    return data.decode("utf-8", "surrogateescape")
 
 
 @lru_cache(maxsize=1 << 16)  # forked processes have their parent's blocks

@@ -27,6 +27,7 @@ static struct ft_header *header;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool alone;
 static void (*chunk_written)(void);
+static _Thread_local uint32_t own_forks;
 
 static struct ft_header header_at_fork;
 static struct ft_cursor cursors_at_fork[FT_MAX_CURSORS];
@@ -50,9 +51,20 @@ static void fork_prepare(void)
     side_bytes_at_fork = atomic_load(&header->side_used_bytes);
 }
 
-static void fork_parent(void)
+void ft_writer_child_begins(void)
 {
     atomic_fetch_add(&header->forks, 1);
+}
+
+uint32_t ft_writer_forks(void)
+{
+    return own_forks;
+}
+
+static void fork_parent(void)
+{
+    own_forks++;
+    ft_writer_child_begins();
     pthread_mutex_unlock(&lock);
 }
 

@@ -17,6 +17,12 @@ bool ft_writer_attach(int fd);
 
 struct ft_header *ft_writer_header(void);
 
+/* Counts a child process that goes on untraced. Those of fork() are counted already. */
+void ft_writer_child_begins(void);
+
+/* How often this thread has called fork(). */
+uint32_t ft_writer_forks(void);
+
 /* The cursor of a new thread, with room for at least FT_MAX_BULK_WORDS. Never NULL while attached, but for ENOMEM. */
 struct ft_cursor *ft_writer_open(void);
 

@@ -61,14 +61,16 @@ def command(
 
     PROGRAM is a compiled program with its arguments, or a Python script, which is timed with its interpreter. Its
     output, exit code and signals are its own; those of foretrace itself are listed in docs/exit-codes.md. Later runs
-    than the first read and print nothing. A loop of 0.1 ms that runs on its core every 8 ms tells how much a neighbour
-    disturbed it; with --signature, the time that it takes undisturbed is told even where no run was.
+    than the first read the same input (a file again, up to 1 GiB of a pipe; nothing of a terminal), and what they print
+    is thrown away. A loop of 0.1 ms that runs on its core every 8 ms tells how much a neighbour disturbed it; with
+    --signature, the time that it takes undisturbed is told even where no run was.
     """
     if not is_standard_output(output):
         check_output(output, TIMING, force=force)
     from foretrace.benchmarks.reference_loop import ReferenceLoop
     from foretrace.errors import EngineError
     from foretrace.tracer.launch import launch_of
+    from foretrace.tracer.native.program_input import ProgramInput
     from foretrace.tracer.native.timing import divide, time_natively
     from foretrace.tracer.native.timing_file import write_timing
     from foretrace.tracer.signature_file import read_signature
@@ -78,12 +80,16 @@ def command(
     program = launch_of(program).command
     loop = ReferenceLoop()
     loop.learn()
-    try:
-        timing = time_natively(program, runs=runs, method=method, reference=loop)
-    except OSError as error:
-        raise EngineError(f"--method {method} is not possible here: {error.strerror or error}") from error
-    if read is not None:
-        timing = divide(timing, read, seconds, loop)
+    several = runs > 1 or read is not None
+    with ProgramInput(several=several) as given:
+        if several and given.is_terminal:
+            print("foretrace: the first run alone reads from the terminal, others find no input", file=sys.stderr)
+        try:
+            timing = time_natively(program, runs=runs, method=method, reference=loop, given=given)
+        except OSError as error:
+            raise EngineError(f"--method {method} is not possible here: {error.strerror or error}") from error
+        if read is not None:
+            timing = divide(timing, read, seconds, loop, given)
     write_timing(timing, output, force=force)
     _say_done(output, timing)
     if timing.signal is not None:
@@ -94,13 +100,16 @@ def command(
 def _say_done(output: Path, timing: Timing) -> None:
     """On a terminal, says what came of it; elsewhere standard error is the program's alone."""
     if sys.stderr.isatty():
+        from foretrace.terminal import plain
         from foretrace.units import format_seconds
 
         shortest = format_seconds(timing.shortest.cpu_s)
         print(
-            f"foretrace: wrote {output} ({shortest} at best, {timing.num_samples} samples by {timing.method}; "
-            f"{said_of_neighbours(timing)}{said_of_segments(timing)}); "
-            f"next: foretrace predict SIGNATURE --machine here.toml --timing {output}",
+            plain(
+                f"foretrace: wrote {output} ({shortest} at best, {timing.num_samples} samples by {timing.method}; "
+                f"{said_of_neighbours(timing)}{said_of_segments(timing)}); "
+                f"next: foretrace predict SIGNATURE --machine here.toml --timing {output}"
+            ),
             file=sys.stderr,
         )
 

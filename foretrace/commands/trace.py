@@ -6,7 +6,7 @@ import gc
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from foretrace.cli import die_by_signal
 from foretrace.commands.caches import cache_options, wanted_hierarchies
 from foretrace.file_kinds import SIGNATURE, STREAM
 from foretrace.files import check_output
+from foretrace.interrupts import Interrupts
 from foretrace.tracer.launch import CompiledProgram, PythonProgram, Target, launch_of, python_program_behind
 from foretrace.verb import Verb
 
@@ -116,7 +117,15 @@ def command(
         _say_cost(Accuracy(accuracy))
     simulated = wanted_hierarchies(machines, hierarchies)
     with ExitStack() as stack:
-        on_progress = stack.enter_context(_progress())
+        unwritten = [path for path in (output, keep_stream) if path is not None]
+        stack.enter_context(_giving_up(unwritten))
+        interrupts = stack.enter_context(Interrupts("writing what was recorded"))
+        show = stack.enter_context(_progress())
+
+        def on_progress(progress: Progress) -> None:
+            interrupts.watch(progress)
+            show(progress)
+
         keep = None
         if keep_stream is not None:
             from foretrace.tracer.streams.stored_stream import StreamWriter
@@ -144,11 +153,10 @@ def command(
                 on_progress=on_progress,
                 keep=keep,
             )
-        from foretrace.tracer.signature_file import (
-            write_signature,
-        )  # takes long to import: the program has run meanwhile
+        from foretrace.tracer.signature_file import write_signature  # slow to import: the program has run meanwhile
 
         write_signature(traced.signature, output, force=force)
+        unwritten.remove(output)
         if keep is not None:
             from foretrace.tracer.streams import kept_stream
 
@@ -158,6 +166,19 @@ def command(
     if traced.ending.signal_number is not None:
         die_by_signal(traced.ending.signal_number)
     return traced.ending.exit_code
+
+
+@contextmanager
+def _giving_up(unwritten: Sequence[Path]) -> Iterator[None]:
+    """After a ^C, says which files will not be there."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        from foretrace.terminal import plain
+
+        files = " and ".join(map(str, unwritten))
+        print(plain(f"foretrace: gave up; {files} not written"), file=sys.stderr)
+        raise
 
 
 @contextmanager

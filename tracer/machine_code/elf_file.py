@@ -94,7 +94,7 @@ class ElfFile:
 def text_at(strings: bytes, offset: int) -> str:
     """A string of a string table."""
     end = strings.find(b"\0", offset)
-    return strings[offset : end if end >= 0 else len(strings)].decode("utf-8", "replace")
+    return strings[offset : end if end >= 0 else len(strings)].decode("utf-8", "surrogateescape")
 
 
 def _map(path: str) -> mmap.mmap:

@@ -213,7 +213,7 @@ def _file_names(header: Any, directory: str) -> dict[int, str]:
 
 
 def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
 def _attribute(unit: CompileUnit, name: str) -> str:

@@ -24,7 +24,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,7 @@ from foretrace.tracer.launch import is_own_python
 from foretrace.tracer.signature import Signature
 
 from .interpreter_places import affordable, counted, find_functions, start_up
+from .program_input import ProgramInput
 from .stamp_code import Place
 from .stamp_points import COUNTING_S, COUNTING_SHARES, SEGMENT_S, Candidate, choose, find_candidates, probe
 from .stamped_run import StampedRun, TimeStampCounter, run_stamped
@@ -81,10 +82,11 @@ def time_by_segments(
     exit_code: int,
     budget_s: float,
     reference: Reference | None = None,
+    given: ProgramInput | None = None,
 ) -> SegmentTime:
     """Run the program until its segments' least times no longer change, for `budget_s` at most (12 runs at least).
 
-    Its standard streams are /dev/null.
+    What it prints is thrown away.
 
     Args:
         signature: of this program with these arguments.
@@ -94,6 +96,7 @@ def time_by_segments(
         exit_code: what it ends with.
         budget_s: seconds.
         reference: tells the clock between the runs.
+        given: its standard input; None: an empty one.
 
     Raises:
         UndividedError: it cannot be done, with the reason.
@@ -104,7 +107,7 @@ def time_by_segments(
         raise UndividedError(f"its signature is of another program: it has no blocks of {real}")
     try:
         return _time(
-            _Program(path, command, exit_code),
+            _Program(path, command, exit_code, given=given),
             partial(find_candidates, signature, about_s),
             about_s,
             budget_s,
@@ -121,6 +124,7 @@ def time_script_by_segments(
     exit_code: int,
     budget_s: float,
     reference: Reference | None = None,
+    given: ProgramInput | None = None,
 ) -> SegmentTime:
     """The same of a Python script, without the start of Python and what it imports, which are timed by themselves.
 
@@ -132,6 +136,7 @@ def time_script_by_segments(
         exit_code: what it ends with.
         budget_s: seconds.
         reference: tells the clock between the runs.
+        given: its standard input; None: an empty one.
 
     Raises:
         UndividedError: it cannot be done, with the reason.
@@ -144,7 +149,7 @@ def time_script_by_segments(
     environment = {"PYTHONHASHSEED": "0"} | dict(os.environ)
     try:
         functions = find_functions()
-        whole = _Program(command[0], command, exit_code, environment)
+        whole = _Program(command[0], command, exit_code, environment, given)
         start = _Program(command[0], start_up(command[1]), 0, environment)
         with _one_core():
             found = _time(whole, *_of_interpreter(whole, functions), budget_s * (1 - _START_SHARE), reference)
@@ -195,14 +200,21 @@ class _Program:
     """A program that is run again and again."""
 
     def __init__(
-        self, path: str, command: Sequence[str], exit_code: int, environment: dict[str, str] | None = None
+        self,
+        path: str,
+        command: Sequence[str],
+        exit_code: int,
+        environment: dict[str, str] | None = None,
+        given: ProgramInput | None = None,
     ) -> None:
         self._path, self._command, self._exit_code, self._environment = path, command, exit_code, environment
+        self._given = given
         self._counter = TimeStampCounter()
 
     def run(self, places: Sequence[Place], num_records: int) -> StampedRun:
         """Run it once, and see that it ended well and wrote no more than there is room for."""
-        run = run_stamped(self._path, self._command, places, num_records, self._counter, self._environment)
+        with nullcontext() if self._given is None else self._given.again() as stdin:
+            run = run_stamped(self._path, self._command, places, num_records, self._counter, self._environment, stdin)
         if run.exit_code == -signal.SIGINT != self._exit_code:
             raise KeyboardInterrupt
         if run.exit_code != self._exit_code:

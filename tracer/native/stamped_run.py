@@ -84,6 +84,7 @@ def run_stamped(
     num_records: int,
     counter: TimeStampCounter,
     environment: dict[str, str] | None = None,
+    stdin: int | None = None,
 ) -> StampedRun:
     """Run it to its end.
 
@@ -94,6 +95,7 @@ def run_stamped(
         num_records: for so many records there is room.
         counter: of this processor.
         environment: of the program; None: ours.
+        stdin: a descriptor that it reads; None: an empty input.
 
     Raises:
         OSError: the system does not let us.
@@ -103,7 +105,8 @@ def run_stamped(
     periods = np.array([place.period for place in places], np.int64)
     descriptor = os.memfd_create("foretrace", 0)  # inherited, and closed by the program once it is mapped
     try:
-        with _started(path, command, dict(os.environ) if environment is None else environment, descriptor) as child:
+        variables = dict(os.environ) if environment is None else environment
+        with _started(path, command, variables, descriptor, stdin) as child:
             began = counter.now()
             child.go_to(_entry(child, path))
             stopped = counter.now()
@@ -216,15 +219,18 @@ class _Stopped:
 
 
 @contextmanager
-def _started(path: str, command: Sequence[str], environment: dict[str, str], descriptor: int) -> Iterator[_Stopped]:
+def _started(
+    path: str, command: Sequence[str], environment: dict[str, str], descriptor: int, stdin: int | None
+) -> Iterator[_Stopped]:
     """The program, stopped before its first instruction. It is killed if we fail."""
     arguments = list(command)
     pid = os.fork()
     if pid == 0:
         try:
             nothing = os.open(os.devnull, os.O_RDWR)
-            for stream in range(3):
-                os.dup2(nothing, stream)
+            os.dup2(nothing if stdin is None else stdin, 0)
+            os.dup2(nothing, 1)
+            os.dup2(nothing, 2)
             for number in (signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(number, signal.SIG_DFL)
             os.set_inheritable(descriptor, True)

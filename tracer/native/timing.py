@@ -1,6 +1,7 @@
 """Runs a program natively, to be timed and sampled. Its output, exit code and signals are its own.
 
-Several runs: the first has our standard streams, the later ones none, so that what the program prints appears once.
+Several runs: the first has our standard streams; the later ones read the same input, and what they print is thrown
+away, so that it appears once.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from foretrace import __version__
 from foretrace.errors import ProgramError
 from foretrace.neighbours import DISTURBED, LoopSample, Reference, SegmentTime, alone, counted, reading
 from foretrace.tracer.launch import find_program
+from foretrace.tracer.session import signal_name
 from foretrace.tracer.signature import Signature
 
 from .perf_events import PerfSampler
+from .program_input import ProgramInput, Reading
 from .ptrace_stops import PtraceSampler
 from .samples import Position, Sampler, Samples
 from .segments import UndividedError, time_by_segments, time_script_by_segments
@@ -146,7 +149,12 @@ class Timing:
 
 
 def time_natively(
-    command: Sequence[str], *, runs: int = 1, method: str = "auto", reference: Reference | None = None
+    command: Sequence[str],
+    *,
+    runs: int = 1,
+    method: str = "auto",
+    reference: Reference | None = None,
+    given: ProgramInput | None = None,
 ) -> Timing:
     """Run `command` `runs` times, sampling it each time.
 
@@ -155,12 +163,16 @@ def time_natively(
         runs: how often.
         method: "perf", "ptrace", or "auto" for the first of them that the system allows.
         reference: a loop to run beside each run, which takes turns with it on its core.
+        given: the program's standard input, if more runs than these will read it.
 
     Raises:
-        ProgramError: it cannot be run, or does not end the same way each time.
+        ProgramError: it cannot be run, does not end the same way each time, or its input cannot be kept for all runs.
         KeyboardInterrupt: a later run, unlike the first, was ended by a terminal's ^C.
         OSError: `method` is not allowed here.
     """
+    if given is None:
+        with ProgramInput(several=runs > 1) as own:
+            return time_natively(command, runs=runs, method=method, reference=reference, given=own)
     path = str(find_program(command[0]))
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     done: list[NativeRun] = []
@@ -173,7 +185,12 @@ def time_natively(
         with nullcontext([]) if reference is None else reference.beside(place.cpu) as beside:
             sampler = _sampler(method)
             try:
-                run, status = _run(sampler, path, command, place, own_streams=number == 0)
+                if number == 0:
+                    with given.first() as reading:
+                        run, status = _run(sampler, path, command, place, reading)
+                else:
+                    with given.again() as stdin:
+                        run, status = _run(sampler, path, command, place, Reading(stdin), is_quiet=True)
                 found.append(sampler.samples())
             finally:
                 sampler.close()
@@ -184,7 +201,7 @@ def time_natively(
         if endings[-1] == -signal.SIGINT != endings[0]:
             raise KeyboardInterrupt
         if endings[-1] != endings[0]:
-            raise ProgramError(f"{command[0]}: ended with {endings[0]} first, with {endings[-1]} in run {number + 1}")
+            raise ProgramError(_difference(command[0], endings[0], endings[-1], number + 1))
     return Timing(
         command=tuple(command),
         foretrace_version=__version__,
@@ -201,6 +218,18 @@ def time_natively(
     )
 
 
+def _difference(program: str, first: int, later: int, number: int) -> str:
+    """What to say of a program whose runs end in two ways, told as by `os.waitstatus_to_exitcode`."""
+    said = f"{program}: {_said(first)} in the first run, {_said(later)} in run {number}"
+    if first == -signal.SIGPIPE:
+        return f"{said}: whoever reads its output stopped early, and nobody reads that of later runs; send it to a file"
+    return f"{said}; time a single run (--runs 1), or make it end the same way each time"
+
+
+def _said(ending: int) -> str:
+    return f"killed by {signal_name(-ending)}" if ending < 0 else f"exit code {ending}"
+
+
 def _with_reading(run: NativeRun, reference: Reference | None, samples: Sequence[LoopSample]) -> NativeRun:
     """With what the loop beside it tells, if it does."""
     if reference is None or not samples:
@@ -209,7 +238,13 @@ def _with_reading(run: NativeRun, reference: Reference | None, samples: Sequence
     return replace(run, slowdown=slowdown, clock_hz=clock_hz)
 
 
-def divide(timing: Timing, signature: Signature, budget_s: float, reference: Reference | None = None) -> Timing:
+def divide(
+    timing: Timing,
+    signature: Signature,
+    budget_s: float,
+    reference: Reference | None = None,
+    given: ProgramInput | None = None,
+) -> Timing:
     """The same with the time by segments of further runs, or why there is none.
 
     Args:
@@ -217,13 +252,14 @@ def divide(timing: Timing, signature: Signature, budget_s: float, reference: Ref
         signature: of the same program with the same arguments.
         budget_s: about so many seconds of runs at most.
         reference: tells the clock between the runs.
+        given: the program's standard input, as `time_natively` had it; None: an empty one.
     """
     ending = -timing.signal if timing.exit_code is None and timing.signal is not None else timing.exit_code or 0
     path = str(find_program(timing.command[0]))
     try:
         if signature.provenance.guest == "python":
             segments = time_script_by_segments(
-                signature, timing.command, exit_code=ending, budget_s=budget_s, reference=reference
+                signature, timing.command, exit_code=ending, budget_s=budget_s, reference=reference, given=given
             )
         else:
             segments = time_by_segments(
@@ -234,6 +270,7 @@ def divide(timing: Timing, signature: Signature, budget_s: float, reference: Ref
                 exit_code=ending,
                 budget_s=budget_s,
                 reference=reference,
+                given=given,
             )
         return replace(timing, segments=segments)
     except UndividedError as error:
@@ -266,10 +303,16 @@ class _Place:
 
 
 def _run(
-    sampler: Sampler, path: str, command: Sequence[str], place: _Place, *, own_streams: bool
+    sampler: Sampler, path: str, command: Sequence[str], place: _Place, reading: Reading, *, is_quiet: bool = False
 ) -> tuple[NativeRun, int]:
-    """One run. A terminal's ^C is the program's, not ours, while it runs."""
-    streams = [] if own_streams else [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)]
+    """One run. A terminal's ^C is the program's, not ours, while it runs. `is_quiet`: nothing of it is seen, and its
+    input is empty unless it has one of its own.
+    """
+    nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)]
+    streams: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [*nothing] if is_quiet else []
+    if reading.descriptor is not None:
+        streams.insert(0, (os.POSIX_SPAWN_DUP2, reading.descriptor, 0))
+        streams = [action for action in streams if action != nothing[0]]
     began = 0.0
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
@@ -281,6 +324,7 @@ def _run(
                 path, list(command), dict(os.environ), file_actions=streams,
                 setsigdef=[signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ], setsigmask=mask,
             )  # fmt: skip
+            reading.begun()
             return place.pid
         except OSError as error:
             raise ProgramError(f"cannot run {path}: {error.strerror}") from error

@@ -1,24 +1,25 @@
 """Timings on disk: one JSON object. Like every file, it may come from anyone.
 
-Version history (`schema`):
-    foretrace.timing/1  first version. Since then runs have a `slowdown` and a `clock_hz`, and a timing `segments` and
-                        `undivided`; files from before lack them.
+`crc32` is the checksum of the rest, as JSON without spaces. Version history (`schema`): foretrace.timing/2 is the first
+that was released; no other is read.
 """
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from foretrace import json_text
 from foretrace.errors import TimingError
 from foretrace.file_kinds import TIMING, instead, kind_of
 from foretrace.files import read_bounded, write_output
 
 from .timing import Timing
 
-SCHEMA = "foretrace.timing/1"
+SCHEMA = "foretrace.timing/2"
 MAX_FILE_BYTES = 64 << 20
 MOST_SLOWDOWN = 1e6
 _MAKE = "foretrace time -o FILE -- PROGRAM"
@@ -31,8 +32,9 @@ def write_timing(timing: Timing, path: Path, *, force: bool = False) -> None:
     Raises:
         OutputError: the file exists (and `force` is False), is no timing, or cannot be written.
     """
-    document = {"schema": SCHEMA} | msgspec.to_builtins(timing)
-    write_output(path, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n", TIMING, force=force)
+    content = msgspec.to_builtins(timing)
+    document = {"schema": SCHEMA, "crc32": _checksum(content)} | content
+    write_output(path, json_text.encode(document, indent=1) + b"\n", TIMING, force=force)
 
 
 def read_timing(path: Path) -> Timing:
@@ -43,11 +45,13 @@ def read_timing(path: Path) -> Timing:
     """
     content = read_bounded(path, MAX_FILE_BYTES, "a timing", TimingError)
     try:
-        document: Any = msgspec.json.decode(content)
-        if not isinstance(document, dict) or document.pop("schema", None) != SCHEMA:
+        document = json_text.decode(content, dict[str, Any])
+        if document.pop("schema", None) != SCHEMA:
             if kind_of(path) is TIMING:
                 raise TimingError(f"{path}: is a timing of another version than {SCHEMA}; make it again with: {_MAKE}")
             raise TimingError(f"{path}: {instead(path, TIMING, _MAKE)}")
+        if document.pop("crc32", None) != _checksum(document):
+            raise TimingError(f"{path}: is damaged or was changed (its checksum is another content's); make it again")
         timing = msgspec.convert(document, type=Timing, strict=True)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if kind_of(path) is TIMING:
@@ -55,6 +59,10 @@ def read_timing(path: Path) -> Timing:
         raise TimingError(f"{path}: {instead(path, TIMING, _MAKE)}") from error
     _check(timing, path)
     return timing
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return f"{zlib.crc32(json_text.encode(content)):08x}"
 
 
 def _check(timing: Timing, path: Path) -> None:

@@ -75,16 +75,23 @@ static bool mark_lines(struct code_table *table, PyObject *code)
     return lines && !PyErr_Occurred();
 }
 
+PyObject *code_file(PyCodeObject *code)
+{
+    PyObject *file = PyUnicode_EncodeFSDefault(code->co_filename);
+    if (!file)
+        PyErr_Clear();
+    return file;
+}
+
 static bool is_library(PyCodeObject *code)
 {
     static const char *const packages[] = {"-packages/numpy/", "-packages/scipy/"};
-    const char *file = PyUnicode_AsUTF8(code->co_filename);
-    if (!file)
-        PyErr_Clear();
+    PyObject *file = code_file(code);
+    bool found = false;
     for (size_t i = 0; file && i < sizeof packages / sizeof *packages; i++)
-        if (strstr(file, packages[i]))
-            return true;
-    return false;
+        found = found || strstr(PyBytes_AS_STRING(file), packages[i]);
+    Py_XDECREF(file);
+    return found;
 }
 
 /* Where blocks start. Bytecode that is not understood starts them wherever a line is reported. */

@@ -43,6 +43,9 @@ struct code_table {
 
 bool code_init(void);
 
+/* The name of the file that code is from, as bytes: it need not be UTF-8. NULL with no exception set. */
+PyObject *code_file(PyCodeObject *code);
+
 /* The table of a code object, or NULL with no exception set. */
 struct code_table *code_table_of(PyCodeObject *code);
 

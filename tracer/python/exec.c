@@ -38,13 +38,14 @@ static char *library_directory; /* the standard library's, with a slash at its e
 
 static bool is_installed(PyCodeObject *code)
 {
-    const char *file = PyUnicode_AsUTF8(code->co_filename);
-    if (!file) {
-        PyErr_Clear();
+    PyObject *name = code_file(code);
+    if (!name)
         return false;
-    }
-    return strncmp(file, "<frozen ", 8) == 0 || strstr(file, "/site-packages/") || strstr(file, "/dist-packages/") ||
-           (library_directory && strncmp(file, library_directory, strlen(library_directory)) == 0);
+    const char *file = PyBytes_AS_STRING(name);
+    bool is = strncmp(file, "<frozen ", 8) == 0 || strstr(file, "/site-packages/") || strstr(file, "/dist-packages/") ||
+              (library_directory && strncmp(file, library_directory, strlen(library_directory)) == 0);
+    Py_DECREF(name);
+    return is;
 }
 
 static bool is_main(PyObject *globals)
@@ -325,10 +326,11 @@ bool exec_script(PyObject *path, int *status)
 bool exec_init(void)
 {
     PyObject *directory = PySys_GetObject("_stdlib_dir");
-    const char *text = directory && PyUnicode_Check(directory) ? PyUnicode_AsUTF8(directory) : NULL;
+    PyObject *name = directory && PyUnicode_Check(directory) ? PyUnicode_EncodeFSDefault(directory) : NULL;
     PyErr_Clear();
-    if (text && (library_directory = PyMem_Malloc(strlen(text) + 2)))
-        strcat(strcpy(library_directory, text), "/");
+    if (name && (library_directory = PyMem_Malloc((size_t)PyBytes_GET_SIZE(name) + 2)))
+        strcat(strcpy(library_directory, PyBytes_AS_STRING(name)), "/");
+    Py_XDECREF(name);
     hook_executors();
     hook_code_attribute();
     return true;

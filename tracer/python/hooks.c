@@ -307,10 +307,9 @@ static PyObject *hooked_start_joinable(PyObject *self, PyObject *args, PyObject 
     return result;
 }
 
-PyCFunction agent_replace(const char *module, const char *name, int flags, PyCFunction function)
+PyCFunction agent_replace_in(PyObject *module, const char *name, int flags, PyCFunction function)
 {
-    PyObject *m = PyImport_ImportModule(module);
-    PyObject *callable = m ? PyObject_GetAttrString(m, name) : NULL;
+    PyObject *callable = PyObject_GetAttrString(module, name);
     PyMethodDef *def = callable ? method_def(callable) : NULL;
     PyCFunction original = NULL;
     if (def && def->ml_flags == flags && def->ml_meth != function) {
@@ -318,6 +317,14 @@ PyCFunction agent_replace(const char *module, const char *name, int flags, PyCFu
         def->ml_meth = function;
     }
     Py_XDECREF(callable);
+    PyErr_Clear();
+    return original;
+}
+
+PyCFunction agent_replace(const char *module, const char *name, int flags, PyCFunction function)
+{
+    PyObject *m = PyImport_ImportModule(module);
+    PyCFunction original = m ? agent_replace_in(m, name, flags, function) : NULL;
     Py_XDECREF(m);
     PyErr_Clear();
     return original;

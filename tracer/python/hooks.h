@@ -54,6 +54,7 @@ static inline bool agent_is_number(PyObject *value)
 }
 
 /* Replaces the function of module.name, if that is a built-in one with these flags. Returns what it was, or NULL. */
+PyCFunction agent_replace_in(PyObject *module, const char *name, int flags, PyCFunction function);
 PyCFunction agent_replace(const char *module, const char *name, int flags, PyCFunction function);
 
 /* A call's argument, by position or keyword; NULL if it was not given. */

@@ -8,6 +8,7 @@
 
 #include "buffers.h"
 #include "numpy.h"
+#include "processes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -435,6 +436,7 @@ void agent_module_loaded(PyObject *module)
         return;
     }
     buffers_module_loaded(module, name);
+    processes_module_loaded(module, name);
     if (!np.array && (strcmp(name, "numpy._core._multiarray_umath") == 0 ||
                       strcmp(name, "numpy.core._multiarray_umath") == 0))
         install_numpy(module);

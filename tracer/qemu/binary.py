@@ -133,10 +133,13 @@ def _version_of(qemu: str, name: str) -> str:
     if found is not None:
         return found
     if "-plugin" not in _ask_qemu(qemu, "-h"):
-        raise EngineError(f"{qemu} was built without plugins; install Debian's or Ubuntu's qemu-user")
+        raise EngineError(
+            f"{qemu} was built without plugins, as Debian 13's and Ubuntu 24.04's are: it traces no compiled program; "
+            "build QEMU with --enable-plugins, or take Debian 12's qemu-user, and put it first in PATH"
+        )
     version = _VERSION.search(_ask_qemu(qemu, "--version"))
     if version is None:
-        raise EngineError(f"{qemu} does not tell its version; install Debian's or Ubuntu's qemu-user")
+        raise EngineError(f"{qemu} does not tell its version; install a QEMU that does, such as Debian 12's qemu-user")
     return version[1]
 
 

@@ -2,8 +2,7 @@
 
 The core in C puts accesses into frames, and takes frames apart; here they are compressed, checked and kept in the file.
 
-Version history (the last digit of the magic bytes):
-    1  first version.
+Version history (the last digit of the magic bytes): 1 is the first; no other is read.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any, BinaryIO, Self, TypeVar
 import msgspec
 import numpy as np
 
-from foretrace import __version__
+from foretrace import __version__, json_text
 from foretrace.errors import OutputError, TraceFileError
 from foretrace.file_kinds import DIN, STREAM, STREAM_MAGIC
 from foretrace.files import open_atomically
@@ -258,7 +257,7 @@ class StreamWriter:
             self._writer.refuse()
 
     def _write_json(self, tag: bytes, content: Any) -> None:
-        data = msgspec.json.encode(content)
+        data = json_text.encode(content)
         self._write_frame(tag, _deflate(data), len(data))
 
     def _write_frame(self, tag: bytes, stored: bytes, raw_bytes: int) -> None:
@@ -385,7 +384,7 @@ class StreamReader:
         if self._table_bytes > _MAX_TABLE_BYTES:
             raise self._damaged("has larger tables than a stream can have, which end")
         try:
-            return msgspec.json.decode(frame, type=kind, strict=True)
+            return json_text.decode(frame, kind)
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             raise self._damaged(f"has a table that is not as it should be ({error}), which ends") from error
 

@@ -1,0 +1,197 @@
+"""Standard input of programs that are timed several times: each run reads the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from binary_runs import trace_command
+
+from foretrace.errors import ProgramError
+from foretrace.tracer.native import program_input
+from foretrace.tracer.native.program_input import ProgramInput
+from foretrace.tracer.native.timing import time_natively
+from foretrace.tracer.native.timing_file import read_timing
+
+SUMS = r"""
+#include <stdio.h>
+int main(int argc, char **argv) {
+    unsigned sum = 0; int letter; long count = 0;
+    while ((letter = getchar()) != EOF) { count++; for (int i = 0; i < 20; i++) sum = sum * 31 + letter; }
+    FILE *log = fopen(argv[argc - 1], "a");
+    fprintf(log, "%ld %u\n", count, sum); fclose(log);
+    printf("%u\n", sum); return 0;
+}"""
+CONTENT = bytes(i * i % 251 for i in range(1_000_003))
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def time_command(output: Path, *program: str | Path, options: tuple[str, ...] = ("--runs", "4")) -> list[str]:
+    command = [sys.executable, "-P", "-m", "foretrace", "time", "--force", *options, "-o", str(output), "--"]
+    return [*command, *map(str, program)]
+
+
+@contextmanager
+def as_our_input(descriptor: int) -> Iterator[None]:
+    """This process's own standard input, for a while."""
+    before = os.dup(0)
+    os.dup2(descriptor, 0)
+    try:
+        yield
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+
+
+@pytest.fixture
+def sums(compile_c: Callable[..., Path]) -> Path:
+    return compile_c(SUMS, "-O1")
+
+
+@pytest.mark.parametrize("kind", ["file", "deleted file", "pipe", "socket"])
+def test_each_run_reads_the_same(kind: str, sums: Path, tmp_path: Path) -> None:
+    """Of a file, from where it stood; and whoever reads it after us goes on where the first run ended."""
+    log, command = tmp_path / "log", time_command(tmp_path / "x.timing", sums, tmp_path / "log")
+    if "file" in kind:
+        (tmp_path / "input").write_bytes(b"skipped" + CONTENT)
+        with (tmp_path / "input").open("rb") as file:
+            os.lseek(file.fileno(), len(b"skipped"), os.SEEK_SET)
+            if kind == "deleted file":
+                (tmp_path / "input").unlink()
+            result = subprocess.run(command, stdin=file, capture_output=True, timeout=60)
+            assert os.lseek(file.fileno(), 0, os.SEEK_CUR) == len(b"skipped" + CONTENT)
+    elif kind == "pipe":
+        result = subprocess.run(command, input=CONTENT, capture_output=True, timeout=60)
+    else:
+        import socket
+
+        ours, theirs = socket.socketpair()
+        process = subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        theirs.close()
+        ours.sendall(CONTENT)
+        ours.close()
+        stdout, stderr = process.communicate(timeout=60)
+        result = subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
+    assert (result.returncode, result.stderr) == (0, b"")
+    lines = log.read_text().splitlines()
+    assert len(lines) == 4
+    assert set(lines) == {f"{len(CONTENT)} {result.stdout.decode().strip()}"}
+
+
+def test_the_runs_that_are_divided_read_it_too(sums: Path, tmp_path: Path) -> None:
+    log, signature = tmp_path / "log", tmp_path / "x.sig"
+    content = CONTENT[:20_000]
+    subprocess.run(trace_command(signature, sums, log), input=content, check=True, capture_output=True, timeout=60)
+    options = ("--signature", str(signature), "--seconds", "0.5")
+    command = time_command(tmp_path / "x.timing", sums, log, options=options)
+    subprocess.run(command, input=content, check=True, capture_output=True, timeout=60)
+    lines = log.read_text().splitlines()
+    assert len(lines) >= 2
+    assert len(set(lines)) == 1
+    assert lines[0].startswith("20000 ")
+    timing = read_timing(tmp_path / "x.timing")
+    assert (len(lines) > 13) == (timing.segments is not None), timing.undivided
+
+
+def test_a_pipe_without_end_of_which_little_is_read(tmp_path: Path) -> None:
+    command = time_command(tmp_path / "x.timing", "head", "-c", "100000")
+    with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as endless:
+        result = subprocess.run(command, stdin=endless.stdout, capture_output=True, timeout=60)
+        assert endless.stdout is not None
+        endless.stdout.close()
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert result.stdout == b"y\n" * 50_000
+    assert len(read_timing(tmp_path / "x.timing").runs) == 4
+
+
+def test_a_pipe_that_nobody_writes_to_delays_nothing(tmp_path: Path) -> None:
+    idle, writer = os.pipe()
+    try:
+        result = subprocess.run(time_command(tmp_path / "x.timing", "true"), stdin=idle, timeout=60)
+    finally:
+        os.close(idle)
+        os.close(writer)
+    assert result.returncode == 0
+
+
+def test_a_program_that_closes_its_input_early(tmp_path: Path) -> None:
+    command = time_command(tmp_path / "x.timing", "sh", "-c", "read -r x; exec <&-; sleep 0.01; echo $x")
+    result = subprocess.run(command, input=b"first\n" + CONTENT, capture_output=True, timeout=60)
+    assert (result.returncode, result.stdout) == (0, b"first\n")
+
+
+def test_more_than_can_be_kept_is_refused(sums: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program_input, "MAX_KEPT_BYTES", 1 << 20)
+    with subprocess.Popen(["head", "-c", "3000000", "/dev/zero"], stdout=subprocess.PIPE) as source:
+        assert source.stdout is not None
+        with (
+            as_our_input(source.stdout.fileno()),
+            pytest.raises(ProgramError, match=r"standard input cannot be kept .* longer than 1 MiB; .* a file"),
+        ):
+            time_natively([str(sums), str(tmp_path / "log")], runs=2)
+    assert (tmp_path / "log").read_text().startswith("3000000 "), "the first run read all of it"
+
+
+def test_a_single_run_has_our_own_input(tmp_path: Path) -> None:
+    """Without a copy between: what it leaves is left for others."""
+    script = "import os; print(os.read(0, 5))"
+    command = time_command(tmp_path / "x.timing", sys.executable, "-c", script, options=())
+    source, target = os.pipe()
+    os.write(target, b"ours, theirs")
+    os.close(target)
+    result = subprocess.run(command, stdin=source, capture_output=True, timeout=60)
+    assert result.stdout == b"b'ours,'\n"
+    assert os.read(source, 100) == b" theirs"
+    os.close(source)
+
+
+def test_a_terminal_is_said_to_be_read_once(tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    command = time_command(tmp_path / "x.timing", "true")
+    result = subprocess.run(command, stdin=theirs, capture_output=True, text=True, timeout=60)
+    os.close(ours)
+    os.close(theirs)
+    assert "the first run alone reads from the terminal" in result.stderr
+    assert result.returncode == 0
+
+
+def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    source, target = os.pipe()
+    os.write(target, b"some")
+    with as_our_input(source):
+        descriptors = set(Path("/proc/self/fd").iterdir())
+        with ProgramInput() as given:
+            with given.first() as reading:
+                assert reading.descriptor is not None
+                assert os.read(reading.descriptor, 10) == b"some"
+            for _ in range(2):
+                with given.again() as descriptor:
+                    assert descriptor is not None
+                    assert os.read(descriptor, 10) == b"some"
+        assert set(Path("/proc/self/fd").iterdir()) == descriptors
+    os.close(source)
+    os.close(target)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_that_nobody_reads_any_more_is_named(tmp_path: Path) -> None:
+    """The first run dies of it, later ones write to nobody."""
+    command = time_command(tmp_path / "x.timing", "seq", "1000000", options=("--runs", "2"))
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr is not None
+    complaint = process.stderr.read().decode()
+    process.stderr.close()
+    assert process.wait(60) == 71
+    assert "seq: killed by SIGPIPE in the first run, exit code 0 in run 2: whoever reads its output" in complaint
+    assert complaint.count("\n") == 1

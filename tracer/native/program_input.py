@@ -1,0 +1,159 @@
+"""Standard input of a program that is run several times: each run reads what the first one could."""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import BinaryIO, Self
+
+from foretrace.errors import ProgramError
+
+MAX_KEPT_BYTES = 1 << 30
+_CHUNK_BYTES = 1 << 16
+_STDIN = 0
+_PROBLEM = (
+    "standard input cannot be kept for several runs: {}; store it in a file and give it with <, or time a single run"
+)
+
+
+class ProgramInput:
+    """Our own standard input, for one run after the other.
+
+    A file is read again from where it stood. What the first run could read of a pipe or socket is kept in a temporary
+    file, up to `MAX_KEPT_BYTES`, for the others. Of a terminal nothing is kept: the others find an empty input.
+    """
+
+    def __init__(self, *, several: bool = True) -> None:
+        """`several`: there will be more than one run."""
+        self._several = several
+        self._stack = ExitStack()
+        self._kept: BinaryIO | None = None
+        self._problem = ""
+
+    def __enter__(self) -> Self:
+        """See what kind it is of."""
+        mode = _mode()
+        self._is_file, self.is_terminal = stat.S_ISREG(mode), os.isatty(_STDIN)
+        self._is_stream = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+        self._is_device = stat.S_ISCHR(mode) and not self.is_terminal
+        self._start = os.lseek(_STDIN, 0, os.SEEK_CUR) if self._is_file else 0
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove what was kept."""
+        self._stack.close()
+
+    @contextmanager
+    def first(self) -> Iterator[Reading]:
+        """For the first run."""
+        if not (self._several and self._is_stream):
+            yield Reading(None)
+            return
+        try:
+            self._kept = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        except OSError as error:
+            raise ProgramError(_PROBLEM.format(error.strerror)) from error
+        source, target = os.pipe()
+        os.set_blocking(target, False)
+        ended, end = os.pipe()
+        feeder = threading.Thread(target=self._feed, args=[target, ended], name="foretrace-input", daemon=True)
+        feeder.start()
+        reading = Reading(source, source)
+        try:
+            yield reading
+        finally:
+            reading.begun()
+            os.close(end)
+            feeder.join()
+            os.close(ended)
+
+    @contextmanager
+    def again(self) -> Iterator[int | None]:
+        """For a later run: a descriptor, or None for an empty input.
+
+        Raises:
+            ProgramError: what the first run could read was not kept.
+        """
+        if self._problem:
+            raise ProgramError(self._problem)
+        if self._is_device:
+            yield _STDIN
+        elif not self._is_file and self._kept is None:
+            yield None
+        else:
+            stood = os.lseek(_STDIN, 0, os.SEEK_CUR) if self._is_file else 0
+            own = _opened(_STDIN if self._kept is None else self._kept.fileno())
+            try:
+                os.lseek(own, self._start, os.SEEK_SET)
+                yield own
+            finally:
+                os.close(own)
+                if self._is_file:
+                    os.lseek(_STDIN, stood, os.SEEK_SET)  # where `own` is the same open file
+
+    def _feed(self, target: int, ended: int) -> None:
+        """Pass on what comes until there is no more, the program reads no more, or has ended."""
+        try:
+            while _ready(_STDIN, select.POLLIN, ended) and (data := os.read(_STDIN, _CHUNK_BYTES)):
+                self._keep(data)
+                while data and _ready(target, select.POLLOUT, ended):
+                    data = data[os.write(target, data) :]
+                if data:
+                    break
+        except OSError:  # the program has closed its input, or ours cannot be read
+            pass
+        finally:
+            os.close(target)
+
+    def _keep(self, data: bytes) -> None:
+        if self._problem or self._kept is None:
+            return
+        try:
+            if self._kept.tell() + len(data) > MAX_KEPT_BYTES:
+                raise OSError(0, f"it is longer than {MAX_KEPT_BYTES >> 20} MiB")
+            self._kept.write(data)
+            self._kept.flush()
+        except OSError as error:
+            self._problem = _PROBLEM.format(error.strerror)
+
+
+class Reading:
+    """What a run has for its standard input: a descriptor, or None for ours."""
+
+    def __init__(self, descriptor: int | None, ours: int | None = None) -> None:
+        """`ours` is to be closed once the program has its own."""
+        self.descriptor = descriptor
+        self._ours = ours
+
+    def begun(self) -> None:
+        """To be called once the program runs."""
+        if self._ours is not None:
+            os.close(self._ours)
+            self._ours = None
+
+
+def _mode() -> int:
+    try:
+        return os.fstat(_STDIN).st_mode
+    except OSError:  # it is closed
+        return 0
+
+
+def _opened(descriptor: int) -> int:
+    """The same file, opened anew where that is allowed: so nobody else's position changes."""
+    with suppress(OSError):
+        return os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+    return os.dup(descriptor)
+
+
+def _ready(descriptor: int, event: int, ended: int) -> bool:
+    """Wait for a descriptor; False once the other one has ended."""
+    poll = select.poll()
+    poll.register(descriptor, event)
+    poll.register(ended, select.POLLIN)
+    return all(number != ended for number, _ in poll.poll())
