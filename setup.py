@@ -45,6 +45,7 @@ AGENT_PARTS = [
         "hooks",
         "index",
         "key",
+        "linear",
         "lines",
         "list",
     ),
