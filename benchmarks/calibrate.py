@@ -114,7 +114,6 @@ class Suite:
 SUITES = (
     Suite("arithmetic and branches", "core", lambda plan: core_measurements()),
     Suite("array operations", "arrays", lambda plan: array_measurements()),
-    Suite("linear algebra", "linear", lambda plan: linear_measurements(fine=plan.fine)),
     Suite(
         "dependent loads, usual pages",
         "chains",
@@ -137,6 +136,7 @@ SUITES = (
     ),
     Suite("single loads", "load_times", lambda p: load_time_measurements(p.largest_bytes, room=p.room)),
     Suite("instructions in flight", "windows", lambda p: window_measurements(p.largest_bytes, fine=p.fine)),
+    Suite("linear algebra", "linear", lambda plan: linear_measurements(fine=plan.fine)),
     Suite("new pages", "first_touch", lambda p: first_touch_measurements(p.available_bytes)),
     Suite(
         "loads",

@@ -18,14 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from foretrace.errors import ForetraceError
-from foretrace.profiles.library import find
-from foretrace.profiles.profile import Profile
-from foretrace.replay.predict import predict
 from foretrace.terminal import console
-from foretrace.tracer.signature_file import read_signature
 from foretrace.units import format_seconds
 
-from . import programs
+from . import programs, tools
 from .tables import table, times
 
 PROGRAM = programs.SOURCES / "linear_algebra.py"
@@ -53,7 +49,7 @@ class Compared:
         return self.low_s <= self.measured_s <= self.high_s
 
 
-def compare(profile: Profile, cases: Sequence[str], directory: Path) -> Iterator[Compared]:
+def compare(machine: str, cases: Sequence[str], directory: Path) -> Iterator[Compared]:
     """Trace, predict and measure cases, one after the other.
 
     Raises:
@@ -64,18 +60,20 @@ def compare(profile: Profile, cases: Sequence[str], directory: Path) -> Iterator
         calls = max(1, min(_MOST_CALLS, round(_ROUND_S / _measured_s(case, 1))))
         measured_s = _measured_s(case, calls)
         signature = directory / "traced.sig"
-        command = [sys.executable, "-P", "-m", "foretrace", "trace", "--force", "-o", str(signature)]
         subprocess.run(
-            [*command, str(PROGRAM), case, str(calls)], env=os.environ | ONE_THREAD, check=True, capture_output=True
+            [tools.foretrace_executable(), "trace", "--force", "-o", str(signature), str(PROGRAM), case, str(calls)],
+            env=os.environ | ONE_THREAD,
+            check=True,
+            capture_output=True,
         )
-        prediction = predict(read_signature(signature), profile)
-        own = [region for region in prediction.regions if region.place.line == lines[case]]
-        own = [region for region in own if Path(region.place.file).name == PROGRAM.name]
+        (prediction,) = tools.foretrace_json("predict", str(signature), "--machine", machine)["predictions"]
+        own = [loop for loop in prediction["loops"] if loop["line"] == lines[case]]
+        own = [loop for loop in own if Path(loop["file"]).name == PROGRAM.name]
         yield Compared(
             case,
-            sum(region.time_s for region in own) / calls,
-            sum(region.low_s for region in own) / calls,
-            sum(region.high_s for region in own) / calls,
+            sum(loop["time_s"] for loop in own) / calls,
+            sum(loop["low_s"] for loop in own) / calls,
+            sum(loop["high_s"] for loop in own) / calls,
             measured_s,
         )
 
@@ -102,9 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cases = [name for name in known_cases() if not options.cases or name.startswith(tuple(options.cases))]
     shown = table("linear algebra, one thread", "case", "predicted", "interval", "measured", "predicted/measured", "")
     try:
-        profile = find(options.machine)
         with tempfile.TemporaryDirectory(prefix="foretrace-linear-") as name:
-            for row in compare(profile, cases, Path(name)):
+            for row in compare(options.machine, cases, Path(name)):
                 shown.add_row(
                     row.case,
                     format_seconds(row.predicted_s),

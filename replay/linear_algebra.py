@@ -61,17 +61,17 @@ class _Kind:
     fixed_cycles: float
 
 
-_PRODUCT = _Kind(1.0, 25, 200)
-_ONE_SIDED = _Kind(0.6, 330, 2000)  # LU, Cholesky, QR: mostly products
+_PRODUCT = _Kind(1.0, 15, 120)
+_ONE_SIDED = _Kind(0.6, 330, 500)  # LU, Cholesky, QR: mostly products
 _TWO_SIDED = _Kind(0.45, 450, 4000)  # eigenvalues, singular values: half of it products of a matrix and a vector
 _KINDS = {
     Routine.GEMM: _PRODUCT,
-    Routine.GEMV: _Kind(0.3, 20, 200),
-    Routine.DOT: _Kind(0.2, 100, 60),
+    Routine.GEMV: _Kind(0.3, 20, 150),
+    Routine.DOT: _Kind(0.2, 100, 35),
     Routine.EINSUM: _Kind(0.15, 0, 0),
     Routine.SOLVE: _ONE_SIDED,
     Routine.INVERSE: _ONE_SIDED,
-    Routine.CHOLESKY: _Kind(0.4, 220, 800),
+    Routine.CHOLESKY: _Kind(0.4, 220, 400),
     Routine.QR: _ONE_SIDED,
     Routine.EIGENVALUES_SYMMETRIC: _TWO_SIDED,
     Routine.EIGENVECTORS_SYMMETRIC: _TWO_SIDED,
@@ -305,6 +305,20 @@ def effective_size(record: LinearAlgebra) -> float:
     return 2 / (1 / m + 1 / n)
 
 
+_WORTH_TELLING = 0.01
+_MOST_NAMES = 3
+_TEXTS = {
+    "measured": "at the rates measured of square matrices by size and type",
+    "standing": "at rates measured of another type or a routine like it",
+    "derived": "at a usual efficiency over the measured rate of products",
+    "assumed": (
+        f"not measured on this machine, products taken to reach {PRODUCT_EFFICIENCY[1]:g} of the vector peak "
+        f"({PRODUCT_EFFICIENCY[2]:g} to {PRODUCT_EFFICIENCY[0]:g}), other routines usual parts of that; foretrace "
+        "calibrate measures them"
+    ),
+}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearWork:
     """Linear algebra by region: each record with its region's number. `mask` bool [regions]: has some."""
@@ -333,29 +347,24 @@ class LinearWork:
 
     def assumption(self, figures: LinearFigures, total_s: float) -> str | None:
         """What a reader must know of how it was priced; None where there is none of it, or next to none."""
-        by_how: dict[str, float] = defaultdict(float)
-        routines: dict[str, set[str]] = defaultdict(set)
+        by_how: dict[str, dict[Routine, float]] = defaultdict(lambda: defaultdict(float))
         for _, record in self.records:
             price = figures.price(record)
-            by_how[price.how] += float(price.time_s[1])
-            routines[price.how].add(str(record.routine))
-        whole = sum(by_how.values())
-        if not whole or whole < 0.01 * total_s:
+            by_how[price.how][record.routine] += float(price.time_s[1])
+        whole = sum(sum(by_routine.values()) for by_routine in by_how.values())
+        if not whole or whole < _WORTH_TELLING * total_s:
             return None
-        texts = {
-            "measured": "at the rates measured for square matrices by size and type",
-            "standing": "at those of other types or of routines of the kind",
-            "derived": "at the usual efficiency over the measured rate of products",
-            "assumed": (
-                f"not measured on this machine: products at {PRODUCT_EFFICIENCY[1]:g} of the vector peak "
-                f"({PRODUCT_EFFICIENCY[2]:g} to {PRODUCT_EFFICIENCY[0]:g}), other routines at usual efficiencies, "
-                "measure it with foretrace calibrate"
-            ),
-        }
         parts = [
-            f"{', '.join(sorted(routines[how]))} {text}"
-            for how, text in texts.items()
-            if by_how.get(how, 0.0) >= 0.01 * whole
+            f"{_names(by_how[how])} {text}"
+            for how, text in _TEXTS.items()
+            if sum(by_how[how].values()) >= _WORTH_TELLING * whole
         ]
         share = min(whole / total_s, 1.0) if total_s else 1.0
         return f"{share:.0%} of the time is linear algebra, with one BLAS thread: {'; '.join(parts)}"
+
+
+def _names(by_routine: Mapping[Routine, float]) -> str:
+    """The routines that take most."""
+    names = [str(routine) for routine in sorted(by_routine, key=lambda routine: -by_routine[routine])]
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -22,7 +22,15 @@ from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.cache_sim.reuse_results import LINE_BYTES
 from foretrace.errors import OutputError, SignatureError
 from foretrace.tracer import signature_file
-from foretrace.tracer.signature import AddressRange, Instruction, InterpreterTime, Signature, merge_ranges
+from foretrace.tracer.linear_algebra import LinearRoutine
+from foretrace.tracer.signature import (
+    AddressRange,
+    Instruction,
+    InterpreterTime,
+    LinearAlgebra,
+    Signature,
+    merge_ranges,
+)
 from foretrace.tracer.signature_file import _ROWS_7, read_signature, write_signature
 from foretrace.tracer.tracing import trace_binary
 
@@ -43,7 +51,9 @@ SYSTEM = Hierarchy.parse("L1=4K/4/64/plru,LL=64K/8/64/inclusive,I1=4K/4/64/instr
 def signature(compile_c: Callable[..., Path]) -> Signature:
     traced = trace_binary([str(compile_c(GATHER, "-O1"))], [DEFAULT_HIERARCHY, SYSTEM]).signature
     return dataclasses.replace(
-        traced, interpreter_times=(InterpreterTime(2, 0.5, 1.0), InterpreterTime(4, 3.0, 2.0, 256.0))
+        traced,
+        interpreter_times=(InterpreterTime(2, 0.5, 1.0), InterpreterTime(4, 3.0, 2.0, 256.0)),
+        linear_algebra=(LinearAlgebra(1, LinearRoutine.GEMM, "float64", 30, 20, 10, 1, 7, 12_000.0),),
     )
 
 
@@ -56,7 +66,16 @@ def file(signature: Signature, tmp_path: Path) -> Path:
 def test_round_trip(signature: Signature, file: Path) -> None:
     read = read_signature(file)
     assert signature.idioms, "the program has a gather to keep"
-    for name in ("provenance", "blocks", "operations", "loops", "idioms", "totals", "interpreter_times"):
+    for name in (
+        "provenance",
+        "blocks",
+        "operations",
+        "loops",
+        "idioms",
+        "totals",
+        "interpreter_times",
+        "linear_algebra",
+    ):
         assert getattr(read, name) == getattr(signature, name)
     assert np.array_equal(read.edges, signature.edges)
     assert [h.hierarchy for h in read.hierarchies] == [h.hierarchy for h in signature.hierarchies]
@@ -140,6 +159,10 @@ def test_an_existing_file_is_kept(signature: Signature, file: Path) -> None:
         "UPDATE interpreter_times SET recording_lines = 1e999",
         "UPDATE interpreter_times SET block_id = 100000 WHERE block_id = 2",
         "DROP TABLE interpreter_times",
+        "UPDATE linear_algebra SET loop_id = 100000",
+        "UPDATE linear_algebra SET routine = 'magic'",
+        "UPDATE linear_algebra SET m = -1",
+        "UPDATE linear_algebra SET flops = 1e999",
         "PRAGMA user_version = 3",
         "PRAGMA user_version = 4",
         "PRAGMA user_version = 7",
@@ -195,7 +218,7 @@ def with_a_row_each(file: Path, signature: Signature) -> None:
         for position, one in enumerate(members)
     ]  # fmt: skip
     with closing(sqlite3.connect(file)) as database:
-        for name in ("instruction_forms", "instructions", "reuse_counts", "reuse_errors"):
+        for name in ("instruction_forms", "instructions", "reuse_counts", "reuse_errors", "linear_algebra"):
             database.execute(f"DROP TABLE {name}")
         for statement in _ROWS_7.values():
             database.execute(statement)
@@ -226,6 +249,7 @@ def with_sums_scaled(one: Instruction) -> Instruction:
 def test_of_older_ones_addresses_of_two_registers_are_taken_to_be_scaled(signature: Signature, file: Path) -> None:
     with closing(sqlite3.connect(file)) as database:
         database.execute("ALTER TABLE instruction_forms DROP COLUMN scaled")
+        database.execute("DROP TABLE linear_algebra")
         database.execute("PRAGMA user_version = 8")
         database.commit()
     read = read_signature(file).paths.instructions

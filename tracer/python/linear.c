@@ -202,11 +202,12 @@ static bool is_one_of(const char *name, const char *const *names, size_t n)
 
 static bool is_known(const char *name)
 {
-    static const char fortran[] = "scipy.linalg.";
-    const size_t length = sizeof fortran - 1;
-    if (IS_ONE_OF(name, routines))
-        return true;
-    return strncmp(name, fortran, length) == 0 && strchr("sdcz", name[length]) && IS_ONE_OF(name + length + 1, lapack);
+    static const char numpy[] = "numpy.linalg.", scipy[] = "scipy.linalg.";
+    const size_t length = sizeof scipy - 1;
+    if (strncmp(name, numpy, sizeof numpy - 1) != 0 && strncmp(name, scipy, length) != 0)
+        return false;
+    return IS_ONE_OF(name, routines) ||
+           (*name == 's' && name[length] && strchr("sdcz", name[length]) && IS_ONE_OF(name + length + 1, lapack));
 }
 
 static void set_shape(uint64_t *shape, const struct np_array *array)
