@@ -33,7 +33,20 @@ REUSE_PARTS = [f"reuse_{part}" for part in ("arrays", "bursts", "classes", "coun
 WRITER_SOURCES = ["tracer/writer.c", "tracer/children.c"]
 WRITER_HEADERS = ["tracer/stream.h", "tracer/futex.h", "tracer/writer.h", "tracer/children.h"]
 AGENT_PARTS = [
-    *("blocks", "buffers", "bytecode", "code", "conversions", "cython", "exec", "flat", "hooks", "index", "key"),
+    *(
+        "blocks",
+        "buffers",
+        "bytecode",
+        "code",
+        "conversions",
+        "cython",
+        "exec",
+        "flat",
+        "hooks",
+        "index",
+        "key",
+        "linear",
+    ),
     *("lines", "list", "markers", "numpy", "other", "processes", "record", "search", "settrace", "sparse"),
     *("templates", "timing", "ufunc", "unseen"),
 ]

@@ -113,6 +113,8 @@ def _figures(profile: Profile) -> Iterator[tuple[str, float, float | None]]:
                 yield f"{cost.operation} {cost.element_bits}x{cost.elements} {part}", value, cost.noise
     for of_array in profile.array_costs:
         yield f"{of_array.operation} of arrays", of_array.point_s, of_array.noise
+    for linear in profile.linear_algebra:
+        yield f"{linear.routine} of {linear.size} rows, {linear.element_type}", linear.time_s, linear.noise
     for bandwidth in profile.bandwidth:
         place = f"{bandwidth.pattern} loads of {bandwidth.access_bytes} at {bandwidth.working_set_bytes}"
         yield place, bandwidth.bandwidth_bytes_per_s, bandwidth.noise

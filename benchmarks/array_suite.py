@@ -35,7 +35,7 @@ _BESIDE = {
 def array_measurements() -> dict[str, Measurement]:
     """The measurements, by name: two of each operation."""
     return {
-        name + suffix: Measurement(name + suffix, _repeated(call))
+        name + suffix: Measurement(name + suffix, repeated(call))
         for suffix, points in (("", _POINTS), (_FEW, _FEW_POINTS))
         for name, call in _operations(points).items()
     }
@@ -74,12 +74,14 @@ def _as_written(cost: ArrayCost) -> ArrayCost:
     return ArrayCost(cost.operation, rounded(cost.point_s), cost.source, rounded(cost.noise or 0.0))
 
 
-def _repeated(call: Callable[[], Any]) -> Run:
+def repeated(call: Callable[[], Any], operations: int = 1) -> Run:
+    """Runs of a call that does so many operations."""
+
     def run(repeats: int) -> tuple[float, int]:
         begin = time.perf_counter()
         for _ in itertools.repeat(None, repeats):
             call()
-        return time.perf_counter() - begin, repeats
+        return time.perf_counter() - begin, repeats * operations
 
     return run
 

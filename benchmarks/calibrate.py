@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import structs
+from threadpoolctl import threadpool_limits
 
 from foretrace import __version__
 from foretrace.errors import CalibrationError
@@ -27,6 +28,7 @@ from .calibrated_profile import Measured, measured_profile, with_network
 from .core_suite import CYCLE, core_measurements
 from .latency_suite import latency_measurements, tlb_measurements
 from .line_lifetime import lifetime_measurements
+from .linear_suite import linear_measurements
 from .load_times import load_time_measurements
 from .machine_facts import (
     CacheFacts,
@@ -134,6 +136,7 @@ SUITES = (
     ),
     Suite("single loads", "load_times", lambda p: load_time_measurements(p.largest_bytes, room=p.room)),
     Suite("instructions in flight", "windows", lambda p: window_measurements(p.largest_bytes, fine=p.fine)),
+    Suite("linear algebra", "linear", lambda plan: linear_measurements(fine=plan.fine)),
     Suite("new pages", "first_touch", lambda p: first_touch_measurements(p.available_bytes)),
     Suite(
         "loads",
@@ -183,7 +186,7 @@ def calibrate(
     group = limits()
     total_bytes, available_bytes = memory_bytes(group)
     cpus = core_cpus()
-    with pinned() as cpu:
+    with pinned() as cpu, threadpool_limits(1):
         plan = _plan(caches(cpu or 0), available_bytes, cpus, quick=quick)
         measured, partial = _measure(plan, keep_partial=keep_partial, progress=progress)
         facts = environment(cpu, _kernels.COMPILER, _kernels.COMPILER_FLAGS)

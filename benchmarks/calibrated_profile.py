@@ -36,6 +36,7 @@ from .cache_sizes import cache_ends, effective_size, streamed_size
 from .core_suite import core_figures, operation_costs
 from .latency_suite import Chain, latency_points, tlbs
 from .line_lifetime import line_lifetime
+from .linear_suite import Linear, linear_costs
 from .load_times import LoadTime, latency_quantiles
 from .machine_facts import CacheFacts
 from .memory_suite import LOAD_BYTES, RANDOM, Point, bandwidth_points
@@ -57,6 +58,7 @@ class Measured:
 
     core: dict[str, Timing] = field(default_factory=dict)
     arrays: dict[str, Timing] = field(default_factory=dict)
+    linear: dict[Linear, Timing] = field(default_factory=dict)
     chains: dict[Chain, Timing] = field(default_factory=dict)
     load_times: dict[LoadTime, Timing] = field(default_factory=dict)
     windows: dict[Window, Timing] = field(default_factory=dict)
@@ -74,6 +76,7 @@ class Measured:
         return {
             "the core": dict(self.core),
             "array operations": dict(self.arrays),
+            "linear algebra": {str(key): timing for key, timing in self.linear.items()},
             "dependent loads": {f"{format_bytes(c.size_bytes)} ({c.kind})": t for c, t in self.chains.items()},
             "single loads": {
                 f"{x.quantile:.1%} of them at {format_bytes(x.size_bytes)}": t for x, t in self.load_times.items()
@@ -171,6 +174,7 @@ def measured_profile(
         gather_scatter=curves(measured.loops, _MEASURED),
         operations=operation_costs(measured.core, _MEASURED),
         array_costs=array_costs(measured.arrays, _MEASURED),
+        linear_algebra=linear_costs(measured.linear, _MEASURED),
         tlbs=tlbs(measured.chains, _MEASURED),
         prefetch=beside_misses + beside_streams,
         thread_bandwidth=thread_points(measured.teams, _MEASURED),

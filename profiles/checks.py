@@ -20,9 +20,12 @@ from .hierarchies import hierarchy_of
 from .plausibility import refuse_contradictions, refuse_unlikely
 from .points import (
     ARRAY_OPERATIONS,
+    LINEAR_ROUTINES,
+    LINEAR_TYPES,
     ArrayCost,
     IdiomRate,
     LatencyQuantile,
+    LinearCost,
     MessagePoint,
     OperationCost,
     PrefetchPoint,
@@ -53,6 +56,7 @@ _Entry = TypeVar(
     | PrefetchPoint
     | ThreadPoint
     | ArrayCost
+    | LinearCost
     | IdiomRate
     | MessagePoint
     | GatherScatterCurve,
@@ -371,6 +375,10 @@ def _check_rates(profile: Profile) -> None:
     for where, cost in _checked(profile, "array_costs", profile.array_costs):
         _check_known(where, "operation", cost.operation, ARRAY_OPERATIONS)
         _check_new(where, cost.operation, seen)
+    for where, linear in _checked(profile, "linear_algebra", profile.linear_algebra):
+        _check_known(where, "routine", linear.routine, LINEAR_ROUTINES)
+        _check_known(where, "element_type", linear.element_type, LINEAR_TYPES)
+        _check_new(where, (linear.routine, linear.element_type, linear.size), seen)
     for where, message in _checked(profile, "messages", profile.messages):
         _check_new(where, message.message_bytes, seen)
 

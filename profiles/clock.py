@@ -60,6 +60,7 @@ def at_clock(profile: Profile, clock_hz: float) -> Profile:
         ),
         gather_scatter=tuple(structs.replace(curve, points=at(curve.points)) for curve in profile.gather_scatter),
         array_costs=tuple(structs.replace(cost, point_s=cost.point_s * times) for cost in profile.array_costs),
+        linear_algebra=tuple(structs.replace(cost, time_s=cost.time_s * times) for cost in profile.linear_algebra),
         tlbs=tuple(
             structs.replace(tlb, miss_s=tlb.miss_s * times)
             if tlb.miss_s is not None and tlb.name != last_tlbs[tlb.page_bytes]

@@ -44,6 +44,17 @@ is what each point of an addition takes longer for each operand that is not one 
 of a reduction takes beside its points; masks change once."""
 
 
+LINEAR_ROUTINES = (
+    *("gemm", "gemv", "dot", "einsum", "no_blas"),
+    *("solve", "inverse", "cholesky", "qr", "least_squares"),
+    *("eigenvalues_symmetric", "eigenvectors_symmetric", "eigenvalues", "eigenvectors"),
+    *("singular_values", "singular_vectors"),
+)
+"""Linear algebra that is measured: `gemm` and `gemv` are products of matrices, and of a matrix and a vector; `einsum`
+and `no_blas` products of matrices in NumPy's own loops; `solve` has one right-hand side."""
+LINEAR_TYPES = ("float32", "float64", "complex64", "complex128", "int64")
+
+
 class Movement(StrEnum):
     """What a loop over memory does: read it, write it, or read one array and write another."""
 
@@ -85,6 +96,20 @@ class ArrayCost(Struct, frozen=True, forbid_unknown_fields=True):
 
     operation: str
     point_s: float
+    source: str
+    noise: float | None = None
+
+
+class LinearCost(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a routine of linear algebra takes on square matrices of `size` rows (vectors of that length), by one thread.
+
+    `routine` is one of LINEAR_ROUTINES, `element_type` one of LINEAR_TYPES. Without the cost of a call from Python.
+    """
+
+    routine: str
+    element_type: str
+    size: int
+    time_s: float
     source: str
     noise: float | None = None
 

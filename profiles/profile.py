@@ -17,6 +17,7 @@ from .points import (
     IdiomRate,
     IndexMode,
     LatencyQuantile,
+    LinearCost,
     MessagePoint,
     OperationCost,
     PrefetchPoint,
@@ -362,6 +363,7 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     gather_scatter: tuple[GatherScatterCurve, ...] = ()
     operations: tuple[OperationCost, ...] = ()
     array_costs: tuple[ArrayCost, ...] = ()
+    linear_algebra: tuple[LinearCost, ...] = ()
     surface: tuple[SurfacePoint, ...] = ()
     tlbs: tuple[Tlb, ...] = ()
     latency_quantiles: tuple[LatencyQuantile, ...] = ()

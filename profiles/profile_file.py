@@ -38,6 +38,7 @@ _POINTS = (
     "thread_bandwidth",
     "operations",
     "array_costs",
+    "linear_algebra",
     "idiom_rates",
     "messages",
 )

@@ -1,7 +1,7 @@
 """Which of the measured array operations of Python stands for what a block does, and for how many points.
 
 A profile has costs for some (`foretrace.profiles.points.ARRAY_OPERATIONS`); the tracer names what ran. What is not
-known here, matrix products not least, is left to the convolution's own limits.
+known here is left to the convolution's own limits, but for linear algebra (`linear_algebra.py`).
 """
 
 from __future__ import annotations

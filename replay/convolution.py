@@ -57,11 +57,15 @@ def convolve(workload: Workload, misses: Misses, figures: MachineFigures) -> Reg
     regions = len(workload.regions)
     memory_parts = _memory_parts(workload.operations, misses, figures.memory, regions)  # [3, regions, bounds]
     compute_parts = _compute_parts(workload, figures)
+    is_linear = workload.linear.mask  # what it computes is known by formula, and its accesses as one pass over operands
+    compute_parts[:, is_linear] = 0
+    of_linear, hiding = workload.linear.times(figures.linear)
+    compute_parts[:, :, COMPUTE_BOUNDS.index(Bound.COMPUTE)] += of_linear
     limits, branch = compute_parts[:, :, :-1], compute_parts[:, :, -1]
     compute = limits.max(axis=2) + branch
     arrays = array_times(figures.array_point_s, totals.array_points)
-    measured = ~np.isnan(arrays[TYPICAL])  # with their data in the nearest cache
-    memory_parts[:, measured, MEMORY_BOUNDS.index(Bound.PORTS)] = 0
+    measured = ~np.isnan(arrays[TYPICAL]) & ~is_linear  # with their data in the nearest cache
+    memory_parts[:, measured | is_linear, MEMORY_BOUNDS.index(Bound.PORTS)] = 0
     memory = memory_parts.sum(axis=2)
     compute = np.where(measured, arrays + branch, compute)
     python = _per_corner(figures.python_bytecode_s, totals.python_bytecodes) + _per_corner(
@@ -73,6 +77,7 @@ def convolve(workload: Workload, misses: Misses, figures: MachineFigures) -> Reg
     degree = 1 - 1 / np.maximum(totals.arithmetic_per_iteration, 1)
     shorter = np.minimum(compute, memory)
     overlap = np.stack([shorter[FAST], shorter[TYPICAL] * degree, np.zeros(regions)])
+    overlap[TYPICAL] = np.where(is_linear, np.minimum(hiding, memory[TYPICAL]), overlap[TYPICAL])
     overlap[TYPICAL] = np.where(measured, _overlap_of_arrays(workload, figures, compute, memory), overlap[TYPICAL])
     # What was timed holds what its accesses to elements took.
     overlap += np.minimum(timed, compute + memory - overlap)

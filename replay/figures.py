@@ -19,6 +19,7 @@ from foretrace.profiles.profile import Core, Profile
 
 from .array_costs import point_times
 from .core_figures import CoreFigures, core_figures
+from .linear_algebra import LinearFigures
 from .memory_figures import MemoryFigures, memory_figures
 from .page_faults import page_times
 from .records import Assumption
@@ -67,6 +68,7 @@ class MachineFigures:
     python_bytecode_s: Floats
     python_call_s: Floats
     array_point_s: Floats  # [3, ARRAY_OPERATIONS], see array_costs.py
+    linear: LinearFigures
     core: CoreFigures
     page_bytes: int
     page_s: Floats  # of its first touch
@@ -114,6 +116,7 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
         python_bytecode_s=_bytecode(core, clock, notes),
         python_call_s=_array_call(core, clock, notes),
         array_point_s=point_times(profile.array_costs),
+        linear=LinearFigures.of(profile.linear_algebra, vector, 1 / clock),
         core=core_figures(profile, core, float(memory.dependent_s[TYPICAL, 0]) * clock, core_notes),
         page_bytes=page_bytes,
         page_s=page_s,

@@ -246,7 +246,7 @@ def _assumptions(
             times.pages_s.sum() >= 0.01 * times.time_s[TYPICAL].sum()
             if assumption.name == "first_touch"
             else assumption.name not in _NEEDED_FOR
-            or any(getattr(totals, name).any() for name in _NEEDED_FOR[assumption.name])
+            or any(_is_needed(workload, name) for name in _NEEDED_FOR[assumption.name])
         )
     ]
     if workload.core is not None:
@@ -254,6 +254,9 @@ def _assumptions(
         needed += [assumption for assumption in figures.core_assumptions if assumption.name not in named]
     if totals.python_lines.any():
         needed.append(_timed(totals, figures, times))
+    linear = workload.linear.assumption(figures.linear, float(times.time_s[TYPICAL].sum()))
+    if linear is not None:
+        needed.append(Assumption("linear_algebra", linear))
     measured = figures.memory.measured_range_bytes
     beyond = (misses.misses[:, -1] > 0) & (operations.irregular > 0) & (operations.range_bytes > (measured or np.inf))
     share = float(misses.misses[beyond, -1].sum() / max(misses.misses[:, -1].sum(), 1))
@@ -266,6 +269,12 @@ def _assumptions(
             )
         )
     return (*misses.assumptions, *needed)
+
+
+def _is_needed(workload: Workload, name: str) -> bool:
+    """Whether a total is not 0, of flops without those of linear algebra, which has rates of its own."""
+    total = getattr(workload.totals, name)
+    return bool((total[~workload.linear.mask] if name.endswith("_flops") else total).any())
 
 
 def _timed(totals: RegionArrays, figures: MachineFigures, times: RegionTimes) -> Assumption:

@@ -21,6 +21,7 @@ from foretrace.tracer.signature import Block, Idiom, InterpreterTime, OperationK
 
 from .array_costs import ArrayWork
 from .core_program import CoreProgram
+from .linear_algebra import LinearWork
 from .records import Place, RegionKind
 
 Floats = npt.NDArray[np.float64]
@@ -106,6 +107,7 @@ class Workload:
     regions: tuple[Region, ...]
     operations: OperationArrays
     totals: RegionArrays
+    linear: LinearWork
     region_of_block: npt.NDArray[np.int64]
     core: CoreProgram | None  # its paths; None where there are none
 
@@ -122,7 +124,8 @@ class Workload:
         regions = _regions(signature, region_of_block, members)
         operations = _operation_arrays(signature, region_of_block)
         totals = _region_arrays(signature, regions, members, region_of_block, operations)
-        return cls(signature, regions, operations, totals, region_of_block, CoreProgram.of(signature))
+        linear = LinearWork.of(signature.linear_algebra, [region.loop_id for region in regions])
+        return cls(signature, regions, operations, totals, linear, region_of_block, CoreProgram.of(signature))
 
 
 def _region_of_blocks(signature: Signature) -> tuple[npt.NDArray[np.int64], list[list[Block]]]:

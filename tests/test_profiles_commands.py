@@ -12,7 +12,7 @@ from rich.console import Console
 
 from foretrace.commands.machine_reports import show_machine
 from foretrace.profiles.library import find, names
-from foretrace.profiles.points import MessagePoint
+from foretrace.profiles.points import LinearCost, MessagePoint
 from foretrace.units import format_bytes, format_bytes_per_s, format_count, format_hz, format_seconds
 
 
@@ -58,6 +58,8 @@ def test_showing_a_host_says_what_is_assumed():
 def test_showing_a_machine_tells_every_table_that_it_has():
     sent = MessagePoint(message_bytes=8, time_s=1e-6, source="calibrate")
     whole = structs.replace(find("epyc-turin-vm"), messages=(sent,), idiom_rates=find("h200-sxm-141gb").idiom_rates)
+    product = LinearCost("gemm", "float64", 64, 1e-5, "calibrate")
+    whole = structs.replace(whole, linear_algebra=(product,))
     whole = structs.replace(whole, sources={**find("h200-sxm-141gb").sources, **whole.sources})
     tables = [name for name in whole.__struct_fields__ if isinstance(getattr(whole, name), tuple)]
     assert {"array_costs", "prefetch", "idiom_rates", "messages"} < set(tables)

@@ -81,10 +81,10 @@ def test_compiled_code_is_counted_wherever_it_comes_from(tmp_path: Path) -> None
     by_line = {b.block_id: b.line for b in run.recording.raw.python_blocks if b.file == str(run.script)}
     found = {(by_line.get(u.block_id), u.name) for u in run.recording.raw.unseen}
     names = {line: {name for at, name in found if at == line} for line in range(3, 10)}
-    assert any(name.startswith("numpy.linalg.solve") for name in names[3])
+    assert names[3] == set()  # linear algebra is counted by its shapes
     assert any("fft" in name for name in names[4])
     assert any(name.startswith("scipy.fft.") for name in names[5])
-    assert names[6] == {"(functions made by f2py)"}
+    assert names[6] == set()
     assert "numpy.random.Generator.random" in names[7]
     assert "scipy.sparse.csr_matmat" in names[8]
     assert names[9] == {"numpy.unravel_index"}

@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.errors import OutputError, SignatureError
 from foretrace.tracer import signature_checksum, signature_file
-from foretrace.tracer.signature import AddressRange, InterpreterTime, Signature, merge_ranges
+from foretrace.tracer.linear_algebra import LinearRoutine
+from foretrace.tracer.signature import AddressRange, InterpreterTime, LinearAlgebra, Signature, merge_ranges
 from foretrace.tracer.signature_file import read_signature, write_signature
 from foretrace.tracer.tracing import trace_binary
 
@@ -43,7 +44,9 @@ SYSTEM = Hierarchy.parse("L1=4K/4/64/plru,LL=64K/8/64/inclusive,I1=4K/4/64/instr
 def signature(compile_c: Callable[..., Path]) -> Signature:
     traced = trace_binary([str(compile_c(GATHER, "-O1"))], [DEFAULT_HIERARCHY, SYSTEM]).signature
     return dataclasses.replace(
-        traced, interpreter_times=(InterpreterTime(2, 0.5, 1.0), InterpreterTime(4, 3.0, 2.0, 256.0))
+        traced,
+        interpreter_times=(InterpreterTime(2, 0.5, 1.0), InterpreterTime(4, 3.0, 2.0, 256.0)),
+        linear_algebra=(LinearAlgebra(1, LinearRoutine.GEMM, "float64", 30, 20, 10, 1, 7, 12_000.0),),
     )
 
 
@@ -56,7 +59,16 @@ def file(signature: Signature, tmp_path: Path) -> Path:
 def test_round_trip(signature: Signature, file: Path) -> None:
     read = read_signature(file)
     assert signature.idioms, "the program has a gather to keep"
-    for name in ("provenance", "blocks", "operations", "loops", "idioms", "totals", "interpreter_times"):
+    for name in (
+        "provenance",
+        "blocks",
+        "operations",
+        "loops",
+        "idioms",
+        "totals",
+        "interpreter_times",
+        "linear_algebra",
+    ):
         assert getattr(read, name) == getattr(signature, name)
     assert np.array_equal(read.edges, signature.edges)
     assert [h.hierarchy for h in read.hierarchies] == [h.hierarchy for h in signature.hierarchies]
@@ -140,6 +152,10 @@ def test_an_existing_file_is_kept(signature: Signature, file: Path) -> None:
         "UPDATE interpreter_times SET recording_lines = 1e999",
         "UPDATE interpreter_times SET block_id = 100000 WHERE block_id = 2",
         "DROP TABLE interpreter_times",
+        "UPDATE linear_algebra SET loop_id = 100000",
+        "UPDATE linear_algebra SET routine = 'magic'",
+        "UPDATE linear_algebra SET m = -1",
+        "UPDATE linear_algebra SET flops = 1e999",
         "PRAGMA user_version = 9",
         "DROP TABLE checksum",
         "DELETE FROM provenance",

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from .signature import NO_PATHS, Block, Idiom, InterpreterTime, Loop, MemoryOperation, Paths
+from .signature import NO_PATHS, Block, Idiom, InterpreterTime, LinearAlgebra, Loop, MemoryOperation, Paths
 
 
 class Analysis(msgspec.Struct, frozen=True, eq=False):
@@ -31,3 +31,4 @@ class Analysis(msgspec.Struct, frozen=True, eq=False):
     notes: Sequence[str] = ()
     paths: Paths = NO_PATHS
     interpreter_times: Sequence[InterpreterTime] = ()
+    linear_algebra: Sequence[LinearAlgebra] = ()

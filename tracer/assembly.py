@@ -66,6 +66,7 @@ def signature_of(
         reuse=None if part.reuse is None else part.reuse.merged(mapping, count),
         paths=analysis.paths,
         interpreter_times=analysis.interpreter_times,
+        linear_algebra=analysis.linear_algebra,
     )
 
 

@@ -87,6 +87,27 @@ class RawUnseen(msgspec.Struct, frozen=True):
     one_pass_bytes: int
 
 
+class RawLinear(msgspec.Struct, frozen=True):
+    """Calls of a routine of linear algebra on operands of the same shapes, at byte `site` of the code of its block.
+
+    `kind` and `item_bytes` are those of the elements it computes with. Shapes are rows and columns of the first and the
+    second operand, and of the largest result: a vector has 0 columns, what there is not 0 rows. `symmetric`: a matrix
+    times its own transpose. Each call does `batch` times that.
+    """
+
+    block_id: int
+    site: int
+    name: str
+    kind: str
+    item_bytes: int
+    symmetric: bool
+    first: tuple[int, int]
+    second: tuple[int, int]
+    result: tuple[int, int]
+    batch: int
+    calls: int
+
+
 class RawPath(msgspec.Struct, frozen=True, eq=False):
     """What a thread ran for a while, in order: executions of blocks, and the accesses that each of them made.
 
@@ -123,6 +144,7 @@ class RawTrace:
     maps: tuple[str, ...]
     guest_base: int
     unseen: tuple[RawUnseen, ...] = ()
+    linear: tuple[RawLinear, ...] = ()
     paths: tuple[RawPath, ...] = ()
 
     def executed(self) -> RawTrace:

@@ -368,6 +368,7 @@ class Session:
             maps=tuple(table.maps),
             guest_base=self._reader.header()["guest_base"],
             unseen=self._in_side_table(self._side.unseen),
+            linear=self._in_side_table(self._side.linear),
             paths=read_paths(self._reader.samples(), table.blocks),
         )
 

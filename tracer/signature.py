@@ -17,6 +17,8 @@ import numpy.typing as npt
 from foretrace.cache_sim.results import SimulatedHierarchy as SimulatedHierarchy
 from foretrace.cache_sim.reuse_results import ReuseHistograms as ReuseHistograms
 
+from .linear_algebra import LinearRoutine
+
 
 class OperationKind(StrEnum):
     """What an instruction computes, as far as its cost depends on it."""
@@ -107,6 +109,25 @@ class InterpreterTime(msgspec.Struct, frozen=True):
     lines: float
     recording_lines: float
     array_faults: float = 0.0
+
+
+class LinearAlgebra(msgspec.Struct, frozen=True):
+    """Calls of a routine of linear algebra on operands of the same sizes, in one loop of array operations.
+
+    For m, n and k see `LinearRoutine`. Each call does `batch` times `flops` floating-point operations (those of its
+    elements where they are integers). `element_type` is NumPy's name; "integer" or "other" where BLAS has no such type.
+    Its memory operations are one pass over each operand.
+    """
+
+    loop_id: int
+    routine: LinearRoutine
+    element_type: str
+    m: int
+    n: int
+    k: int
+    batch: int
+    calls: int
+    flops: float
 
 
 class MemoryOperation(msgspec.Struct, frozen=True):
@@ -406,6 +427,7 @@ class Signature:
     paths: Paths = NO_PATHS
     interpreter_times: Sequence[InterpreterTime] = ()
     """Of blocks of Python; not of all of them."""
+    linear_algebra: Sequence[LinearAlgebra] = ()
 
     @property
     def totals(self) -> Totals:

@@ -42,6 +42,7 @@ from .signature import (
     Block,
     Idiom,
     InterpreterTime,
+    LinearAlgebra,
     Loop,
     MemoryOperation,
     Provenance,
@@ -113,6 +114,11 @@ _SCHEMA = {
         "CREATE TABLE interpreter_times (block_id INTEGER PRIMARY KEY, lines REAL NOT NULL, "
         "recording_lines REAL NOT NULL, array_faults REAL NOT NULL)"
     ),
+    "linear_algebra": (
+        "CREATE TABLE linear_algebra (loop_id INTEGER NOT NULL, routine TEXT NOT NULL, element_type TEXT NOT NULL, "
+        "m INTEGER NOT NULL, n INTEGER NOT NULL, k INTEGER NOT NULL, batch INTEGER NOT NULL, calls INTEGER NOT NULL, "
+        "flops REAL NOT NULL)"
+    ),
     "hierarchies": (
         "CREATE TABLE hierarchies (hierarchy_id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL)"
     ),
@@ -140,7 +146,7 @@ _SCHEMA = {
     "reuse_errors": "CREATE TABLE reuse_errors (standard_error BLOB NOT NULL)",
 }
 
-Record = TypeVar("Record", Block, InterpreterTime, MemoryOperation, Loop)
+Record = TypeVar("Record", Block, InterpreterTime, LinearAlgebra, MemoryOperation, Loop)
 _ROWS_AT_ONCE = 64  # inserted by one statement: few take longer to run, many longer to prepare for small tables
 
 
@@ -192,6 +198,7 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
     insert("instructions", signature_paths.instruction_rows(instructions))
     insert("paths", signature_paths.path_rows(signature))
     insert("interpreter_times", _rows(InterpreterTime, signature.interpreter_times))
+    insert("linear_algebra", _rows(LinearAlgebra, signature.linear_algebra))
     insert("hierarchies", ((i, s.hierarchy.name, s.hierarchy.spec) for i, s in enumerate(signature.hierarchies)))
     insert("levels", _level_rows(signature))
     insert("misses", _miss_rows(signature))
@@ -369,6 +376,7 @@ def _read(database: sqlite3.Connection) -> Signature:
         reuse=signature_reuse.read(database, len(operations)),
         paths=signature_paths.read(database, operations, len(blocks)),
         interpreter_times=_read_interpreter_times(database, len(blocks)),
+        linear_algebra=_read_linear_algebra(database),
     )
     _check_references(signature)
     return signature
@@ -408,6 +416,17 @@ def _read_interpreter_times(database: sqlite3.Connection, num_blocks: int) -> tu
             raise ValueError("the interpreter's time of a block is impossible")
         times.append(time)
     return tuple(times)
+
+
+def _read_linear_algebra(database: sqlite3.Connection) -> tuple[LinearAlgebra, ...]:
+    names = LinearAlgebra.__struct_fields__
+    records = []
+    for row in database.execute("SELECT * FROM linear_algebra ORDER BY rowid"):
+        record = msgspec.convert(dict(zip(names, row, strict=True)), type=LinearAlgebra, strict=True)
+        if not 0 <= record.flops < math.inf or min(record.m, record.n, record.k, record.batch, record.calls) < 0:
+            raise ValueError("the work of a routine of linear algebra is impossible")
+        records.append(record)
+    return tuple(records)
 
 
 def _read_idioms(database: sqlite3.Connection) -> tuple[Idiom, ...]:
@@ -481,6 +500,7 @@ def _check_references(signature: Signature) -> None:
             and all(0 <= i < operations for i in (*idiom.operations, *idiom.index_operations))
             for idiom in signature.idioms
         )
+        and all(0 <= linear.loop_id < loops for linear in signature.linear_algebra)
         and bool(np.all(signature.edges[:, :2] < blocks))
     )
     if not good:

@@ -191,7 +191,8 @@ enum ft_side_kind {
     FT_SIDE_MAPS = 2,     /* a copy of /proc/self/maps as text, made when executable mappings had changed */
     FT_SIDE_PYBLOCK = 3,  /* struct ft_side_pyblock, then file name and qualified name (UTF-8, not terminated) */
     FT_SIDE_OPERATION = 4, /* struct ft_side_operation, then its name (UTF-8, not terminated) */
-    FT_SIDE_UNSEEN = 5     /* struct ft_side_unseen, then its name (UTF-8, not terminated) */
+    FT_SIDE_UNSEEN = 5,    /* struct ft_side_unseen, then its name (UTF-8, not terminated) */
+    FT_SIDE_LINEAR = 6     /* struct ft_side_linear, then its name (UTF-8, not terminated) */
 };
 
 struct ft_side_entry {
@@ -257,6 +258,22 @@ struct ft_side_unseen {
     _Atomic uint64_t bytes;           /* of one pass over the arrays they worked on */
     _Atomic uint64_t one_pass_calls;  /* of the calls: those with such a pass in the stream */
     _Atomic uint64_t one_pass_bytes;  /* of the bytes: those of these calls */
+};
+
+/* Calls of one routine of linear algebra at one place, all on operands of these shapes. `shape` holds rows and columns of
+ * the first operand, of the second, and of the largest result; a vector has 0 columns, an operand that there is not 0
+ * rows. A stacked call does `batch` times that. The count is kept up to date in place. */
+struct ft_side_linear {
+    struct ft_side_entry entry;
+    uint32_t block_id;
+    uint32_t site; /* where in the block's code it was called: a byte offset */
+    uint32_t name_bytes;
+    uint32_t item_bytes;
+    uint32_t kind;      /* of the elements, as NumPy names it: 'f', 'c', 'i', ... */
+    uint32_t symmetric; /* a matrix times its own transpose */
+    uint64_t shape[6];
+    uint64_t batch;
+    _Atomic uint64_t calls;
 };
 
 #endif

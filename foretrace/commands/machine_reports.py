@@ -231,6 +231,14 @@ def _tables(profile: Profile) -> Iterator[tuple[str, tuple[str, ...], list[tuple
         [(plain(c.operation), _noisy(format_seconds(c.point_s), c.noise), c.source) for c in profile.array_costs],
     )
     yield (
+        "linear algebra of square matrices, one thread (noise in brackets)",
+        ("routine", "type", "rows", "time"),
+        [
+            (*(c.routine, c.element_type, f"{c.size}"), _noisy(format_seconds(c.time_s), c.noise), c.source)
+            for c in profile.linear_algebra
+        ],
+    )
+    yield (
         "times of single loads from main memory, over their mean (noise in brackets)",
         ("part of the loads", "at most"),
         [(f"{q.quantile:.1%}", _noisy(f"{q.over_mean:.3g}", q.noise), q.source) for q in profile.latency_quantiles],

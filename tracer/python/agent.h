@@ -13,6 +13,7 @@
  *   pyagent_sparse.c    what SciPy's sparse matrix products touch
  *   pyagent_conversions.c what its conversions and other products touch
  *   pyagent_cython.c    calls of Cython functions with arrays, which are counted as unseen
+ *   linear.c          what routines of linear algebra work on: their operands' shapes
  *   pyagent_other.c     calls of other compiled functions with arrays, which are counted as unseen
  *   lines.c           how fast the interpreter is
  *   timing.c          how long some executions of blocks take (without Python.h)

@@ -27,11 +27,14 @@ from foretrace.tracer.signature import (
     Idiom,
     IdiomKind,
     InterpreterTime,
+    LinearAlgebra,
     Loop,
     MemoryOperation,
     OperationCount,
     OperationKind,
 )
+
+from .linear_algebra import linear_algebra
 
 _ELEMENT_METHODS = ("__getitem__", "__setitem__", "item")
 """What reads or writes a single element, of whatever type; with one point each time it runs."""
@@ -80,6 +83,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, round_lines: float |
         operation_map=np.arange(len(raw.operation_array), dtype=np.int64),
         notes=_notes(raw),
         interpreter_times=tuple(_interpreter_times(code, arrays, round_lines)),
+        linear_algebra=arrays.linear_algebra,
     )
 
 
@@ -188,9 +192,34 @@ class _Arrays:
         self._by_loop: dict[int | None, list[_Member]] = {}
         for member in self.members:
             self._by_loop.setdefault(member.loop, []).append(member)
+        self.linear_algebra = tuple(self._linear_algebra(raw, groups, first_loop))
+        self._linear_flops = self._flops_of_linear_algebra()
         self.index_operation: dict[int, int] = {}
         self.idioms: list[Idiom] = []
         self._find_idioms()
+
+    def _linear_algebra(
+        self, raw: RawTrace, groups: dict[tuple[int, int, str], int], first_loop: int
+    ) -> Iterable[LinearAlgebra]:
+        """Calls of linear algebra, in the loops of their accesses. Without elements there are none."""
+        for call in raw.linear:
+            group = groups.get((self._code.number.get(call.block_id, -1), call.site, call.name))
+            if group is not None and call.calls:
+                yield linear_algebra(call, first_loop + group)
+
+    def _flops_of_linear_algebra(self) -> dict[int, int]:
+        """By the block of each loop that ran most: flops of a point, where no accesses tell them."""
+        flops: dict[int, float] = {}
+        for record in self.linear_algebra:
+            if record.element_type != "integer":
+                done = record.calls * record.batch * record.flops
+                flops[record.loop_id] = flops.get(record.loop_id, 0.0) + done
+        return {
+            header.block: round(done / max(header.operation.points, 1))
+            for loop, done in flops.items()
+            if not any(member.operation.flops_per_point for member in self._by_loop[loop])
+            for header in [_header(self._by_loop[loop])]
+        }
 
     def _first_operations(self, raw: RawTrace) -> list[int]:
         """For each array operation, the number of its first operand's memory operation."""
@@ -256,7 +285,8 @@ class _Arrays:
     def blocks(self) -> Iterable[Block]:
         """A block for each array operation; its instructions are its accesses and its arithmetic."""
         for member in filter(self.is_loop, self.members):
-            line, operations = self.line_of(member), _arithmetic(member.operation)
+            line = self.line_of(member)
+            operations = (*_arithmetic(member.operation), *self._multiplications(member))
             yield Block(
                 block_id=member.block,
                 module=member.operation.name,
@@ -270,12 +300,20 @@ class _Arrays:
                 operations=operations,
             )
 
+    def _multiplications(self, member: _Member) -> Iterable[OperationCount]:
+        """What linear algebra computes: half of it adds."""
+        flops = self._linear_flops.get(member.block, 0)
+        bits = 8 * max(member.operation.operand_sizes, default=0)
+        for kind, count in ((OperationKind.FP_MUL, flops // 2), (OperationKind.FP_ADD, flops - flops // 2)):
+            if count:
+                yield OperationCount(kind, bits, 1, count)
+
     def loops(self) -> Iterable[Loop]:
         """A loop for each name on each line; its header is the block that ran most."""
         for loop, members in self._by_loop.items():
             if loop is None or not self.is_loop(members[0]):
                 continue
-            header = max(members, key=lambda member: (member.operation.points, -member.block))
+            header = _header(members)
             line = self.line_of(header)
             parent = self._code.loop_of(self._code.number[header.operation.block_id])
             yield Loop(
@@ -292,6 +330,10 @@ class _Arrays:
                 order=loop,
                 kind="array",
             )
+
+
+def _header(members: Sequence[_Member]) -> _Member:
+    return max(members, key=lambda member: (member.operation.points, -member.block))
 
 
 def _interpreter_times(code: _Code, arrays: _Arrays, round_lines: float | None) -> Iterable[InterpreterTime]:

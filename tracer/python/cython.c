@@ -56,8 +56,10 @@ static void note_call(const char *name, PyObject *const *args, Py_ssize_t n, PyO
         return;
     struct agent_call call = {.name = name, .args = args, .n_args = n, .result = result};
     agent_record_begin();
-    agent_unseen();
-    np_one_pass(name, NULL, 0, result);
+    if (!linear_call(name, args, n, NULL, &result, 1)) {
+        agent_unseen();
+        np_one_pass(name, NULL, 0, result);
+    }
     np_record_end(&call);
 }
 

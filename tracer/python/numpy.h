@@ -212,6 +212,28 @@ void flat_install(PyObject *some_array);
 /* Where element `i` of an array lies, counted in C order. */
 int64_t np_flat_offset(const struct np_array *array, int64_t i);
 
+/* ---- linear algebra (linear.c) ----------------------------------------------------------------------------------- */
+
+/* A product of any kind as rows x `summed` times `summed` x columns, `batch` times. */
+struct np_product_shape {
+    int64_t rows, summed, columns, batch;
+};
+
+/* Counts a call of a product of `a` and `b`. */
+void linear_product(const char *name, const struct np_array *a, const struct np_array *b,
+                    const struct np_product_shape *shape);
+
+/* Counts a call of a routine by the shapes of its first two arrays of floating point and of its largest result, and
+ * records one pass over its arrays. False, with nothing done, if the routine is none that is known. */
+bool linear_call(const char *name, PyObject *const *args, Py_ssize_t n_args, PyObject *kwargs,
+                 PyObject *const *results, Py_ssize_t n_results);
+
+/* Counts a call of einsum. False if its work cannot be told. */
+bool linear_einsum(const struct agent_call *call);
+
+/* The name that a function made by f2py is recorded by: "scipy.linalg.dgetrf". NULL if it is not known. */
+const char *linear_fortran_name(PyObject *function);
+
 /* ---- other compiled functions (pyagent_other.c) ------------------------------------------------------------------ */
 
 void other_install(PyObject *module, const char *name);

@@ -2,8 +2,8 @@
  *
  * Built-in functions of NumPy, SciPy and whatever other extension module is loaded are hooked when their module is, unless
  * they have a template, are known to touch no elements, or are the interpreter's own. A call that is given or returns an
- * array counts as unseen; of NumPy's and SciPy's functions it is recorded as one pass over each array. Functions that f2py
- * made (BLAS, LAPACK, FITPACK) are objects of a type that each module has for itself: `fortran_types` keeps its tp_call.
+ * array counts as unseen; of NumPy's and SciPy's functions it is recorded as one pass over each array. Linear algebra is
+ * counted by its shapes instead (linear.c). Functions that f2py made (BLAS, LAPACK, FITPACK) are objects of a type that each module has for itself: `fortran_types` keeps its tp_call.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -53,9 +53,17 @@ static bool is_prefix(const char *prefix, const char *text)
 
 /* ---- built-in functions and methods ----------------------------------------------------------------------------- */
 
+static bool linear_algebra(const char *name, const struct agent_call *call)
+{
+    const bool is_tuple = call->result && PyTuple_CheckExact(call->result);
+    return linear_call(name, call->args, call->n_args, call->kwargs,
+                       is_tuple ? &PyTuple_GET_ITEM(call->result, 0) : &call->result,
+                       is_tuple ? PyTuple_GET_SIZE(call->result) : 1);
+}
+
 static void other_call(const struct agent_call *call)
 {
-    if (np_call_bytes(call) == 0)
+    if (np_call_bytes(call) == 0 || linear_algebra(call->name, call))
         return;
     agent_unseen();
     if (!is_prefix("numpy.", call->name) && !is_prefix("scipy.", call->name))
@@ -117,6 +125,14 @@ static struct fortran_type {
     ternaryfunc original;
 } fortran_types[MAX_FORTRAN_TYPES];
 
+/* Whether a call of LAPACK only asks how much room the routine wants to work in. */
+static bool asks_for_room(PyObject *kwargs)
+{
+    PyObject *room = kwargs ? PyDict_GetItemString(kwargs, "lwork") : NULL;
+    int64_t value;
+    return room && PyLong_CheckExact(room) && agent_small_integer(room, &value) && value == -1;
+}
+
 static PyObject *hooked_fortran_call(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     ternaryfunc original = NULL;
@@ -125,11 +141,11 @@ static PyObject *hooked_fortran_call(PyObject *self, PyObject *args, PyObject *k
             original = fortran_types[i].original;
     const void *outer = agent_hook_begin();
     PyObject *result = original(self, args, kwargs);
-    if (agent_hook_end(outer) && result) {
+    if (agent_hook_end(outer) && result && !asks_for_room(kwargs)) {
         struct agent_call call = {.name = FORTRAN, .args = &PyTuple_GET_ITEM(args, 0),
                                   .n_args = PyTuple_GET_SIZE(args), .kwargs = kwargs, .result = result};
         agent_record_begin();
-        if (np_call_bytes(&call)) {
+        if (!linear_algebra(linear_fortran_name(self), &call) && np_call_bytes(&call)) {
             agent_unseen();
             np_one_pass(FORTRAN, call.args, call.n_args, call.result);
         }

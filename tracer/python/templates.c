@@ -129,6 +129,42 @@ static bool vector_product(const char *name, const struct np_array *a, const str
     return true;
 }
 
+/* Extent of an array's dimension, counted from the last (1); 1 where it has no such dimension. */
+static int64_t extent_from_last(const struct np_array *array, int d)
+{
+    return array->nd >= d ? array->dimensions[array->nd - d] : 1;
+}
+
+static int64_t stacked(const struct np_array *array, int core_dims)
+{
+    int64_t batch = 1;
+    for (int d = 0; d < array->nd - core_dims; d++)
+        batch *= array->dimensions[d];
+    return batch;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What BLAS is asked for. NumPy's dot of arrays of more dimensions takes each element of the result by itself. */
+static struct np_product_shape product_shape(const char *name, const struct np_array *a, const struct np_array *b,
+                                             const struct np_array *result)
+{
+    const int64_t summed = extent_from_last(a, 1), size = result ? np_size(result) : 1;
+    const char *own = strrchr(name, '.') + 1;
+    const bool by_element = strcmp(own, "dot") == 0 && (a->nd > 2 || b->nd > 2);
+    if (by_element || strcmp(own, "vecdot") == 0)
+        return (struct np_product_shape){1, summed, 1, size};
+    if (strcmp(own, "matvec") == 0)
+        return (struct np_product_shape){extent_from_last(a, 2), summed, 1, larger(stacked(a, 2), stacked(b, 1))};
+    if (strcmp(own, "vecmat") == 0)
+        return (struct np_product_shape){1, summed, extent_from_last(b, 1), larger(stacked(a, 1), stacked(b, 2))};
+    return (struct np_product_shape){extent_from_last(a, 2), summed, b->nd < 2 ? 1 : extent_from_last(b, 1),
+                                     larger(stacked(a, 2), stacked(b, 2))};
+}
+
 void np_product(const char *name, const struct np_array *a, const struct np_array *b, PyObject *result_object)
 {
     const struct np_array *result = np_as_array(result_object);
@@ -137,6 +173,8 @@ void np_product(const char *name, const struct np_array *a, const struct np_arra
         agent_unseen();
         return;
     }
+    const struct np_product_shape shape = product_shape(name, a, b, result);
+    linear_product(name, a, b, &shape);
     if (vector_product(name, a, b, result))
         return;
     np_read(name, a);
@@ -171,16 +209,35 @@ static void dot_method(const struct agent_call *call)
     product_of(call, call->self, agent_argument(call, 0, "b"));
 }
 
-/* inner(a, b) and vdot(a, b): of vectors, the same as dot. */
+/* inner(a, b) and vdot(a, b): of vectors, the same as dot; of matrices, inner is the product with b's transpose, and
+ * vdot that of both as vectors. */
 static void inner_function(const struct agent_call *call)
 {
     const struct np_array *a = np_as_array(agent_argument(call, 0, "a")), *b = np_as_array(agent_argument(call, 1, "b"));
+    const struct np_array *result = np_as_array(call->result);
     if (a && b && a->nd == 1 && b->nd == 1) {
         np_product(call->name, a, b, call->result);
-    } else {
-        np_one_pass(call->name, call->args, call->n_args, call->result);
-        agent_unseen();
+        return;
     }
+    np_one_pass(call->name, call->args, call->n_args, call->result);
+    if (!a || !b || np_is_object(a) || np_is_object(b) || a->nd == 0 || b->nd == 0) {
+        agent_unseen();
+        return;
+    }
+    struct np_product_shape shape = {1, np_size(a), 1, 1};
+    if (result && a->nd <= 2 && b->nd <= 2)
+        shape = (struct np_product_shape){extent_from_last(a, 2), extent_from_last(a, 1), extent_from_last(b, 2), 1};
+    else if (result)
+        shape = (struct np_product_shape){1, extent_from_last(a, 1), 1, np_size(result)};
+    linear_product(call->name, a, b, &shape);
+}
+
+static void einsum_function(const struct agent_call *call)
+{
+    if (linear_einsum(call))
+        return;
+    np_one_pass(call->name, call->args, call->n_args, call->result);
+    agent_unseen();
 }
 
 /* ---- copies ----------------------------------------------------------------------------------------------------- */
@@ -504,7 +561,7 @@ static const struct entry functions[] = {
     {"numpy.arange", fill_result},         {"numpy.array", array_function},
     {"numpy.asanyarray", array_function},  {"numpy.asarray", array_function},
     {"numpy.ascontiguousarray", array_function}, {"numpy.asfortranarray", array_function},
-    {"numpy.bincount", np_bincount},       {"numpy.c_einsum", one_pass_function},
+    {"numpy.bincount", np_bincount},       {"numpy.c_einsum", einsum_function},
     {"numpy.concatenate", concatenate_function}, {"numpy.copyto", copyto_function},
     {"numpy.correlate", one_pass_function}, {"numpy.count_nonzero", read_function},
     {"numpy.dot", dot_function},           {"numpy.fromiter", fill_result},

@@ -84,7 +84,7 @@ static bool sort_operands(const struct agent_call *call, struct operands *o, boo
     return o->shape != NULL;
 }
 
-/* A generalised ufunc: one pass over each operand is all that is known. */
+/* A generalised ufunc: one pass over each operand is all that is known, beside the shapes of linear algebra. */
 static void generalised_call(const char *name, const struct operands *o)
 {
     static const char *const products[] = {"numpy.matmul", "numpy.vecdot", "numpy.matvec", "numpy.vecmat"};
@@ -93,6 +93,8 @@ static void generalised_call(const char *name, const struct operands *o)
             np_product(name, (struct np_array *)o->inputs[0], (struct np_array *)o->inputs[1], o->outputs[0]);
             return;
         }
+    if (linear_call(name, o->inputs, o->n_inputs, NULL, o->outputs, o->n_outputs))
+        return;
     np_one_pass(name, o->inputs, o->n_inputs, o->outputs[0]);
     for (Py_ssize_t i = 1; i < o->n_outputs; i++)
         if (np_is_array(o->outputs[i]))
