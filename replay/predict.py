@@ -11,7 +11,7 @@ import numpy as np
 from foretrace.errors import PredictionError
 from foretrace.profiles.hierarchies import as_measured, effective_bytes
 from foretrace.profiles.profile import MachineKind, Profile
-from foretrace.tracer.signature import Provenance, Signature
+from foretrace.tracer.signature import AddressRange, Provenance, Signature, merge_ranges
 
 from .convolution import RegionTimes, convolve, irregular_shares
 from .core_regions import CoreRegions, core_regions, with_core_model
@@ -23,7 +23,7 @@ from .page_faults import first_touches, in_huge_pages, with_cleared_pages, with_
 from .records import Assumption, Bound, ErrorPart, Prediction, RegionTime
 from .shared_cache import evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
 from .spread import FAST, SLOW, TYPICAL
-from .workload import RegionArrays, Workload
+from .workload import Region, RegionArrays, Workload
 
 _NEEDED_FOR = {  # assumptions that only matter to programs which do such a thing: totals that must not be all 0
     "flops": ("scalar_flops", "vector_add_flops", "vector_mul_flops", "vector_fma_flops"),
@@ -106,9 +106,14 @@ class HostRun:
     def activities(self) -> tuple[Activity, ...]:
         """The regions as a rank replays them, nothing offloaded."""
         return tuple(
-            Activity(index, float(time), self.workload.regions[index].entries)
-            for index, time in enumerate(self.times.time_s[TYPICAL])
+            Activity(index, float(time), region.entries, writes=self._written(region))
+            for index, (region, time) in enumerate(zip(self.workload.regions, self.times.time_s[TYPICAL], strict=True))
         )
+
+    def _written(self, region: Region) -> tuple[AddressRange, ...]:
+        """The ranges of memory that a region stores to."""
+        operations = (self.workload.signature.operations[number] for number in region.operations)
+        return merge_ranges(AddressRange(one.first, one.last_exclusive) for one in operations if one.is_store)
 
 
 def _sharing(workload: Workload, profile: Profile, figures: MachineFigures, whole: Misses) -> Misses:

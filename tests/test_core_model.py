@@ -434,8 +434,8 @@ def test_a_measured_window_limits_what_is_in_flight():
     ],
 )
 def test_registers_limit_what_is_in_flight(filler, in_flight):
-    """Of a window of 100, 70 may write integer registers and 60 vector ones (of x87 and MMX as well); masks have a file of
-    their own, segments are not renamed, and a move from one to another writes none."""
+    """Of a window of 100, 70 may write integer registers and 60 vector ones, x87 and MMX included; masks have a file
+    of their own, segments are not renamed, and a move from one to another writes none."""
     accesses = [{"misses": (ITERATIONS, ITERATIONS), "pattern": "irregular", "length": 512}]
     signature = loop_of(LOAD, *[filler] * 200, accesses=accesses)
     expected = (200 - in_flight) / WIDTH / REACHED + 100
