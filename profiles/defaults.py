@@ -1,7 +1,7 @@
 """Ranges of core and memory figures that a profile does not give, by class of core, each with its source.
 
-Each range is `fast, typical, slow`. What is published of well-known cores is cited from here alone; where several agree,
-their range is a class's. Figures marked (m) are cited from memory: their source could not be opened.
+Each range is `fast, typical, slow`. What is published of well-known cores is cited from here alone; where several
+agree, their range is a class's. Figures marked (m) are cited from memory: their source could not be opened.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _HP = "Hennessy and Patterson, Computer Architecture, 5th ed., figures 2.1 and 2
 _LLVM = "LLVM, scheduling models of the PowerPC A2, POWER6 and Cortex-A53 (m)"
 _ZEN = "foretrace calibrate on Zen 3 and Zen 5"
 _DISCLOSED = (
-    "disclosed or measured of Skylake, Golden Cove, Zen 2 to 5, Neoverse V2 and Apple's Firestorm (vendors' optimization "
+    "disclosed or measured of Skylake, Golden Cove, Zen 2 to 5, Neoverse V2 and Apple's Firestorm (vendors' "
+    "optimization "
     "guides, Chips and Cheese, D. Johnson; m)"
 )
 _GENERAL = "the range over cores of about 2006 to 2024 (Agner Fog, uops.info; m)"
@@ -151,9 +152,11 @@ KEPT_DECODED = (
 
 MISSES = (
     Default(8, 2, 1, "blocking (PowerPC 450) to a few: the A2 of Blue Gene/Q 8, Cortex-A53 3 (m)", in_order=True),
-    Default(64, 24, 16, "Zen 3 and later: 24 miss address buffers (AMD, Hot Chips 31, of Zen 2: 22; m); 17 measured on Zen 3, "
+    Default(64, 24, 16, "Zen 3 and later: 24 miss address buffers (AMD, Hot Chips 31, of Zen 2: 22; m); 17 "
+            "measured on Zen 3, "
             "51 on Zen 5 with what its second cache asks for ahead (foretrace calibrate)", microarchitectures=ZEN),
-    Default(48, 16, 12, "16 fill buffers (Intel, Architecture Day 2021, after cpunews.net), 48 misses of the second cache (m)",
+    Default(48, 16, 12, "16 fill buffers (Intel, Architecture Day 2021, after cpunews.net), 48 misses of the "
+            "second cache (m)",
             microarchitectures=("golden-cove", "raptor-cove", "redwood-cove")),
     Default(16, 12, 10, "12 fill buffers of Sunny Cove (Intel, Architecture Day 2021, after cpunews.net)",
             microarchitectures=("sunny-cove",)),
@@ -161,7 +164,8 @@ MISSES = (
             microarchitectures=("nehalem", "sandy-bridge", "ivy-bridge", "haswell", "broadwell", "skylake")),
     Default(48, 28, 20, "28 measured on the M1 (D. Lemire: Memory access on the Apple M1 processor, 2021)",
             microarchitectures=("firestorm",)),
-    Default(48, 24, 12, "between Golden Cove's 16 and the M1's 28 where nobody published them; second caches of Neoverse take "
+    Default(48, 24, 12, "between Golden Cove's 16 and the M1's 28 where nobody published them; second caches of "
+            "Neoverse take "
             "46 to 96 requests (m)", in_order=False, width=7, year=2015),
     Default(24, 12, 8, "Skylake 10, Sunny Cove 12, Neoverse N1 20, A64FX 12 (m)", in_order=False, year=2015),
     Default(12, 8, 4, "Nehalem to Haswell 10, K10 8, Core 2 8 (m)", in_order=False, year=2006),
@@ -186,6 +190,12 @@ CORE_BANDWIDTH = (
 LINES_IN_FLIGHT = Default(48, 24, 12, "45 on an AMD EPYC: 19.7 GB/s at 146 ns (foretrace calibrate)")
 """Lines of streams that a core and its prefetchers have in flight at most, where only a socket's peak is known."""
 FIRST_TOUCH = (
-    Default(0.1e-6, 0.5e-6, 2.5e-6, "a fault takes 0.1 to 0.25 us on bare metal and clearing the page as long again; virtual "
+    Default(0.1e-6, 0.5e-6, 2.5e-6, "a fault takes 0.1 to 0.25 us on bare metal and clearing the page as long "
+            "again; virtual "
             "machines whose host must find the memory took 2 to 3 us (an AMD EPYC under KVM)", of="4 KiB of page"),
+)  # fmt: skip
+LAUNCH = (
+    Default(4e-6, 9e-6, 20e-6, "3 us and more of an empty kernel (NVIDIA's developer forum, 2022), 11 us until "
+            "many blocks are "
+            "done (the same), 20 us from PyTorch (NVIDIA: Understanding the Visualization of Overhead and Latency)"),
 )  # fmt: skip

@@ -30,8 +30,9 @@ class Unit:
 UNITS = (
     Unit("_hz", 1e5, 1e11, "hertz: 2.1 GHz is 2.1e9", "Hz"),
     Unit("_bytes_per_s", 1e5, 1e17, "bytes a second: 12.8 GB/s is 12.8e9", "bytes/s"),
+    Unit("launch_latency_s", 1e-9, 10.0, "seconds: 5 µs is 5e-6", "s"),
     Unit("latency_s", 1e-11, 0.1, "seconds: 85 ns is 85e-9", "s"),
-    Unit("launch_s", 1e-9, 10.0, "seconds: 5 µs is 5e-6", "s"),
+    Unit("launch_interval_s", 1e-9, 10.0, "seconds: 5 µs is 5e-6", "s"),
     Unit("_s", 1e-12, 1e5, "seconds: 85 ns is 85e-9", "s"),
     Unit("_per_cycle", 1e-3, 1e6, "a cycle of one core", "a cycle"),
     Unit("_cycles", 1e-3, 1e5, "cycles", "cycles"),

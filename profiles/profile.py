@@ -250,8 +250,8 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CacheLevel(Struct, frozen=True, forbid_unknown_fields=True):
-    """One data cache level. `size_bytes` is the hardware's; what one core gets of it in a virtual machine or beside busy
-    neighbours is `effective_size_bytes` (of streams, the most that any program holds: `effective_stream_size_bytes`)."""
+    """One data cache level. `size_bytes` is the hardware's. In a virtual machine or beside busy neighbours one core gets
+    `effective_size_bytes` of it, and streams, the most that any program holds, `effective_stream_size_bytes`."""
 
     name: str
     size_bytes: Annotated[int, Figure("size")]
@@ -424,7 +424,13 @@ class Link(Struct, frozen=True, forbid_unknown_fields=True):
 
     source: dict[str, str]
     shared_memory: Annotated[bool, Figure("whether accelerator and host share a memory: nothing is transferred")]
-    launch_s: Annotated[float | None, Figure("of a kernel launch", may_be_zero=True)] = None
+    launch_interval_s: Annotated[
+        float | None, Figure("between kernels that are queued one behind the other", may_be_zero=True)
+    ] = None
+    launch_latency_s: Annotated[
+        float | None,
+        Figure("from the launch of a lone kernel until it is known to be finished", defaults.LAUNCH, may_be_zero=True),
+    ] = None
     to_device_bytes_per_s: Annotated[float | None, Figure("transfers to the accelerator")] = None
     from_device_bytes_per_s: Annotated[float | None, Figure("transfers from the accelerator")] = None
     transfer_latency_s: Annotated[float | None, Figure("fixed cost of a transfer", may_be_zero=True)] = None
@@ -443,6 +449,9 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True):
     noise: dict[str, float] | None = None
 
 
+RECORDS = (Product, Core, CacheLevel, Memory, Tlb, Link, Network)
+"""Records of single figures."""
+
 SCHEMA = "foretrace.profile/1"
 """Version 1 is the first; a reader refuses what it does not know."""
 
@@ -451,7 +460,8 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     """A machine. `sources` maps the short names used throughout to citations; `notes` says what a reader must know.
 
     `instruction_set` is what its cores run, named as by QEMU: "x86_64", "aarch64", "riscv64", "ppc64";
-    `microarchitecture` the design of its cores, by which machines are related: "zen5", "golden-cove". `partial` is true where a measurement was interrupted: what was not measured by then is missing or uncertain. `unstable` names the
+    `microarchitecture` the design of its cores, by which machines are related: "zen5", "golden-cove". `partial` is true
+    where a measurement was interrupted: what was not measured by then is missing or uncertain. `unstable` names the
     measured figures that another run need not agree on.
     """
 

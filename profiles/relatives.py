@@ -16,12 +16,25 @@ from .clock import at_clock
 from .figure import figures_of_record
 from .library import content, find, names
 from .points import ArrayCost, LatencyQuantile, OperationCost, PrefetchPoint, SurfacePoint, Tlb
-from .profile import BandwidthPoint, CacheLevel, Core, MachineKind, Memory, Pattern, Profile, Source, SourceKind
+from .profile import (
+    BandwidthPoint,
+    CacheLevel,
+    Core,
+    GatherScatterCurve,
+    MachineKind,
+    Memory,
+    Pattern,
+    Profile,
+    Source,
+    SourceKind,
+)
 
 NOISE_OF_CORE = 0.1
 """Added to the noise of a relative's core and of its own caches: assumed, calibrations of one machine differ by 2 %."""
 NOISE_OF_SHARED = 0.25
 """The same of what cores share, last cache and memory: assumed, memory differs in channels, speed and neighbours."""
+NOISE_OF_PREFETCH = 0.03
+"""The same of the share of lines that prefetchers fetch ahead: of a core's own design, and near 1."""
 _OF_THE_MACHINE = {"cores", "clock_hz", "in_order"}
 _OF_THE_SYSTEM = {"size_bytes", "peak_bandwidth_bytes_per_s", "sustained_bandwidth_bytes_per_s", "first_touch_page_s",
                   "first_touch_huge_page_s"}  # fmt: skip
@@ -30,9 +43,7 @@ _HELD = 0.75
 share more of all of it, those that lie beyond."""
 
 _Record = TypeVar("_Record", Core, CacheLevel, Memory)
-_Point = TypeVar(
-    "_Point", BandwidthPoint, SurfacePoint, OperationCost, ArrayCost, PrefetchPoint, LatencyQuantile
-)
+_Point = TypeVar("_Point", BandwidthPoint, SurfacePoint, OperationCost, ArrayCost, PrefetchPoint, LatencyQuantile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +149,12 @@ class _Taken:
                 found["bandwidth"] = self._noisy([p for p in other.bandwidth if self._applies(p)])
             if not own.surface:
                 found["surface"] = self._noisy([p for p in other.surface if self._undisturbed(p.working_set_bytes)])
-            for name in ("prefetch", "latency_quantiles"):
-                if not getattr(own, name):
-                    found[name] = self._noisy(getattr(other, name))
+            if not own.prefetch:
+                found["prefetch"] = self._noisy(other.prefetch, NOISE_OF_PREFETCH)
+            if not own.latency_quantiles:
+                found["latency_quantiles"] = self._noisy(other.latency_quantiles)
+            if not own.gather_scatter:
+                found["gather_scatter"] = tuple(self._curve(curve) for curve in other.gather_scatter)
         if not own.tlbs:
             found["tlbs"] = tuple(self._tlb(tlb) for tlb in other.tlbs)
         self.keys += [name for name, points in found.items() if len(points) > len(getattr(own, name))]
@@ -148,6 +162,10 @@ class _Taken:
 
     def _noisy(self, points: Sequence[_Point], noise: float = NOISE_OF_SHARED) -> tuple[_Point, ...]:
         return tuple(structs.replace(p, source=self._name, noise=(p.noise or 0.0) + noise) for p in points)
+
+    def _curve(self, curve: GatherScatterCurve) -> GatherScatterCurve:
+        points = tuple(structs.replace(p, noise=(p.noise or 0.0) + NOISE_OF_SHARED) for p in curve.points)
+        return structs.replace(curve, source=self._name, points=points)
 
     def _tlb(self, tlb: Tlb) -> Tlb:
         noises = {name: (tlb.noise or {}).get(name, 0.0) + NOISE_OF_SHARED for name in tlb.source}

@@ -148,6 +148,8 @@ class CoreFigures:
     store_access: float
     vector_load_cycles: Floats
     vector_store_cycles: Floats
+    wide_load_cycles: Floats  # of 64 bytes
+    wide_store_cycles: Floats
     vector_int_cycles: Floats
     shuffle_cycles: Floats
     add_sooner: Floats
@@ -192,6 +194,8 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
     branches = core.untaken_branches_per_cycle
     multiply = _cost(profile, Operation.INT_MUL)
     int_mul = multiply.interval_cycles if multiply else None
+    vector_load = _published(core.vector_loads_per_cycle, np.maximum(load, _vector_load_cycles(profile, core)))
+    vector_store = _published(core.vector_stores_per_cycle, np.maximum(store, _vector_store_cycles(profile, core)))
     load_access, store_access = _access_cycles(profile, core, float(1 / load[TYPICAL]), float(1 / store[TYPICAL]))
     return CoreFigures(
         width=width * source.reached("mixed_instructions_per_cycle", width),
@@ -231,8 +235,10 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         store_line=source.store_line(),
         load_access=load_access,
         store_access=store_access,
-        vector_load_cycles=np.maximum(load, _vector_load_cycles(profile, core)),
-        vector_store_cycles=np.maximum(store, _vector_store_cycles(profile, core)),
+        vector_load_cycles=vector_load,
+        vector_store_cycles=vector_store,
+        wide_load_cycles=_published(core.wide_loads_per_cycle, vector_load),
+        wide_store_cycles=_published(core.wide_stores_per_cycle, vector_store),
         vector_int_cycles=_vector_int_cycles(profile, adds) / of_vectors,
         shuffle_cycles=(exactly(shuffle.interval_cycles) if shuffle and shuffle.interval_cycles else adds) / of_vectors,
         add_sooner=source.add_sooner(),
@@ -324,6 +330,11 @@ def _access_cycles(profile: Profile, core: Core, loads: float, stores: float) ->
     if not 0 < best < _APART * min(2 * min(loads, stores), issued):
         return 0.0, 0.0
     return 1 / loads, 2 / best - 1 / loads
+
+
+def _published(per_cycle: float | None, otherwise: Floats) -> Floats:
+    """Cycles of a unit, by one of so many a cycle."""
+    return otherwise if per_cycle is None else exactly(1 / per_cycle)
 
 
 def _vector_load_cycles(profile: Profile, core: Core) -> float:

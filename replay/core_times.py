@@ -60,6 +60,7 @@ _UNIT = {
 }
 _VECTOR_UNITS = (FP_ADD, FP_MUL, FP_DIV, VECTOR)
 _NARROW_BITS = 32
+_WIDE_BITS = 512
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,8 +171,14 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
     table["latency"] += np.where(program.extends, core.extension[corner], 0)
     table["load_more"] = np.where(program.vectors, core.vector_load[corner], 0)
     table["load_more"] += np.where(program.scaled, core.scaled[corner], 0)
-    table["load_cycles"] = np.where(program.vectors, core.vector_load_cycles[corner], core.load[corner])
-    table["store_cycles"] = np.where(program.vectors, core.vector_store_cycles[corner], core.store[corner])
+    wide = np.array([bits * lanes >= _WIDE_BITS for _, bits, lanes in program.kinds], bool)
+    kinds_of_access = [program.vectors & wide, program.vectors]
+    table["load_cycles"] = np.select(
+        kinds_of_access, [core.wide_load_cycles[corner], core.vector_load_cycles[corner]], core.load[corner]
+    )
+    table["store_cycles"] = np.select(
+        kinds_of_access, [core.wide_store_cycles[corner], core.vector_store_cycles[corner]], core.store[corner]
+    )
     adds = _are(program, Kind.FP_ADD)
     table["sooner"], table["takes_early"] = np.where(adds, core.add_sooner[corner], 0), adds
     table["unit_cycles"] = rows[:, 1]

@@ -178,7 +178,8 @@ def _flop_times(core: Core, clock: float, notes: Notes) -> tuple[Floats, Floats]
         return cycles(1 / highest, 1 / typical, 1 / lowest, clock), exactly(1 / (peak * clock))
     if peak is None:
         notes.add(
-            "peak_flops_per_cycle", f"not in the profile, vector code is taken to run at the scalar rate, {scalar:g} a cycle"
+            "peak_flops_per_cycle",
+            f"not in the profile, vector code is taken to run at the scalar rate, {scalar:g} a cycle",
         )
         return exactly(1 / (scalar * clock)), cycles(0.25 / scalar, 1 / scalar, 1 / scalar, clock)
     return exactly(1 / (scalar * clock)), exactly(1 / (peak * clock))

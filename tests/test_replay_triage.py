@@ -80,8 +80,8 @@ def test_faster_host_keeps_the_loop():
 
 
 def test_launches_are_paid_at_every_entry():
-    cheap = only_instance(gather_program(MIB, entries=1000), accelerator(launch_s=1e-6))
-    dear = only_instance(gather_program(MIB, entries=1000), accelerator(launch_s=1e-3))
+    cheap = only_instance(gather_program(MIB, entries=1000), accelerator(launch_latency_s=1e-6))
+    dear = only_instance(gather_program(MIB, entries=1000), accelerator(launch_latency_s=1e-3))
     assert cheap.cost.launch_s == pytest.approx(1e-3)
     assert (cheap.offload, dear.offload) == (True, False)
     assert "1,000 launches" in dear.reason
