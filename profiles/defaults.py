@@ -17,11 +17,7 @@ _INTEL = "Intel 64 and IA-32 Architectures Optimization Reference Manual (m)"
 _HP = "Hennessy and Patterson, Computer Architecture, 5th ed., figures 2.1 and 2.10 to 2.21"
 _LLVM = "LLVM, scheduling models of the PowerPC A2, POWER6 and Cortex-A53 (m)"
 _ZEN = "foretrace calibrate on Zen 3 and Zen 5"
-_DISCLOSED = (
-    "disclosed or measured of Skylake, Golden Cove, Zen 2 to 5, Neoverse V2 and Apple's Firestorm (vendors' "
-    "optimization "
-    "guides, Chips and Cheese, D. Johnson; m)"
-)
+_DISCLOSED = "makers' guides, Chips and Cheese and D. Johnson's measurements (m)"
 _GENERAL = "the range over cores of about 2006 to 2024 (Agner Fog, uops.info; m)"
 
 WIDTH = (
@@ -87,7 +83,7 @@ BLOCKED_FORWARD = (Default(10, 14, 18, _FOG, beyond="the nearest cache's latency
 
 WINDOW = (
     Default(1024, 1024, 1024, "the first use of a value that is missing is the limit", in_order=True),
-    Default(630, 384, 224, "Zen 5 448, Neoverse V2 320, Golden Cove 512, Firestorm 630: " + _DISCLOSED, width=7),
+    Default(630, 384, 224, f"Zen 5 448, Neoverse V2 320, Firestorm 630: {_DISCLOSED}", width=7),
     Default(448, 224, 112, "Skylake, Zen 2 and Sunny Cove 224 to 352", width=5),
     Default(336, 168, 84, "Nehalem 128, Haswell 192, Cortex-A72 128, N1 128", width=4),
     Default(144, 72, 36, "AMD K10 72", width=3),
@@ -139,7 +135,8 @@ SECOND_LINE = (
 )  # fmt: skip
 DECODE = (
     Default(inf, inf, inf, "instructions of one length need no such decoders", instruction_sets=FIXED_LENGTH),
-    Default(inf, 4, 4, "Zen to Zen 5: four a cycle (AMD publication 56665, section 2.9)", microarchitectures=ZEN, width=5),
+    Default(inf, 4, 4, "Zen to Zen 5: four a cycle (AMD publication 56665, section 2.9)",
+            microarchitectures=ZEN, width=5),
     Default(inf, inf, 6, "Golden Cove and its successors: six a cycle (Intel, Architecture Day 2021; cpunews.net)",
             microarchitectures=("golden-cove", "raptor-cove", "redwood-cove")),
     Default(inf, inf, 4, "unknown: no limit, or four a cycle as Zen and Intel's cores up to Skylake", width=5),
@@ -152,12 +149,10 @@ KEPT_DECODED = (
 
 MISSES = (
     Default(8, 2, 1, "blocking (PowerPC 450) to a few: the A2 of Blue Gene/Q 8, Cortex-A53 3 (m)", in_order=True),
-    Default(64, 24, 16, "Zen 3 and later: 24 miss address buffers (AMD, Hot Chips 31, of Zen 2: 22; m); 17 "
-            "measured on Zen 3, "
-            "51 on Zen 5 with what its second cache asks for ahead (foretrace calibrate)", microarchitectures=ZEN),
-    Default(48, 16, 12, "16 fill buffers (Intel, Architecture Day 2021, after cpunews.net), 48 misses of the "
-            "second cache (m)",
-            microarchitectures=("golden-cove", "raptor-cove", "redwood-cove")),
+    Default(64, 24, 16, "22 (Zen 2) and 24 (Zen 3) miss address buffers (AMD; m); with what second caches ask for "
+            "ahead 17 measured on Zen 3, 51 on Zen 5 (foretrace calibrate)", microarchitectures=ZEN),
+    Default(48, 16, 12, "16 fill buffers (Intel, Architecture Day 2021, after cpunews.net), 48 misses of the second "
+            "cache (m)", microarchitectures=("golden-cove", "raptor-cove", "redwood-cove")),
     Default(16, 12, 10, "12 fill buffers of Sunny Cove (Intel, Architecture Day 2021, after cpunews.net)",
             microarchitectures=("sunny-cove",)),
     Default(12, 10, 6, "10 lanes measured on Skylake (D. Lemire, 2018); 10 fill buffers since Nehalem (" + _INTEL + ")",
@@ -165,21 +160,20 @@ MISSES = (
     Default(48, 28, 20, "28 measured on the M1 (D. Lemire: Memory access on the Apple M1 processor, 2021)",
             microarchitectures=("firestorm",)),
     Default(48, 24, 12, "between Golden Cove's 16 and the M1's 28 where nobody published them; second caches of "
-            "Neoverse take "
-            "46 to 96 requests (m)", in_order=False, width=7, year=2015),
+            "Neoverse take 46 to 96 requests (m)", in_order=False, width=7, year=2015),
     Default(24, 12, 8, "Skylake 10, Sunny Cove 12, Neoverse N1 20, A64FX 12 (m)", in_order=False, year=2015),
     Default(12, 8, 4, "Nehalem to Haswell 10, K10 8, Core 2 8 (m)", in_order=False, year=2006),
     Default(10, 4, 1, "from one (blocking) to ten fill buffers (" + _INTEL + ")"),
 )  # fmt: skip
 
 CACHE_LATENCY = (
-    Default(2, 4, 5, _HP, of="cycle", level="first"),
-    Default(25, 40, 80, _HP, of="cycle", level="last"),
-    Default(8, 14, 30, _HP, of="cycle", level="middle"),
+    Default(2, 4, 5, _HP, of="cycles", level="first"),
+    Default(25, 40, 80, _HP, of="cycles", level="last"),
+    Default(8, 14, 30, _HP, of="cycles", level="middle"),
 )
 MEMORY_LATENCY = (
     Default(
-        70e-9, 110e-9, 180e-9, "EPYC 97 to 160 ns, Xeon 70 to 130 ns, Grace 200 ns and less (m)", year=2017, width=4
+        70e-9, 110e-9, 180e-9, "of those shipped: Graviton4 110, EPYC (Milan, Turin) 139 and 152", year=2017, width=4
     ),
     Default(50e-9, 90e-9, 200e-9, _HP),
 )
@@ -191,11 +185,11 @@ LINES_IN_FLIGHT = Default(48, 24, 12, "45 on an AMD EPYC: 19.7 GB/s at 146 ns (f
 """Lines of streams that a core and its prefetchers have in flight at most, where only a socket's peak is known."""
 FIRST_TOUCH = (
     Default(0.1e-6, 0.5e-6, 2.5e-6, "a fault takes 0.1 to 0.25 us on bare metal and clearing the page as long "
-            "again; virtual "
-            "machines whose host must find the memory took 2 to 3 us (an AMD EPYC under KVM)", of="4 KiB of page"),
+            "again; in virtual machines whose host must find the memory 2 to 3 us (an EPYC under KVM)",
+            of="4 KiB of page"),
 )  # fmt: skip
 LAUNCH = (
-    Default(4e-6, 9e-6, 20e-6, "3 us and more of an empty kernel (NVIDIA's developer forum, 2022), 11 us until "
-            "many blocks are "
-            "done (the same), 20 us from PyTorch (NVIDIA: Understanding the Visualization of Overhead and Latency)"),
+    Default(4e-6, 9e-6, 20e-6, "3 us and more of an empty kernel, 11 us until many blocks are done (NVIDIA's "
+            "developer forum, threads 233645 and 221413), 20 us from PyTorch (NVIDIA: Understanding the Visualization "
+            "of Overhead and Latency in Nsight Systems)"),
 )  # fmt: skip

@@ -250,8 +250,8 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CacheLevel(Struct, frozen=True, forbid_unknown_fields=True):
-    """One data cache level. `size_bytes` is the hardware's. In a virtual machine or beside busy neighbours one core gets
-    `effective_size_bytes` of it, and streams, the most that any program holds, `effective_stream_size_bytes`."""
+    """One data cache level. `size_bytes` is the hardware's. In a virtual machine or beside busy neighbours one core
+    gets `effective_size_bytes` of it, and streams, the most that any program holds, `effective_stream_size_bytes`."""
 
     name: str
     size_bytes: Annotated[int, Figure("size")]

@@ -16,16 +16,10 @@ from .records import Bound
 from .spread import Floats
 
 _MAX_LEVELS = _core_model.MAX_LEVELS
-_NUMBERS = (
-    *("width", "window", "stores", "int_waiting", "vector_waiting", "addresses", "scheduled"),
-    *("int_results", "vector_results", "refill", "blocked", "taken_branch", "call", "loop", "several_targets"),
-    *("lead", "ahead", "decode", "decode_switch", "fetch", "straight_line", "line_rest"),
-    *("store_lines", "store_line", "load_access", "store_access"),
-)
-_COUNTS, _FLAGS = ("line_instructions", "decoded_ways", "n_levels"), ("pairs", "in_order")
-_FORMATS = dict.fromkeys(_NUMBERS, "f8") | dict.fromkeys(_COUNTS, "u4") | dict.fromkeys(_FLAGS, "u1")
-CORE = np.dtype({"names": list(_FORMATS), "formats": list(_FORMATS.values())}, align=True)
-"""A core's figures for core_model.h: those of `CoreFigures` by these names; of memory `lead`, `ahead`, `n_levels`."""
+_NAMES, _FORMATS, _OFFSETS = zip(*_core_model.CORE_FIGURES, strict=True)
+CORE = np.dtype({"names": _NAMES, "formats": _FORMATS, "offsets": _OFFSETS, "itemsize": _core_model.CORE_BYTES})
+"""A core's figures as core_model.h declares them: those of `CoreFigures` by these names; of memory `lead`, `ahead` and
+`n_levels`."""
 OPERATION = np.dtype(
     {
         "names": [
@@ -136,7 +130,7 @@ def _core(core: CoreFigures, cycle_s: float, costs: OperationCosts, corner: int)
     memory_cycles = float(costs.latency_s[:, -1].max(initial=0.0) / cycle_s)
     of_memory = {"lead": 2 * memory_cycles, "ahead": costs.ahead, "n_levels": costs.hits.shape[1]}
     record = np.zeros((), CORE)
-    for name in _FORMATS:
+    for name in _NAMES:
         value = of_memory[name] if name in of_memory else getattr(core, name)
         record[name] = value[corner] if isinstance(value, np.ndarray) else value
     return record
