@@ -37,7 +37,7 @@ from .core_suite import core_figures, operation_costs
 from .latency_suite import Chain, latency_points, tlbs
 from .line_lifetime import line_lifetime
 from .load_times import LoadTime, latency_quantiles
-from .machine_facts import CacheFacts
+from .machine_facts import CacheFacts, microarchitecture
 from .memory_suite import LOAD_BYTES, RANDOM, Point, bandwidth_points
 from .multimaps import Sweep, surface_points
 from .ping_pong import network_of
@@ -148,6 +148,7 @@ def measured_profile(
         kind=MachineKind.HOST,
         date=today,
         instruction_set=platform.machine(),
+        microarchitecture=microarchitecture(),
         sources={
             _MEASURED: Source(
                 SourceKind.MEASURED, f"foretrace calibrate, version {__version__}, on this machine", today

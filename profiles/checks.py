@@ -94,6 +94,11 @@ def check(profile: Profile) -> None:
             f"instruction_set is {quoted(profile.instruction_set)}, must be named as by QEMU, such as 'x86_64', "
             "'aarch64', 'riscv64' or 'ppc64'"
         )
+    if profile.microarchitecture is not None and not _NAME.fullmatch(profile.microarchitecture):
+        raise ProfileError(
+            f"microarchitecture is {quoted(profile.microarchitecture)}, must be the name of a design in lower case, "
+            "such as 'zen5', 'golden-cove' or 'neoverse-v2'"
+        )
     _check_text("title", profile.title)
     _check_date("date", profile.date)
     for key, source in profile.sources.items():

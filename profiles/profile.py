@@ -98,7 +98,9 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     peak_flops_per_cycle: Annotated[float | None, Figure("double-precision operations of one core, all units busy")] = (
         None
     )
-    scalar_flops_per_cycle: Annotated[float | None, Figure("the same of scalar code")] = None
+    scalar_flops_per_cycle: Annotated[
+        float | None, Figure("double-precision operations of one core in scalar code")
+    ] = None
     mixed_instructions_per_cycle: Annotated[
         float | None, Figure("reached by code of all kinds whose instructions wait for others", defaults.REACHED)
     ] = None
@@ -158,7 +160,9 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     line_instructions: Annotated[
         float | None, Figure("instructions fetched at once of a line that a branch leads to")
     ] = None
-    line_rest_cycles: Annotated[float | None, Figure("until the others of that line are")] = None
+    line_rest_cycles: Annotated[
+        float | None, Figure("until the other instructions of a line that a branch leads to are fetched")
+    ] = None
     decode_instructions_per_cycle: Annotated[
         float | None, Figure("instructions decoded that are not kept decoded", defaults.DECODE)
     ] = None
@@ -172,7 +176,7 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
         None
     )
     fp_add_other_latency_cycles: Annotated[
-        float | None, Figure("the same where its result goes to anything but an addition")
+        float | None, Figure("latency of a floating-point addition whose result goes to anything but another one")
     ] = None
     fp_mul_latency_cycles: Annotated[
         float | None, Figure("latency of a floating-point multiplication", defaults.FP_MULTIPLY)
@@ -216,9 +220,12 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
         float | None,
         Figure("from a store's data to that of a load that reads it back, in integer registers", defaults.FORWARD),
     ] = None
-    fp_store_forward_latency_cycles: Annotated[float | None, Figure("the same in floating-point registers")] = None
+    fp_store_forward_latency_cycles: Annotated[
+        float | None, Figure("from a store's data to that of a load that reads it back, in floating-point registers")
+    ] = None
     blocked_forward_latency_cycles: Annotated[
-        float | None, Figure("the same of a load that reads more than the store wrote", defaults.BLOCKED_FORWARD)
+        float | None,
+        Figure("from a store's data to that of a load that reads more than it wrote", defaults.BLOCKED_FORWARD),
     ] = None
     fp_add_compare_cycles: Annotated[
         float | None, Figure("a floating-point addition and a comparison, many alternating")
@@ -238,7 +245,7 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
         Figure("a value's way between integer and floating-point registers, or to flags", defaults.CROSSING),
     ] = None
     register_crossing_interval_cycles: Annotated[
-        float | None, Figure("between independent ones, there and back alternating")
+        float | None, Figure("between independent crossings from integer to floating-point registers and back")
     ] = None
     vector_int_latency_cycles: Annotated[
         float | None, Figure("latency of an addition of integer vectors", defaults.VECTOR_INT)
@@ -271,7 +278,7 @@ class CacheLevel(Struct, frozen=True, forbid_unknown_fields=True):
         int | None, Figure("what dependent loads of one core get of it, where that was measured to be less")
     ] = None
     effective_stream_size_bytes: Annotated[
-        int | None, Figure("the same of streams, which bring lines in as fast as a core can")
+        int | None, Figure("what streams get of it, which bring lines in as fast as a core can")
     ] = None
     line_lifetime_s: Annotated[
         float | None, Figure("after how long half of the unused lines are evicted by others")
@@ -299,19 +306,19 @@ class Memory(Struct, frozen=True, forbid_unknown_fields=True):
     page_bytes: Annotated[int | None, Figure("the usual page of the system")] = None
     huge_page_bytes: Annotated[int | None, Figure("the next larger page")] = None
     default_page_bytes: Annotated[
-        int | None, Figure("which of them a large array lies in whose program does not ask")
+        int | None, Figure("the page that a large array lies in whose program does not ask: one of these two")
     ] = None
     first_touch_page_s: Annotated[
         float | None,
         Figure("first store to a usual page: fault, clearing it, giving it back in the end", defaults.FIRST_TOUCH),
     ] = None
-    first_touch_huge_page_s: Annotated[float | None, Figure("the same of a huge page")] = None
+    first_touch_huge_page_s: Annotated[float | None, Figure("first store to a huge page")] = None
     lines_ahead: Annotated[
         float | None, Figure("lines that prefetchers run ahead in streams out of main memory, of all together")
     ] = None
-    near_line_places: Annotated[float | None, Figure("how many of these a line out of a nearer cache counts for")] = (
-        None
-    )
+    near_line_places: Annotated[
+        float | None, Figure("how many of the lines ahead a line out of a nearer cache counts for")
+    ] = None
     noise: dict[str, float] | None = None
 
 

@@ -8,6 +8,7 @@ figure's. docs/model.md lists the rules with their sources.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -126,10 +127,11 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
 
 def relative_text(related: Informed) -> str:
     """What was taken over from whom."""
+    counts = Counter(key.partition(" ")[0] for key in related.keys)
+    tables = [f"{count} figures of {name}" if count > 1 else name for name, count in counts.items()]
     return (
-        f"{len(related.keys)} figures and tables that {related.profile.name} does not tell are those of "
-        f"{related.relative}, which was calibrated on the same cores, at this clock and less certain: "
-        f"{', '.join(related.keys)}"
+        f"{related.profile.name} does not tell {', '.join(tables)}: those of {related.relative}, which was calibrated "
+        "on the same cores, are used at this clock, with a wider interval (`foretrace machines show` lists them)"
     )
 
 
