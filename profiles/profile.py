@@ -1,6 +1,7 @@
 """A machine profile: what a machine can do, as typed records. It knows of no program.
 
-Figures nobody published are None: the model says what it assumed in their place.
+Figures nobody published are None: the model says what it assumed in their place. Each field is the figure's only
+declaration (`figure.py`), which makes this module long: it is a list, a line or two for each.
 """
 
 from __future__ import annotations
