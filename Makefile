@@ -21,7 +21,7 @@ INSTALLED := $(VENV)/installed-$(STATE)
 # The demo needs less; where all is installed, that will do.
 DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
-.PHONY: help demo test test-pythons dev bench accuracy numpy-suite bench-streams curves sgbench validate random-loops linear-algebra lint format sanitize fuzz bench-python wheel clean system
+.PHONY: help demo test test-pythons dev bench accuracy numpy-suite bench-streams curves sgbench validate random-loops linear-algebra docs lint format sanitize fuzz bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -74,6 +74,9 @@ $(HERE): | $(INSTALLED)
 	@$(BIN)/foretrace calibrate --force -o $@
 
 # Run from elsewhere: here mypy would take the folder foretrace/ for the whole package.
+docs: $(INSTALLED) ## write docs/figures.md anew from the declarations of the profiles' figures
+	@$(BIN)/python -P -m foretrace.profiles.figures_page > docs/figures.md
+
 lint: $(INSTALLED) ## check style and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check

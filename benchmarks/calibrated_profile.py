@@ -38,7 +38,7 @@ from .latency_suite import Chain, latency_points, tlbs
 from .line_lifetime import line_lifetime
 from .linear_suite import Linear, linear_costs
 from .load_times import LoadTime, latency_quantiles
-from .machine_facts import CacheFacts
+from .machine_facts import CacheFacts, microarchitecture
 from .memory_suite import LOAD_BYTES, RANDOM, Point, bandwidth_points
 from .multimaps import Sweep, surface_points
 from .ping_pong import network_of
@@ -151,6 +151,7 @@ def measured_profile(
         kind=MachineKind.HOST,
         date=today,
         instruction_set=platform.machine(),
+        microarchitecture=microarchitecture(),
         sources={
             _MEASURED: Source(
                 SourceKind.MEASURED, f"foretrace calibrate, version {__version__}, on this machine", today

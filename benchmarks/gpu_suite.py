@@ -39,7 +39,8 @@ _KERNELS = {  # the array read, the array written, and what is done with index x
     "update": ("b", "a", "atomicAdd(&a[x], b[i])"),  # as a GPU's threads must
 }
 _WORDS = {  # of the link's fields: the measurement, and whether its bytes or its time is the figure
-    "launch_s": "launch",
+    "launch_latency_s": "launch",
+    "launch_interval_s": "queued launch",
     "to_device_bytes_per_s": "to device",
     "from_device_bytes_per_s": "from device",
     "transfer_latency_s": "short transfer",
@@ -136,6 +137,7 @@ def gpu_measurements(cupy: ModuleType, largest_bytes: int, *, quick: bool) -> di
     found["reduction"] = Measurement("reduction", _timed(lambda: a.sum(), synchronize, n))
     one, result = cupy.ones(1), cupy.ones(1)
     found["launch"] = Measurement("launch", _timed(lambda: stream(one, one, result), synchronize, 1, each=True))
+    found["queued launch"] = Measurement("queued launch", _timed(lambda: stream(one, one, result), synchronize, 1))
     host, host_one = np.ones(min(n, _TRANSFERRED_BYTES // _ELEMENT_BYTES)), np.ones(1)
     part = a[: len(host)]
     found["to device"] = Measurement("to device", _timed(lambda: part.set(host), synchronize, len(host)))

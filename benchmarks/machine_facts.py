@@ -191,6 +191,48 @@ def load(stat: Path = Path("/proc/stat")) -> Load:
     return Load(sum(ticks), ticks[7], ticks[3] + ticks[4])
 
 
+_AMD = (  # CPUID family, models from and to, and what it is: Linux, arch/x86/kernel/cpu/amd.c
+    *((0x10, 0x00, 0xFF, "k10"), (0x17, 0x00, 0x2F, "zen"), (0x17, 0x30, 0xFF, "zen2")),
+    *((0x19, 0x00, 0x0F, "zen3"), (0x19, 0x20, 0x5F, "zen3"), (0x19, 0x10, 0x1F, "zen4"), (0x19, 0x60, 0xAF, "zen4")),
+    (0x1A, 0x00, 0xFF, "zen5"),
+)
+_INTEL = {  # of family 6: Linux, arch/x86/include/asm/intel-family.h
+    **dict.fromkeys((0x2A, 0x2D), "sandy-bridge"),
+    **dict.fromkeys((0x3A, 0x3E), "ivy-bridge"),
+    **dict.fromkeys((0x3C, 0x3F, 0x45, 0x46), "haswell"),
+    **dict.fromkeys((0x3D, 0x47, 0x4F, 0x56), "broadwell"),
+    **dict.fromkeys((0x4E, 0x5E, 0x55, 0x8E, 0x9E, 0xA5, 0xA6), "skylake"),
+    **dict.fromkeys((0x6A, 0x6C, 0x7D, 0x7E), "sunny-cove"),
+    **dict.fromkeys((0x8F, 0x97, 0x9A), "golden-cove"),
+    **dict.fromkeys((0xB7, 0xBA, 0xBF, 0xCF), "raptor-cove"),
+    **dict.fromkeys((0xAA, 0xAC, 0xAD, 0xAE), "redwood-cove"),
+}
+_ARM = {  # implementer and part: Linux, arch/arm64/include/asm/cputype.h
+    (0x41, 0xD0B): "cortex-a76", (0x41, 0xD0C): "neoverse-n1", (0x41, 0xD40): "neoverse-v1",
+    (0x41, 0xD49): "neoverse-n2", (0x41, 0xD4F): "neoverse-v2", (0x46, 0x001): "a64fx",
+    (0x61, 0x023): "firestorm", (0x61, 0x025): "firestorm", (0x61, 0x029): "firestorm",
+}  # fmt: skip
+
+
+def microarchitecture(cpuinfo: str | None = None) -> str | None:
+    """The design of this machine's cores, as profiles name it; None for one that is not known here."""
+    facts: dict[str, str] = {}
+    for line in (_text(Path("/proc/cpuinfo")) if cpuinfo is None else cpuinfo).splitlines():
+        key, _, value = line.partition(":")
+        facts.setdefault(key.strip(), value.strip())
+    try:
+        if "CPU implementer" in facts:
+            return _ARM.get((int(facts["CPU implementer"], 16), int(facts["CPU part"], 16)))
+        family, model = int(facts["cpu family"]), int(facts["model"])
+    except (KeyError, ValueError):
+        return None
+    if facts.get("vendor_id") == "GenuineIntel":
+        return _INTEL.get(model) if family == 6 else None
+    if facts.get("vendor_id") in ("AuthenticAMD", "HygonGenuine"):
+        return next((name for f, low, high, name in _AMD if f == family and low <= model <= high), None)
+    return None
+
+
 def cpu_model() -> str:
     """Name of the processor."""
     for line in _text(Path("/proc/cpuinfo")).splitlines():

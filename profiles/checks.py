@@ -16,6 +16,7 @@ from msgspec import Struct
 from foretrace.cache_sim.hierarchy import MAX_LEVELS, Level
 from foretrace.errors import HierarchyError, ProfileError, quoted
 
+from .figure import figures_of_record
 from .hierarchies import hierarchy_of
 from .plausibility import refuse_contradictions, refuse_unlikely
 from .points import (
@@ -33,6 +34,7 @@ from .points import (
     ThreadPoint,
 )
 from .profile import (
+    RECORDS,
     SCHEMA,
     BandwidthPoint,
     CacheLevel,
@@ -67,7 +69,9 @@ IDIOMS = ("stream", "reduction")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _INSTRUCTION_SET = re.compile(r"[a-z0-9_]{1,16}")
 _DATES = {4: "%Y", 7: "%Y-%m", 10: "%Y-%m-%d"}
-_MAY_BE_ZERO = {"launch_s", "transfer_latency_s", "noise", "from_bytes", "intercept_bytes_per_s"}
+_MAY_BE_ZERO = {"noise", "from_bytes", "intercept_bytes_per_s"} | {
+    name for record in RECORDS for name, figure in figures_of_record(record).items() if figure.may_be_zero
+}
 _NOT_FIGURES = frozenset({"name", "source", "noise"})
 _ANY_SIGN = {"intercept_bytes_per_s", "slope_bytes_per_s_per_byte"}
 _MAX_INT = 1 << 63
@@ -93,6 +97,11 @@ def check(profile: Profile) -> None:
         raise ProfileError(
             f"instruction_set is {quoted(profile.instruction_set)}, must be named as by QEMU, such as 'x86_64', "
             "'aarch64', 'riscv64' or 'ppc64'"
+        )
+    if profile.microarchitecture is not None and not _NAME.fullmatch(profile.microarchitecture):
+        raise ProfileError(
+            f"microarchitecture is {quoted(profile.microarchitecture)}, must be the name of a design in lower case, "
+            "such as 'zen5', 'golden-cove' or 'neoverse-v2'"
         )
     _check_text("title", profile.title)
     _check_date("date", profile.date)

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from foretrace.errors import ProfileError
 
+from .figure import unit_of
 from .profile import BandwidthPoint, LatencyPoint, Pattern, Profile
 
 IMPOSSIBLE_FALL = 2.0
@@ -22,23 +23,6 @@ DOUBTFUL_CHANGE = 1.25
 _ROUNDING = 1e-9
 _PEAK_TOLERANCE = 1.02  # published figures are rounded
 
-# Suffix of a key, the least and the most that machines have had with room to spare, and how its unit is written.
-_RANGES: tuple[tuple[str, float, float, str], ...] = (
-    ("_hz", 1e5, 1e11, "hertz: 2.1 GHz is 2.1e9"),
-    ("_bytes_per_s", 1e5, 1e17, "bytes a second: 12.8 GB/s is 12.8e9"),
-    ("latency_s", 1e-11, 0.1, "seconds: 85 ns is 85e-9"),
-    ("launch_s", 1e-9, 10.0, "seconds: 5 µs is 5e-6"),
-    ("_s", 1e-12, 1e5, "seconds: 85 ns is 85e-9"),
-    ("_per_cycle", 1e-3, 1e6, "a cycle of one core"),
-    ("_cycles", 1e-3, 1e5, "cycles"),
-    ("_instructions", 1, 1 << 20, "instructions"),
-    ("page_bytes", 512, 1 << 40, "bytes: 4 KiB is 4096"),
-    ("size_bytes", 256, 1 << 52, "bytes: 32 KiB is 32768"),
-    ("line_bytes", 1, 1 << 16, "bytes"),
-    ("power_w", 1e-3, 1e9, "watts"),
-    ("year", 1940, 2100, "the calendar's"),
-)
-
 
 def refuse_unlikely(where: str, field: str, value: float) -> None:
     """Refuse a figure out of the range that its unit, told by its key, allows. Zero is another rule's.
@@ -46,13 +30,12 @@ def refuse_unlikely(where: str, field: str, value: float) -> None:
     Raises:
         ProfileError: names the figure, the range and how the unit is written.
     """
-    for suffix, least, most, unit in _RANGES:
-        if field == suffix or field.endswith(suffix):
-            if value and not least <= value <= most:
-                raise ProfileError(
-                    f"{where}: {field} is {value:g}, no machine has that: must be from {least:g} to {most:g}, in {unit}"
-                )
-            return
+    unit = unit_of(field)
+    if unit is not None and value and not unit.least <= value <= unit.most:
+        raise ProfileError(
+            f"{where}: {field} is {value:g}, no machine has that: must be from {unit.least:g} to {unit.most:g}, in "
+            f"{unit.written}"
+        )
 
 
 def refuse_contradictions(profile: Profile) -> None:

@@ -7,8 +7,11 @@ None where unknown.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 from msgspec import Struct
+
+from .figure import Figure
 
 
 class Operation(StrEnum):
@@ -197,17 +200,17 @@ class IdiomRate(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Tlb(Struct, frozen=True, forbid_unknown_fields=True):
-    """One level of the data TLB, for pages of one size. `source` names each figure's entry in the profile's sources.
-
-    `entries`: pages it holds; where measured, the number of pages up to which loads do not slow down.
-    `miss_s`: what a dependent load takes longer when it misses here and hits in the next level; in the last, when the
-    page table must be walked, which lies in caches then.
-    """
+    """One level of the data TLB, for pages of one size. `source` names each figure's entry in the profile's sources."""
 
     name: str
     page_bytes: int
     source: dict[str, str]
-    entries: int | None = None
-    ways: int | None = None
-    miss_s: float | None = None
+    entries: Annotated[int | None, Figure("pages it holds; measured: up to which loads do not slow down")] = None
+    ways: Annotated[int | None, Figure("associativity")] = None
+    miss_s: Annotated[
+        float | None,
+        Figure(
+            "a dependent load's delay by a miss that hits the next level; in the last level, by a page walk in caches"
+        ),
+    ] = None
     noise: dict[str, float] | None = None

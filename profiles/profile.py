@@ -1,17 +1,21 @@
 """A machine profile: what a machine can do, as typed records. It knows of no program.
 
-Figures nobody published are None: the model says what it assumed in their place.
+Figures nobody published are None: the model says what it assumed in their place. Each field is the figure's only
+declaration (`figure.py`), which makes this module long: it is a list, a line or two for each.
 """
 
 from __future__ import annotations
 
 import itertools
 from enum import StrEnum
+from typing import Annotated
 
 from msgspec import Struct
 
 from foretrace.cache_sim.level import Inclusion, Replacement
 
+from . import defaults
+from .figure import Figure
 from .points import (
     ArrayCost,
     IdiomRate,
@@ -73,8 +77,8 @@ class Product(Struct, frozen=True, forbid_unknown_fields=True):
     """The machine as it is sold: the year it came out, and the power its maker designs its cooling for."""
 
     source: dict[str, str]
-    year: int | None = None
-    power_w: float | None = None
+    year: Annotated[int | None, Figure("in which the machine came out")] = None
+    power_w: Annotated[float | None, Figure("power that its maker designs its cooling for")] = None
 
 
 class Core(Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,126 +88,239 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     source: dict[str, str]
-    cores: int | None = None
-    clock_hz: float | None = None
-    issue_width_instructions_per_cycle: float | None = None
-    in_order: bool | None = None  # starts instructions in the program's order; None: as soon as each can
-    peak_flops_per_cycle: float | None = None  # double precision, one core, all units busy
-    scalar_flops_per_cycle: float | None = None
-    # What is reached where instructions wait for others: of all kinds, of integer and of floating-point additions.
-    mixed_instructions_per_cycle: float | None = None
-    chained_int_adds_per_cycle: float | None = None
-    chained_fp_adds_per_cycle: float | None = None
-    loads_per_cycle: float | None = None
-    stores_per_cycle: float | None = None
-    store_lines: float | None = None  # that stores gather in on their way to the nearest cache
-    store_line_cycles: float | None = None  # between two stores that begin with another line
-    outstanding_misses: float | None = None
-    # Most instructions in flight, dispatched and not retired; and of these, most that wait for operands and most that
-    # write a register, of integers and of vectors and floating point each, and most that are stores.
-    window_instructions: float | None = None
-    int_waiting_instructions: float | None = None
-    vector_waiting_instructions: float | None = None
-    address_waiting_instructions: float | None = None  # loads and stores
-    vector_scheduled_instructions: float | None = None  # of those, most that start when their operands are there
-    int_writing_instructions: float | None = None
-    vector_writing_instructions: float | None = None
-    storing_instructions: float | None = None
-    loop_cycles: float | None = None  # of an iteration of the shortest loop
-    code_lines_per_cycle: float | None = None  # of 64 bytes, in a short loop that reaches into two
-    straight_lines_per_cycle: float | None = None  # of code that goes straight on
-    line_instructions: float | None = None  # of a line of code that a branch leads to, so many are fetched at once
-    line_rest_cycles: float | None = None  # after which the next ones are
-    decode_instructions_per_cycle: float | None = None  # of code that is not kept decoded
-    decode_switch_cycles: float | None = None  # until such comes behind code that is kept decoded
-    decoded_instructions: float | None = None  # so many are kept decoded, of code that runs again and again
-    # Latency of a dependent operation, and time between independent ones.
-    fp_add_latency_cycles: float | None = None
-    fp_add_other_latency_cycles: float | None = None  # the same, where its result goes to anything but an addition
-    fp_mul_latency_cycles: float | None = None
-    fp_fma_latency_cycles: float | None = None
-    fp_div_latency_cycles: float | None = None
-    fp_div_interval_cycles: float | None = None
-    int_div_interval_cycles: float | None = None
-    fp_sqrt_latency_cycles: float | None = None
-    fp_sqrt_interval_cycles: float | None = None
-    int_mul_latency_cycles: float | None = None
-    int_div_latency_cycles: float | None = None
-    int_adds_per_cycle: float | None = None  # independent ones
-    moved_adds_per_cycle: float | None = None  # a move and an addition to what it moved, with a load beside them
-    branch_miss_cycles: float | None = None
-    taken_branches_per_cycle: float | None = None  # of a predicted, unconditional kind
-    untaken_branches_per_cycle: float | None = None  # each with a comparison of its own
-    call_return_cycles: float | None = None  # of a call and the return from it, with nothing between them
-    several_targets_cycles: float | None = None  # of a predicted jump through a register that goes to several places
-    # A store and the load that reads it back, both in a dependency chain: from the one's data to the other's.
-    store_forward_latency_cycles: float | None = None  # in integer registers
-    fp_store_forward_latency_cycles: float | None = None
-    blocked_forward_latency_cycles: float | None = None  # the same, of a load that reads more than the store wrote
-    # An addition of floating point and a comparison, or a conversion to an integer: many such in turns.
-    fp_add_compare_cycles: float | None = None
-    fp_add_convert_cycles: float | None = None
-    scaled_load_latency_cycles: float | None = None  # of a dependent load by a multiple of a register, nearest cache
-    fp_load_latency_cycles: float | None = None  # of a dependent load into a floating-point register, nearest cache
-    register_crossing_cycles: float | None = None  # a value's way between integer and floating-point registers
-    register_crossing_interval_cycles: float | None = None  # between independent ones, there and back in turns
-    vector_int_latency_cycles: float | None = None  # of an addition of integer vectors
-    python_block_s: float | None = None  # one line of plain numbers in the Python interpreter
-    python_line_s: float | None = None  # one of foretrace/python_line.py
-    python_call_s: float | None = None  # one array operation's fixed cost
+    cores: Annotated[int | None, Figure("cores of the socket or node")] = None
+    clock_hz: Annotated[float | None, Figure("clock of one busy core")] = None
+    issue_width_instructions_per_cycle: Annotated[
+        float | None, Figure("most instructions started a cycle", defaults.WIDTH)
+    ] = None
+    in_order: Annotated[
+        bool | None,
+        Figure("whether instructions start in the program's order; otherwise as soon as their operands are there"),
+    ] = None
+    peak_flops_per_cycle: Annotated[float | None, Figure("double-precision operations of one core, all units busy")] = (
+        None
+    )
+    scalar_flops_per_cycle: Annotated[
+        float | None, Figure("double-precision operations of one core in scalar code")
+    ] = None
+    mixed_instructions_per_cycle: Annotated[
+        float | None, Figure("reached by code of all kinds whose instructions wait for others", defaults.REACHED)
+    ] = None
+    chained_int_adds_per_cycle: Annotated[
+        float | None, Figure("reached by integer additions that wait for others", defaults.REACHED)
+    ] = None
+    chained_fp_adds_per_cycle: Annotated[
+        float | None, Figure("reached by floating-point additions that wait for others", defaults.REACHED)
+    ] = None
+    loads_per_cycle: Annotated[float | None, Figure("loads into integer registers", defaults.LOADS)] = None
+    vector_loads_per_cycle: Annotated[
+        float | None, Figure("loads into vector and floating-point registers, of up to 32 bytes")
+    ] = None
+    wide_loads_per_cycle: Annotated[float | None, Figure("loads of 64 bytes")] = None
+    stores_per_cycle: Annotated[float | None, Figure("stores from integer registers", defaults.STORES)] = None
+    vector_stores_per_cycle: Annotated[
+        float | None, Figure("stores from vector and floating-point registers, of up to 32 bytes")
+    ] = None
+    wide_stores_per_cycle: Annotated[float | None, Figure("stores of 64 bytes")] = None
+    store_lines: Annotated[float | None, Figure("lines that stores gather in on their way to the nearest cache")] = None
+    store_line_cycles: Annotated[float | None, Figure("between two stores that begin another such line")] = None
+    outstanding_misses: Annotated[
+        float | None, Figure("misses of the nearest cache that one core has in flight", defaults.MISSES)
+    ] = None
+    window_instructions: Annotated[
+        float | None, Figure("most instructions in flight: dispatched and not retired", defaults.WINDOW)
+    ] = None
+    int_waiting_instructions: Annotated[
+        float | None, Figure("of those in flight, most that wait for integer operands", defaults.INT_WAITING)
+    ] = None
+    vector_waiting_instructions: Annotated[
+        float | None,
+        Figure("of those in flight, most that wait for vector or floating-point operands", defaults.VECTOR_WAITING),
+    ] = None
+    address_waiting_instructions: Annotated[
+        float | None,
+        Figure("of those in flight, most loads and stores that wait for their address", defaults.ADDRESS_WAITING),
+    ] = None
+    vector_scheduled_instructions: Annotated[
+        float | None,
+        Figure("of those that wait for vector operands, most that start when these are there", defaults.SCHEDULED),
+    ] = None
+    int_writing_instructions: Annotated[
+        float | None, Figure("of those in flight, most that write integer registers", defaults.INT_WRITING)
+    ] = None
+    vector_writing_instructions: Annotated[
+        float | None,
+        Figure("of those in flight, most that write vector or floating-point registers", defaults.VECTOR_WRITING),
+    ] = None
+    storing_instructions: Annotated[float | None, Figure("of those in flight, most stores", defaults.STORING)] = None
+    loop_cycles: Annotated[float | None, Figure("of an iteration of the shortest loop")] = None
+    code_lines_per_cycle: Annotated[
+        float | None,
+        Figure("lines of 64 bytes of code fetched in a short loop that reaches into two", defaults.SECOND_LINE),
+    ] = None
+    straight_lines_per_cycle: Annotated[float | None, Figure("lines of 64 bytes of code fetched straight on")] = None
+    line_instructions: Annotated[
+        float | None, Figure("instructions fetched at once of a line that a branch leads to")
+    ] = None
+    line_rest_cycles: Annotated[
+        float | None, Figure("until the other instructions of a line that a branch leads to are fetched")
+    ] = None
+    decode_instructions_per_cycle: Annotated[
+        float | None, Figure("instructions decoded that are not kept decoded", defaults.DECODE)
+    ] = None
+    decode_switch_cycles: Annotated[
+        float | None, Figure("penalty of switching from the micro-op cache to the decoders")
+    ] = None
+    decoded_instructions: Annotated[
+        float | None, Figure("instructions that the micro-op cache holds", defaults.KEPT_DECODED)
+    ] = None
+    fp_add_latency_cycles: Annotated[float | None, Figure("latency of a floating-point addition", defaults.FP_ADD)] = (
+        None
+    )
+    fp_add_other_latency_cycles: Annotated[
+        float | None, Figure("latency of a floating-point addition whose result goes to anything but another one")
+    ] = None
+    fp_mul_latency_cycles: Annotated[
+        float | None, Figure("latency of a floating-point multiplication", defaults.FP_MULTIPLY)
+    ] = None
+    fp_fma_latency_cycles: Annotated[
+        float | None, Figure("latency of a fused multiply-add; not given: the core has none")
+    ] = None
+    fp_div_latency_cycles: Annotated[
+        float | None, Figure("latency of a floating-point division", defaults.FP_DIVIDE_LATENCY)
+    ] = None
+    fp_div_interval_cycles: Annotated[
+        float | None, Figure("between independent floating-point divisions", defaults.FP_DIVIDE)
+    ] = None
+    int_div_interval_cycles: Annotated[
+        float | None, Figure("between independent 64-bit integer divisions", defaults.INT_DIVIDE)
+    ] = None
+    fp_sqrt_latency_cycles: Annotated[float | None, Figure("latency of a square root")] = None
+    fp_sqrt_interval_cycles: Annotated[float | None, Figure("between independent square roots")] = None
+    int_mul_latency_cycles: Annotated[
+        float | None, Figure("latency of an integer multiplication", defaults.INT_MULTIPLY)
+    ] = None
+    int_div_latency_cycles: Annotated[
+        float | None, Figure("latency of a 64-bit integer division", defaults.INT_DIVIDE_LATENCY)
+    ] = None
+    int_adds_per_cycle: Annotated[float | None, Figure("independent integer additions", defaults.INT_ADDS)] = None
+    moved_adds_per_cycle: Annotated[
+        float | None, Figure("pairs of a move and an addition to what it moved, with a load beside them")
+    ] = None
+    branch_miss_cycles: Annotated[float | None, Figure("penalty of a mispredicted branch", defaults.BRANCH_MISS)] = None
+    taken_branches_per_cycle: Annotated[
+        float | None, Figure("predicted unconditional branches", defaults.TAKEN_BRANCHES)
+    ] = None
+    untaken_branches_per_cycle: Annotated[
+        float | None, Figure("branches not taken, each with a comparison of its own")
+    ] = None
+    call_return_cycles: Annotated[float | None, Figure("a call and the return from it, with nothing between")] = None
+    several_targets_cycles: Annotated[
+        float | None, Figure("a predicted indirect jump that goes to several places", defaults.SEVERAL_TARGETS)
+    ] = None
+    store_forward_latency_cycles: Annotated[
+        float | None,
+        Figure("from a store's data to that of a load that reads it back, in integer registers", defaults.FORWARD),
+    ] = None
+    fp_store_forward_latency_cycles: Annotated[
+        float | None, Figure("from a store's data to that of a load that reads it back, in floating-point registers")
+    ] = None
+    blocked_forward_latency_cycles: Annotated[
+        float | None,
+        Figure("from a store's data to that of a load that reads more than it wrote", defaults.BLOCKED_FORWARD),
+    ] = None
+    fp_add_compare_cycles: Annotated[
+        float | None, Figure("a floating-point addition and a comparison, many alternating")
+    ] = None
+    fp_add_convert_cycles: Annotated[
+        float | None, Figure("a floating-point addition and a conversion to an integer, many alternating")
+    ] = None
+    scaled_load_latency_cycles: Annotated[
+        float | None,
+        Figure("latency of a load whose address has a multiple of a register, nearest cache", defaults.SCALED_LOAD),
+    ] = None
+    fp_load_latency_cycles: Annotated[
+        float | None, Figure("latency of a load into a floating-point register, nearest cache", defaults.VECTOR_LOAD)
+    ] = None
+    register_crossing_cycles: Annotated[
+        float | None,
+        Figure("a value's way between integer and floating-point registers, or to flags", defaults.CROSSING),
+    ] = None
+    register_crossing_interval_cycles: Annotated[
+        float | None, Figure("between independent crossings from integer to floating-point registers and back")
+    ] = None
+    vector_int_latency_cycles: Annotated[
+        float | None, Figure("latency of an addition of integer vectors", defaults.VECTOR_INT)
+    ] = None
+    python_block_s: Annotated[float | None, Figure("a line of plain numbers in the Python interpreter")] = None
+    python_line_s: Annotated[float | None, Figure("a line of foretrace/python_line.py")] = None
+    python_call_s: Annotated[float | None, Figure("fixed cost of an array operation of Python")] = None
     noise: dict[str, float] | None = None
 
 
 class CacheLevel(Struct, frozen=True, forbid_unknown_fields=True):
-    """One data cache level. `ways` and `line_bytes` are None where nobody published them, `replacement` and `inclusion`
-    (relation to the levels inside) where LRU and none are to be taken.
-
-    `effective_size_bytes` is what dependent loads of one core get of it, as measured: in a virtual machine, or with
-    busy neighbours, less than `size_bytes`, which is the hardware's. `effective_stream_size_bytes` is what streams get,
-    which bring lines in as fast as a core can: the most that any program holds. None: not measured, or not less.
-    `line_lifetime_s` is after how long half of the lines are gone that nobody uses, by what others bring in.
-    """
+    """One data cache level. `size_bytes` is the hardware's. In a virtual machine or beside busy neighbours one core
+    gets `effective_size_bytes` of it, and streams, the most that any program holds, `effective_stream_size_bytes`."""
 
     name: str
-    size_bytes: int
+    size_bytes: Annotated[int, Figure("size")]
     source: dict[str, str]
-    ways: int | None = None
-    line_bytes: int | None = None
-    shared_by_cores: int | None = None
-    replacement: Replacement | None = None
-    inclusion: Inclusion | None = None
-    latency_s: float | None = None  # of a dependent load that hits here
-    effective_size_bytes: int | None = None
-    effective_stream_size_bytes: int | None = None
-    line_lifetime_s: float | None = None
+    ways: Annotated[int | None, Figure("associativity")] = None
+    line_bytes: Annotated[int | None, Figure("size of a line")] = None
+    shared_by_cores: Annotated[int | None, Figure("cores that share it")] = None
+    replacement: Annotated[
+        Replacement | None, Figure("which line gives way: lru, plru, fifo or random; not given: lru")
+    ] = None
+    inclusion: Annotated[
+        Inclusion | None,
+        Figure("relation to the levels inside: non-inclusive, inclusive or exclusive; not given: non-inclusive"),
+    ] = None
+    latency_s: Annotated[float | None, Figure("of a dependent load that hits here", defaults.CACHE_LATENCY)] = None
+    effective_size_bytes: Annotated[
+        int | None, Figure("what dependent loads of one core get of it, where that was measured to be less")
+    ] = None
+    effective_stream_size_bytes: Annotated[
+        int | None, Figure("what streams get of it, which bring lines in as fast as a core can")
+    ] = None
+    line_lifetime_s: Annotated[
+        float | None, Figure("after how long half of the unused lines are evicted by others")
+    ] = None
     noise: dict[str, float] | None = None
 
 
 class Memory(Struct, frozen=True, forbid_unknown_fields=True):
-    """Main memory, of one socket or node.
-
-    `page_bytes` is the usual page of the system, `huge_page_bytes` the next larger one; `default_page_bytes` says which
-    of the two a large array lies in when its program does not ask. The first store to a page of new memory costs
-    `first_touch_page_s` (usual page) or `first_touch_huge_page_s`: the page fault, clearing the page, and giving it
-    back in the end. Of streams out of main memory, and others beside them, `lines_ahead` are fetched ahead, of all
-    together; a line out of a nearer cache counts as `near_line_places` of them.
-    """
+    """Main memory, of one socket or node."""
 
     source: dict[str, str]
-    size_bytes: int | None = None
-    latency_s: float | None = None
-    peak_bandwidth_bytes_per_s: float | None = None
-    core_read_bandwidth_bytes_per_s: float | None = None  # one core alone
-    core_write_bandwidth_bytes_per_s: float | None = None  # bytes stored, whatever the caches read for it
-    core_copy_bandwidth_bytes_per_s: float | None = None  # bytes loaded and bytes stored
-    sustained_bandwidth_bytes_per_s: float | None = None  # all cores together, as STREAM or the like measures it
-    page_bytes: int | None = None
-    huge_page_bytes: int | None = None
-    default_page_bytes: int | None = None
-    first_touch_page_s: float | None = None
-    first_touch_huge_page_s: float | None = None
-    lines_ahead: float | None = None
-    near_line_places: float | None = None
+    size_bytes: Annotated[int | None, Figure("size")] = None
+    latency_s: Annotated[float | None, Figure("of a dependent load", defaults.MEMORY_LATENCY)] = None
+    peak_bandwidth_bytes_per_s: Annotated[float | None, Figure("of the whole socket or node, by its channels")] = None
+    core_read_bandwidth_bytes_per_s: Annotated[
+        float | None, Figure("read by one core alone", defaults.CORE_BANDWIDTH)
+    ] = None
+    core_write_bandwidth_bytes_per_s: Annotated[
+        float | None, Figure("bytes stored by one core alone, whatever the caches read for it")
+    ] = None
+    core_copy_bandwidth_bytes_per_s: Annotated[float | None, Figure("bytes loaded and stored by one core alone")] = None
+    sustained_bandwidth_bytes_per_s: Annotated[
+        float | None, Figure("of all cores together, as STREAM or the like measures it")
+    ] = None
+    page_bytes: Annotated[int | None, Figure("the usual page of the system")] = None
+    huge_page_bytes: Annotated[int | None, Figure("the next larger page")] = None
+    default_page_bytes: Annotated[
+        int | None, Figure("the page that a large array lies in whose program does not ask: one of these two")
+    ] = None
+    first_touch_page_s: Annotated[
+        float | None,
+        Figure("first store to a usual page: fault, clearing it, giving it back in the end", defaults.FIRST_TOUCH),
+    ] = None
+    first_touch_huge_page_s: Annotated[float | None, Figure("first store to a huge page")] = None
+    lines_ahead: Annotated[
+        float | None, Figure("lines that prefetchers run ahead in streams out of main memory, of all together")
+    ] = None
+    near_line_places: Annotated[
+        float | None, Figure("how many of the lines ahead a line out of a nearer cache counts for")
+    ] = None
     noise: dict[str, float] | None = None
 
 
@@ -315,25 +432,34 @@ class Link(Struct, frozen=True, forbid_unknown_fields=True):
     """How an accelerator reaches the host's memory. A shared memory needs no transfers."""
 
     source: dict[str, str]
-    shared_memory: bool
-    launch_s: float | None = None
-    to_device_bytes_per_s: float | None = None
-    from_device_bytes_per_s: float | None = None
-    transfer_latency_s: float | None = None
+    shared_memory: Annotated[bool, Figure("whether accelerator and host share a memory: nothing is transferred")]
+    launch_interval_s: Annotated[
+        float | None, Figure("between kernels that are queued one behind the other", may_be_zero=True)
+    ] = None
+    launch_latency_s: Annotated[
+        float | None,
+        Figure("from the launch of a lone kernel until it is known to be finished", defaults.LAUNCH, may_be_zero=True),
+    ] = None
+    to_device_bytes_per_s: Annotated[float | None, Figure("transfers to the accelerator")] = None
+    from_device_bytes_per_s: Annotated[float | None, Figure("transfers from the accelerator")] = None
+    transfer_latency_s: Annotated[float | None, Figure("fixed cost of a transfer", may_be_zero=True)] = None
     noise: dict[str, float] | None = None
 
 
 class Network(Struct, frozen=True, forbid_unknown_fields=True):
-    """How processes exchange messages, as MPI gives it. Above `eager_threshold_bytes` a send waits for its receive."""
+    """How processes exchange messages, as MPI gives it."""
 
     source: dict[str, str]
-    latency_s: float | None = None  # of the shortest message, one way
-    bandwidth_bytes_per_s: float | None = None  # of long messages, one way
-    eager_threshold_bytes: int | None = None
-    send_overhead_s: float | None = None  # time of the sender's processor for a short message
-    receive_overhead_s: float | None = None
+    latency_s: Annotated[float | None, Figure("of the shortest message, one way")] = None
+    bandwidth_bytes_per_s: Annotated[float | None, Figure("of long messages, one way")] = None
+    eager_threshold_bytes: Annotated[int | None, Figure("above it a send waits for its receive")] = None
+    send_overhead_s: Annotated[float | None, Figure("of the sender's processor for a short message")] = None
+    receive_overhead_s: Annotated[float | None, Figure("of the receiver's processor for a short message")] = None
     noise: dict[str, float] | None = None
 
+
+RECORDS = (Product, Core, CacheLevel, Memory, Tlb, Link, Network)
+"""Records of single figures."""
 
 SCHEMA = "foretrace.profile/1"
 """Version 1 is the first; a reader refuses what it does not know."""
@@ -342,9 +468,10 @@ SCHEMA = "foretrace.profile/1"
 class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     """A machine. `sources` maps the short names used throughout to citations; `notes` says what a reader must know.
 
-    `instruction_set` is what its cores run, named as by QEMU: "x86_64", "aarch64", "riscv64", "ppc64". `partial` is
-    true where a measurement was interrupted: what was not measured by then is missing or uncertain. `unstable` names
-    the measured figures that another run need not agree on.
+    `instruction_set` is what its cores run, named as by QEMU: "x86_64", "aarch64", "riscv64", "ppc64";
+    `microarchitecture` the design of its cores, by which machines are related: "zen5", "golden-cove". `partial` is true
+    where a measurement was interrupted: what was not measured by then is missing or uncertain. `unstable` names the
+    measured figures that another run need not agree on.
     """
 
     schema: str
@@ -354,6 +481,7 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     date: str
     sources: dict[str, Source]
     instruction_set: str | None = None
+    microarchitecture: str | None = None
     product: Product | None = None
     core: Core | None = None
     caches: tuple[CacheLevel, ...] = ()

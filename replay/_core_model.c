@@ -109,6 +109,27 @@ static PyObject *predict_branches(PyObject *Py_UNUSED(module), PyObject *args)
     return result;
 }
 
+/* CORE_FIGURES: (name, format, offset) of each member, as numpy.dtype wants them. */
+static PyObject *core_figures(void)
+{
+#define FT_FORMAT(type) _Generic((type)0, double: "f8", uint32_t: "u4", uint8_t: "u1")
+#define FT_ENTRY(type, name) {#name, FT_FORMAT(type), offsetof(struct ft_core, name)},
+    static const struct {
+        const char *name, *format;
+        size_t offset;
+    } members[] = {FT_CORE_FIGURES(FT_ENTRY)};
+    const Py_ssize_t n = (Py_ssize_t)(sizeof members / sizeof members[0]);
+    PyObject *found = PyTuple_New(n);
+    for (Py_ssize_t i = 0; found && i < n; i++) {
+        PyObject *one = Py_BuildValue("(ssn)", members[i].name, members[i].format, (Py_ssize_t)members[i].offset);
+        if (one == NULL)
+            Py_CLEAR(found);
+        else
+            PyTuple_SET_ITEM(found, i, one);
+    }
+    return found;
+}
+
 static PyMethodDef methods[] = {
     {"run", run, METH_VARARGS, "run(core, instructions, registers, blocks, operations, path, branches, ...): adds to cycles"},
     {"predict_branches", predict_branches, METH_VARARGS, "predict_branches(branches, missed): fills missed"},
@@ -117,6 +138,12 @@ static PyMethodDef methods[] = {
 
 static int add_constants(PyObject *module)
 {
+    PyObject *figures = core_figures();
+    if (figures == NULL || PyModule_AddObjectRef(module, "CORE_FIGURES", figures) < 0) {
+        Py_XDECREF(figures);
+        return -1;
+    }
+    Py_DECREF(figures);
     return PyModule_AddIntConstant(module, "CORE_BYTES", sizeof(struct ft_core)) < 0 ||
                    PyModule_AddIntConstant(module, "INSTRUCTION_BYTES", sizeof(struct ft_instruction)) < 0 ||
                    PyModule_AddIntConstant(module, "BLOCK_BYTES", sizeof(struct ft_core_block)) < 0 ||

@@ -1,4 +1,5 @@
 CORE_BYTES: int
+CORE_FIGURES: tuple[tuple[str, str, int], ...]  # name, format and offset of each member of struct ft_core
 INSTRUCTION_BYTES: int
 BLOCK_BYTES: int
 OPERATION_BYTES: int

@@ -1,7 +1,6 @@
 """What the core model needs of a core, from a profile's figures, and what is assumed where it gives none.
 
-Cycles, each as (fast, typical, slow). The ranges assumed are those of cores between about 2008 and 2024, as their
-vendors' optimisation guides and the measurements of uops.info (Abel and Reineke, ASPLOS 2019) give them.
+Cycles, each as (fast, typical, slow). What is assumed, of which cores and after whom, is in profiles/defaults.py.
 """
 
 from __future__ import annotations
@@ -10,12 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from foretrace.profiles import defaults
 from foretrace.profiles.points import Movement, Operation, OperationCost
 from foretrace.profiles.profile import Core, Pattern, Profile
 from foretrace.tracer.signature import OperationKind as Kind
 
 from . import _core_model
 from .core_program import DECODED_AT_ONCE
+from .known import KnownCore, core_class, default_of
 from .records import Bound
 from .spread import TYPICAL, Floats, Notes, between, exactly
 
@@ -56,54 +57,27 @@ CAUSES = (
 )
 """Causes, as they are numbered in core_model.h."""
 
-_WINDOW_OF_WIDTH = ((5.0, 224.0), (4.0, 168.0), (3.0, 72.0), (2.0, 32.0), (0.0, 8.0))
-"""Instructions in flight by issue width, at least: Intel Skylake and AMD Zen 2 have 224, Nehalem 128 and Haswell 192,
-AMD K10 72."""
-_STORES_IN_ORDER = (16.0, 8.0, 4.0)
-_NO_LIMIT = 1024.0
-"""A core that keeps the order lets a load go on behind which it starts others: what limits it is the first use."""
-_REACHED = np.array([1.0, 0.8, 0.5])
-"""Of the issue width and of the units' rates, what code reaches that uses several of them, where that was not measured:
-instructions are given a unit before it is known which one will be free, and do not fill the groups that are fetched and
-dispatched together. Measured on Zen 3, over kernels other than those of the validation."""
 _FORWARD_CYCLES = 3.0
 """By which a value is read back later than from the cache, at least, where its address must be compared: Zen and Golden
 Cove forward a variable of the stack in no time, others in 6 to 8 cycles (Agner Fog, "The microarchitecture of Intel,
 AMD and VIA CPUs", sections on store forwarding)."""
-_MOST_NOISE = 0.25
-_HALF_TO_TWICE = np.array([2.0, 1.0, 0.5])
 _IN_FLIGHT = (
-    ("int_waiting_instructions", 0.4, "wait for operands of integers"),
-    ("vector_waiting_instructions", 0.5, "wait for operands of vectors"),
-    ("address_waiting_instructions", 0.2, "wait for the address of a load or store"),
-    ("int_writing_instructions", 0.7, "write integer registers"),
-    ("vector_writing_instructions", 0.6, "write vector registers"),
-    ("storing_instructions", 0.25, "be stores"),
+    "int_waiting_instructions",
+    "vector_waiting_instructions",
+    "address_waiting_instructions",
+    "int_writing_instructions",
+    "vector_writing_instructions",
+    "storing_instructions",
 )
-"""What a core has room for of each kind: its field in profile.Core, and the share of the instructions in flight that is
-assumed where the profile does not tell. Zen 3, measured between two loads from main memory: 240 to 256 in flight; 80 to
-96 of integers that wait and 112 to 128 of vectors; 160 to 176 that write integer registers and 128 to 144 that write
-vector ones; 48 to 64 stores. It has 256, 4 x 24, 2 x 32 and 64 before these, 192 and 160 registers of which some are in
-use, and 64 (AMD, "Software Optimization Guide for the AMD Family 19h Processors", sections 2.9 to 2.12). Of addresses,
-for which Zen 3 has no queue apart: 28 of 224 in Zen 2, 56 of 448 in Zen 5, 70 and 38 (stores) of 512 in Golden Cove."""
-_SCHEDULED_SHARE = 0.5
-"""Of the vectors that wait, those that can start, where that was not measured: chains of 20 and 40 multiplications and
-additions, one after the other, took as long on Zen 3 as with 48 to 64."""
+"""What a core has room for of each kind, of the instructions in flight."""
+_NO_LIMIT = 1024.0
+_ASSUMED_ALUS = 4.0
 _CONVERT_CYCLES = np.array([0.0, 2.0, 3.0])
 """What a conversion between integer and floating point takes, beside the way between their registers."""
 _EXTENSION_CYCLES = 1.0
 """Of a move from a register to itself, which extends a part of it: no renaming does that."""
-_FETCHES = np.array([0.0, 1.0, 1.0])
-"""Of the time of a taken branch, what the next line of code takes where that was not measured: either begins to fetch
-anew, as on Zen 3 (core_program.py); a core that fetches two lines a cycle where one follows the other does not
-notice."""
 _PAIRS = 2 / 3
 """Cycles of a taken branch, below which two of them are followed at once."""
-_DECODED_PER_CYCLE, _KEPT_DECODED = 4.0, 4096.0
-_DECODES = np.array([0.0, 1.0, 1.0])
-"""AMD Zen to Zen 4 decode four instructions a cycle and keep 2048 to 6750 decoded ones, Zen 3 4096 (AMD, "Software
-Optimization Guide for the AMD Family 19h Processors", section 2.9); Intel Golden Cove decodes six. Code of 16 to 28 KB
-went on at 4.4 instructions a cycle on Zen 3, smaller one at 6."""
 _VECTOR_BYTES = 16
 _APART = 0.9
 """Of the accesses a cycle that a copy makes where loads and stores have units of their own: what it reaches of them."""
@@ -173,6 +147,8 @@ class CoreFigures:
     store_access: float
     vector_load_cycles: Floats
     vector_store_cycles: Floats
+    wide_load_cycles: Floats  # of 64 bytes
+    wide_store_cycles: Floats
     vector_int_cycles: Floats
     shuffle_cycles: Floats
     add_sooner: Floats
@@ -192,36 +168,33 @@ class CoreFigures:
 
 def core_figures(profile: Profile, core: Core, first_latency_cycles: float, notes: Notes) -> CoreFigures:
     """The figures of a profile's core whose nearest cache answers in `first_latency_cycles`."""
-    source = _Source(core, notes)
-    width = source.width()
-    window = source.window(width)
+    source = _Source(core, core_class(profile), notes)
+    width = float(source.figure("issue_width_instructions_per_cycle")[TYPICAL])
+    window = source.window()
     int_waiting, vector_waiting, address_waiting, int_writing, vector_writing, storing = source.in_flight(window)
-    decode, decoded_ways = source.decode(width)
-    miss = source.cycles("branch_miss_cycles", "branch_miss", (5, 12, 20), "a mispredicted branch")
+    decode, decoded_ways = source.decode()
+    miss = source.cycles("branch_miss_cycles")
     adds, multiplies, lanes = source.fp_units(width)
-    div = source.cycles("fp_div_interval_cycles", "fp_divide", (4, 10, 30), "a floating-point divide")
+    div = source.cycles("fp_div_interval_cycles")
     root = core.fp_sqrt_interval_cycles
-    forward = source.cycles("store_forward_latency_cycles", "store_forward", (4, 6, 13), "a value stored and read back")
+    forward = source.cycles("store_forward_latency_cycles")
     vector_forward = core.fp_store_forward_latency_cycles
-    load = 1 / source.rate("loads_per_cycle", "loads_per_cycle", (2, 1, 1), "load")
-    store = 1 / source.rate("stores_per_cycle", "stores_per_cycle", (2, 1, 1), "store")
-    taken_branch = 1 / source.rate("taken_branches_per_cycle", "taken_branch", (2, 1, 0.5), "taken branch")
-    several_targets = source.cycles(
-        *("several_targets_cycles", "several_targets", (1, 3, 4)), "a foreseen jump or call that goes to several places"
-    )
-    int_div = source.cycles("int_div_interval_cycles", "int_divide", (6, 20, 60), "an integer divide")
+    load = 1 / source.figure("loads_per_cycle")
+    store = 1 / source.figure("stores_per_cycle")
+    taken_branch = 1 / source.figure("taken_branches_per_cycle")
+    several_targets = source.cycles("several_targets_cycles")
+    int_div = source.cycles("int_div_interval_cycles")
     control = _cost(profile, Operation.FP_CONTROL)
     shuffle = _cost(profile, Operation.FP_SHUFFLE, elements=2)
-    crossing = source.cycles(
-        *("register_crossing_cycles", "register_crossing", (1, 3, 5)),
-        "a value's way between integer and vector registers, or to flags,",
-    )
-    int_adds = source.rate("int_adds_per_cycle", "int_adds", _alus(width), "integer operation")
+    crossing = source.cycles("register_crossing_cycles")
+    int_adds = source.int_adds(width)
     of_ints = source.reached("chained_int_adds_per_cycle", float(int_adds[TYPICAL]))
     of_vectors = source.reached("chained_fp_adds_per_cycle", float(1 / adds[TYPICAL]))
     branches = core.untaken_branches_per_cycle
     multiply = _cost(profile, Operation.INT_MUL)
     int_mul = multiply.interval_cycles if multiply else None
+    vector_load = _published(core.vector_loads_per_cycle, np.maximum(load, _vector_load_cycles(profile, core)))
+    vector_store = _published(core.vector_stores_per_cycle, np.maximum(store, _vector_store_cycles(profile, core)))
     load_access, store_access = _access_cycles(profile, core, float(1 / load[TYPICAL]), float(1 / store[TYPICAL]))
     return CoreFigures(
         width=width * source.reached("mixed_instructions_per_cycle", width),
@@ -237,25 +210,11 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         forward=np.maximum(forward, first_latency_cycles + _FORWARD_CYCLES),
         forward_variable=forward,
         vector_forward=np.maximum(forward, vector_forward or first_latency_cycles + _FORWARD_CYCLES),
-        vector_load=source.beyond(
-            "fp_load_latency_cycles",
-            first_latency_cycles,
-            *("vector_load", (0, 2, 3), "a load into a vector register takes longer by"),
-        ),
+        vector_load=source.beyond("fp_load_latency_cycles", first_latency_cycles),
         crossing=crossing,
         extension=exactly(_EXTENSION_CYCLES),
-        scaled=source.beyond(
-            "scaled_load_latency_cycles",
-            first_latency_cycles,
-            *("scaled_load", (0, 1, 1)),
-            "a load whose address has a multiple of a register takes longer by",
-        ),
-        blocked=source.beyond(
-            "blocked_forward_latency_cycles",
-            first_latency_cycles,
-            *("blocked_forward", (10, 14, 18)),
-            "a load wider than the store that it reads back waits from its data on for",
-        ),
+        scaled=source.beyond("scaled_load_latency_cycles", first_latency_cycles),
+        blocked=source.beyond("blocked_forward_latency_cycles", first_latency_cycles),
         taken_branch=taken_branch,
         decode=decode,
         decode_switch=source.decode_switch(),
@@ -274,8 +233,10 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         store_line=source.store_line(),
         load_access=load_access,
         store_access=store_access,
-        vector_load_cycles=np.maximum(load, _vector_load_cycles(profile, core)),
-        vector_store_cycles=np.maximum(store, _vector_store_cycles(profile, core)),
+        vector_load_cycles=vector_load,
+        vector_store_cycles=vector_store,
+        wide_load_cycles=_published(core.wide_loads_per_cycle, vector_load),
+        wide_store_cycles=_published(core.wide_stores_per_cycle, vector_store),
         vector_int_cycles=_vector_int_cycles(profile, adds) / of_vectors,
         shuffle_cycles=(exactly(shuffle.interval_cycles) if shuffle and shuffle.interval_cycles else adds) / of_vectors,
         add_sooner=source.add_sooner(),
@@ -369,6 +330,11 @@ def _access_cycles(profile: Profile, core: Core, loads: float, stores: float) ->
     return 1 / loads, 2 / best - 1 / loads
 
 
+def _published(per_cycle: float | None, otherwise: Floats) -> Floats:
+    """Cycles of a unit, by one of so many a cycle."""
+    return otherwise if per_cycle is None else exactly(1 / per_cycle)
+
+
 def _vector_load_cycles(profile: Profile, core: Core) -> float:
     """Of a load unit, by a load of a vector: as measured over sets in the nearest cache; 0 where that was not."""
     size = profile.caches[0].size_bytes if profile.caches else 0
@@ -398,41 +364,33 @@ def _vector_int_cycles(profile: Profile, adds: Floats) -> Floats:
     return adds
 
 
-def _alus(width: float) -> tuple[float, float, float]:
-    """Integer operations a cycle: three of four that are issued, and no more than four."""
-    return width, min(0.75 * width, 4.0), 0.5 * width
+class _Source(KnownCore):
+    """What a profile tells of a core, put together."""
 
+    def int_adds(self, width: float) -> Floats:
+        """Integer operations a cycle: of what is assumed, typically no more than four."""
+        adds = self.figure("int_adds_per_cycle", width)
+        if self.given("int_adds_per_cycle") is None:
+            adds[TYPICAL] = min(adds[TYPICAL], _ASSUMED_ALUS)
+        return adds
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """The profile's core, and where to note what it does not tell."""
-
-    core: Core
-    notes: Notes
-
-    def noise(self, field: str) -> float:
-        """How far off a figure may be: the shortest of its samples is kept, so it is less than their spread."""
-        return min((self.core.noise or {}).get(field, 0.0), _MOST_NOISE)
-
-    def width(self) -> float:
-        width = self.core.issue_width_instructions_per_cycle
-        if width is None:
-            self.notes.add("issue_width", "not in the profile, 2 instructions a cycle assumed")
-        return width or 2.0
-
-    def decode(self, width: float) -> tuple[Floats, int]:
+    def decode(self) -> tuple[Floats, int]:
         """Cycles of one instruction that is not among the last ones decoded, and the ways that hold these."""
         rate, kept = self.core.decode_instructions_per_cycle, self.core.decoded_instructions
         if rate is not None and kept is not None:
             error = 1 + self.noise("decode_instructions_per_cycle")
             decode = np.array([1 / rate / error, 1 / rate, error / rate])
-        elif self.core.in_order or width <= _DECODED_PER_CYCLE + 0.5:
-            decode, kept = exactly(0.0), _KEPT_DECODED
         else:
-            decode, kept = _DECODES / _DECODED_PER_CYCLE, _KEPT_DECODED
-            self.notes.add(
-                "decoders", f"{_DECODED_PER_CYCLE:g} instructions decoded a cycle assumed, and the last {kept:g} kept"
-            )
+            default = default_of(Core, "decode_instructions_per_cycle", self.of)
+            decode = 1 / np.array([default.fast, default.typical, default.slow])
+            kept = default_of(Core, "decoded_instructions", self.of).typical
+            if decode.any():
+                most = f"{default.slow:g} instructions decoded a cycle"
+                typical = f"{most} assumed" if decode[TYPICAL] else f"no limit of decoders assumed, or {most}"
+                self.notes.add(
+                    "decode_instructions_per_cycle",
+                    f"not in the profile, {typical} and the last {kept:g} kept, as of {default.cores or 'any core'}",
+                )
         ways = round(kept / _core_model.DECODED_SETS / DECODED_AT_ONCE)
         return decode, min(max(ways, 1), _core_model.MAX_DECODED_WAYS)
 
@@ -451,9 +409,10 @@ class _Source:
 
     def reached(self, field: str, rate: float) -> Floats:
         """Of a rate of some units, or of the width, what code reaches that uses several of them."""
-        given = getattr(self.core, field)
+        given = self.given(field)
         if given is None:
-            return _REACHED
+            default = default_of(Core, field, self.of)
+            return np.array([default.fast, default.typical, default.slow])
         return np.array([1.0, min(given / rate, 1.0), min(given / rate / (1 + self.noise(field)), 1.0)])
 
     def loop(self, taken_branch: Floats) -> Floats:
@@ -476,7 +435,8 @@ class _Source:
         """Cycles of the second line of code behind a branch."""
         lines = self.core.code_lines_per_cycle
         if lines is None:
-            return np.asarray(taken_branch * _FETCHES)
+            default = default_of(Core, "code_lines_per_cycle", self.of)
+            return np.asarray(taken_branch * np.array([default.fast, default.typical, default.slow]))
         error = 1 + self.noise("code_lines_per_cycle")
         both = np.array([2 / lines / error, 2 / lines, 2 / lines * error])
         return np.asarray(np.maximum(both - self.loop(taken_branch), 0), np.float64)
@@ -489,81 +449,35 @@ class _Source:
         error = 1 + self.noise("straight_lines_per_cycle")
         return np.array([1 / lines / error, 1 / lines, 1 / lines * error])
 
-    def window(self, width: float) -> Floats:
+    def window(self) -> Floats:
         """Instructions in flight."""
-        if self.core.in_order:
-            return exactly(_NO_LIMIT)
-        window = self.core.window_instructions
-        if window is not None:
-            return self.at_most("window_instructions", window)
-        window = next(size for least, size in _WINDOW_OF_WIDTH if width >= least)
-        self.notes.add("window", f"{window:g} instructions in flight assumed ({window / 2:g} to {2 * window:g})")
-        return window * _HALF_TO_TWICE
+        return exactly(_NO_LIMIT) if self.core.in_order else self.room("window_instructions")
 
     def in_flight(self, window: Floats) -> list[Floats]:
         """Of the instructions in flight, most that wait for operands, of integers and of vectors, and for an address;
         most that write a register, of integers and of vectors; and most that are stores."""
         if self.core.in_order:
-            fast, typical, slow = _STORES_IN_ORDER
-            self.notes.add(
-                "store_queue",
-                f"in order: {typical:g} stores on their way to the cache assumed ({slow:g} to {fast:g}), "
-                "and as many loads as the caches take",
-            )
+            # A load goes on behind which others start: what limits such a core is the first use.
             none = exactly(_NO_LIMIT)
-            return [exactly(1.0), exactly(1.0), none, none, none, np.array(_STORES_IN_ORDER)]
-        limits, assumed = [], []
-        for field, share, text in _IN_FLIGHT:
-            given = getattr(self.core, field)
-            if given is None:
-                assumed.append(f"{share:g} may {text}")
-            limits.append(window[TYPICAL] * share * _HALF_TO_TWICE if given is None else self.at_most(field, given))
-        if assumed:
-            self.notes.add("window_shares", f"of the instructions in flight {', '.join(assumed)} (half to twice)")
-        return limits
+            return [exactly(1.0), exactly(1.0), none, none, none, self.room("storing_instructions")]
+        return [self.room(field, float(window[TYPICAL])) for field in _IN_FLIGHT]
 
     def scheduled(self, waiting: Floats) -> Floats:
         """Of the vectors that wait for operands, most that can start."""
-        given = self.core.vector_scheduled_instructions
-        if given is None:
-            return waiting * _SCHEDULED_SHARE
-        return np.minimum(waiting, self.at_most("vector_scheduled_instructions", given))
+        name = "vector_scheduled_instructions"
+        if self.core.in_order:
+            return waiting
+        found = self.room(name, waiting)
+        return found if self.given(name) is None else np.minimum(waiting, found)
 
-    def at_most(self, field: str, given: float) -> Floats:
-        """A number of instructions that a core has room for."""
-        error = 1 + self.noise(field)
-        return np.array([given * error, given, given / error])
-
-    def cycles(self, field: str, name: str, usual: tuple[float, float, float], what: str) -> Floats:
-        given = getattr(self.core, field)
-        if given is not None:
-            return between(given / (1 + self.noise(field)), given, given * (1 + self.noise(field)))
-        return self.assumed(name, usual, f"{what} takes")
-
-    def beyond(
-        self, field: str, first_latency_cycles: float, name: str, usual: tuple[float, float, float], text: str
-    ) -> Floats:
+    def beyond(self, name: str, first_latency_cycles: float) -> Floats:
         """What a latency is more than that of the nearest cache."""
-        given = getattr(self.core, field)
+        given = self.given(name)
         if given is None:
-            return self.assumed(name, usual, text)
-        error = given * self.noise(field)
+            return self.assumed(name)
+        error = given * self.noise(name)
         least, typical, most = (max(given + e - first_latency_cycles, 0.0) for e in (-error, 0.0, error))
         return between(least, typical, most)
-
-    def assumed(self, name: str, usual: tuple[float, float, float], text: str) -> Floats:
-        self.notes.add(name, f"not in the profile, {text} {usual[1]:g} cycles ({usual[0]:g} to {usual[2]:g})")
-        return between(*usual)
-
-    def rate(self, field: str, name: str, usual: tuple[float, float, float], what: str) -> Floats:
-        """Per cycle: a number of such."""
-        given = getattr(self.core, field)
-        if given is not None:
-            return exactly(given)
-        self.notes.add(
-            name, f"not in the profile, {usual[1]:g} a cycle assumed for a {what} ({usual[2]:g} to {usual[0]:g})"
-        )
-        return np.array(usual)
 
     def fp_units(self, width: float) -> tuple[Floats, Floats, float]:
         """Cycles of an addition and of a multiplication on their units, and lanes of 64 bits that these have.
@@ -574,7 +488,7 @@ class _Source:
         scalar, peak = self.core.scalar_flops_per_cycle, self.core.peak_flops_per_cycle
         if scalar is None:
             scalar = max(min(2.0, peak or 2.0, width), 0.5)
-            self.notes.add("scalar_flops", f"not in the profile, {scalar:g} floating-point operations a cycle assumed")
+            self.notes.add("scalar_flops_per_cycle", f"not in the profile, {scalar:g} a cycle assumed")
         apart = scalar > 2.5
         fuses = self.core.fp_fma_latency_cycles is not None and not apart
         lanes = max(round((peak or scalar) / (scalar * (2 if fuses else 1))), 1)
@@ -586,16 +500,22 @@ class _Source:
         add, other = self.core.fp_add_latency_cycles, self.core.fp_add_other_latency_cycles
         return exactly(max(other - add, 0.0) if add is not None and other is not None else 0.0)
 
+    def shuffles(self) -> Floats:
+        """Of a shuffle or comparison that was not measured."""
+        default = defaults.FP_OTHER
+        self.notes.add("fp_shuffle", f"not in the profile, {default.range_text} cycles assumed")
+        return np.array([default.fast, default.typical, default.slow])
+
     def latencies(self, shuffle: OperationCost | None) -> dict[Kind, Floats]:
         """Of a result, for any other operation; but for those of parts, and loads and stores."""
-        add = self.cycles("fp_add_latency_cycles", "fp_add_latency", (2, 4, 6), "a dependent addition")
-        multiply = self.cycles("fp_mul_latency_cycles", "fp_mul_latency", (3, 4, 6), "a dependent multiplication")
+        add = self.cycles("fp_add_latency_cycles")
+        multiply = self.cycles("fp_mul_latency_cycles")
         given = self.core
         fma = given.fp_fma_latency_cycles
-        divide = self.cycles("fp_div_latency_cycles", "fp_divide_latency", (10, 15, 35), "a dependent divide")
+        divide = self.cycles("fp_div_latency_cycles")
         root = given.fp_sqrt_latency_cycles
-        int_mul = self.cycles("int_mul_latency_cycles", "int_mul_latency", (3, 3, 5), "an integer multiplication")
-        int_div = self.cycles("int_div_latency_cycles", "int_divide_latency", (8, 18, 40), "a dependent integer divide")
+        int_mul = self.cycles("int_mul_latency_cycles")
+        int_div = self.cycles("int_div_latency_cycles")
         return {
             Kind.INT_ALU: exactly(1.0),
             Kind.INT_MUL: int_mul,
@@ -607,10 +527,8 @@ class _Source:
             Kind.FP_SQRT: exactly(root) if root else divide * np.array([1.0, 1.4, 2.0]),
             Kind.FP_OTHER: exactly(shuffle.latency_cycles)
             if shuffle and shuffle.latency_cycles
-            else self.assumed("fp_other", (1, 1, 4), "a comparison or shuffle takes"),
-            Kind.VECTOR_INT: self.cycles(
-                "vector_int_latency_cycles", "vector_int", (1, 1, 3), "an integer vector operation"
-            ),
+            else self.shuffles(),
+            Kind.VECTOR_INT: self.cycles("vector_int_latency_cycles"),
             Kind.MOVE: exactly(0.0),
             Kind.BRANCH: exactly(1.0),
             Kind.CALL: exactly(1.0),

@@ -702,6 +702,8 @@ static void run_block(struct state *s, size_t execution, uint64_t first_slot, do
 
 static bool state_new(struct state *s, const struct ft_core *core, const struct ft_core_program *program)
 {
+    const double waiting[FT_NUM_KINDS] = {[FT_INTEGERS] = core->int_waiting, [FT_VECTORS] = core->vector_waiting};
+    const double results[FT_NUM_KINDS] = {[FT_INTEGERS] = core->int_results, [FT_VECTORS] = core->vector_results};
     s->core = core;
     s->program = program;
     s->n_stores = (uint32_t)fmax(core->stores, 1);
@@ -713,8 +715,8 @@ static bool state_new(struct state *s, const struct ft_core *core, const struct 
     good = queue_new(&s->addresses, core->addresses) && good;
     good = queue_new(&s->scheduled, core->scheduled) && good;
     for (uint32_t i = 0; i < FT_NUM_KINDS; i++) {
-        good = queue_new(&s->queues[i], core->waiting[i]) && good;
-        good = ring_new(&s->results[i], core->results[i]) && good;
+        good = queue_new(&s->queues[i], waiting[i]) && good;
+        good = ring_new(&s->results[i], results[i]) && good;
     }
     for (uint32_t i = 0; i < FT_NUM_UNITS; i++)
         good = rate_new(&s->units[i], 1) && good;

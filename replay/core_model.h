@@ -110,34 +110,45 @@ struct ft_core_operation {
     double write_back[FT_MAX_LEVELS]; /* of a line that it brought in, if that is stored to later */
 };
 
-/* In the layout of core_times.py's CORE: numbers of 8 bytes, of 4, of 1. */
+/* The figures of a core, cycles unless said otherwise: the declaration of their names and order. The structure follows
+ * from it, and the array that Python fills (core_times.py), with the addresses that the extension gives. */
+#define FT_CORE_FIGURES(X)                                                                                             \
+    X(double, width)            /* instructions a cycle */                                                             \
+    X(double, window)           /* instructions in flight */                                                           \
+    X(double, stores)           /* of these, most stores */                                                            \
+    X(double, int_waiting)      /* that have not started: of integers, */                                              \
+    X(double, vector_waiting)   /* and of vectors */                                                                   \
+    X(double, addresses)        /* loads and stores that have not been made */                                         \
+    X(double, scheduled)        /* of the vectors that have not started, those that can: the others stand in a line */ \
+    X(double, int_results)      /* that have not retired: of the registers, those free for results, of integers, */    \
+    X(double, vector_results)   /* and of vectors */                                                                   \
+    X(double, refill)           /* from a mispredicted branch's end to the dispatch of what follows */                 \
+    X(double, blocked)          /* from a store's data to the cache, for a load that it cannot serve alone */          \
+    X(double, taken_branch)     /* least time between two */                                                           \
+    X(double, call)             /* the same where one is a call or a return */                                         \
+    X(double, loop)             /* the same of a block that is run again, at once */                                   \
+    X(double, several_targets)  /* the same of a foreseen jump or call that goes to several places */                  \
+    X(double, lead)             /* how long before it is wanted a prefetcher asks for a line of a stream, at most, */  \
+    X(double, ahead)            /* and how many places before, of all streams together; 0: any number */               \
+    X(double, decode)           /* that an instruction takes to be decoded; 0: none */                                 \
+    X(double, decode_switch)    /* until the first is, behind others that are decoded already */                       \
+    X(double, fetch)            /* that the second line of code behind a taken branch takes to be fetched, */          \
+    X(double, straight_line)    /* and that each further one does */                                                   \
+    X(double, line_rest)        /* until the next ones of a line are fetched that a taken branch led to */             \
+    X(double, store_lines)      /* that stores gather in: one to another line gets to the cache no sooner than */      \
+    X(double, store_line)       /* so many cycles after the last such */                                               \
+    X(double, load_access)      /* of the units that loads and stores share, by a load; 0: they share none, */         \
+    X(double, store_access)     /* and by a store */                                                                   \
+    X(uint32_t, line_instructions) /* of a line that a taken branch led to, so many come at once; 0: all */            \
+    X(uint32_t, decoded_ways)   /* groups of decoded instructions that each set of lines keeps */                      \
+    X(uint32_t, n_levels)       /* caches and main memory */                                                           \
+    X(uint8_t, pairs)           /* whether two taken branches are followed at once, if each leads to a single line */  \
+    X(uint8_t, in_order)        /* whether it keeps the order */
+
 struct ft_core {
-    double width, window, stores;
-    double waiting[FT_NUM_KINDS]; /* that have not started */
-    double addresses;         /* loads and stores that have not been made */
-    double scheduled;         /* of the vectors that have not started, those that can: the others stand in a line */
-    double results[FT_NUM_KINDS]; /* that have not retired: of the registers, those free for results */
-    double refill;            /* from a mispredicted branch's end to the dispatch of what follows */
-    double blocked;           /* from a store's data to the cache, for a load that it cannot serve alone */
-    double taken_branch;      /* least time between two */
-    double call;              /* the same where one is a call or a return */
-    double loop;              /* the same of a block that is run again, at once */
-    double several_targets;   /* the same of a foreseen jump or call that goes to several places */
-    double lead;              /* how long before it is wanted a prefetcher asks for a line of a stream, at most, */
-    double ahead;             /* and how many places before, of all streams together; 0: any number */
-    double decode;            /* cycles that an instruction takes to be decoded; 0: none */
-    double decode_switch;     /* until the first is, behind others that are decoded already */
-    double fetch;             /* cycles that the second line of code behind a taken branch takes to be fetched, */
-    double straight_line;     /* and that each further one does */
-    double line_rest;         /* cycles until the next ones of a line are fetched that a taken branch led to, */
-    double store_lines;       /* that stores gather in: one to another line gets to the cache no sooner than */
-    double store_line;        /* so many cycles after the last such */
-    double load_access, store_access; /* cycles of the units that loads and stores share; 0: they share none */
-    uint32_t line_instructions; /* of a line that a taken branch led to, so many come at once; 0: all */
-    uint32_t decoded_ways;    /* groups of decoded instructions that each set of lines keeps; 1 to FT_MAX_DECODED_WAYS */
-    uint32_t n_levels;        /* caches and main memory */
-    uint8_t pairs;            /* whether two taken branches are followed at once, if each leads to a single line */
-    uint8_t in_order;         /* whether it keeps the order */
+#define FT_MEMBER(type, name) type name;
+    FT_CORE_FIGURES(FT_MEMBER)
+#undef FT_MEMBER
 };
 
 /* What main memory takes to answer, over its latency: as likely each. Without any it is always the same. */

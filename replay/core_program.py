@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.tracer.machine_code.registers import RegisterClass, register_class
 from foretrace.tracer.signature import Instruction, OperationKind, Signature
 
 from . import _core_model
@@ -51,7 +52,9 @@ DECODED_AT_ONCE = 8
 13 in a line each were dispatched six a cycle where there were 240 of them, and three a cycle where there were 300."""
 _NUM_LINES = 1 << 32
 """Modulo this: only lines of blocks that run one after the other are compared."""
-_VECTOR_NAMES = ("xmm", "ymm", "zmm", "v", "ft", "fs", "fa")
+_OF_VECTOR_UNITS = frozenset({RegisterClass.VECTOR, RegisterClass.MASK})
+_FILES = {RegisterClass.INTEGER: _core_model.INTEGERS, RegisterClass.VECTOR: _core_model.VECTORS}
+"""Files of registers that results take room in. Masks have one of their own, which is not modelled."""
 _FUSES = (OperationKind.INT_ALU,)
 
 
@@ -102,7 +105,7 @@ class CoreProgram:
         block_ids, path = np.unique(paths.blocks.astype(np.int64), return_inverse=True)
         operations = _operations(signature, block_ids)
         first_operation = np.cumsum([0, *(len(of_block) for of_block in operations)])
-        table = _InstructionTable()
+        table = _InstructionTable(_Registers(signature.provenance.guest))
         blocks = np.zeros(len(block_ids), BLOCK)
         decoded: list[int] = []  # by each instruction
         lines_begun: list[int] = []  # by each instruction, beyond what is before it
@@ -211,7 +214,8 @@ def _decoded(lines: Ints, fused: Sequence[bool]) -> list[int]:
 class _InstructionTable:
     """Instructions one after the other, their registers by number."""
 
-    def __init__(self) -> None:
+    def __init__(self, registers: _Registers) -> None:
+        self._of = registers
         self.rows: list[tuple[float | int, ...]] = []
         self.kinds: list[tuple[OperationKind, int, int]] = []
         self.fused: list[bool] = []
@@ -235,20 +239,23 @@ class _InstructionTable:
         groups = [names[:255] for names in (one.reads, one.addresses, one.writes)]
         self.registers += [self._number(name) for names in groups for name in names]
         counts = [len(names) for names in groups]
-        self.rows.append((*[0] * 8, first, load, store, 0, 0, 0, *counts, False, 0, _result(one), 0, 0, 0))
-        self.vectors.append(_is_vector(one))
+        self.rows.append((*[0] * 8, first, load, store, 0, 0, 0, *counts, False, 0, self._of.result(one), 0, 0, 0))
+        self.vectors.append(self._of.is_vector(one))
         self.extends.append(one.kind is OperationKind.MOVE and one.reads == one.writes and load < 0)
         self.kinds.append((one.kind, one.element_bits, one.lanes))
-        self.crosses.append(_crosses(one))
+        self.crosses.append(self._of.crosses(one))
         before = None if is_first else self._before
         self.fused.append(
             one.flow == "branch" and before is not None and before.kind in _FUSES and "flags" in before.writes
         )
         self.moved.append(False)
-        if before is not None and _changes_what_was_moved(one, before):
+        if before is not None and self._of.changes_what_was_moved(one, before):
             self.moved[-2] = True
         self.immediates.append(
-            one.kind is OperationKind.MOVE and load < 0 and not one.reads and _result(one) == _core_model.INTEGERS
+            one.kind is OperationKind.MOVE
+            and load < 0
+            and not one.reads
+            and self._of.result(one) == _core_model.INTEGERS
         )
         self.loads_only.append(one.kind is OperationKind.MOVE and load >= 0)
         self.scaled.append(one.scaled)
@@ -258,39 +265,51 @@ class _InstructionTable:
         return self._numbers.setdefault(name, len(self._numbers) % _core_model.NUM_REGISTERS)
 
 
-def _result(one: Instruction) -> int:
-    """The kind of register that an instruction's result takes: none if it has none, or if renaming moves it."""
-    results = [name for name in one.writes if name != "flags"]
-    is_renamed = one.kind is OperationKind.MOVE and one.load_operation is None and one.reads and not _crosses(one)
-    if not results or (is_renamed and one.reads != one.writes):
-        return _core_model.NO_RESULT
-    return _core_model.VECTORS if results[0].startswith(_VECTOR_NAMES) else _core_model.INTEGERS
+class _Registers:
+    """What instructions of one instruction set do with classes of registers."""
 
+    def __init__(self, instruction_set: str) -> None:
+        self._instruction_set = instruction_set
 
-def _changes_what_was_moved(one: Instruction, move: Instruction) -> bool:
-    """Whether an instruction changes an integer register that the one before it only copied another one to: a core may
-    take both for one that has its result elsewhere. Those that leave the flags as they are, it does not."""
-    return (
-        (move.kind, one.kind) == (OperationKind.MOVE, OperationKind.INT_ALU)
-        and {move.load_operation, move.store_operation, one.load_operation, one.store_operation} == {None}
-        and not (move.reads == move.writes or _is_vector(move) or _crosses(move))
-        and len(move.reads) == len(move.writes) == 1
-        and set(one.writes) == {"flags", *move.writes}
-        and move.writes[0] in one.reads
-    )
+    def _class(self, name: str) -> RegisterClass:
+        return register_class(self._instruction_set, name)
 
+    def _uses_vector_units(self, name: str) -> bool:
+        return self._class(name) in _OF_VECTOR_UNITS
 
-def _is_vector(one: Instruction) -> bool:
-    """Whether what an instruction loads goes to a vector or floating-point register, or what it stores is in one."""
-    registers = one.writes or one.reads
-    return bool(registers) and registers[0].startswith(_VECTOR_NAMES)
+    def result(self, one: Instruction) -> int:
+        """The file of registers that an instruction's result takes room in: none if it has no result, or if renaming
+        moves it."""
+        files = [_FILES[found] for name in one.writes if (found := self._class(name)) in _FILES]
+        is_renamed = (
+            one.kind is OperationKind.MOVE and one.load_operation is None and one.reads and not self.crosses(one)
+        )
+        if not files or (is_renamed and one.reads != one.writes):
+            return _core_model.NO_RESULT
+        return files[0]
 
+    def changes_what_was_moved(self, one: Instruction, move: Instruction) -> bool:
+        """Whether an instruction changes an integer register that the one before it only copied another one to: a core
+        may take both for one that has its result elsewhere. Those that leave the flags as they are, it does not."""
+        return (
+            (move.kind, one.kind) == (OperationKind.MOVE, OperationKind.INT_ALU)
+            and {move.load_operation, move.store_operation, one.load_operation, one.store_operation} == {None}
+            and not (move.reads == move.writes or self.is_vector(move) or self.crosses(move))
+            and len(move.reads) == len(move.writes) == 1
+            and set(one.writes) == {"flags", *move.writes}
+            and move.writes[0] in one.reads
+        )
 
-def _crosses(one: Instruction) -> bool:
-    """Whether a value goes from vector or floating-point registers to the others or to flags, or the other way."""
-    sources = {name.startswith(_VECTOR_NAMES) for name in one.reads}
-    results = {name.startswith(_VECTOR_NAMES) for name in one.writes}
-    return bool(sources and results) and sources.isdisjoint(results)
+    def is_vector(self, one: Instruction) -> bool:
+        """Whether an instruction loads to a register of the vector units, or stores from one."""
+        registers = one.writes or one.reads
+        return bool(registers) and self._uses_vector_units(registers[0])
+
+    def crosses(self, one: Instruction) -> bool:
+        """Whether a value goes from registers of the vector units to the others or to flags, or the other way."""
+        sources = {self._uses_vector_units(name) for name in one.reads}
+        results = {self._uses_vector_units(name) for name in one.writes}
+        return bool(sources and results) and sources.isdisjoint(results)
 
 
 def _candidates(

@@ -16,16 +16,10 @@ from .records import Bound
 from .spread import Floats
 
 _MAX_LEVELS = _core_model.MAX_LEVELS
-_NUMBERS = (
-    *("width", "window", "stores", "int_waiting", "vector_waiting", "addresses", "scheduled"),
-    *("int_results", "vector_results", "refill", "blocked", "taken_branch", "call", "loop", "several_targets"),
-    *("lead", "ahead", "decode", "decode_switch", "fetch", "straight_line", "line_rest"),
-    *("store_lines", "store_line", "load_access", "store_access"),
-)
-_COUNTS, _FLAGS = ("line_instructions", "decoded_ways", "n_levels"), ("pairs", "in_order")
-_FORMATS = dict.fromkeys(_NUMBERS, "f8") | dict.fromkeys(_COUNTS, "u4") | dict.fromkeys(_FLAGS, "u1")
-CORE = np.dtype({"names": list(_FORMATS), "formats": list(_FORMATS.values())}, align=True)
-"""A core's figures for core_model.h: those of `CoreFigures` by these names; of memory `lead`, `ahead`, `n_levels`."""
+_NAMES, _FORMATS, _OFFSETS = zip(*_core_model.CORE_FIGURES, strict=True)
+CORE = np.dtype({"names": _NAMES, "formats": _FORMATS, "offsets": _OFFSETS, "itemsize": _core_model.CORE_BYTES})
+"""A core's figures as core_model.h declares them: those of `CoreFigures` by these names; of memory `lead`, `ahead` and
+`n_levels`."""
 OPERATION = np.dtype(
     {
         "names": [
@@ -60,6 +54,7 @@ _UNIT = {
 }
 _VECTOR_UNITS = (FP_ADD, FP_MUL, FP_DIV, VECTOR)
 _NARROW_BITS = 32
+_WIDE_BITS = 512
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +130,7 @@ def _core(core: CoreFigures, cycle_s: float, costs: OperationCosts, corner: int)
     memory_cycles = float(costs.latency_s[:, -1].max(initial=0.0) / cycle_s)
     of_memory = {"lead": 2 * memory_cycles, "ahead": costs.ahead, "n_levels": costs.hits.shape[1]}
     record = np.zeros((), CORE)
-    for name in _FORMATS:
+    for name in _NAMES:
         value = of_memory[name] if name in of_memory else getattr(core, name)
         record[name] = value[corner] if isinstance(value, np.ndarray) else value
     return record
@@ -169,8 +164,14 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
     table["latency"] += np.where(program.extends, core.extension[corner], 0)
     table["load_more"] = np.where(program.vectors, core.vector_load[corner], 0)
     table["load_more"] += np.where(program.scaled, core.scaled[corner], 0)
-    table["load_cycles"] = np.where(program.vectors, core.vector_load_cycles[corner], core.load[corner])
-    table["store_cycles"] = np.where(program.vectors, core.vector_store_cycles[corner], core.store[corner])
+    wide = np.array([bits * lanes >= _WIDE_BITS for _, bits, lanes in program.kinds], bool)
+    kinds_of_access = [program.vectors & wide, program.vectors]
+    table["load_cycles"] = np.select(
+        kinds_of_access, [core.wide_load_cycles[corner], core.vector_load_cycles[corner]], core.load[corner]
+    )
+    table["store_cycles"] = np.select(
+        kinds_of_access, [core.wide_store_cycles[corner], core.vector_store_cycles[corner]], core.store[corner]
+    )
     adds = _are(program, Kind.FP_ADD)
     table["sooner"], table["takes_early"] = np.where(adds, core.add_sooner[corner], 0), adds
     table["unit_cycles"] = rows[:, 1]

@@ -53,12 +53,16 @@ class Offload:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """All entries of a region: its time on a host core, and its terms on the accelerator if it may go there."""
+    """All entries of a region: its time on a host core, and its terms on the accelerator if it may go there.
+
+    `writes` are the ranges of memory that it stores to: what accelerators hold of them is stale afterwards.
+    """
 
     region: int
     host_s: float
     entries: int = 1
     offload: Offload | None = None
+    writes: tuple[AddressRange, ...] = ()
 
 
 @dataclass(slots=True)
@@ -90,6 +94,11 @@ class _Accelerator:
         stays = (transfer.memory for transfer in transfers if transfer.times == 1)
         self.held[rank] = merge_ranges((*self.held.get(rank, ()), *stays))
 
+    def invalidate(self, rank: int, written: Iterable[AddressRange]) -> None:
+        """Forget what was changed elsewhere: it must come over again."""
+        if held := self.held.get(rank):
+            self.held[rank] = without(held, written)
+
 
 def missing_bytes(memory: AddressRange, held: Sequence[AddressRange]) -> int:
     """Bytes of `memory` that none of `held` (merged ranges) covers."""
@@ -100,6 +109,16 @@ def missing_bytes(memory: AddressRange, held: Sequence[AddressRange]) -> int:
             0,
         )
     return memory.range_bytes - covered
+
+
+def without(held: Sequence[AddressRange], written: Iterable[AddressRange]) -> tuple[AddressRange, ...]:
+    """What is left of some ranges once others are taken out of them."""
+    left = list(held)
+    for gone in merge_ranges(written):
+        before = (AddressRange(memory.first, min(memory.last_exclusive, gone.first)) for memory in left)
+        behind = (AddressRange(max(memory.first, gone.last_exclusive), memory.last_exclusive) for memory in left)
+        left = [part for part in (*before, *behind) if part.range_bytes > 0]
+    return merge_ranges(left)
 
 
 def replay(
@@ -148,6 +167,7 @@ class _Run:
                 device = self.decide(rank, activity)
                 if device is None or activity.offload is None:
                     yield from self.spend(rank, activity, HOST, activity.host_s)
+                    self.written(rank, activity.writes, by=None)
                 else:
                     yield from self.offloaded(rank, activity, activity.offload, device)
         return float(self.environment.now)
@@ -161,7 +181,7 @@ class _Run:
         if offload.refusal:
             self.decisions.append(Decision(rank, activity.region, now, activity.host_s, None, False, offload.refusal))
             return None
-        device = min(self.devices, key=lambda d: (d.free_at_s, d.transfer_s(rank, offload.transfers)))
+        device = min(self.devices, key=lambda d: max(d.free_at_s - now, 0.0) + d.transfer_s(rank, offload.transfers))
         cost = OffloadCost(
             queue_s=max(device.free_at_s - now, 0.0),
             launch_s=offload.launch_s,
@@ -182,11 +202,19 @@ class _Run:
         """Wait for the accelerator, use it, then do on the host what stays there."""
         transfer_s = device.transfer_s(rank, offload.transfers)
         device.hold(rank, offload.transfers)
+        results = (transfer.memory for transfer in offload.transfers if transfer.written)
+        self.written(rank, (*activity.writes, *results), by=device)
         with device.resource.request() as turn:
             yield turn
             yield from self.spend(rank, activity, device.name, offload.launch_s + transfer_s + offload.kernel_s)
         if offload.arithmetic_s:
             yield from self.spend(rank, activity, HOST, offload.arithmetic_s)
+
+    def written(self, rank: int, ranges: Sequence[AddressRange], by: _Accelerator | None) -> None:
+        """Memories other than that of who wrote these ranges hold stale data of them."""
+        for device in self.devices:
+            if device is not by:
+                device.invalidate(rank, ranges)
 
     def spend(self, rank: int, activity: Activity, device: str, seconds: float) -> Generator[simpy.Event, None, None]:
         """Let time pass and note it in the timeline."""

@@ -8,6 +8,7 @@ figure's. docs/model.md lists the rules with their sources.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,9 +17,11 @@ import numpy.typing as npt
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Core, Profile
+from foretrace.profiles.relatives import Informed, informed
 
 from .array_costs import point_times
 from .core_figures import CoreFigures, core_figures
+from .known import KnownCore, core_class
 from .linear_algebra import LinearFigures
 from .memory_figures import MemoryFigures, memory_figures
 from .page_faults import page_times
@@ -73,45 +76,43 @@ class MachineFigures:
     page_bytes: int
     page_s: Floats  # of its first touch
     memory: MemoryFigures
+    relative: str | None  # the calibrated machine that told what this one's profile lacks
     assumptions: tuple[Assumption, ...]
     core_assumptions: tuple[Assumption, ...]  # those of `core`, which matter to programs of machine code
 
 
 def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
-    """The figures of a host profile; `hierarchy` is that of its caches.
+    """The figures of a host profile; `hierarchy` is that of its caches. What it lacks a calibrated relative tells.
 
     Raises:
         PredictionError: the profile has no clock, or tells nothing of its main memory's speed.
     """
+    notes, core_notes = Notes(), Notes()
+    related = informed(profile)
+    if related is not None:
+        profile = related.profile
+        notes.add("relative", relative_text(related))
     core = profile.core
     if core is None or core.clock_hz is None:
         raise PredictionError(f"profile {profile.name}: core.clock_hz is missing, without it no time can be predicted")
-    notes, core_notes = Notes(), Notes()
     clock = core.clock_hz
+    known = KnownCore(core, core_class(profile), notes)
     memory = memory_figures(profile, core, clock, hierarchy, notes)
     page_bytes, page_s = page_times(profile.memory, notes)
     scalar, vector = _flop_times(core, clock, notes)
     return MachineFigures(
         machine=profile.name,
         cycle_s=1 / clock,
-        instruction_s=_instruction_time(core, clock, notes),
-        load_s=_port(core.loads_per_cycle, "loads_per_cycle", "load", clock, notes),
-        store_s=_port(core.stores_per_cycle, "stores_per_cycle", "store", clock, notes),
+        instruction_s=_instruction_time(known, clock),
+        load_s=1 / (known.figure("loads_per_cycle") * clock),
+        store_s=1 / (known.figure("stores_per_cycle") * clock),
         scalar_flop_s=scalar,
         vector_flop_s=vector,
         fused=core.fp_fma_latency_cycles is not None,
-        fp_divide_s=_cycles_or(
-            core.fp_div_interval_cycles, (4, 20, 40), "fp_divide", "a floating-point divide", clock, notes
-        ),
-        int_divide_s=_cycles_or(
-            core.int_div_interval_cycles, (6, 25, 80), "int_divide", "an integer divide", clock, notes
-        ),
-        fp_add_latency_s=_cycles_or(
-            core.fp_add_latency_cycles, (2, 4, 6), "fp_add_latency", "a dependent addition", clock, notes
-        ),
-        branch_miss_s=_cycles_or(
-            core.branch_miss_cycles, (5, 12, 20), "branch_miss", "a branch gone the unusual way", clock, notes
-        ),
+        fp_divide_s=known.figure("fp_div_interval_cycles") / clock,
+        int_divide_s=known.figure("int_div_interval_cycles") / clock,
+        fp_add_latency_s=known.figure("fp_add_latency_cycles") / clock,
+        branch_miss_s=known.figure("branch_miss_cycles") / clock,
         python_line_s=_line(core, clock, notes),
         python_bytecode_s=_bytecode(core, clock, notes),
         python_call_s=_array_call(core, clock, notes),
@@ -121,8 +122,19 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
         page_bytes=page_bytes,
         page_s=page_s,
         memory=memory,
+        relative=related.relative if related else None,
         assumptions=notes.assumptions,
         core_assumptions=core_notes.assumptions,
+    )
+
+
+def relative_text(related: Informed) -> str:
+    """What was taken over from whom."""
+    counts = Counter(key.partition(" ")[0] for key in related.keys)
+    tables = [f"{count} figures of {name}" if count > 1 else name for name, count in counts.items()]
+    return (
+        f"{related.profile.name} does not tell {', '.join(tables)}: those of {related.relative}, which was calibrated "
+        "on the same cores, are used at this clock, with a wider interval (`foretrace machines show` lists them)"
     )
 
 
@@ -146,20 +158,13 @@ def on_another_instruction_set(figures: MachineFigures, guest: str, instruction_
     )
 
 
-def _instruction_time(core: Core, clock: float, notes: Notes) -> Floats:
-    width = core.issue_width_instructions_per_cycle
+def _instruction_time(known: KnownCore, clock: float) -> Floats:
+    name = "issue_width_instructions_per_cycle"
+    width = known.given(name)
     if width is None:
-        notes.add("issue_width", "not in the profile, 2 instructions a cycle assumed (1 to 4)")
-        return cycles(0.25, 0.5, 1.0, clock)
+        return 1 / (known.assumed(name) * clock)
     # The width is a ceiling that real code seldom reaches.
     return cycles(1 / width, 1 / width, 2 / width, clock)
-
-
-def _port(per_cycle: float | None, name: str, what: str, clock: float, notes: Notes) -> Floats:
-    if per_cycle is None:
-        notes.add(name, f"not in the profile, 1 {what} a cycle assumed (1 to 2)")
-        return cycles(0.5, 1, 1, clock)
-    return exactly(1 / (per_cycle * clock))
 
 
 def _flop_times(core: Core, clock: float, notes: Notes) -> tuple[Floats, Floats]:
@@ -172,25 +177,17 @@ def _flop_times(core: Core, clock: float, notes: Notes) -> tuple[Floats, Floats]
         lowest, highest = min(1.0, peak), min(4.0, peak)
         typical = math.sqrt(lowest * highest)
         notes.add(
-            "scalar_flops",
+            "scalar_flops_per_cycle",
             f"not in the profile, {typical:g} a cycle assumed for scalar code ({lowest:g} to {highest:g})",
         )
         return cycles(1 / highest, 1 / typical, 1 / lowest, clock), exactly(1 / (peak * clock))
     if peak is None:
         notes.add(
-            "peak_flops", f"not in the profile, vector code is taken to run at the scalar rate, {scalar:g} a cycle"
+            "peak_flops_per_cycle",
+            f"not in the profile, vector code is taken to run at the scalar rate, {scalar:g} a cycle",
         )
         return exactly(1 / (scalar * clock)), cycles(0.25 / scalar, 1 / scalar, 1 / scalar, clock)
     return exactly(1 / (scalar * clock)), exactly(1 / (peak * clock))
-
-
-def _cycles_or(
-    given: float | None, usual: tuple[float, float, float], name: str, what: str, clock: float, notes: Notes
-) -> Floats:
-    if given is not None:
-        return exactly(given / clock)
-    notes.add(name, f"not in the profile, {usual[1]:g} cycles assumed for {what} ({usual[0]:g} to {usual[2]:g})")
-    return cycles(*usual, clock)
 
 
 def _line(core: Core, clock: float, notes: Notes) -> Floats:

@@ -13,9 +13,11 @@ import numpy as np
 
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import PredictionError
+from foretrace.profiles.defaults import LINES_IN_FLIGHT
 from foretrace.profiles.points import Movement, PrefetchPoint, SurfacePoint
-from foretrace.profiles.profile import BandwidthPoint, Core, LatencyPoint, Memory, Pattern, Profile
+from foretrace.profiles.profile import BandwidthPoint, CacheLevel, Core, LatencyPoint, Memory, Pattern, Profile
 
+from .known import KnownCore, assumption_text, core_class, default_of
 from .random_stores import random_store_s, random_write_back_s
 from .spread import FAST, SLOW, TYPICAL, Floats, Notes, between, cycles, exactly
 from .translation import Translation, translation_of
@@ -26,15 +28,6 @@ WORD_BYTES = 8
 _WELL_INSIDE = 0.75
 """Of a cache's size, the largest working set that is taken to lie in it."""
 _PARTS_OF_LOADS = 32
-PARALLEL_MISSES = (10.0, 4.0, 1.0)
-"""Independent misses a core has in flight: from one (in order, blocking) to the ten line fill buffers of Intel's
-cores up to Skylake (Intel 64 and IA-32 Architectures Optimization Reference Manual, section 2)."""
-LINES_AHEAD = (48.0, 24.0, 12.0)
-"""Lines of streams that a core and its prefetchers have in flight: 45 on an AMD EPYC (19.7 GB/s at 146 ns)."""
-CACHE_LATENCY_CYCLES = ((2.0, 4.0, 5.0), (8.0, 14.0, 30.0), (25.0, 40.0, 80.0))
-MEMORY_LATENCY_S = (50e-9, 90e-9, 200e-9)
-"""Ranges of first, middle and last cache and of main memory: Hennessy and Patterson, Computer Architecture, 5th ed.,
-figures 2.1 and 2.10 to 2.21."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,6 +223,10 @@ class _Source:
     notes: Notes
 
     @property
+    def known(self) -> KnownCore:
+        return KnownCore(self.core, core_class(self.profile), self.notes)
+
+    @property
     def memory(self) -> Memory | None:
         return self.profile.memory
 
@@ -275,13 +272,10 @@ class _Source:
             return _measured([(p.latency_s, p.noise) for p in points])
         if level == self.num_caches:
             return self.memory_latency()
-        kind = 0 if level == 0 else 2 if level > 1 and level == self.num_caches - 1 else 1
-        usual = CACHE_LATENCY_CYCLES[kind]
-        self.notes.add(
-            f"latency_{self.name(level)}",
-            f"not in the profile, {usual[1]:g} cycles assumed ({usual[0]:g} to {usual[2]:g})",
-        )
-        return cycles(*usual, self.clock_hz)
+        kind = "first" if level == 0 else "last" if level > 1 and level == self.num_caches - 1 else "middle"
+        default = default_of(CacheLevel, "latency_s", self.known.of, kind)
+        self.notes.add(f"{self.name(level)} latency_s", f"not in the profile, {default.range_text} assumed")
+        return cycles(default.fast, default.typical, default.slow, self.clock_hz)
 
     def memory_latency(self) -> Floats:
         if not self.knows_memory_bandwidth():
@@ -290,12 +284,9 @@ class _Source:
                 "memory.core_read_bandwidth_bytes_per_s, memory.peak_bandwidth_bytes_per_s, memory.latency_s, or "
                 "measured points"
             )
-        fast, typical, slow = MEMORY_LATENCY_S
-        self.notes.add(
-            "latency_memory",
-            f"not in the profile, {typical * 1e9:g} ns assumed ({fast * 1e9:g} to {slow * 1e9:g})",
-        )
-        return between(fast, typical, slow)
+        default = default_of(Memory, "latency_s", self.known.of)
+        self.notes.add("memory latency_s", assumption_text(Memory, "latency_s", default))
+        return between(default.fast, default.typical, default.slow)
 
     def knows_memory_bandwidth(self) -> bool:
         memory = self.memory
@@ -329,11 +320,7 @@ class _Source:
         """Rules for a level that no stream was measured in."""
 
         def first() -> Floats:
-            loads = self.core.loads_per_cycle
-            if loads is None:
-                self.notes.add("loads_per_cycle", "not in the profile, 1 load a cycle assumed (1 to 2)")
-                return cycles(0.5 / WORD_BYTES, 1 / WORD_BYTES, 1 / WORD_BYTES, self.clock_hz)
-            return exactly(1 / (loads * WORD_BYTES * self.clock_hz))
+            return 1 / (self.known.figure("loads_per_cycle") * WORD_BYTES * self.clock_hz)
 
         def default(level: int) -> Floats:
             if level == 0:
@@ -363,14 +350,15 @@ class _Source:
         if memory is not None and memory.core_read_bandwidth_bytes_per_s is not None:
             return exactly(1 / memory.core_read_bandwidth_bytes_per_s)
         if memory is not None and memory.peak_bandwidth_bytes_per_s is not None:
-            peak = memory.peak_bandwidth_bytes_per_s
+            share = default_of(Memory, "core_read_bandwidth_bytes_per_s", self.known.of)
+            lines = LINES_IN_FLIGHT
             self.notes.add(
-                "core_bandwidth",
-                "what one core draws from main memory is not in the profile, half the peak assumed (a quarter to all), "
-                f"but no more than {LINES_AHEAD[1]:g} lines a latency ({LINES_AHEAD[2]:g} to {LINES_AHEAD[0]:g})",
+                "memory core_read_bandwidth_bytes_per_s",
+                f"not in the profile, {share.range_text} assumed, but no more than {lines.range_text} lines a latency",
             )
-            of_peak = np.array([1.0, 2.0, 4.0]) / peak
-            return np.asarray(np.maximum(of_peak, latency / (line * np.array(LINES_AHEAD))), np.float64)
+            of_peak = 1 / (np.array([share.fast, share.typical, share.slow]) * memory.peak_bandwidth_bytes_per_s)
+            in_flight = np.array([lines.fast, lines.typical, lines.slow])
+            return np.asarray(np.maximum(of_peak, latency / (line * in_flight)), np.float64)
         self.notes.add(
             "memory_bandwidth",
             "not in the profile, derived from latency and misses in flight (Little's law)",
@@ -408,18 +396,12 @@ class _Source:
 
     def parallel_misses(self) -> Floats:
         """[fast, typical, slow] numbers of misses in flight."""
-        most = self.core.outstanding_misses
+        name = "outstanding_misses"
+        most = self.known.given(name)
         if most is None:
-            fast, typical, slow = PARALLEL_MISSES
-            self.notes.add(
-                "parallel_misses",
-                f"not in the profile, {typical:g} independent misses in flight assumed ({slow:g} to {fast:g})",
-            )
-            return np.array(PARALLEL_MISSES)
-        self.notes.add(
-            "parallel_misses", f"code is taken to keep half of the core's {most:g} misses in flight (1 to all)"
-        )
-        return np.array([most, max(most / 2, 1.0), 1.0])
+            return self.known.assumed(name)
+        self.notes.add(name, f"code is taken to keep the core's {most:g} misses in flight (half to all)")
+        return np.array([most, most, max(most / 2, 1.0)])
 
     def random_points(self) -> list[BandwidthPoint]:
         return [p for p in self.profile.bandwidth if p.pattern is Pattern.RANDOM]

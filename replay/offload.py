@@ -14,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.errors import PredictionError
+from foretrace.profiles.figure import figures_of_record
 from foretrace.profiles.profile import GatherScatterCurve, MachineKind, Profile
+from foretrace.profiles.profile import Link as PublishedLink
 from foretrace.tracer.signature import AddressRange, MemoryOperation, Signature, merge_ranges
 from foretrace.units import format_bytes, format_bytes_per_s, format_seconds
 
@@ -27,9 +29,21 @@ from .workload import Region
 BREAK_EVEN_RANGES = np.unique(np.geomspace(1 << 10, 1 << 34, 193).astype(np.int64))
 
 
+def _launch(interval_s: float) -> tuple[float, Assumption]:
+    """What a launch takes that its rank waits for, if only the interval between queued ones is published."""
+    default = figures_of_record(PublishedLink)["launch_latency_s"].defaults[0]
+    launch_s = max(default.typical, interval_s)
+    low, high = (format_seconds(max(time_s, interval_s)) for time_s in (default.fast, default.slow))
+    text = (
+        f"not in the profile, {format_seconds(launch_s)} assumed ({low} to {high}) until a lone kernel is finished; "
+        f"queued ones follow each other every {format_seconds(interval_s)}, but the host waits for each result"
+    )
+    return launch_s, Assumption("launch_latency_s", text)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Accelerator:
-    """An accelerator as the replay needs it, with what had to be assumed."""
+    """An accelerator as the replay needs it, with what had to be assumed. `launch_s` is of one that is waited for."""
 
     profile: Profile
     link: Link
@@ -69,11 +83,15 @@ class Accelerator:
             )
             if given.transfer_latency_s is None:
                 assumptions.append(Assumption("transfer_latency", "not in the profile, counted as free"))
-        if given.launch_s is None:
+        launch_s = given.launch_latency_s
+        if launch_s is None and given.launch_interval_s is None:
             assumptions.append(
                 Assumption("launch", "not in the profile, launches counted as free: gains are the most there can be")
             )
-        return cls(profile, link, given.launch_s or 0.0, given.launch_s is not None, tuple(assumptions))
+        elif launch_s is None:
+            launch_s, assumption = _launch(given.launch_interval_s or 0.0)
+            assumptions.append(assumption)
+        return cls(profile, link, launch_s or 0.0, launch_s is not None, tuple(assumptions))
 
     def curves(self, kinds: frozenset[str]) -> list[GatherScatterCurve] | None:
         """A curve for each kind of operation, None if one is not there."""

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from foretrace.profiles.figure import CoreClass
 from foretrace.profiles.profile import Memory
 from foretrace.tracer.signature import AddressRange, merge_ranges
 
 from .hit_rates import Misses
+from .known import default_of
 from .records import Bound
 from .spread import TYPICAL, Floats, Notes, between
 from .workload import Workload
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
     from .convolution import RegionTimes
 
 PAGE_BYTES = 4096
-FIRST_TOUCH_S = (0.1e-6, 0.5e-6, 2.5e-6)
-"""Of a page of 4 KiB: a fault takes 0.1 to 0.25 us on bare metal and clearing the page as long again; in virtual
-machines whose host has to find the memory as well, 2 to 3 us were measured (an AMD EPYC under KVM)."""
 _LEAST_CLEARING_S = 1e-9
 _LARGEST_CACHED_BYTES = 1 << 16
 DENSE = 4
@@ -43,9 +42,10 @@ def page_times(memory: Memory | None, notes: Notes) -> tuple[int, Floats]:
         if given is not None:
             noise = (memory.noise or {}).get("first_touch_huge_page_s" if is_huge else "first_touch_page_s", 0.0)
             return page_bytes, between(given / (1 + noise), given, given * (1 + noise))
-    fast, typical, slow = (time_s * page_bytes / PAGE_BYTES for time_s in FIRST_TOUCH_S)
+    default = default_of(Memory, "first_touch_page_s", CoreClass())
+    fast, typical, slow = (time_s * page_bytes / PAGE_BYTES for time_s in (default.fast, default.typical, default.slow))
     notes.add(
-        "first_touch",
+        "first_touch_page_s",
         f"not in the profile, {typical * 1e6:g} us assumed for the first touch of a page of {page_bytes:,} bytes "
         f"({fast * 1e6:g} to {slow * 1e6:g})",
     )

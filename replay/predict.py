@@ -11,29 +11,29 @@ import numpy as np
 from foretrace.errors import PredictionError
 from foretrace.profiles.hierarchies import as_measured, effective_bytes
 from foretrace.profiles.profile import MachineKind, Profile
-from foretrace.tracer.signature import Provenance, Signature
+from foretrace.tracer.signature import AddressRange, Provenance, Signature, merge_ranges
 
 from .convolution import RegionTimes, convolve, irregular_shares
 from .core_regions import CoreRegions, core_regions, with_core_model
 from .engine import Activity, replay
 from .figures import MachineFigures, figures_of, on_another_instruction_set
 from .hit_rates import Misses, misses_on
-from .interval import figure_error, model_error, path_error, together
+from .interval import figure_error, model_error, path_error, relative_error, together
 from .page_faults import first_touches, in_huge_pages, with_cleared_pages, with_page_faults
 from .records import Assumption, Bound, ErrorPart, Prediction, RegionTime
 from .shared_cache import evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
 from .spread import FAST, SLOW, TYPICAL
-from .workload import RegionArrays, Workload
+from .workload import Region, RegionArrays, Workload
 
 _NEEDED_FOR = {  # assumptions that only matter to programs which do such a thing: totals that must not be all 0
     "flops": ("scalar_flops", "vector_add_flops", "vector_mul_flops", "vector_fma_flops"),
-    "scalar_flops": ("scalar_flops",),
-    "peak_flops": ("vector_add_flops", "vector_mul_flops", "vector_fma_flops"),
-    "fp_divide": ("fp_divides",),
-    "int_divide": ("int_divides",),
-    "fp_add_latency": ("serial_adds",),
-    "branch_miss": ("branch_misses",),
-    "issue_width": ("instructions",),
+    "scalar_flops_per_cycle": ("scalar_flops",),
+    "peak_flops_per_cycle": ("vector_add_flops", "vector_mul_flops", "vector_fma_flops"),
+    "fp_div_interval_cycles": ("fp_divides",),
+    "int_div_interval_cycles": ("int_divides",),
+    "fp_add_latency_cycles": ("serial_adds",),
+    "branch_miss_cycles": ("branch_misses",),
+    "issue_width_instructions_per_cycle": ("instructions",),
     "python_line": ("python_lines",),
     "python_bytecode": ("python_bytecodes",),
     "python_call": ("python_calls",),
@@ -86,6 +86,7 @@ class HostRun:
         """What the time of the whole program may be off by, source by source."""
         fast, typical, slow = (float(self.times.time_s[corner].sum()) for corner in (FAST, TYPICAL, SLOW))
         parts = [figure_error(fast, typical, slow)]
+        parts += [relative_error()] if self.figures.relative else []
         if self.core is not None:
             spoken = float(self.core.time_s[TYPICAL].sum())
             parts += [
@@ -97,6 +98,7 @@ class HostRun:
     def errors_of_region(self, region: int) -> tuple[ErrorPart, ...]:
         """The same of one region."""
         parts = [figure_error(*(float(time) for time in self.times.time_s[:, region]))]
+        parts += [relative_error()] if self.figures.relative else []
         if self.core is not None and self.core.covered[region]:
             time_s = float(self.times.time_s[TYPICAL, region])
             parts.append(path_error(self.core.halves_s[:, region].tolist(), time_s))
@@ -106,9 +108,14 @@ class HostRun:
     def activities(self) -> tuple[Activity, ...]:
         """The regions as a rank replays them, nothing offloaded."""
         return tuple(
-            Activity(index, float(time), self.workload.regions[index].entries)
-            for index, time in enumerate(self.times.time_s[TYPICAL])
+            Activity(index, float(time), region.entries, writes=self._written(region))
+            for index, (region, time) in enumerate(zip(self.workload.regions, self.times.time_s[TYPICAL], strict=True))
         )
+
+    def _written(self, region: Region) -> tuple[AddressRange, ...]:
+        """The ranges of memory that a region stores to."""
+        operations = (self.workload.signature.operations[number] for number in region.operations)
+        return merge_ranges(AddressRange(one.first, one.last_exclusive) for one in operations if one.is_store)
 
 
 def _sharing(workload: Workload, profile: Profile, figures: MachineFigures, whole: Misses) -> Misses:
@@ -244,7 +251,7 @@ def _assumptions(
         for assumption in figures.assumptions
         if (
             times.pages_s.sum() >= 0.01 * times.time_s[TYPICAL].sum()
-            if assumption.name == "first_touch"
+            if assumption.name == "first_touch_page_s"
             else assumption.name not in _NEEDED_FOR
             or any(_is_needed(workload, name) for name in _NEEDED_FOR[assumption.name])
         )

@@ -124,7 +124,7 @@ def accelerator(name: str = "device", *, gb_per_s: float = 10.0, minimum: int | 
                 minimum_range_bytes=minimum,
             ),
         ),
-        link=Link(**({"source": {}, "shared_memory": True, "launch_s": 0.0} | link)),
+        link=Link(**({"source": {}, "shared_memory": True, "launch_latency_s": 0.0} | link)),
     )
 
 

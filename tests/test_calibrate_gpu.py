@@ -106,7 +106,7 @@ def test_loops_on_the_device_do_what_they_say():
     assert a.sum() == 5 * 2048
     assert found["stream"].run(3)[1] == 3 * 512
     assert {key for key in found if isinstance(key, str)} == {
-        "stream", "reduction", "launch", "to device", "from device", "short transfer"
+        "stream", "reduction", "launch", "queued launch", "to device", "from device", "short transfer"
     }  # fmt: skip
 
 
@@ -114,8 +114,9 @@ def test_the_profile_is_that_of_an_accelerator():
     profile = calibrate_gpu(stand_in(MEMORY_BYTES), name="gpu", quick=True).profile
     assert parse_profile(format_profile(profile).encode()) == profile
     assert (profile.kind, profile.title) == (MachineKind.ACCELERATOR, "A GPU")
-    assert profile.link.launch_s > 0
-    assert profile.link.to_device_bytes_per_s > profile.link.launch_s
+    assert profile.link.launch_latency_s > 0
+    assert profile.link.launch_interval_s > 0
+    assert profile.link.to_device_bytes_per_s > profile.link.launch_latency_s
     assert {rate.idiom for rate in profile.idiom_rates} == {"stream", "reduction"}
     for operation in ("gather", "scatter", "update"):
         for mode in IndexMode:

@@ -243,6 +243,24 @@ def core_timings(**changes):
     return {name: timing(1 * NS) for name in core_measurements()} | {k: timing(v) for k, v in changes.items()}
 
 
+@pytest.mark.parametrize(
+    ("cpuinfo", "design"),
+    [
+        ("vendor_id : AuthenticAMD\ncpu family : 26\nmodel : 2\nmodel name : AMD EPYC", "zen5"),
+        ("vendor_id : AuthenticAMD\ncpu family : 25\nmodel : 1", "zen3"),
+        ("vendor_id : AuthenticAMD\ncpu family : 25\nmodel : 17", "zen4"),
+        ("vendor_id : GenuineIntel\ncpu family : 6\nmodel : 143", "golden-cove"),
+        ("CPU implementer : 0x41\nCPU part : 0xd4f", "neoverse-v2"),
+        ("vendor_id : GenuineIntel\ncpu family : 15\nmodel : 6", None),
+        ("vendor_id : Unheard\ncpu family : 6\nmodel : 143", None),
+        ("model : lots", None),
+        ("", None),
+    ],
+)
+def test_the_design_of_a_core_is_told_by_its_numbers(cpuinfo, design):
+    assert machine_facts.microarchitecture(cpuinfo) == design
+
+
 def test_core_figures_are_in_cycles():
     figures, noise = core_figures(
         core_timings(

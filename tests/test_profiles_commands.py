@@ -176,8 +176,11 @@ def test_a_check_names_what_is_missing_and_what_is_assumed(tmp_path):
     result = foretrace("machines", "check", str(path))
     assert result.returncode == 0
     assert "missing: box: L2 associativity is not published, 16 ways assumed" in result.stdout
-    assert "missing: issue_width: not in the profile" in result.stdout
-    assert "missing: store_forward: not in the profile" in result.stdout, "of the core model"
+    assert (
+        "missing: issue_width_instructions_per_cycle: most instructions started a cycle: not in the profile"
+        in result.stdout
+    )
+    assert "missing: store_forward_latency_cycles: " in result.stdout, "of the core model"
     assert "cited but not opened by the author: doc" in result.stdout
     found = json.loads(foretrace("machines", "check", str(path), "--json").stdout)
     assert found["schema"] == "foretrace.machines.check/1"

@@ -217,8 +217,9 @@ def test_published_figures_suffice_but_each_gap_is_named_and_widens_the_interval
     wide = predict(signature, published_host(memory=Memory(source={}, **memory)))
     narrow = predict(signature, measured_host())
     names = {assumption.name for assumption in wide.assumptions}
-    assert {"issue_width", "loads_per_cycle", "bandwidth_L2", "parallel_misses", "latency_L1", "flops"} <= names
-    assert not {"int_divide", "python_bytecode"} & names  # of no matter to this program
+    assert {"issue_width_instructions_per_cycle", "loads_per_cycle", "outstanding_misses", "flops"} <= names
+    assert {"bandwidth_L2", "L1 latency_s"} <= names
+    assert not {"int_div_interval_cycles", "python_bytecode"} & names  # of no matter to this program
     assert wide.high_s / wide.low_s > narrow.high_s / narrow.low_s
     assert narrow.assumptions == ()
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrace.replay.engine import Activity, Link, Offload, Transfer, missing_bytes, replay
+from foretrace.replay.engine import Activity, Link, Offload, Transfer, missing_bytes, replay, without
 from foretrace.tracer.signature import AddressRange, merge_ranges
 
 times = st.floats(0, 1e6)
@@ -84,6 +84,41 @@ def test_what_is_there_already_is_not_transferred_again():
     assert replay([[read, partly]], accelerators=1, link=LINK).makespan_s == 1.25 + 0.75
 
 
+def test_what_the_host_has_written_since_is_transferred_again():
+    read = offloaded(100.0, transfers=(Transfer(AddressRange(0, 100), written=False),))
+    first = 0.25 + 1
+    for written, again in (((0, 100), first), ((90, 200), 0.25 + 0.1), ((40, 60), 0.25 + 0.2), ((100, 200), 0.0)):
+        host = Activity(1, 7.0, writes=(AddressRange(*written),))
+        assert replay([[read, host, read]], accelerators=1, link=LINK).makespan_s == first + 7 + again, written
+
+
+def test_what_another_accelerator_has_written_since_is_transferred_again():
+    """The first accelerator reads; the second one, while the first is busy, writes or reads; then the first again."""
+    memory = AddressRange(0, 100)
+    read, write = (offloaded(100.0, transfers=(Transfer(memory, written=written),)) for written in (False, True))
+    busy_first = [Activity(9, 1.5), offloaded(1000.0, kernel_s=50.0)]
+    busy_second = [Activity(9, 6.0), offloaded(1000.0, kernel_s=100.0)]
+    for between, costs in ((read, [1.25, 1.25, 0.0]), (write, [1.25, 3.5, 1.25])):
+        rank = [read, Activity(9, 1.0), between, Activity(9, 60.0), read]
+        result = replay([rank, busy_first, busy_second], accelerators=2, link=LINK)
+        assert [d.cost.transfer_s for d in result.decisions if d.rank == 0] == costs
+        devices = [entry.device for entry in result.timeline if entry.rank == 0 and entry.device != "host"]
+        assert devices == ["accelerator 0", "accelerator 1", "accelerator 0"]
+
+
+def test_of_idle_accelerators_the_one_that_holds_the_data_is_used():
+    read = offloaded(100.0, transfers=(Transfer(AddressRange(0, 100), written=False),))
+    result = replay([[read, Activity(9, 1.0), read]], accelerators=2, link=LINK)
+    assert [decision.cost.transfer_s for decision in result.decisions] == [1.25, 0.0]
+
+
+def test_ranks_have_memories_of_their_own():
+    read = offloaded(100.0, transfers=(Transfer(AddressRange(0, 100), written=False),))
+    writer = [Activity(1, 1.5, writes=(AddressRange(0, 100),))]
+    reader = [read, Activity(2, 1.0), read]
+    assert replay([reader, writer], accelerators=1, link=LINK).rank_end_s[0] == 1.25 + 1
+
+
 def test_what_the_host_changes_in_between_is_transferred_each_time():
     changed = offloaded(100.0, transfers=(Transfer(AddressRange(0, 100), written=False, times=4),))
     assert replay([[changed, changed]], accelerators=1, link=LINK).makespan_s == 2 * 4 * 1.25
@@ -114,6 +149,14 @@ def test_queue_is_what_is_left_of_it():
 
 
 ranges = st.builds(lambda first, size: AddressRange(first, first + size), st.integers(0, 60), st.integers(1, 20))
+
+
+@given(st.lists(ranges, max_size=6), st.lists(ranges, max_size=6))
+def test_what_is_left_are_bytes_in_none_of_what_is_taken_out(held, written):
+    def covered(parts):
+        return {byte for part in parts for byte in range(part.first, part.last_exclusive)}
+
+    assert covered(without(merge_ranges(held), written)) == covered(held) - covered(written)
 
 
 @given(ranges, st.lists(ranges, max_size=6))

@@ -17,10 +17,12 @@ from replay_samples import (
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.library import find
+from foretrace.profiles.profile import Memory
 from foretrace.replay.predict import predict
 from foretrace.replay.records import Instance, Place
 from foretrace.replay.triage import program_gain, triage
 from foretrace.tracer.signature import IdiomKind
+from foretrace.tracer.tracing import trace_binary
 
 KIB, MIB = 1 << 10, 1 << 20
 CONVEY = find("convey-hc1-fpga")
@@ -78,8 +80,8 @@ def test_faster_host_keeps_the_loop():
 
 
 def test_launches_are_paid_at_every_entry():
-    cheap = only_instance(gather_program(MIB, entries=1000), accelerator(launch_s=1e-6))
-    dear = only_instance(gather_program(MIB, entries=1000), accelerator(launch_s=1e-3))
+    cheap = only_instance(gather_program(MIB, entries=1000), accelerator(launch_latency_s=1e-6))
+    dear = only_instance(gather_program(MIB, entries=1000), accelerator(launch_latency_s=1e-3))
     assert cheap.cost.launch_s == pytest.approx(1e-3)
     assert (cheap.offload, dear.offload) == (True, False)
     assert "1,000 launches" in dear.reason
@@ -204,3 +206,56 @@ def test_flash_as_published():
     gain = program_gain(250.0, 197.2, [])
     assert 1 - gain.after_s / gain.host_s == pytest.approx(0.21, abs=0.005)
     assert gain.speedup == pytest.approx(1.27, abs=0.005)
+
+
+GATHERS = """
+#include <stdio.h>
+#include <stdlib.h>
+#define N 400000
+static double a[N];
+static unsigned index_of[N];
+__attribute__((noinline)) static double first(void)
+{
+    double sum = 0;
+    for (int i = 0; i < N; i++)
+        sum += a[index_of[i]];
+    return sum;
+}
+__attribute__((noinline)) static double second(void)
+{
+    double sum = 1;
+    for (int i = N - 1; i >= 0; i--)
+        sum += a[index_of[i]];
+    return sum;
+}
+__attribute__((noinline)) static void change(void)
+{
+    for (int i = 0; i < CHANGED; i++)
+        a[i] += 1.0;
+}
+int main(void)
+{
+    unsigned state = 1;
+    for (int i = 0; i < N; i++) {
+        state = state * 1664525u + 1013904223u;
+        a[i] = i;
+        index_of[i] = state % N;
+    }
+    double sum = first();
+    change();
+    printf("%f\\n", sum + second());
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("changed", [0, 200_000, 400_000])
+def test_what_the_host_changes_between_two_loops_is_transferred_again(compile_c, changed):
+    """The second gather finds its indices where the first one left them, and of the values what is still right."""
+    signature = trace_binary([str(compile_c(GATHERS, "-O1", f"-DCHANGED={changed}"))]).signature
+    device = accelerator(shared_memory=False, to_device_bytes_per_s=1e10, from_device_bytes_per_s=1e10)
+    slow = with_changes(measured_host(), latency=(), bandwidth=())  # so that both loops pay
+    slow = with_changes(slow, memory=Memory(source={}, core_read_bandwidth_bytes_per_s=1e8, latency_s=1e-6))
+    cost = {i.place.function: i.cost for i in triage(signature, slow, device).instances}
+    assert cost["first"].transfer_s == pytest.approx(12 * 400_000 / 1e10, rel=0.01)
+    assert cost["second"].transfer_s == pytest.approx(8 * changed / 1e10, rel=0.01, abs=1e-7)

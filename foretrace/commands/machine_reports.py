@@ -12,8 +12,10 @@ from rich.table import Table
 
 from foretrace.benchmarks.agreement import Difference, summary
 from foretrace.profiles.charts import charts_of, curve_title
+from foretrace.profiles.figure import figures_of_record
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.profile import GatherScatterCurve, LatencyPoint, Memory, Pattern, Profile
+from foretrace.profiles.relatives import informed
 from foretrace.terminal import plain
 from foretrace.terminal_charts import draw
 from foretrace.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
@@ -53,12 +55,13 @@ def show_machine(profile: Profile, out: Console) -> None:
     """Every figure of a machine with its source, its curves, what it cites, and what is assumed of its caches."""
     out.print(plain(f"{profile.name}: {profile.title}"))
     runs = f", runs {profile.instruction_set}" if profile.instruction_set else ""
+    runs += f" on {profile.microarchitecture} cores" if profile.microarchitecture else ""
     out.print(f"kind {profile.kind}{runs}, profile of {profile.date}")
     table = Table(box=None, pad_edge=False, title_justify="left")
-    for heading in ("figure", "value", "source"):
+    for heading in ("figure", "value", "source", "what it is"):
         table.add_column(heading)
-    for place, field, value, source in figures(profile):
-        table.add_row(plain(f"{place} {field}"), formatted(field, value), _cited(profile, source))
+    for place, field, value, source, meaning in figures(profile):
+        table.add_row(plain(f"{place} {field}"), formatted(field, value), _cited(profile, source), meaning)
     out.print()
     out.print(table)
     for curve in profile.gather_scatter:
@@ -76,6 +79,8 @@ def show_machine(profile: Profile, out: Console) -> None:
         out.print(f"unstable: {len(profile.unstable)} of the measured figures, `foretrace machines check` names them")
     for assumption in hierarchy_of(profile).assumptions:
         out.print(plain(f"assumed: {assumption}"))
+    if related := informed(profile):
+        out.print(plain(f"not given, predictions take them from {related.relative}: {', '.join(related.keys)}"))
     for name, text in (profile.metadata or {}).items():
         out.print(plain(f"{name}: {text}"))
 
@@ -129,8 +134,8 @@ def _show_sources(profile: Profile, out: Console) -> None:
         out.print("  *: cited from memory or from others; nobody has compared the figures with it")
 
 
-def figures(profile: Profile) -> Iterator[tuple[str, str, object, str]]:
-    """Every single figure: place, field, value, source."""
+def figures(profile: Profile) -> Iterator[tuple[str, str, object, str, str]]:
+    """Every single figure: place, field, value, source, meaning."""
     places: list[tuple[str, Struct | None]] = [("product", profile.product), ("core", profile.core)]
     places += [(cache.name, cache) for cache in profile.caches]
     places += [(f"{tlb.name} of {format_bytes(tlb.page_bytes)} pages", tlb) for tlb in profile.tlbs]
@@ -139,10 +144,10 @@ def figures(profile: Profile) -> Iterator[tuple[str, str, object, str]]:
         if record is None:
             continue
         sources: dict[str, str] = getattr(record, "source")  # noqa: B009 - they share the field, not a base class
-        for field in record.__struct_fields__:
+        for field, figure in figures_of_record(type(record)).items():
             value = getattr(record, field)
             if field in sources and value is not None:
-                yield place, field, value, sources[field]
+                yield place, field, value, sources[field], figure.meaning
 
 
 def formatted(field: str, value: object) -> str:

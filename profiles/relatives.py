@@ -1,0 +1,187 @@
+"""A calibrated machine with the same cores tells of a published one what nobody published.
+
+Both are of one `microarchitecture`. What a core does alone is taken to the published machine's clock, what it shares as
+it is; all of it with wider noise, as boards, memory and virtual machines differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from msgspec import Struct, structs
+
+from .clock import at_clock
+from .figure import figures_of_record
+from .library import content, find, names
+from .points import ArrayCost, LatencyQuantile, OperationCost, PrefetchPoint, SurfacePoint, Tlb
+from .profile import (
+    BandwidthPoint,
+    CacheLevel,
+    Core,
+    GatherScatterCurve,
+    MachineKind,
+    Memory,
+    Pattern,
+    Profile,
+    Source,
+    SourceKind,
+)
+
+NOISE_OF_CORE = 0.1
+"""Added to the noise of a relative's core and of its own caches: assumed, calibrations of one machine differ by 2 %."""
+NOISE_OF_SHARED = 0.25
+"""The same of what cores share, last cache and memory: assumed, memory differs in channels, speed and neighbours."""
+NOISE_OF_PREFETCH = 0.03
+"""The same of the share of lines that prefetchers fetch ahead: of a core's own design, and near 1."""
+_OF_THE_MACHINE = {"cores", "clock_hz", "in_order"}
+_OF_THE_SYSTEM = {"size_bytes", "peak_bandwidth_bytes_per_s", "sustained_bandwidth_bytes_per_s", "first_touch_page_s",
+                  "first_touch_huge_page_s"}  # fmt: skip
+_HELD = 0.75
+"""Of what one core of the relative gets of the last cache, working sets that were not disturbed by others; the same
+share more of all of it, those that lie beyond."""
+
+_Record = TypeVar("_Record", Core, CacheLevel, Memory)
+_Point = TypeVar("_Point", BandwidthPoint, SurfacePoint, OperationCost, ArrayCost, PrefetchPoint, LatencyQuantile)
+
+
+@dataclass(frozen=True, slots=True)
+class Informed:
+    """A profile with what a relative tells; `keys` are the figures and tables taken over."""
+
+    profile: Profile
+    relative: str
+    keys: tuple[str, ...]
+
+
+def is_calibrated(profile: Profile) -> bool:
+    """Whether foretrace measured the machine."""
+    return bool(profile.surface)
+
+
+def relative_of(profile: Profile) -> Profile | None:
+    """The shipped machine that was calibrated and has the same cores; None where there is none, or no need."""
+    if profile.kind is not MachineKind.HOST or profile.microarchitecture is None or is_calibrated(profile):
+        return None
+    same = f'\nmicroarchitecture = "{profile.microarchitecture}"\n'.encode()
+    for name in names():
+        if name != profile.name and same in (text := content(name)) and b"\nsurface = [" in text:
+            return find(name)
+    return None
+
+
+def informed(profile: Profile) -> Informed | None:
+    """The profile, what it lacks taken from its calibrated relative; None if it has none."""
+    relative = relative_of(profile)
+    if relative is None or profile.core is None or profile.core.clock_hz is None:
+        return None
+    relative = at_clock(relative, profile.core.clock_hz)
+    name = relative.name.partition("@")[0]
+    found = _Taken(profile, relative, name)
+    source = Source(SourceKind.DERIVED, f"foretrace's profile {name}, calibrated on the same cores", relative.date)
+    changed = structs.replace(
+        profile,
+        sources=profile.sources | {name: source},
+        core=found.core(profile.core),
+        caches=tuple(found.cache(number, cache) for number, cache in enumerate(profile.caches)),
+        memory=found.memory(),
+        **found.points(),
+    )
+    return Informed(changed, name, tuple(found.keys))
+
+
+class _Taken:
+    """What is taken over, with the keys noted."""
+
+    def __init__(self, profile: Profile, relative: Profile, name: str) -> None:
+        self._profile = profile
+        self._relative = relative
+        self._name = name
+        self.keys: list[str] = []
+        sizes = [[cache.size_bytes for cache in one.caches] for one in (profile, relative)]
+        self._same_caches = sizes[0] == sizes[1]
+
+    def core(self, own: Core) -> Core:
+        assert self._relative.core is not None
+        return self._filled("core", own, self._relative.core, _OF_THE_MACHINE, NOISE_OF_CORE)
+
+    def cache(self, number: int, own: CacheLevel) -> CacheLevel:
+        if not self._same_caches:
+            return own
+        shared = number == len(self._profile.caches) - 1
+        other = self._relative.caches[number]
+        wanted = structs.replace(other, source=other.source, noise=other.noise)
+        left = set(figures_of_record(CacheLevel)) - {"latency_s", "ways", "line_bytes"}
+        return self._filled(own.name, own, wanted, left, NOISE_OF_SHARED if shared else NOISE_OF_CORE)
+
+    def memory(self) -> Memory | None:
+        other = self._relative.memory
+        if other is None:
+            return self._profile.memory
+        return self._filled("memory", self._profile.memory or Memory(source={}), other, _OF_THE_SYSTEM, NOISE_OF_SHARED)
+
+    def _filled(self, where: str, own: _Record, other: _Record, left: set[str], noise: float) -> _Record:
+        taken = {
+            name: value
+            for name in figures_of_record(type(own))
+            if name not in left and getattr(own, name) is None and (value := getattr(other, name)) is not None
+        }
+        self.keys += [f"{where} {name}" for name in taken]
+        noises = {name: ((other.noise or {}).get(name, 0.0)) + noise for name in taken}
+        return structs.replace(
+            own,
+            **taken,
+            source=own.source | dict.fromkeys(taken, self._name),
+            noise=(own.noise or {}) | noises or None,
+        )
+
+    def points(self) -> dict[str, tuple[Struct, ...]]:
+        """Tables that the profile lacks; of operations, those that it lacks."""
+        own, other = self._profile, self._relative
+        known = {(cost.operation, cost.element_bits, cost.elements) for cost in own.operations}
+        lacking = [c for c in other.operations if (c.operation, c.element_bits, c.elements) not in known]
+        found: dict[str, tuple[Struct, ...]] = {"operations": (*own.operations, *self._noisy(lacking, NOISE_OF_CORE))}
+        if not own.array_costs:
+            found["array_costs"] = self._noisy(other.array_costs, NOISE_OF_CORE)
+        if self._same_caches:
+            if not own.bandwidth:
+                found["bandwidth"] = self._noisy([p for p in other.bandwidth if self._applies(p)])
+            if not own.surface:
+                found["surface"] = self._noisy([p for p in other.surface if self._undisturbed(p.working_set_bytes)])
+            if not own.prefetch:
+                found["prefetch"] = self._noisy(other.prefetch, NOISE_OF_PREFETCH)
+            if not own.latency_quantiles:
+                found["latency_quantiles"] = self._noisy(other.latency_quantiles)
+            if not own.gather_scatter:
+                found["gather_scatter"] = tuple(self._curve(curve) for curve in other.gather_scatter)
+        if not own.tlbs:
+            found["tlbs"] = tuple(self._tlb(tlb) for tlb in other.tlbs)
+        self.keys += [name for name, points in found.items() if len(points) > len(getattr(own, name))]
+        return found
+
+    def _noisy(self, points: Sequence[_Point], noise: float = NOISE_OF_SHARED) -> tuple[_Point, ...]:
+        return tuple(structs.replace(p, source=self._name, noise=(p.noise or 0.0) + noise) for p in points)
+
+    def _curve(self, curve: GatherScatterCurve) -> GatherScatterCurve:
+        points = tuple(structs.replace(p, noise=(p.noise or 0.0) + NOISE_OF_SHARED) for p in curve.points)
+        return structs.replace(curve, source=self._name, points=points)
+
+    def _tlb(self, tlb: Tlb) -> Tlb:
+        noises = {name: (tlb.noise or {}).get(name, 0.0) + NOISE_OF_SHARED for name in tlb.source}
+        return structs.replace(tlb, source=dict.fromkeys(tlb.source, self._name), noise=noises)
+
+    def _applies(self, point: BandwidthPoint) -> bool:
+        """Not where the profile has a figure of its own, streams of one core out of main memory."""
+        memory = self._profile.memory
+        published = memory is not None and memory.core_read_bandwidth_bytes_per_s is not None
+        in_memory = point.working_set_bytes > self._profile.caches[-1].size_bytes
+        return self._undisturbed(point.working_set_bytes) and not (
+            published and in_memory and point.pattern is Pattern.SEQUENTIAL
+        )
+
+    def _undisturbed(self, working_set_bytes: int) -> bool:
+        """Whether the relative's neighbours on its last cache made no difference at this working set."""
+        last = self._relative.caches[-1]
+        held = last.effective_size_bytes or last.size_bytes
+        return held == last.size_bytes or not _HELD * held < working_set_bytes < last.size_bytes / _HELD
