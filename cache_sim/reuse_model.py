@@ -49,9 +49,9 @@ def misses_from_reuse(
 ) -> Floats:
     """Estimate how many accesses of each operation miss each level of a hierarchy.
 
-    An operation of which no access was sampled is taken to hit everywhere. Where only the sample that a level is read from
-    has none of it, as of an array operation that ran between two of its windows, a fully associative cache as large
-    stands for the level.
+    An operation of which no access was sampled is taken to hit everywhere. Where only the sample that a level is read
+    from has none of it, as of an array operation that ran between two of its windows, a fully associative cache as
+    large stands for the level.
 
     For lines shorter or longer than those measured (32 to 256 bytes), distances of the nearest of these are taken for
     distances in bytes. Misses of the `unit_stride_share` of an operation's accesses then scale with 1 / line size,

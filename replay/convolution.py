@@ -74,7 +74,9 @@ def convolve(workload: Workload, misses: Misses, figures: MachineFigures) -> Reg
     shorter = np.minimum(compute, memory)
     overlap = np.stack([shorter[FAST], shorter[TYPICAL] * degree, np.zeros(regions)])
     overlap[TYPICAL] = np.where(measured, _overlap_of_arrays(workload, figures, compute, memory), overlap[TYPICAL])
-    # What was timed holds what its accesses to elements took.
+    # What was timed holds what its accesses to elements took, and the calls whose time is in their line's.
+    in_line = totals.array_timed & bool(totals.python_lines.any())
+    overlap = np.where(in_line, compute + memory, overlap)
     overlap += np.minimum(timed, compute + memory - overlap)
     python += timed
     time = compute + memory - overlap + python

@@ -179,6 +179,7 @@ def predict(signature: Signature | Workload, profile: Profile) -> Prediction:
         errors=errors,
         assumptions=run.assumptions,
         warnings=(*warnings_of(workload.signature), *_warnings_of_profile(profile)),
+        waiting=provenance.waiting,
     )
 
 

@@ -74,8 +74,8 @@ class RegionArrays:
     in loops that add and never store: each waits for the one before it. `branch_misses` is what a predictor would miss
     that always says what a branch does most often. `python_lines` is the time of blocks of Python that were timed, in
     lines, `recording_lines` what was taken off it, and `array_faults` pages mapped in array operations
-    (`signature.InterpreterTime`); `python_bytecodes` counts those of the others. `array_points` is
-    that of `array_costs.ArrayWork`.
+    (`signature.InterpreterTime`); `python_bytecodes` counts those of the others. `array_points` and `array_timed` are
+    those of `array_costs.ArrayWork`.
     """
 
     instructions: Floats
@@ -95,6 +95,7 @@ class RegionArrays:
     python_bytecodes: Floats
     python_calls: Floats
     array_points: Floats
+    array_timed: npt.NDArray[np.bool_]
     arithmetic_per_iteration: Floats
 
 
@@ -261,8 +262,9 @@ def _region_arrays(
         array_faults=sums["array_faults"],
         recording_lines=sums["recording_lines"],
         python_bytecodes=sums["python_bytecodes"],
-        python_calls=np.where(is_array, [region.entries for region in regions], 0.0),
+        python_calls=np.where(is_array & ~arrays.timed, [region.entries for region in regions], 0.0),
         array_points=arrays.points,
+        array_timed=arrays.timed,
         arithmetic_per_iteration=sums["arithmetic"] / iterations,
     )
 

@@ -26,6 +26,8 @@ class Header(TypedDict):
     side_bytes: int
     guest_base: int
     unseen_calls: int
+    waited_ns: int
+    children_ns: int
     executions: int
     accesses: int
     message: bytes

@@ -17,6 +17,8 @@ import numpy.typing as npt
 from foretrace.cache_sim.results import SimulatedHierarchy as SimulatedHierarchy
 from foretrace.cache_sim.reuse_results import ReuseHistograms as ReuseHistograms
 
+from .waiting import Waiting
+
 
 class OperationKind(StrEnum):
     """What an instruction computes, as far as its cost depends on it."""
@@ -374,6 +376,8 @@ class Provenance(msgspec.Struct, frozen=True):
     """Where children were followed and there were some: all processes."""
     sampling: Sampling | None = None
     """Where accesses were recorded in bursts, and some were not."""
+    waiting: Waiting | None = None
+    """None: not known."""
 
 
 class Totals(msgspec.Struct, frozen=True):

@@ -27,6 +27,8 @@ from foretrace.units import format_count, format_hz, format_seconds
 
 from .time import said_of_neighbours, said_of_segments
 
+_LEAST_WAITING_S = 1e-3
+
 
 @click.command(epilog="Example: foretrace predict app.sig --machine jaguar-xt4 --machine here.toml")
 @click.argument("signature", type=click.Path(path_type=Path))
@@ -175,6 +177,8 @@ def document(
                 "time_s": prediction.time_s,
                 "low_s": prediction.low_s,
                 "high_s": prediction.high_s,
+                "waiting_s": None if prediction.waiting is None else prediction.waiting.waited_s,
+                "children_s": None if prediction.waiting is None else prediction.waiting.children_s,
                 "bound_by": str(prediction.bound_by),
                 "time_by_bound_s": {str(bound): s for bound, s in prediction.time_by_bound_s.items()},
                 "complete": prediction.complete,
@@ -269,6 +273,7 @@ def _show(
             format_seconds(prediction.high_s), str(prediction.bound_by), levels, str(prediction.hit_rates.source),
         )  # fmt: skip
     out.print(rows)
+    _show_waiting(predictions)
     if measured is not None:
         _show_measured(measured, predictions)
     for name, error in refused.items():
@@ -277,6 +282,22 @@ def _show(
         out.print(f"warning: {plain(warning)}")
     for prediction in predictions:
         _show_regions(prediction, top, measured)
+
+
+def _show_waiting(predictions: tuple[Prediction, ...]) -> None:
+    """What the program waited for when it was traced, where that is worth a word beside the times."""
+    waiting = predictions[0].waiting if predictions else None
+    if waiting is None:
+        return
+    least_s = max(_LEAST_WAITING_S, 0.01 * min(prediction.time_s for prediction in predictions))
+    if waiting.waited_s < least_s:
+        return
+    ran_s = min(waiting.children_s, waiting.waited_s)
+    but = f" but for {format_seconds(ran_s)} that child processes ran" if ran_s >= least_s else ""
+    console().print(
+        f"and {format_seconds(waiting.waited_s)} of waiting (sleep, I/O, locks), which no machine shortens{but}",
+        soft_wrap=True,
+    )
 
 
 def _show_measured(measured: _Measured, predictions: tuple[Prediction, ...]) -> None:
