@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from .array_costs import array_times, of_accesses
-from .figures import RECORDING_ERROR, MachineFigures
+from .figures import MachineFigures
 from .hit_rates import Misses
 from .memory_figures import MemoryFigures
+from .python_figures import RECORDING_ERROR
 from .records import Bound
 from .spread import FAST, SLOW, TYPICAL, Floats
 from .workload import OperationArrays, Workload

@@ -17,6 +17,7 @@ from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.anchor import Anchored, RegionSamples, anchor, region_samples
 from foretrace.replay.predict import predict, predict_each
+from foretrace.replay.ranking import ranks
 from foretrace.replay.records import HitRates, Place, Prediction, RegionTime
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.native.timing import Timing
@@ -177,6 +178,8 @@ def document(
                 "time_s": prediction.time_s,
                 "low_s": prediction.low_s,
                 "high_s": prediction.high_s,
+                "best_rank": rank.best,
+                "worst_rank": rank.worst,
                 "waiting_s": None if prediction.waiting is None else prediction.waiting.waited_s,
                 "children_s": None if prediction.waiting is None else prediction.waiting.children_s,
                 "bound_by": str(prediction.bound_by),
@@ -188,7 +191,7 @@ def document(
                 "warnings": [plain(warning) for warning in prediction.warnings],
                 "loops": [_region_document(region, measured) for region in prediction.regions],
             }
-            for prediction in predictions
+            for prediction, rank in zip(predictions, ranks(predictions), strict=True)
         ],
         "refused": [{"machine": name, "reason": plain(str(error))} for name, error in refused.items()],
     }
@@ -262,13 +265,15 @@ def _show(
     predictions: tuple[Prediction, ...], refused: Mapping[str, ForetraceError], top: int, measured: _Measured | None
 ) -> None:
     out = console()
+    ranked = len(predictions) > 1
     rows = table(
-        "machine", "time", "low", "high", "bound by", "hits", "hit rates are",
-        left=("machine", "bound by", "hits", "hit rates are"),
+        *(["rank"] if ranked else []), "machine", "time", "low", "high", "bound by", "hits", "hit rates are",
+        left=("rank", "machine", "bound by", "hits", "hit rates are"),
     )  # fmt: skip
-    for prediction in predictions:
+    for prediction, rank in zip(predictions, ranks(predictions), strict=True):
         levels = ", ".join(f"{plain(v.name)} {v.hit_rate:.1%}" for v in prediction.hit_rates.levels)
         rows.add_row(
+            *([str(rank)] if ranked else []),
             plain(prediction.machine), format_seconds(prediction.time_s), format_seconds(prediction.low_s),
             format_seconds(prediction.high_s), str(prediction.bound_by), levels, str(prediction.hit_rates.source),
         )  # fmt: skip
