@@ -12,6 +12,7 @@ from foretrace.errors import PredictionError
 from foretrace.profiles.hierarchies import as_measured, effective_bytes
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.tracer.signature import Provenance, Signature
+from foretrace.units import format_count
 
 from .convolution import RegionTimes, convolve, irregular_shares
 from .core_regions import CoreRegions, core_regions, with_core_model
@@ -170,7 +171,7 @@ def predict(signature: Signature | Workload, profile: Profile) -> Prediction:
         title=profile.title,
         time_s=time_s,
         low_s=time_s * low,
-        high_s=time_s * high / decoded + unseen_s,
+        high_s=max(time_s * high / decoded + unseen_s, _most_s(provenance, run.figures)),
         bound_by=max(by_bound, key=lambda bound: by_bound[bound]),
         complete=provenance.complete,
         hit_rates=run.misses.hit_rates,
@@ -186,6 +187,11 @@ def predict(signature: Signature | Workload, profile: Profile) -> Prediction:
 def _unseen_s(provenance: Provenance, figures: MachineFigures) -> float:
     """What array operations took that nobody saw, at most, where nothing was timed: that of a call each."""
     return provenance.unseen_calls * float(figures.python_call_s[SLOW])
+
+
+def _most_s(provenance: Provenance, figures: MachineFigures) -> float:
+    """Where nothing of a Python program was timed, what it takes at most: as much as its traced run, in lines."""
+    return (provenance.most_lines or 0.0) * float(figures.python_line_s[SLOW])
 
 
 def predict_each(
@@ -255,6 +261,16 @@ def _assumptions(
         needed += [assumption for assumption in figures.core_assumptions if assumption.name not in named]
     if totals.python_lines.any():
         needed.append(_timed(totals, figures, times))
+    most_lines = workload.signature.provenance.most_lines
+    if most_lines is not None:
+        needed.append(
+            Assumption(
+                "python_blind",
+                "nothing was timed (--python-core settrace): lists, dictionaries, sorting and whatever else compiled "
+                "code does is not in the time; the interval reaches to all that the traced run took, "
+                f"{format_count(round(most_lines))} lines of Python",
+            )
+        )
     measured = figures.memory.measured_range_bytes
     beyond = (misses.misses[:, -1] > 0) & (operations.irregular > 0) & (operations.range_bytes > (measured or np.inf))
     share = float(misses.misses[beyond, -1].sum() / max(misses.misses[:, -1].sum(), 1))

@@ -27,6 +27,7 @@ class Header(TypedDict):
     guest_base: int
     unseen_calls: int
     waited_ns: int
+    processor_ns: int
     children_ns: int
     executions: int
     accesses: int

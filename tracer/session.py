@@ -110,6 +110,8 @@ class Recording:
     unseen_calls: int
     waiting: Waiting | None
     """None where the program did not come to an orderly end, or the system does not say when its threads were ready."""
+    processor_s: float
+    """Processor time of the program, tracing included; where it came to no orderly end, all of the wall-clock time."""
     last_blocks: tuple[int, ...]
     """Ids of the blocks that its threads ran last."""
     engine_message: bytes
@@ -317,6 +319,7 @@ class Session:
             threads=header["threads"],
             unseen_calls=header["unseen_calls"],
             waiting=_waiting(header),
+            processor_s=header["processor_ns"] * 1e-9 if header["finished"] else wall_s,
             last_blocks=self._reader.last_blocks(),
             engine_message=header["message"],
             bursts=None if self._bursts is None else self._bursts.counts(),

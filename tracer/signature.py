@@ -378,6 +378,9 @@ class Provenance(msgspec.Struct, frozen=True):
     """Where accesses were recorded in bursts, and some were not."""
     waiting: Waiting | None = None
     """None: not known."""
+    most_lines: float | None = None
+    """Of a Python program of which nothing was timed: what the traced run took of a processor, in lines
+    (foretrace/python_line.py). The program alone takes no more."""
 
 
 class Totals(msgspec.Struct, frozen=True):

@@ -74,10 +74,15 @@ void ft_waiting_begin(void)
     begun_ns = clock_ns(CLOCK_MONOTONIC);
 }
 
+uint64_t ft_waiting_processor_ns(void)
+{
+    return clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begun_processor_ns;
+}
+
 uint64_t ft_waiting_ns(uint64_t reader_ns)
 {
     const uint64_t wall_ns = clock_ns(CLOCK_MONOTONIC) - begun_ns;
-    const uint64_t processor_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begun_processor_ns;
+    const uint64_t processor_ns = ft_waiting_processor_ns();
     const uint64_t ready = ready_ns();
     if (ready == FT_WAITING_UNKNOWN || begun_ready_ns == FT_WAITING_UNKNOWN)
         return FT_WAITING_UNKNOWN;

@@ -13,6 +13,9 @@ void ft_waiting_begin(void);
  * (`reader_ns`). FT_WAITING_UNKNOWN if the system does not say how long threads were ready. */
 uint64_t ft_waiting_ns(uint64_t reader_ns);
 
+/* Processor time since then. */
+uint64_t ft_waiting_processor_ns(void);
+
 /* Processor time of child processes that have ended and were waited for. */
 uint64_t ft_waiting_children_ns(void);
 

@@ -330,6 +330,7 @@ void ft_writer_finish(void)
             }
         atomic_store(&alone, true); /* whatever still runs goes on untraced */
         header->waited_ns = ft_waiting_ns(atomic_load(&header->reader_wait_ns));
+        header->processor_ns = ft_waiting_processor_ns();
         header->children_ns = ft_waiting_children_ns();
         atomic_store(&header->finished, 1);
     }
