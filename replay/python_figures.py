@@ -43,9 +43,9 @@ on Golden Cove), and of others."""
 STARTED_OF_WIDTH, MOST_STARTED = 0.92, 4.5
 """Of the issue width, instructions of the interpreter that a core starts each cycle if it need not keep their order,
 and the most: the core model's for a line, on cores that issue 2 to 8."""
-WAITED_OF_LATENCY = 0.17
-"""Of the first cache's latency, cycles that each instruction waits on a core which keeps the order: likewise, on
-POWER6 and PowerPC A2."""
+MOST_IN_ORDER, WAITED_OF_LATENCY = 2.0, 0.17
+"""Instructions that a core which keeps the order starts each cycle at most, and cycles that each of them waits, of the
+first cache's latency: likewise, on POWER6 and PowerPC A2."""
 MISSED_BRANCHES: tuple[tuple[int, Range], ...] = (
     (2013, (0.3, 1.4, 3.5)),
     (2010, (1.4, 3.5, 12.8)),
@@ -122,7 +122,7 @@ def _derived_line(profile: Profile, core: Core, latency_cycles: float) -> Range:
     width = core.issue_width_instructions_per_cycle or 2.0
     year = None if profile.product is None else profile.product.year
     if core.in_order:
-        each = 1 / width + WAITED_OF_LATENCY * latency_cycles
+        each = 1 / min(width, MOST_IN_ORDER) + WAITED_OF_LATENCY * latency_cycles
     else:
         each = 1 / min(STARTED_OF_WIDTH * width, MOST_STARTED)
     penalty = (core.branch_miss_cycles,) * 3 if core.branch_miss_cycles is not None else MISS_CYCLES

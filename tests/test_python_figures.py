@@ -103,7 +103,8 @@ def test_what_nothing_was_timed_of_has_an_interval_up_to_the_traced_run(tmp_path
     """Sorting and dictionaries are most of the time, and no bytecode."""
     script = tmp_path / "blind.py"
     script.write_text(
-        "values = [(i * 7919) % 200003 for i in range(200003)]\nfor _ in range(5):\n    sorted(values)\n    set(values)\n"
+        "values = [(i * 7919) % 200003 for i in range(200003)]\n"
+        "for _ in range(5):\n    sorted(values)\n    set(values)\n"
     )
     timed = predict(trace_python(str(script)).signature, measured_host())
     blind = predict(trace_python(str(script), core="settrace").signature, measured_host())

@@ -294,7 +294,7 @@ def test_python_that_was_timed_takes_its_lines_and_hides_what_its_accesses_take(
     assert "50 ns" in timed.text
     assert not any("compiled code" in warning for warning in found.warnings)
     published = predict(signature, published_host(memory=Memory(source={}, peak_bandwidth_bytes_per_s=2e9)))
-    assert published.time_s == pytest.approx(7000 * 200e-9)
+    assert published.high_s > 3 * published.low_s
     assert any(a.name == "python_line" for a in published.assumptions)
 
 
