@@ -14,6 +14,7 @@ from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.tracer.signature import Provenance, Signature
 from foretrace.units import format_count
 
+from .array_costs import ARRAY_POINT
 from .convolution import RegionTimes, convolve, irregular_shares
 from .core_regions import CoreRegions, core_regions, with_core_model
 from .engine import Activity, replay
@@ -261,6 +262,14 @@ def _assumptions(
         needed += [assumption for assumption in figures.core_assumptions if assumption.name not in named]
     if totals.python_lines.any():
         needed.append(_timed(totals, figures, times))
+    if np.nansum(totals.array_points) and not np.isnan(figures.array_point_s).all():
+        less, more = ARRAY_POINT
+        needed.append(
+            Assumption(
+                "array_points",
+                f"array operations take {less:g} to {more:g} times as long a point as the calibrated one of their kind",
+            )
+        )
     most_lines = workload.signature.provenance.most_lines
     if most_lines is not None:
         needed.append(
