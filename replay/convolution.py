@@ -17,7 +17,7 @@ from .array_costs import array_times, of_accesses
 from .figures import MachineFigures
 from .hit_rates import Misses
 from .memory_figures import MemoryFigures
-from .python_figures import RECORDING_ERROR
+from .python_figures import LONG_CALLS, RECORDING_ERROR
 from .records import Bound
 from .spread import FAST, SLOW, TYPICAL, Floats
 from .workload import OperationArrays, Workload
@@ -70,6 +70,7 @@ def convolve(workload: Workload, misses: Misses, figures: MachineFigures) -> Reg
     )
     off = RECORDING_ERROR * np.array([-1.0, 0.0, 1.0])
     timed_lines = np.maximum(totals.python_lines + _per_corner(off, totals.recording_lines), 0)
+    timed_lines += _per_corner(np.array(LONG_CALLS) - 1, np.minimum(totals.long_lines, timed_lines[FAST]))
     timed = figures.python_line_s[:, None] * timed_lines
     degree = 1 - 1 / np.maximum(totals.arithmetic_per_iteration, 1)
     shorter = np.minimum(compute, memory)

@@ -22,6 +22,7 @@ from .figures import MachineFigures, figures_of, on_another_instruction_set
 from .hit_rates import Misses, misses_on
 from .interval import figure_error, model_error, path_error, together
 from .page_faults import first_touches, in_huge_pages, with_cleared_pages, with_page_faults
+from .python_figures import LONG_CALLS
 from .records import Assumption, Bound, ErrorPart, Prediction, RegionTime
 from .shared_cache import evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
 from .spread import FAST, SLOW, TYPICAL
@@ -268,6 +269,16 @@ def _assumptions(
             Assumption(
                 "array_points",
                 f"array operations take {less:g} to {more:g} times as long a point as the calibrated one of their kind",
+            )
+        )
+    long_share = float(totals.long_lines.sum() / max(totals.python_lines.sum(), 1.0))
+    if long_share >= 0.01:
+        less, _, more = LONG_CALLS
+        needed.append(
+            Assumption(
+                "python_long",
+                f"{long_share:.0%} of the time that was timed is in blocks that take some milliseconds and more; what "
+                f"built-in functions do there with much memory is taken to have {less:g} to {more:g} times that time",
             )
         )
     most_lines = workload.signature.provenance.most_lines

@@ -30,6 +30,9 @@ LINE_OF_PLAIN_ONES = (4.5, 5.9, 7.5)
 """How many lines of plain numbers a line takes as long as, on an AMD EPYC (Zen 3); and a quarter less and more."""
 TIMED_PYTHON = (0.85, 1.0, 1.2)
 """How far what was timed in one run, in lines of Python, is from what it takes in another: assumed (docs/model.md)."""
+LONG_CALLS = (0.5, 1.0, 1.1)
+"""The same, on top, of blocks that take very long: what built-in functions do with much memory takes up to twice as
+long beside the simulation of caches, which lines of Python do not."""
 RECORDING_ERROR = 0.5
 """How much of what recording was taken to add to that it may have added less or more."""
 
