@@ -30,8 +30,8 @@ SIMULATORS = [
 ]
 SIMULATOR_HEADERS = ["access", "aged_sets", "lanes", "recent_lines", "reuse_samples", "sets", "wide_sets"]
 REUSE_PARTS = [f"reuse_{part}" for part in ("arrays", "bursts", "classes", "counts", "replays", "tracks")]
-WRITER_SOURCES = ["tracer/writer.c", "tracer/children.c"]
-WRITER_HEADERS = ["tracer/stream.h", "tracer/futex.h", "tracer/writer.h", "tracer/children.h"]
+WRITER_SOURCES = ["tracer/writer.c", "tracer/children.c", "tracer/waiting.c"]
+WRITER_HEADERS = ["tracer/stream.h", "tracer/futex.h", "tracer/writer.h", "tracer/children.h", "tracer/waiting.h"]
 AGENT_PARTS = [
     *(
         "blocks",

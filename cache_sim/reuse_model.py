@@ -14,6 +14,7 @@ level has never more misses than an inner one.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +26,8 @@ from .reuse_results import CHAINS, LINE_BYTES, NUM_WAYS, ONE_SET_FAR, ONE_SET_NE
 _MOST_NEAR_WAYS, _MOST_FAR_WAYS = 28, 192  # associativities up to which distances are measured
 _FAR, _LAST = 13, 19
 _NEAR_BYTES = 512 << 10  # of fully associative caches that bursts measure better
+_FIRST_WAYS = (1, 5, 7)  # of bursts and of the two tracks (reuse.h)
+_SEEN_SHARE = 0.25  # of the accesses that a sample should have of an operation; with less, it has missed it
 
 Floats = npt.NDArray[np.float64]
 
@@ -46,7 +49,9 @@ def misses_from_reuse(
 ) -> Floats:
     """Estimate how many accesses of each operation miss each level of a hierarchy.
 
-    An operation of which no access was sampled is taken to hit everywhere.
+    An operation of which no access was sampled is taken to hit everywhere. Where only the sample that a level is read
+    from has none of it, as of an array operation that ran between two of its windows, a fully associative cache as
+    large stands for the level.
 
     For lines shorter or longer than those measured (32 to 256 bytes), distances of the nearest of these are taken for
     distances in bytes. Misses of the `unit_stride_share` of an operation's accesses then scale with 1 / line size,
@@ -79,10 +84,40 @@ def measured_line_bytes(level: Level) -> int:
 
 
 def _misses(reuse: ReuseHistograms, level: Level, num_operations: int) -> Floats:
-    rows = reuse.line_bytes == measured_line_bytes(level)
-    coefficients = _coefficients(reuse.bin_edges, _probes(level))
-    weights = reuse.count[rows] * coefficients[reuse.way[rows], reuse.bin[rows]]
-    return np.bincount(reuse.operation[rows], weights=weights, minlength=num_operations).astype(np.float64)
+    line_bytes = measured_line_bytes(level)
+    rows = reuse.line_bytes == line_bytes
+
+    def at_least(probes: list[_Probe]) -> Floats:
+        coefficients = _coefficients(reuse.bin_edges, probes)
+        weights = reuse.count[rows] * coefficients[reuse.way[rows], reuse.bin[rows]]
+        return np.bincount(reuse.operation[rows], weights=weights, minlength=num_operations).astype(np.float64)
+
+    probes = _probes(level)
+    misses = at_least(probes)
+    unseen = _unseen(at_least, probes, line_bytes)
+    if unseen.any():
+        far = at_least([_Probe(1.0, ONE_SET_FAR, max(level.size_bytes, _NEAR_BYTES) / line_bytes)])
+        if level.size_bytes <= _NEAR_BYTES:  # at least those that miss a larger one; bursts tell of the others
+            far = np.maximum(far, at_least([_Probe(1.0, ONE_SET_NEAR, level.size_bytes / line_bytes)]))
+        misses[unseen] = far[unseen]
+    return misses
+
+
+def _unseen(at_least: Callable[[list[_Probe]], Floats], probes: list[_Probe], line_bytes: int) -> npt.NDArray[np.bool_]:
+    """The operations that a sample which is read has missed, though others saw accesses that belong into it.
+
+    What has two or more of a track's smallest ways between two uses has another line of its set between them.
+    """
+    unseen = np.zeros(len(at_least([])), np.bool_)
+    for way in {first for probe in probes for first in _FIRST_WAYS if _holds(first, probe.way)}:
+        expected = at_least([_Probe(1.0, ONE_SET_FAR, 2 * (128 << way) / line_bytes)])
+        unseen |= at_least([_Probe(1.0, way, 0.0)]) < _SEEN_SHARE * expected
+    return unseen
+
+
+def _holds(first: int, way: int) -> bool:
+    """Whether a way size is one that is sampled from `first` on, in bursts or by a track."""
+    return first == max((other for other in _FIRST_WAYS if other <= way < _FAR), default=0)
 
 
 def miss_count_error(reuse: ReuseHistograms, level: Level) -> float:

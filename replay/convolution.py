@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from .array_costs import array_times, of_accesses
-from .figures import RECORDING_ERROR, MachineFigures
+from .figures import MachineFigures
 from .hit_rates import Misses
 from .memory_figures import MemoryFigures
+from .python_figures import LONG_CALLS, RECORDING_ERROR
 from .records import Bound
 from .spread import FAST, SLOW, TYPICAL, Floats
 from .workload import OperationArrays, Workload
@@ -73,13 +74,16 @@ def convolve(workload: Workload, misses: Misses, figures: MachineFigures) -> Reg
     )
     off = RECORDING_ERROR * np.array([-1.0, 0.0, 1.0])
     timed_lines = np.maximum(totals.python_lines + _per_corner(off, totals.recording_lines), 0)
+    timed_lines += _per_corner(np.array(LONG_CALLS) - 1, np.minimum(totals.long_lines, timed_lines[FAST]))
     timed = figures.python_line_s[:, None] * timed_lines
     degree = 1 - 1 / np.maximum(totals.arithmetic_per_iteration, 1)
     shorter = np.minimum(compute, memory)
     overlap = np.stack([shorter[FAST], shorter[TYPICAL] * degree, np.zeros(regions)])
     overlap[TYPICAL] = np.where(is_linear, np.minimum(hiding, memory[TYPICAL]), overlap[TYPICAL])
     overlap[TYPICAL] = np.where(measured, _overlap_of_arrays(workload, figures, compute, memory), overlap[TYPICAL])
-    # What was timed holds what its accesses to elements took.
+    # What was timed holds what its accesses to elements took, and the calls whose time is in their line's.
+    in_line = totals.array_timed & bool(totals.python_lines.any())
+    overlap = np.where(in_line, compute + memory, overlap)
     overlap += np.minimum(timed, compute + memory - overlap)
     python += timed
     time = compute + memory - overlap + python

@@ -25,30 +25,11 @@ from .known import KnownCore, core_class
 from .linear_algebra import LinearFigures
 from .memory_figures import MemoryFigures, memory_figures
 from .page_faults import page_times
+from .python_figures import python_figures
 from .records import Assumption
 from .spread import TYPICAL, Notes, between, cycles, exactly
 
 Floats = npt.NDArray[np.float64]
-
-# Of one array operation (an addition of four elements): NumPy 2 on an AMD EPYC at 3.2 GHz, 1330 to 2500 over repeated
-# runs.
-BYTECODES_OF_LINE = 3.8
-"""The calibration's loop of plain numbers takes 19 bytecodes for five lines."""
-DEARER_BYTECODES = (0.63, 1.65, 4.6)
-"""What a bytecode takes over what one of the calibration's does, which are of the cheapest kinds: least, median and
-most of twelve loops (numbers, comparisons, elements of lists, calls of either kind, strings, dictionaries, large
-integers) in CPython 3.11.7."""
-PYTHON_BYTECODE_CYCLES = (6.0, 15.0, 43.0)
-"""The same loops on an AMD EPYC at 3.2 GHz."""
-PYTHON_CALL_CYCLES = (600.0, 1400.0, 5000.0)
-PYTHON_LINE_CYCLES = (100.0, 200.0, 400.0)
-"""Of a line of `foretrace/python_line.py`: CPython 3.11 on an AMD EPYC at 3.2 GHz, from half to twice as long."""
-LINE_OF_PLAIN_ONES = (4.5, 5.9, 7.5)
-"""How many lines of plain numbers it takes as long as, there; and a quarter less and more."""
-TIMED_PYTHON = (0.85, 1.0, 1.2)
-"""How far what was timed in one run, in lines of Python, is from what it takes in another: assumed (docs/model.md)."""
-RECORDING_ERROR = 0.5
-"""How much of what recording was taken to add to that it may have added less or more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,6 +81,8 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
     memory = memory_figures(profile, core, clock, hierarchy, notes)
     page_bytes, page_s = page_times(profile.memory, notes)
     scalar, vector = _flop_times(core, clock, notes)
+    latency_cycles = float(memory.dependent_s[TYPICAL, 0]) * clock
+    python = python_figures(profile, core, clock, latency_cycles, notes)
     return MachineFigures(
         machine=profile.name,
         cycle_s=1 / clock,
@@ -113,12 +96,12 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
         int_divide_s=known.figure("int_div_interval_cycles") / clock,
         fp_add_latency_s=known.figure("fp_add_latency_cycles") / clock,
         branch_miss_s=known.figure("branch_miss_cycles") / clock,
-        python_line_s=_line(core, clock, notes),
-        python_bytecode_s=_bytecode(core, clock, notes),
-        python_call_s=_array_call(core, clock, notes),
+        python_line_s=python.line_s,
+        python_bytecode_s=python.bytecode_s,
+        python_call_s=python.call_s,
         array_point_s=point_times(profile.array_costs),
         linear=LinearFigures.of(profile.linear_algebra, vector, 1 / clock),
-        core=core_figures(profile, core, float(memory.dependent_s[TYPICAL, 0]) * clock, core_notes),
+        core=core_figures(profile, core, latency_cycles, core_notes),
         page_bytes=page_bytes,
         page_s=page_s,
         memory=memory,
@@ -188,36 +171,3 @@ def _flop_times(core: Core, clock: float, notes: Notes) -> tuple[Floats, Floats]
         )
         return exactly(1 / (scalar * clock)), cycles(0.25 / scalar, 1 / scalar, 1 / scalar, clock)
     return exactly(1 / (scalar * clock)), exactly(1 / (peak * clock))
-
-
-def _line(core: Core, clock: float, notes: Notes) -> Floats:
-    if core.python_line_s is not None:
-        return core.python_line_s * np.array(TIMED_PYTHON)
-    if core.python_block_s is not None:
-        less, usual, more = LINE_OF_PLAIN_ONES
-        notes.add("python_line", f"not measured, taken as {usual:g} lines of plain numbers ({less:g} to {more:g})")
-        factors = [line * timed for line, timed in zip(LINE_OF_PLAIN_ONES, TIMED_PYTHON, strict=True)]
-        return core.python_block_s * np.array(factors)
-    return _assumed_python(PYTHON_LINE_CYCLES, "python_line", "a line", clock, notes)
-
-
-def _bytecode(core: Core, clock: float, notes: Notes) -> Floats:
-    if core.python_block_s is not None:
-        return core.python_block_s / BYTECODES_OF_LINE * np.array(DEARER_BYTECODES)
-    return _assumed_python(PYTHON_BYTECODE_CYCLES, "python_bytecode", "a bytecode", clock, notes)
-
-
-def _array_call(core: Core, clock: float, notes: Notes) -> Floats:
-    given = core.python_call_s
-    if given is not None:
-        return between(given / 1.5, given, given * 1.5)  # operations differ; the figure is that of a common one
-    return _assumed_python(PYTHON_CALL_CYCLES, "python_call", "an array call", clock, notes)
-
-
-def _assumed_python(usual: tuple[float, float, float], name: str, what: str, clock: float, notes: Notes) -> Floats:
-    notes.add(
-        name,
-        f"not measured here, {usual[1]:g} cycles assumed for {what} of Python ({usual[0]:g} to {usual[2]:g}), "
-        "as CPython 3.11 takes on an AMD EPYC",
-    )
-    return cycles(*usual, clock)

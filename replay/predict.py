@@ -12,7 +12,9 @@ from foretrace.errors import PredictionError
 from foretrace.profiles.hierarchies import as_measured, effective_bytes
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.tracer.signature import AddressRange, Provenance, Signature, merge_ranges
+from foretrace.units import format_count
 
+from .array_costs import ARRAY_POINT
 from .convolution import RegionTimes, convolve, irregular_shares
 from .core_regions import CoreRegions, core_regions, with_core_model
 from .engine import Activity, replay
@@ -20,6 +22,7 @@ from .figures import MachineFigures, figures_of, on_another_instruction_set
 from .hit_rates import Misses, misses_on
 from .interval import figure_error, model_error, path_error, relative_error, together
 from .page_faults import first_touches, in_huge_pages, with_cleared_pages, with_page_faults
+from .python_figures import LONG_CALLS
 from .records import Assumption, Bound, ErrorPart, Prediction, RegionTime
 from .shared_cache import evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
 from .spread import FAST, SLOW, TYPICAL
@@ -177,7 +180,7 @@ def predict(signature: Signature | Workload, profile: Profile) -> Prediction:
         title=profile.title,
         time_s=time_s,
         low_s=time_s * low,
-        high_s=time_s * high / decoded + unseen_s,
+        high_s=max(time_s * high / decoded + unseen_s, _most_s(provenance, run.figures)),
         bound_by=max(by_bound, key=lambda bound: by_bound[bound]),
         complete=provenance.complete,
         hit_rates=run.misses.hit_rates,
@@ -186,12 +189,18 @@ def predict(signature: Signature | Workload, profile: Profile) -> Prediction:
         errors=errors,
         assumptions=run.assumptions,
         warnings=(*warnings_of(workload.signature), *_warnings_of_profile(profile)),
+        waiting=provenance.waiting,
     )
 
 
 def _unseen_s(provenance: Provenance, figures: MachineFigures) -> float:
     """What array operations took that nobody saw, at most, where nothing was timed: that of a call each."""
     return provenance.unseen_calls * float(figures.python_call_s[SLOW])
+
+
+def _most_s(provenance: Provenance, figures: MachineFigures) -> float:
+    """Where nothing of a Python program was timed, what it takes at most: as much as its traced run, in lines."""
+    return (provenance.most_lines or 0.0) * float(figures.python_line_s[SLOW])
 
 
 def predict_each(
@@ -264,6 +273,34 @@ def _assumptions(
     linear = workload.linear.assumption(figures.linear, float(times.time_s[TYPICAL].sum()))
     if linear is not None:
         needed.append(Assumption("linear_algebra", linear))
+    if np.nansum(totals.array_points) and not np.isnan(figures.array_point_s).all():
+        less, more = ARRAY_POINT
+        needed.append(
+            Assumption(
+                "array_points",
+                f"array operations take {less:g} to {more:g} times as long a point as the calibrated one of their kind",
+            )
+        )
+    long_share = float(totals.long_lines.sum() / max(totals.python_lines.sum(), 1.0))
+    if long_share >= 0.01:
+        less, _, more = LONG_CALLS
+        needed.append(
+            Assumption(
+                "python_long",
+                f"{long_share:.0%} of the time that was timed is in blocks that take some milliseconds and more; what "
+                f"built-in functions do there with much memory is taken to have {less:g} to {more:g} times that time",
+            )
+        )
+    most_lines = workload.signature.provenance.most_lines
+    if most_lines is not None:
+        needed.append(
+            Assumption(
+                "python_blind",
+                "nothing was timed (--python-core settrace): lists, dictionaries, sorting and whatever else compiled "
+                "code does is not in the time; the interval reaches to all that the traced run took, "
+                f"{format_count(round(most_lines))} lines of Python",
+            )
+        )
     measured = figures.memory.measured_range_bytes
     beyond = (misses.misses[:, -1] > 0) & (operations.irregular > 0) & (operations.range_bytes > (measured or np.inf))
     share = float(misses.misses[beyond, -1].sum() / max(misses.misses[:, -1].sum(), 1))

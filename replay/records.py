@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from foretrace.tracer.waiting import Waiting
+
 
 class Bound(StrEnum):
     """What a region's time is mostly spent on."""
@@ -128,7 +130,8 @@ class Prediction:
     """A program's time on a machine. `regions` are sorted by time, longest first.
 
     `warnings` say what of the run is not in the time (a run cut short, code that could not be decoded, calls unseen).
-    `time_by_bound_s` sums the regions by what bounds them. `errors` are what the interval is made of.
+    `time_by_bound_s` sums the regions by what bounds them. `errors` are what the interval is made of. `waiting` is
+    how long the program waited when it was traced, which is not in the time; None where that is not known.
     """
 
     machine: str
@@ -144,6 +147,7 @@ class Prediction:
     errors: tuple[ErrorPart, ...]
     assumptions: tuple[Assumption, ...]
     warnings: tuple[str, ...]
+    waiting: Waiting | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ Floats = npt.NDArray[np.float64]
 _NO_ARITHMETIC = {OperationKind.MOVE, OperationKind.BRANCH, OperationKind.CALL, OperationKind.RETURN}
 _IN_TURNS = 32
 """Executions of a branch that predictors see as one pattern, at least: those of the core model look back on 288."""
+LONG_LINES = 50_000.0
+"""Of an execution of a block that takes very long, at least: some 2 ms, mostly of a single built-in function."""
 _UNPREDICTED = {OperationKind.RETURN, OperationKind.BYTECODE}
 
 
@@ -74,9 +76,9 @@ class RegionArrays:
     Vector operations are counted in flops of 64 bits: one of 32 bits counts half. `serial_adds` are scalar additions
     in loops that add and never store: each waits for the one before it. `branch_misses` is what a predictor would miss
     that always says what a branch does most often. `python_lines` is the time of blocks of Python that were timed, in
-    lines, `recording_lines` what was taken off it, and `array_faults` pages mapped in array operations
-    (`signature.InterpreterTime`); `python_bytecodes` counts those of the others. `array_points` is
-    that of `array_costs.ArrayWork`.
+    lines, `long_lines` those of it in blocks that take very long, `recording_lines` what was taken off it, and
+    `array_faults` pages mapped in array operations (`signature.InterpreterTime`); `python_bytecodes` counts those of
+    the others. `array_points` and `array_timed` are those of `array_costs.ArrayWork`.
     """
 
     instructions: Floats
@@ -93,9 +95,11 @@ class RegionArrays:
     python_lines: Floats
     array_faults: Floats
     recording_lines: Floats
+    long_lines: Floats
     python_bytecodes: Floats
     python_calls: Floats
     array_points: Floats
+    array_timed: npt.NDArray[np.bool_]
     arithmetic_per_iteration: Floats
 
 
@@ -263,9 +267,11 @@ def _region_arrays(
         python_lines=sums["python_lines"],
         array_faults=sums["array_faults"],
         recording_lines=sums["recording_lines"],
+        long_lines=sums["long_lines"],
         python_bytecodes=sums["python_bytecodes"],
-        python_calls=np.where(is_array, [region.entries for region in regions], 0.0),
+        python_calls=np.where(is_array & ~arrays.timed, [region.entries for region in regions], 0.0),
         array_points=arrays.points,
+        array_timed=arrays.timed,
         arithmetic_per_iteration=sums["arithmetic"] / iterations,
     )
 
@@ -276,6 +282,7 @@ def _add_block(sums: dict[str, Floats], region: int, block: Block, timed: Interp
     if timed is not None:
         sums["python_lines"][region] += times * timed.lines
         sums["recording_lines"][region] += times * timed.recording_lines
+        sums["long_lines"][region] += times * timed.lines if timed.lines >= LONG_LINES else 0.0
         sums["array_faults"][region] += times * timed.array_faults
     elif any(operation.kind is OperationKind.BYTECODE for operation in block.operations):
         sums["python_bytecodes"][region] += times * block.instructions

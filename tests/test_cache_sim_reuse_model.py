@@ -94,6 +94,21 @@ def test_operations_are_told_apart() -> None:
     assert estimate == pytest.approx(np.array([[0.125] * 3, [0.0] * 3]), abs=0.01)
 
 
+def test_operations_that_a_sample_missed_have_another_one() -> None:
+    """Each goes over 2 MB of its own, for a short time of a long program: some run between the windows of tracks."""
+    number, elements = 150, 1 << 18
+    geometries = ["32K/8/64", "512K/8/64"]
+    simulator = Simulator(caches(geometries), reuse_rate=1 / 16)
+    for k in range(number):
+        simulator.feed((k << 30) + 8 * np.arange(elements), 8, k)
+    reuse = simulator.reuse()
+    assert reuse is not None
+    for geometry in geometries:
+        misses = misses_from_reuse(reuse, Hierarchy.parse(f"L={geometry}"), np.full(number, elements))[:, 0]
+        assert misses.min() > 0.3 * elements / 8
+        assert misses.sum() == pytest.approx(number * elements / 8, rel=0.3)
+
+
 def test_lines_beyond_those_measured_scale_with_unit_strides() -> None:
     position = np.arange(1_000_000)
     reuse, _, executions = fed(position * 8, ["32K/8/64"], 1 / 64)

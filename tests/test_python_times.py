@@ -68,6 +68,24 @@ def test_what_a_block_calls_of_compiled_code_counts_for_it(run: Run) -> None:
     assert (sort.timed_rounds + sort.long_rounds) / sort.timed > 100 * block_of(run, 7).timed_rounds
 
 
+def test_a_module_that_is_loaded_late_does_not_end_a_timing(tmp_path: Path) -> None:
+    """Its code has markers, of which none is timed; what the line goes on to do is the line's."""
+    (tmp_path / "late.py").write_text("def f():\n    return 1\nx = [f() for _ in range(100)]\n")
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    (library / "lazy.py").write_text(
+        "import importlib\ndef ordered(values):\n    importlib.import_module('late')\n    return sorted(values)\n"
+    )
+    source = (
+        f"import sys\nsys.path[:0] = [{str(tmp_path)!r}, {str(library)!r}]\nimport lazy\n"
+        "values = [(i * 7919) % 200003 for i in range(200003)]\n"
+        "a = lazy.ordered(values)\nb = lazy.ordered(values)\n"
+    )
+    run = trace(tmp_path, source)
+    first, second = block_of(run, 5), block_of(run, 6)
+    assert (first.timed_rounds + first.long_rounds) > 0.5 * (second.timed_rounds + second.long_rounds)
+
+
 def test_the_last_block_is_timed_to_the_program_s_end(run: Run) -> None:
     assert block_of(run, 13).timed == 1
 

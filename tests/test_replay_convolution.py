@@ -295,8 +295,23 @@ def test_python_that_was_timed_takes_its_lines_and_hides_what_its_accesses_take(
     assert "50 ns" in timed.text
     assert not any("compiled code" in warning for warning in found.warnings)
     published = predict(signature, published_host(memory=Memory(source={}, peak_bandwidth_bytes_per_s=2e9)))
-    assert published.time_s == pytest.approx(7000 * 200e-9)
+    assert published.high_s > 3 * published.low_s
     assert any(a.name == "python_line" for a in published.assumptions)
+
+
+def test_what_takes_very_long_is_less_certain():
+    found = {}
+    for lines in (1000.0, 200_000.0):
+        program = Program()
+        block = program.loop(1, instructions=5, computes=[(OperationKind.BYTECODE, 5)], file="app.py")
+        program.interpreter_times = [InterpreterTime(block, lines, 0.0)]
+        found[lines] = predict(program.signature(guest="python"), measured_host())
+    short, long = found.values()
+    assert long.time_s == pytest.approx(200 * short.time_s)
+    assert long.low_s / long.time_s == pytest.approx(0.5 * short.low_s / short.time_s)
+    assert long.high_s / long.time_s == pytest.approx(1.1 * short.high_s / short.time_s)
+    assert "python_long" in {assumption.name for assumption in long.assumptions}
+    assert "python_long" not in {assumption.name for assumption in short.assumptions}
 
 
 def test_lines_that_were_not_measured_follow_from_lines_of_plain_numbers():

@@ -26,6 +26,9 @@ class Header(TypedDict):
     side_bytes: int
     guest_base: int
     unseen_calls: int
+    waited_ns: int
+    processor_ns: int
+    children_ns: int
     executions: int
     accesses: int
     message: bytes

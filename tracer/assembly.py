@@ -53,6 +53,7 @@ def signature_of(
             threads=recording.threads,
             notes=tuple(analysis.notes),
             processes=processes,
+            waiting=recording.waiting,
         ),
         blocks=analysis.blocks,
         operations=analysis.operations,

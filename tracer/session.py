@@ -26,6 +26,7 @@ from . import _reader
 from .burst_schedule import Schedule
 from .raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace
 from .stream import INSTRUCTIONS_PER_BLOCK, MEMORY_BYTES, BlockEntry, PythonBlockEntry, SideTable, StreamError
+from .waiting import Waiting
 
 if TYPE_CHECKING:
     from foretrace.cache_sim.simulator import Simulator
@@ -91,6 +92,9 @@ class Ending:
     signal_number: int | None
 
 
+_UNKNOWN_NS = (1 << 64) - 1  # FT_WAITING_UNKNOWN of waiting.h
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Recording:
     """What came of a run. `problem` says why the stream is not whole, and is empty if it is."""
@@ -104,6 +108,10 @@ class Recording:
     untraced_threads: int
     threads: int
     unseen_calls: int
+    waiting: Waiting | None
+    """None where the program did not come to an orderly end, or the system does not say when its threads were ready."""
+    processor_s: float
+    """Processor time of the program, tracing included; where it came to no orderly end, all of the wall-clock time."""
     last_blocks: tuple[int, ...]
     """Ids of the blocks that its threads ran last."""
     engine_message: bytes
@@ -318,6 +326,8 @@ class Session:
             untraced_threads=header["threads_untraced"],
             threads=header["threads"],
             unseen_calls=header["unseen_calls"],
+            waiting=_waiting(header),
+            processor_s=header["processor_ns"] * 1e-9 if header["finished"] else wall_s,
             last_blocks=self._reader.last_blocks(),
             engine_message=header["message"],
             bursts=None if self._bursts is None else self._bursts.counts(),
@@ -378,6 +388,12 @@ class Session:
         begin = header["side_offset"]
         with memoryview(self._memory) as view, view[begin : begin + header["side_bytes"]] as table:
             return read(table)
+
+
+def _waiting(header: _reader.Header) -> Waiting | None:
+    if not header["finished"] or header["waited_ns"] == _UNKNOWN_NS:
+        return None
+    return Waiting(header["waited_ns"] * 1e-9, header["children_ns"] * 1e-9)
 
 
 class _Signals:

@@ -18,6 +18,7 @@ from foretrace.cache_sim.results import SimulatedHierarchy as SimulatedHierarchy
 from foretrace.cache_sim.reuse_results import ReuseHistograms as ReuseHistograms
 
 from .linear_algebra import LinearRoutine
+from .waiting import Waiting
 
 
 class OperationKind(StrEnum):
@@ -395,6 +396,11 @@ class Provenance(msgspec.Struct, frozen=True):
     """Where children were followed and there were some: all processes."""
     sampling: Sampling | None = None
     """Where accesses were recorded in bursts, and some were not."""
+    waiting: Waiting | None = None
+    """None: not known."""
+    most_lines: float | None = None
+    """Of a Python program of which nothing was timed: what the traced run took of a processor, in lines
+    (foretrace/python_line.py). The program alone takes no more."""
 
 
 class Totals(msgspec.Struct, frozen=True):

@@ -117,6 +117,10 @@ struct ft_header {
     uint32_t max_blocks; /* set by the reader, whose memory they take: later ones are not in the stream. Blocks may have
                             FT_INSTRUCTIONS_PER_BLOCK instructions on average, or there is room for fewer of them */
     _Atomic uint32_t replaced;     /* the program replaced itself by another one, which has a stream of its own */
+    _Atomic uint64_t reader_wait_ns; /* for which threads waited for the reader */
+    uint64_t waited_ns;    /* written with `finished`: for which the program waited for anything else (waiting.h), */
+    uint64_t processor_ns; /* its processor time, tracing included, */
+    uint64_t children_ns;  /* and that of child processes that it waited for */
     struct ft_request request;
     struct ft_schedule schedule;
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.errors import ForetraceError, HierarchyError
 
@@ -160,6 +162,7 @@ def trace_python(
     command = (*(() if kind is Target.SCRIPT else (kind.value,)), target, *arguments)
     started = _now()
     lines = python_program.lines_timed()
+    line_s = python_program.line_s() if core == python_program.PythonCore.SETTRACE else None
     importing = threading.Thread(target=_import, args=["python.analysis"])
     recording = Session(engine, hierarchies, _tee(keep, engine, command)).run(on_progress, on_start=importing.start)
     importing.join()
@@ -171,6 +174,10 @@ def trace_python(
     part = part_of(recording)
     analysis = python_analysis.analyse(part.raw, part.statistics, lines)
     signature = signature_of(command, engine.name, engine.guest, started, recording, part, analysis)
+    if line_s is not None:
+        most_lines = recording.processor_s / line_s
+        provenance = msgspec.structs.replace(signature.provenance, most_lines=most_lines)
+        signature = replace(signature, provenance=provenance)
     return Traced(signature, recording.ending, analysis.operation_map)
 
 

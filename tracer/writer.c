@@ -12,12 +12,14 @@
 
 #include "children.h"
 #include "futex.h"
+#include "waiting.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define WAIT_NS 50000000L
@@ -132,6 +134,7 @@ static bool go_on_followed(int fd)
         cursor->sequence = 0;
         use_chunk(cursor, FT_SHARED_CHUNKS + i);
     }
+    ft_waiting_begin();
     atomic_store(&header->attached, 1);
     return true;
 }
@@ -157,6 +160,7 @@ bool ft_writer_attach(int fd)
     }
     close(fd);
     header = memory;
+    ft_waiting_begin();
     atomic_store(&header->attached, 1);
     return true;
 }
@@ -182,6 +186,19 @@ static void publish(struct ft_cursor *cursor)
     enqueue((struct ft_ready){cursor->chunk, words, (uint32_t)(cursor - cursor_table()), cursor->sequence});
 }
 
+static _Thread_local uint64_t waited_ns __attribute__((tls_model("initial-exec")));
+
+uint64_t ft_writer_waited_ns(void)
+{
+    return waited_ns;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    return clock_gettime(CLOCK_MONOTONIC, &now) == 0 ? (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec : 0;
+}
+
 static uint32_t take_free_chunk(void)
 {
     const struct timespec timeout = {0, WAIT_NS};
@@ -195,9 +212,12 @@ static uint32_t take_free_chunk(void)
         }
         if (!ft_reader_lives(header))
             return NO_CHUNK;
+        const uint64_t begun_ns = now_ns();
         atomic_store(&header->writer_waits, 1);
         ft_futex_wait(&header->free_head, head, &timeout);
         atomic_store(&header->writer_waits, 0);
+        waited_ns += now_ns() - begun_ns;
+        atomic_fetch_add(&header->reader_wait_ns, now_ns() - begun_ns);
     }
 }
 
@@ -321,6 +341,9 @@ void ft_writer_finish(void)
                 atomic_store(&table[i].in_use, 0);
             }
         atomic_store(&alone, true); /* whatever still runs goes on untraced */
+        header->waited_ns = ft_waiting_ns(atomic_load(&header->reader_wait_ns));
+        header->processor_ns = ft_waiting_processor_ns();
+        header->children_ns = ft_waiting_children_ns();
         atomic_store(&header->finished, 1);
     }
     pthread_mutex_unlock(&lock);

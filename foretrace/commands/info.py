@@ -125,7 +125,12 @@ def document(signature: Signature) -> dict[str, Any]:
 def _show(signature: Signature, top: int) -> None:
     out, p, totals = console(), signature.provenance, signature.totals
     out.print(f"command       {plain(shlex.join(p.command))}")
-    out.print(f"traced        {plain(p.started)} on {plain(p.host)} with {plain(p.engine)}, {format_seconds(p.wall_s)}")
+    waited_s = 0.0 if p.waiting is None else p.waiting.waited_s
+    waited = f", {format_seconds(waited_s)} of them waiting" if waited_s >= 1e-3 else ""
+    out.print(
+        f"traced        {plain(p.started)} on {plain(p.host)} with {plain(p.engine)}, "
+        f"{format_seconds(p.wall_s)}{waited}"
+    )
     out.print(f"complete      {'yes' if p.complete else 'no: ' + plain(p.incomplete_reason)}")
     ended = f"with exit code {p.exit_code}" if p.signal is None else f"by {signal_name(p.signal)}"
     out.print(f"ended         {ended}")

@@ -17,6 +17,7 @@ from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.anchor import Anchored, RegionSamples, anchor, region_samples
 from foretrace.replay.predict import predict, predict_each
+from foretrace.replay.ranking import ranks
 from foretrace.replay.records import HitRates, Place, Prediction, RegionTime
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.native.timing import Timing
@@ -27,6 +28,8 @@ from foretrace.units import format_count, format_hz, format_seconds
 from foretrace.verb import Verb
 
 from .time import said_of_neighbours, said_of_segments
+
+_LEAST_WAITING_S = 1e-3
 
 
 @click.command(cls=Verb, epilog="Example: foretrace predict app.sig --machine jaguar-xt4 --machine here.toml")
@@ -176,6 +179,10 @@ def document(
                 "time_s": prediction.time_s,
                 "low_s": prediction.low_s,
                 "high_s": prediction.high_s,
+                "best_rank": rank.best,
+                "worst_rank": rank.worst,
+                "waiting_s": None if prediction.waiting is None else prediction.waiting.waited_s,
+                "children_s": None if prediction.waiting is None else prediction.waiting.children_s,
                 "bound_by": str(prediction.bound_by),
                 "time_by_bound_s": {str(bound): s for bound, s in prediction.time_by_bound_s.items()},
                 "complete": prediction.complete,
@@ -185,7 +192,7 @@ def document(
                 "warnings": [plain(warning) for warning in prediction.warnings],
                 "loops": [_region_document(region, measured) for region in prediction.regions],
             }
-            for prediction in predictions
+            for prediction, rank in zip(predictions, ranks(predictions), strict=True)
         ],
         "refused": [{"machine": name, "reason": plain(str(error))} for name, error in refused.items()],
     }
@@ -259,17 +266,20 @@ def _show(
     predictions: tuple[Prediction, ...], refused: Mapping[str, ForetraceError], top: int, measured: _Measured | None
 ) -> None:
     out = console()
+    ranked = len(predictions) > 1
     rows = table(
-        "machine", "time", "low", "high", "bound by", "hits", "hit rates are",
-        left=("machine", "bound by", "hits", "hit rates are"),
+        *(["rank"] if ranked else []), "machine", "time", "low", "high", "bound by", "hits", "hit rates are",
+        left=("rank", "machine", "bound by", "hits", "hit rates are"),
     )  # fmt: skip
-    for prediction in predictions:
+    for prediction, rank in zip(predictions, ranks(predictions), strict=True):
         levels = ", ".join(f"{plain(v.name)} {v.hit_rate:.1%}" for v in prediction.hit_rates.levels)
         rows.add_row(
+            *([str(rank)] if ranked else []),
             plain(prediction.machine), format_seconds(prediction.time_s), format_seconds(prediction.low_s),
             format_seconds(prediction.high_s), str(prediction.bound_by), levels, str(prediction.hit_rates.source),
         )  # fmt: skip
     out.print(rows)
+    _show_waiting(predictions)
     if measured is not None:
         _show_measured(measured, predictions)
     for name, error in refused.items():
@@ -278,6 +288,22 @@ def _show(
         out.print(f"warning: {plain(warning)}")
     for prediction in predictions:
         _show_regions(prediction, top, measured)
+
+
+def _show_waiting(predictions: tuple[Prediction, ...]) -> None:
+    """What the program waited for when it was traced, where that is worth a word beside the times."""
+    waiting = predictions[0].waiting if predictions else None
+    if waiting is None:
+        return
+    least_s = max(_LEAST_WAITING_S, 0.01 * min(prediction.time_s for prediction in predictions))
+    if waiting.waited_s < least_s:
+        return
+    ran_s = min(waiting.children_s, waiting.waited_s)
+    but = f" but for {format_seconds(ran_s)} that child processes ran" if ran_s >= least_s else ""
+    console().print(
+        f"and {format_seconds(waiting.waited_s)} of waiting (sleep, I/O, locks), which no machine shortens{but}",
+        soft_wrap=True,
+    )
 
 
 def _show_measured(measured: _Measured, predictions: tuple[Prediction, ...]) -> None:

@@ -60,7 +60,8 @@ struct agent_thread {
     uint32_t site_block;      /* in this block */
     const char *element;      /* if it is a store to an element: its address, */
     int64_t element_bytes;    /* and size; 0: another one, or not known */
-    bool unseen, wrote;       /* of the call that is being recorded: it is not seen; some of it is in the stream */
+    bool unseen, wrote, timed; /* of the call that is being recorded: it is not seen; some of it is in the stream; its
+                                * time does not follow from its accesses */
 };
 
 extern _Thread_local struct agent_thread agent_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -72,11 +73,13 @@ struct agent_times {
     const uint64_t *chunk_end;   /* of the thread's cursor: another one if the thread may have waited for the reader */
     uint32_t stands_for;         /* executions like the first of them, */
     bool goes_on;                /* which have begun before */
+    bool imports;                /* it loads a module, whose blocks do not end it */
     uint64_t begun_ns, processor_begun_ns;
-    uint64_t call_ns, record_ns; /* of a hooked call: when it began, and when it was recorded; 0: not yet */
+    uint64_t call_ns, returned_ns, record_ns; /* of a hooked call: when it began, returned, and was recorded; 0: not yet */
     uint32_t n_readings;         /* of the clock, beside that of the timing itself */
     uint64_t left_out_ns;
-    uint64_t call_processor_ns, record_processor_ns, left_out_processor_ns; /* where executions may take long */
+    uint64_t call_processor_ns, return_processor_ns, record_processor_ns, left_out_processor_ns; /* where executions
+                                                                                                  * may take long */
     uint64_t call_faults, return_faults, left_out_faults; /* of pages, likewise, where executions may take long */
 };
 
@@ -138,12 +141,19 @@ static inline void agent_unseen(void)
     agent_thread.unseen = true;
 }
 
+/* Says, while a call is recorded, that its time does not follow from its accesses: it stays in the block's. The name of
+ * what is recorded of it ends in " (timed)". */
+static inline void agent_keep_time(void)
+{
+    agent_thread.timed = true;
+}
+
 /* Brackets the recording of a call. After it, tells whether agent_unseen was called. */
 static inline void agent_record_begin(void)
 {
     if (__builtin_expect(agent_times.block != NULL, 0))
         agent_times_return();
-    agent_thread.unseen = agent_thread.wrote = false;
+    agent_thread.unseen = agent_thread.wrote = agent_thread.timed = false;
 }
 
 /* Counts a call that was not seen; `bytes` are those of one pass over its arrays, `one_pass` says that they are in the

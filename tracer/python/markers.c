@@ -209,10 +209,28 @@ static bool is_importing(const _PyInterpreterFrame *frame)
     return false;
 }
 
+/* Ends the timing that runs, unless the block loads a module, as library functions do that import late. What it does
+ * behind that is its own. */
+static __attribute__((noinline)) void end_timing(const _PyInterpreterFrame *frame, bool enters)
+{
+    if (enters || agent_times.imports) {
+        const uint64_t now_ns = timing_now_ns();
+        agent_times.imports = is_importing(frame);
+        if (!agent_times.imports)
+            timing_end_at(now_ns);
+    } else {
+        timing_end();
+    }
+}
+
 /* False, with an exception set, if the program is to go on with that. */
 static bool begin_timing(Marker *marker, uint32_t block, uint32_t before, bool goes_on)
 {
     struct ft_side_pyblock *entry = code_timed_block(block);
+    if (agent_times.block) { /* of the block that imports */
+        marker->pace.until_timed = 1;
+        return true;
+    }
     if (entry && !is_importing(agent_interpreter_frame()))
         return timing_begin(&marker->pace, entry, before ? code_timed_block(before) : NULL, goes_on);
     timing_put_off(&marker->pace);
@@ -226,7 +244,8 @@ static marker_result run_marker(PyObject *self)
     struct marked_frame *top;
     if (AGENT_FRAME_CODE(frame) != marker->code) /* a program asks it something: markers are among its constants */
         return go_on();
-    timing_stop();
+    if (__builtin_expect(agent_times.block != NULL, 0))
+        end_timing(frame, marker->kind & (MARKER_ENTRY | MARKER_RESUME));
     if (marker->kind & (MARKER_ENTRY | MARKER_RESUME)) {
         top = begun_frame(frame, marker->table);
         if (top)
@@ -254,7 +273,8 @@ static marker_result run_block_marker(PyObject *self)
     Marker *marker = (Marker *)self;
     const struct marked_thread *t = &marked_thread;
     struct ft_cursor *cursor = agent_thread.cursor;
-    timing_stop();
+    if (__builtin_expect(agent_times.block != NULL, 0))
+        end_timing(agent_interpreter_frame(), false);
     if (__builtin_expect(marker->block && t->n_frames && cursor, 1)) {
         struct marked_frame *top = &t->frames[t->n_frames - 1];
         const _PyInterpreterFrame *frame = agent_interpreter_frame();

@@ -73,6 +73,12 @@ def lines_timed() -> float | None:
     return statistics.median(ratios) or None
 
 
+def line_s() -> float:
+    """What a line of `foretrace/python_line.py` takes here and now."""
+    timed = (python_line.run_lines(_REPEATS) for _ in range(_SAMPLES))
+    return statistics.median(seconds / lines for seconds, lines in timed)
+
+
 class PythonCore(StrEnum):
     """How the agent tells which block of bytecode runs.
 

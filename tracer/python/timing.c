@@ -179,13 +179,35 @@ void timing_put_off(struct timing_pace *pace)
     last.thread = NULL;
 }
 
-/* The rounds of an execution that took very long: by the speed before it and after it. */
-static uint64_t very_long_rounds(uint64_t taken_ns, bool *is_raised)
+/* New rounds, whose median is that of now. */
+static void time_rounds(bool *is_raised)
 {
-    const double before_ns = round_ns;
     for (int i = 0; i < N_ROUNDS && !*is_raised; i++)
         *is_raised = !time_round(timing_now_ns());
-    return (uint64_t)((double)taken_ns / (0.5 * (before_ns + round_ns)) * 1e6 + 0.5);
+}
+
+/* The rounds of an execution that took very long, by the speed after it. Before it the reader may have been busy, with what
+ * the program had written, on the same core; in so long an execution nothing was, nor is now. */
+static uint64_t very_long_rounds(uint64_t taken_ns, bool *is_raised)
+{
+    time_rounds(is_raised);
+    return (uint64_t)((double)taken_ns / round_ns * 1e6 + 0.5);
+}
+
+static struct { /* an execution that took very long, counted by the speed before it */
+    struct ft_side_pyblock *block; /* NULL: none */
+    double own_ns;
+    uint64_t rounds;
+} judged;
+
+/* Judges it by the speed now that it has just ended. */
+static void judge_again(bool *is_raised)
+{
+    struct ft_side_pyblock *block = judged.block;
+    judged.block = NULL;
+    time_rounds(is_raised);
+    const uint64_t rounds = (uint64_t)in_rounds(judged.own_ns);
+    atomic_fetch_add_explicit(&block->long_rounds, rounds - judged.rounds, memory_order_relaxed);
 }
 
 /* What came into the stream since the last timing: much less than a chunk, as timings are no further apart. */
@@ -214,7 +236,9 @@ bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struc
 {
     const uint64_t mean = mean_ns(block), now_ns = timing_now_ns();
     bool is_raised = false;
-    if (round_ns > 0)
+    if (judged.block)
+        judge_again(&is_raised);
+    if (round_ns > 0 && !is_raised)
         count_very_long(before, now_ns, &is_raised);
     if (!is_raised && now_ns - round_seen_ns > ROUND_EVERY_NS)
         is_raised = !time_round(now_ns);
@@ -248,11 +272,15 @@ void agent_times_call(void)
     agent_times.n_readings++;
 }
 
-/* Recording touches pages of its own, of the stream. */
+/* Recording takes its time, and touches pages of its own, of the stream. */
 void agent_times_return(void)
 {
-    if (agent_times.processor_begun_ns)
+    if (agent_times.processor_begun_ns) {
         agent_times.return_faults = minor_faults();
+        agent_times.return_processor_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    }
+    agent_times.returned_ns = clock_ns(CLOCK_MONOTONIC);
+    agent_times.n_readings++;
 }
 
 /* One call may be recorded in a hundred parts. The kernel is not asked behind each: between two that follow each other at
@@ -272,15 +300,18 @@ void agent_times_record(void)
     agent_times.chunk_end = chunk_end();
 }
 
-/* A call that was recorded whole is left out. One that was not seen, or only as a pass over its arrays, is not. */
+/* A call that was recorded whole is left out. Of one that was not seen, or only as a pass over its arrays, or takes a time
+ * that does not follow from these, only the recording is. */
 void agent_times_settle(void)
 {
-    if (agent_times.call_ns && agent_times.record_ns && !agent_thread.unseen) {
-        agent_times.left_out_ns += agent_times.record_ns - agent_times.call_ns;
-        agent_times.left_out_processor_ns += agent_times.record_processor_ns - agent_times.call_processor_ns;
-        agent_times.left_out_faults += agent_times.return_faults - agent_times.call_faults;
+    const bool is_kept = agent_thread.unseen || agent_thread.timed;
+    if (agent_times.call_ns && agent_times.record_ns && (!is_kept || agent_times.returned_ns)) {
+        agent_times.left_out_ns += agent_times.record_ns - (is_kept ? agent_times.returned_ns : agent_times.call_ns);
+        agent_times.left_out_processor_ns +=
+            agent_times.record_processor_ns - (is_kept ? agent_times.return_processor_ns : agent_times.call_processor_ns);
+        agent_times.left_out_faults += is_kept ? 0 : agent_times.return_faults - agent_times.call_faults;
     }
-    agent_times.call_ns = agent_times.record_ns = 0;
+    agent_times.call_ns = agent_times.returned_ns = agent_times.record_ns = 0;
 }
 
 /* Adds to a block what its timing found: `taken_ns` without what was left out, less what reading the clock took, which can
@@ -290,9 +321,12 @@ static void count(struct ft_side_pyblock *block, uint64_t taken_ns, uint64_t sta
     const double own_ns = (double)taken_ns - (1 + agent_times.n_readings) * reading_ns;
     if (!agent_times.goes_on)
         atomic_fetch_add_explicit(&block->timed, stands_for, memory_order_relaxed);
-    if (taken_ns >= VERY_LONG_NS)
-        atomic_fetch_add_explicit(&block->long_rounds, (uint64_t)in_rounds(own_ns), memory_order_relaxed);
-    else
+    if (taken_ns >= VERY_LONG_NS) {
+        judged.block = block;
+        judged.own_ns = own_ns;
+        judged.rounds = (uint64_t)in_rounds(own_ns);
+        atomic_fetch_add_explicit(&block->long_rounds, judged.rounds, memory_order_relaxed);
+    } else
         atomic_fetch_add_explicit(&block->timed_rounds, in_rounds((double)stands_for * own_ns), memory_order_relaxed);
     atomic_fetch_add_explicit(&block->timed_faults, stands_for * agent_times.left_out_faults, memory_order_relaxed);
     block->array_ns -= block->array_ns / 4; /* a single one that took long, for whatever reason, is forgotten */
@@ -312,7 +346,11 @@ static void note_end(uint64_t now_ns)
 
 void timing_end(void)
 {
-    const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+    timing_end_at(clock_ns(CLOCK_MONOTONIC));
+}
+
+void timing_end_at(uint64_t now_ns)
+{
     uint64_t taken_ns = now_ns - agent_times.begun_ns, stands_for = agent_times.stands_for;
     struct ft_side_pyblock *block = agent_times.block;
     agent_times_settle();

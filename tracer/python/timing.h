@@ -41,8 +41,9 @@ uint64_t timing_now_ns(void);
 /* Has the next execution timed in place of this one, of which nothing is to be counted. */
 void timing_put_off(struct timing_pace *pace);
 
-/* Ends the timing that runs. */
+/* Ends the timing that runs, or has it end at a time that is past. */
 void timing_end(void);
+void timing_end_at(uint64_t now_ns);
 
 /* To be called first thing by whatever ends an execution. */
 static inline void timing_stop(void)

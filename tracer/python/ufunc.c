@@ -422,8 +422,28 @@ void np_ufunc_outer(const struct agent_call *call)
     agent_bulk_write(&bulk, NULL);
 }
 
+/* Whether values are of the array's own type, so that no cast comes between them. */
+static bool is_of_type(const struct np_array *array, PyObject *value)
+{
+    const struct np_array *values = np_as_array(value);
+    const char kind = array->dtype->kind;
+    if (values)
+        return values->dtype->kind == kind && np_item_bytes(values) == np_item_bytes(array);
+    return kind == 'f' ? PyFloat_CheckExact(value) && np_item_bytes(array) == sizeof(double)
+                       : kind == 'i' && PyLong_CheckExact(value) && np_item_bytes(array) == sizeof(int64_t);
+}
+
+/* What NumPy has a fast loop for: elements of a vector by one vector of indices, and values of their type. */
+static bool is_fast_at(const struct np_array *array, const struct agent_call *call)
+{
+    const struct np_array *index = np_as_array(call->args[1]);
+    return array->nd == 1 && index && index->nd == 1 && np_is_integer(index) &&
+           (call->n_args < 3 || is_of_type(array, call->args[2]));
+}
+
 void np_ufunc_at(const struct agent_call *call)
 {
+    static const char slow_name[] = "numpy.ufunc.at (timed)";
     struct np_cost cost;
     const char *name = np_ufunc_name(call->self, NP_AT, &cost);
     const struct np_array *array = call->n_args > 0 ? np_as_array(call->args[0]) : NULL;
@@ -436,6 +456,9 @@ void np_ufunc_at(const struct agent_call *call)
     }
     char kind = array->dtype->kind;
     uint32_t flops = kind == 'c' ? cost.complex_ : kind == 'f' ? cost.real : 0;
-    if (!np_update_at(name, array, call->args[1], values, flops, !is_float(kind)))
+    const bool is_fast = is_fast_at(array, call);
+    if (!np_update_at(is_fast ? name : slow_name, array, call->args[1], values, flops, !is_float(kind)))
         agent_unseen();
+    if (!is_fast)
+        agent_keep_time();
 }

@@ -1,0 +1,31 @@
+"""Which places predictions leave to each machine: where intervals overlap, the order is undecided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .records import Prediction
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """The best and the worst place that a machine may have among others, counted from 1."""
+
+    best: int
+    worst: int
+
+    def __str__(self) -> str:
+        """`3`, or `2-5` where the order is undecided."""
+        return f"{self.best}" if self.best == self.worst else f"{self.best}-{self.worst}"
+
+
+def ranks(predictions: Sequence[Prediction]) -> tuple[Rank, ...]:
+    """The place of each: behind those whose interval ends before its own begins, before those that begin behind it."""
+    return tuple(
+        Rank(
+            1 + sum(other.high_s < one.low_s for other in predictions),
+            len(predictions) - sum(other.low_s > one.high_s for other in predictions),
+        )
+        for one in predictions
+    )
