@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +19,32 @@ def plain(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+WIDTH = 100
+"""Columns of a table where there is no terminal to ask."""
+
+
 def console() -> Console:
-    """For results, on standard output. Not wrapped when it is no terminal, so that it can be searched and cut."""
-    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 200)
+    """For results, on standard output. Where that is no terminal, lines are not wrapped: they can be searched."""
+    is_terminal = sys.stdout.isatty()
+    width = None if is_terminal else WIDTH
+    return Console(highlight=False, markup=False, emoji=False, width=width, soft_wrap=not is_terminal)
 
 
-def table(*headings: str, title: str | None = None, left: Collection[str] = (), no_wrap: bool = False) -> Table:
-    """A table without lines. Columns with a heading in `left`, or the first one, are flush left; the others right."""
-    from rich.table import Table
+def table(
+    *headings: str,
+    title: str | None = None,
+    left: Collection[str] = (),
+    no_wrap: bool = False,
+    drop: Sequence[str] = (),
+) -> Table:
+    """A table without lines, which fits the width. Columns with a heading in `left`, or the first one, are flush left.
 
-    made = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    Where it is too wide, the columns in `drop` are left out, the first of them first, and then text in columns that are
+    flush left is shortened. Numbers never are.
+    """
+    from foretrace.fitting_table import FittingTable
+
+    made = FittingTable(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), drop=drop)
     for heading in headings:
         is_left = heading in (left or headings[:1])
         made.add_column(heading, justify="left" if is_left else "right", no_wrap=no_wrap)

@@ -12,12 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from .array_costs import array_times, of_accesses
 from .figures import RECORDING_ERROR, MachineFigures
 from .hit_rates import Misses
 from .memory_figures import MemoryFigures
-from .records import Bound
+from .records import Bound, RegionKind
 from .spread import FAST, SLOW, TYPICAL, Floats
 from .workload import OperationArrays, Workload
 
@@ -28,6 +29,9 @@ MEMORY_BOUNDS = (
     Bound.CACHE_LATENCY,
     Bound.MEMORY_LATENCY,
 )
+UNSEEN_CODE = (0.5, 1.0, 2.0)
+"""Time of compiled code that was not seen, over that of as many lines of Python: fast, typical, slow. Assumed: vectors,
+caches and memory can make it differ from the interpreter's own code."""
 COMPUTE_BOUNDS = (Bound.ISSUE, Bound.COMPUTE, Bound.DIVIDE, Bound.CHAIN, Bound.PORTS, Bound.BRANCH)
 
 
@@ -69,7 +73,8 @@ def convolve(workload: Workload, misses: Misses, figures: MachineFigures) -> Reg
     )
     off = RECORDING_ERROR * np.array([-1.0, 0.0, 1.0])
     timed_lines = np.maximum(totals.python_lines + _per_corner(off, totals.recording_lines), 0)
-    timed = figures.python_line_s[:, None] * timed_lines
+    unseen = np.array([region.kind is RegionKind.COMPILED for region in workload.regions])
+    timed = figures.python_line_s[:, None] * timed_lines * np.where(unseen, np.array(UNSEEN_CODE)[:, None], 1.0)
     degree = 1 - 1 / np.maximum(totals.arithmetic_per_iteration, 1)
     shorter = np.minimum(compute, memory)
     overlap = np.stack([shorter[FAST], shorter[TYPICAL] * degree, np.zeros(regions)])
@@ -90,7 +95,7 @@ def convolve(workload: Workload, misses: Misses, figures: MachineFigures) -> Reg
         memory_parts_s=memory_parts[TYPICAL],
         compute_parts_s=compute_parts[TYPICAL],
         bound_by=_bounds(
-            compute[TYPICAL], memory[TYPICAL], python[TYPICAL], compute_parts[TYPICAL], memory_parts[TYPICAL]
+            compute[TYPICAL], memory[TYPICAL], python[TYPICAL], compute_parts[TYPICAL], memory_parts[TYPICAL], unseen
         ),
     )
 
@@ -208,7 +213,12 @@ def _compute_parts(workload: Workload, figures: MachineFigures) -> Floats:
 
 
 def _bounds(
-    compute: Floats, memory: Floats, python: Floats, compute_parts: Floats, memory_parts: Floats
+    compute: Floats,
+    memory: Floats,
+    python: Floats,
+    compute_parts: Floats,
+    memory_parts: Floats,
+    unseen: npt.NDArray[np.bool_],
 ) -> tuple[Bound, ...]:
     """What each region is bound by: the largest part of the largest of its three times."""
     largest_compute, largest_memory = compute_parts.argmax(axis=1), memory_parts.argmax(axis=1)
@@ -218,7 +228,7 @@ def _bounds(
         if max(times) == 0:
             bounds.append(Bound.NOTHING)
         elif python[region] == max(times):
-            bounds.append(Bound.PYTHON)
+            bounds.append(Bound.UNSEEN if unseen[region] else Bound.PYTHON)
         elif memory[region] == max(times):
             bounds.append(MEMORY_BOUNDS[largest_memory[region]])
         else:

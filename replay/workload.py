@@ -1,7 +1,7 @@
 """A signature as arrays: what each memory operation does, and what each region of the program computes.
 
 A region is the smallest part that a prediction is made of: the blocks whose innermost loop is the same, or the blocks
-of a function that are in no loop. Made once, used for any number of machines.
+of a function that are in no loop, of Python those of one line. Made once, used for any number of machines.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from .records import Place, RegionKind
 
 Floats = npt.NDArray[np.float64]
 
+_KINDS = {"array": RegionKind.ARRAY, "compiled": RegionKind.COMPILED}
 _NO_ARITHMETIC = {OperationKind.MOVE, OperationKind.BRANCH, OperationKind.CALL, OperationKind.RETURN}
 _IN_TURNS = 32
 """Executions of a branch that predictors see as one pattern, at least: those of the core model look back on 288."""
@@ -131,9 +132,11 @@ def _region_of_blocks(signature: Signature) -> tuple[npt.NDArray[np.int64], list
     Block ids follow the order in which blocks were first seen. Loops keep the order the signature gives them.
     """
     blocks_of: dict[tuple[object, ...], list[Block]] = defaultdict(list)
+    by_line = signature.provenance.guest == "python"
     for block in signature.blocks:
         loop = block.loop_id
-        blocks_of[("function", block.module, block.function) if loop is None else ("loop", loop)].append(block)
+        function = ("function", block.module, block.function, block.line if by_line else 0)
+        blocks_of[function if loop is None else ("loop", loop)].append(block)
     keys = sorted(blocks_of, key=lambda key: blocks_of[key][0].block_id)
     loops = iter(sorted((key for key in keys if key[0] == "loop"), key=lambda key: _loop_order(signature, key)))
     keys = [next(loops) if key[0] == "loop" else key for key in keys]
@@ -166,13 +169,14 @@ def _regions(
         if first.loop_id is None:
             entry = min(blocks, key=lambda block: block.offset)
             place = Place(first.module, first.function, entry.file, entry.line)
-            kind, entries = RegionKind.FUNCTION, max(entry.executions, 1)
+            kind = RegionKind.LINE if signature.provenance.guest == "python" else RegionKind.FUNCTION
+            entries = max(entry.executions, 1)
             iterations = max(block.executions for block in blocks)
             found: list[Idiom] = []
         else:
             loop = signature.loops[first.loop_id]
             place = Place(loop.module, loop.function, loop.file, loop.line)
-            kind = RegionKind.ARRAY if loop.kind == "array" else RegionKind.LOOP
+            kind = _KINDS.get(loop.kind, RegionKind.LOOP)
             entries, iterations = max(loop.entries, 1), max(loop.iterations, 1)
             found = idioms.get(first.loop_id, [])
         regions.append(Region(place, kind, first.loop_id, entries, iterations, tuple(operations[index]), tuple(found)))

@@ -16,7 +16,7 @@ ALLOWED = {
     "replay": {"leaves", "cache_sim", "tracer", "profiles"},
     "face": {"leaves", "cache_sim", "tracer", "profiles", "benchmarks", "replay"},
 }
-LEAVES = {"errors", "files", "neighbours", "python_line", "terminal", "units"}
+LEAVES = {"errors", "files", "fitting_table", "names", "neighbours", "python_line", "terminal", "units"}
 FOLDERS = ("cache_sim", "profiles", "tracer", "benchmarks", "replay")
 
 

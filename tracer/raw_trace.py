@@ -87,6 +87,17 @@ class RawUnseen(msgspec.Struct, frozen=True):
     one_pass_bytes: int
 
 
+class RawCompiled(msgspec.Struct, frozen=True):
+    """Time that a block of bytecode spent in a compiled function whose accesses were not seen.
+
+    `rounds` are millionths of a round (tracer/python/lines.c), of all executions. They are part of the block's own.
+    """
+
+    block_id: int
+    name: str
+    rounds: int
+
+
 class RawPath(msgspec.Struct, frozen=True, eq=False):
     """What a thread ran for a while, in order: executions of blocks, and the accesses that each of them made.
 
@@ -123,6 +134,7 @@ class RawTrace:
     maps: tuple[str, ...]
     guest_base: int
     unseen: tuple[RawUnseen, ...] = ()
+    compiled: tuple[RawCompiled, ...] = ()
     paths: tuple[RawPath, ...] = ()
 
     def executed(self) -> RawTrace:

@@ -360,6 +360,7 @@ class Session:
             maps=tuple(table.maps),
             guest_base=self._reader.header()["guest_base"],
             unseen=self._in_side_table(self._side.unseen),
+            compiled=self._in_side_table(self._side.compiled),
             paths=read_paths(self._reader.samples(), table.blocks),
         )
 

@@ -191,7 +191,8 @@ enum ft_side_kind {
     FT_SIDE_MAPS = 2,     /* a copy of /proc/self/maps as text, made when executable mappings had changed */
     FT_SIDE_PYBLOCK = 3,  /* struct ft_side_pyblock, then file name and qualified name (UTF-8, not terminated) */
     FT_SIDE_OPERATION = 4, /* struct ft_side_operation, then its name (UTF-8, not terminated) */
-    FT_SIDE_UNSEEN = 5     /* struct ft_side_unseen, then its name (UTF-8, not terminated) */
+    FT_SIDE_UNSEEN = 5,    /* struct ft_side_unseen, then its name (UTF-8, not terminated) */
+    FT_SIDE_COMPILED = 6   /* struct ft_side_compiled, then its name (UTF-8, not terminated) */
 };
 
 struct ft_side_entry {
@@ -257,6 +258,15 @@ struct ft_side_unseen {
     _Atomic uint64_t bytes;           /* of one pass over the arrays they worked on */
     _Atomic uint64_t one_pass_calls;  /* of the calls: those with such a pass in the stream */
     _Atomic uint64_t one_pass_bytes;  /* of the bytes: those of these calls */
+};
+
+/* Time that a block of bytecode spent in one compiled function whose accesses are not in the stream. It is part of the
+ * block's own time; kept up to date in place. */
+struct ft_side_compiled {
+    struct ft_side_entry entry;
+    uint32_t block_id;
+    uint32_t name_bytes;
+    _Atomic uint64_t rounds; /* in millionths of a round, as in struct ft_side_pyblock */
 };
 
 #endif

@@ -13,12 +13,12 @@ import msgspec
 
 from foretrace.errors import ForetraceError
 
-from .raw_trace import RawUnseen
+from .raw_trace import RawCompiled, RawUnseen
 
 MEMORY_BYTES = 1 << 30
 """Of the shared memory. Pages never touched cost nothing; nearly all of it is room for the side table."""
 
-SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN = 1, 2, 3, 4, 5
+SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN, SIDE_COMPILED = 1, 2, 3, 4, 5, 6
 MAX_OPERANDS = 8
 INSTRUCTIONS_PER_BLOCK = 2
 """That a table of blocks has room for, on average."""
@@ -29,6 +29,7 @@ PYBLOCK = struct.Struct("<IIIIIIIIIIQQqQQ")
 OPERATION = struct.Struct("<IIIIIIIIII")
 OPERAND = struct.Struct("<HBBB3x")
 UNSEEN = struct.Struct("<IIIIQQQQ")
+COMPILED = struct.Struct("<IIIIQ")
 OPERATION_BYTES = OPERATION.size + MAX_OPERANDS * OPERAND.size
 
 
@@ -123,6 +124,11 @@ def _unseen(entry: bytes) -> RawUnseen:
     return RawUnseen(block_id, _text(entry[UNSEEN.size : UNSEEN.size + name_bytes]), *counts)
 
 
+def _compiled(entry: bytes) -> RawCompiled:
+    _, _, block_id, name_bytes, rounds = COMPILED.unpack_from(entry)
+    return RawCompiled(block_id, _text(entry[COMPILED.size : COMPILED.size + name_bytes]), rounds)
+
+
 class SideTable:
     """The entries read so far. Block and operation ids are positions in `blocks` and `operations`, counted from 1."""
 
@@ -132,6 +138,7 @@ class SideTable:
         self.operations: list[OperationEntry] = []
         self.maps: list[str] = []
         self._unseen: list[slice] = []
+        self._compiled: list[slice] = []
         self._python_blocks: dict[int, int] = {}
         self._position = 0
 
@@ -164,6 +171,9 @@ class SideTable:
         elif kind == SIDE_UNSEEN:
             _unseen(entry)
             self._unseen.append(slice(self._position, self._position + len(entry)))
+        elif kind == SIDE_COMPILED:
+            _compiled(entry)
+            self._compiled.append(slice(self._position, self._position + len(entry)))
 
     def timings(self, table: memoryview) -> dict[int, tuple[int, int, int, int]]:
         """For each block of bytecode what was timed of it so far: see the end of struct ft_side_pyblock."""
@@ -172,3 +182,7 @@ class SideTable:
     def unseen(self, table: memoryview) -> tuple[RawUnseen, ...]:
         """What the counts of operations that are not seen stand at now; `table` is what `extend` has read."""
         return tuple(_unseen(bytes(table[where])) for where in self._unseen)
+
+    def compiled(self, table: memoryview) -> tuple[RawCompiled, ...]:
+        """The time spent so far in compiled functions whose accesses are not seen; `table` as in `unseen`."""
+        return tuple(_compiled(bytes(table[where])) for where in self._compiled)

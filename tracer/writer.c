@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define WAIT_NS 50000000L
@@ -170,6 +171,19 @@ static void publish(struct ft_cursor *cursor)
     enqueue((struct ft_ready){cursor->chunk, words, (uint32_t)(cursor - cursor_table()), cursor->sequence});
 }
 
+static _Thread_local uint64_t waited_ns __attribute__((tls_model("initial-exec")));
+
+uint64_t ft_writer_waited_ns(void)
+{
+    return waited_ns;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    return clock_gettime(CLOCK_MONOTONIC, &now) == 0 ? (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec : 0;
+}
+
 static uint32_t take_free_chunk(void)
 {
     const struct timespec timeout = {0, WAIT_NS};
@@ -183,9 +197,11 @@ static uint32_t take_free_chunk(void)
         }
         if (!ft_reader_lives(header))
             return NO_CHUNK;
+        const uint64_t begun_ns = now_ns();
         atomic_store(&header->writer_waits, 1);
         ft_futex_wait(&header->free_head, head, &timeout);
         atomic_store(&header->writer_waits, 0);
+        waited_ns += now_ns() - begun_ns;
     }
 }
 

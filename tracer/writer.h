@@ -23,6 +23,9 @@ struct ft_cursor *ft_writer_open(void);
 /* Publishes what the thread wrote and gives its cursor an empty chunk, waiting for one if need be. */
 void ft_writer_flush(struct ft_cursor *cursor);
 
+/* How long this thread has waited for the reader so far. */
+uint64_t ft_writer_waited_ns(void);
+
 /* Has `written` called, without the writer's lock, whenever a thread has filled a chunk and got another one. */
 void ft_writer_watch(void (*written)(void));
 

@@ -12,12 +12,14 @@ import click
 
 from foretrace.cli import NumberRange
 from foretrace.errors import ForetraceError, ProfileError
+from foretrace.names import demangle, short_name
 from foretrace.profiles.clock import at_clock
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.anchor import Anchored, RegionSamples, anchor, region_samples
 from foretrace.replay.predict import predict, predict_each
-from foretrace.replay.records import HitRates, Place, Prediction, RegionTime
+from foretrace.replay.records import HitRates, Place, Prediction, RegionTime, RegionTotal
+from foretrace.replay.totals import By, totals
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.native.timing import Timing
 from foretrace.tracer.native.timing_file import read_timing
@@ -26,6 +28,9 @@ from foretrace.tracer.signature_file import read_signature
 from foretrace.units import format_count, format_hz, format_seconds
 
 from .time import said_of_neighbours, said_of_segments
+
+LEAST_SHOWN = 1e-3
+"""Share of the time that a loop must have to be shown."""
 
 
 @click.command(epilog="Example: foretrace predict app.sig --machine jaguar-xt4 --machine here.toml")
@@ -52,7 +57,15 @@ from .time import said_of_neighbours, said_of_segments
     type=NumberRange(0.01, 100),
     help="Predict with the machines' cores at this clock, not that of their profiles.",
 )
-@click.option("--top", default=5, show_default=True, type=click.IntRange(min=0), help="Hot loops shown per machine.")
+@click.option("--top", default=5, show_default=True, type=click.IntRange(min=0), help="Rows shown per machine.")
+@click.option(
+    "--by",
+    type=click.Choice(["loop", "line", "function"]),
+    default="loop",
+    show_default=True,
+    help="Sum up the time by loop or array operation, by source line, or by function.",
+)
+@click.option("--all-loops", is_flag=True, help="Show all of these rows, those below 0.1 % of the time, too.")
 @click.option("--assumptions", is_flag=True, help="Say in full what was assumed where a profile is silent.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops.")
 def command(
@@ -63,6 +76,8 @@ def command(
     anchor_machine: str | None,
     clock_ghz: float | None,
     top: int,
+    by: str,
+    all_loops: bool,
     assumptions: bool,
     as_json: bool,
 ) -> None:
@@ -84,13 +99,15 @@ def command(
             raise error
     measured = None if timing_file is None else _Measured.of(read, read_timing(timing_file), anchor_machine)
     if as_json:
-        print_json(document(predictions, refused, measured))
+        print_json(document(predictions, refused, measured, By(by)))
     else:
-        _show(predictions, refused, top, measured)
+        _show(predictions, refused, measured)
+        for prediction in predictions:
+            _show_regions(prediction, By(by), None if all_loops else top, measured)
         if assumptions or len(predictions) == 1:
             _show_assumptions(predictions)
         else:
-            _name_assumptions(predictions)
+            _count_assumptions(predictions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +161,8 @@ def place_document(place: Place) -> dict[str, Any]:
     """Where something is, as JSON."""
     return {
         "module": plain(place.module),
-        "function": plain(place.function),
+        "function": plain(demangle(place.function)),
+        "mangled": plain(place.function) if demangle(place.function) != place.function else None,
         "file": plain(place.file),
         "line": place.line,
     }
@@ -163,7 +181,10 @@ def hit_rates_document(rates: HitRates) -> dict[str, Any]:
 
 
 def document(
-    predictions: tuple[Prediction, ...], refused: Mapping[str, ForetraceError], measured: _Measured | None = None
+    predictions: tuple[Prediction, ...],
+    refused: Mapping[str, ForetraceError],
+    measured: _Measured | None = None,
+    by: By = By.LOOP,
 ) -> dict[str, Any]:
     """The JSON face, `foretrace.predict/1`."""
     return (_measured_document(measured, predictions) if measured else {}) | {
@@ -177,6 +198,7 @@ def document(
                 "high_s": prediction.high_s,
                 "bound_by": str(prediction.bound_by),
                 "time_by_bound_s": {str(bound): s for bound, s in prediction.time_by_bound_s.items()},
+                "unseen_s": prediction.unseen_s,
                 "complete": prediction.complete,
                 "errors": [{"source": e.source, "low": e.low, "high": e.high} for e in prediction.errors],
                 "hit_rates": hit_rates_document(prediction.hit_rates),
@@ -184,6 +206,7 @@ def document(
                 "warnings": [plain(warning) for warning in prediction.warnings],
                 "loops": [_region_document(region, measured) for region in prediction.regions],
             }
+            | ({} if by is By.LOOP else {"by": str(by), "totals": [_total_document(t) for t in totals(prediction, by)]})
             for prediction in predictions
         ],
         "refused": [{"machine": name, "reason": plain(str(error))} for name, error in refused.items()],
@@ -207,6 +230,7 @@ def _measured_document(measured: _Measured, predictions: tuple[Prediction, ...])
             "undivided": plain(timing.undivided),
             "clock_hz": timing.clock_hz,
             "samples": timing.num_samples,
+            "samples_elsewhere": measured.samples.elsewhere,
             "sampled_by": timing.method,
         },
         "anchored": [
@@ -232,6 +256,7 @@ def _region_document(region: RegionTime, measured: _Measured | None = None) -> d
         | place_document(region.place)
         | {
             "kind": str(region.kind),
+            "first_call": region.is_first_call,
             "entries": region.entries,
             "iterations": region.iterations,
             "time_s": region.time_s,
@@ -248,6 +273,18 @@ def _region_document(region: RegionTime, measured: _Measured | None = None) -> d
     )
 
 
+def _total_document(total: RegionTotal) -> dict[str, Any]:
+    return place_document(total.place) | {
+        "label": plain(total.label),
+        "loops": total.regions,
+        "time_s": total.time_s,
+        "low_s": total.low_s,
+        "high_s": total.high_s,
+        "share": total.share,
+        "bound_by": str(total.bound_by),
+    }
+
+
 def short_place(place: Place) -> str:
     """`file:line` without directories, safe to print."""
     name = Path(place.file or place.module).name
@@ -255,28 +292,38 @@ def short_place(place: Place) -> str:
 
 
 def _show(
-    predictions: tuple[Prediction, ...], refused: Mapping[str, ForetraceError], top: int, measured: _Measured | None
+    predictions: tuple[Prediction, ...], refused: Mapping[str, ForetraceError], measured: _Measured | None
 ) -> None:
     out = console()
+    sources = {str(prediction.hit_rates.source) for prediction in predictions}
+    several = ["assumed"] if len(predictions) > 1 else []
     rows = table(
-        "machine", "time", "low", "high", "bound by", "hits", "hit rates are",
-        left=("machine", "bound by", "hits", "hit rates are"),
+        "machine", "time", "low", "high", "bound by", "hits",
+        *(["hit rates are"] if len(sources) > 1 else []), *several,
+        left=("machine", "bound by", "hits", "hit rates are"), drop=("hit rates are", "hits"),
     )  # fmt: skip
     for prediction in predictions:
         levels = ", ".join(f"{plain(v.name)} {v.hit_rate:.1%}" for v in prediction.hit_rates.levels)
+        assumed = len({assumption.name for assumption in prediction.assumptions})
         rows.add_row(
             plain(prediction.machine), format_seconds(prediction.time_s), format_seconds(prediction.low_s),
-            format_seconds(prediction.high_s), str(prediction.bound_by), levels, str(prediction.hit_rates.source),
+            format_seconds(prediction.high_s), str(prediction.bound_by), levels,
+            *([str(prediction.hit_rates.source)] if len(sources) > 1 else []), *([str(assumed)] if several else []),
         )  # fmt: skip
     out.print(rows)
+    if len(sources) == 1:
+        out.print(f"hit rates: {sources.pop()}")
     if measured is not None:
         _show_measured(measured, predictions)
     for name, error in refused.items():
         out.print(f"not predicted: {plain(name)}: {plain(str(error))}")
-    for warning in dict.fromkeys(warning for prediction in predictions for warning in prediction.warnings):
+    for warning in _warnings(predictions):
         out.print(f"warning: {plain(warning)}")
-    for prediction in predictions:
-        _show_regions(prediction, top, measured)
+
+
+def _warnings(predictions: tuple[Prediction, ...]) -> list[str]:
+    """Each warning once; of several machines' shares of unseen code, which differ by little, the first."""
+    return list(dict.fromkeys(warning for prediction in predictions for warning in prediction.warnings))
 
 
 def _show_measured(measured: _Measured, predictions: tuple[Prediction, ...]) -> None:
@@ -289,6 +336,14 @@ def _show_measured(measured: _Measured, predictions: tuple[Prediction, ...]) -> 
         f"{plain(timing.method)}{said_of_segments(timing)}){at}",
         soft_wrap=True,
     )
+    elsewhere = measured.samples.elsewhere
+    if timing.num_samples and elsewhere:
+        out.print(
+            f"{elsewhere} of the {timing.num_samples} samples ({elsewhere / timing.num_samples:.0%}) were in no loop "
+            "or function that was traced, but in the kernel or in code that is not in the signature: the measured shares "
+            "of the loops are of all samples",
+            soft_wrap=True,
+        )
     if timing.segments is None and timing.least_alone_s < timing.shortest.cpu_s:
         out.print(f"{said_of_neighbours(timing)}: alone it may take {format_seconds(timing.least_alone_s)}")
     anchored = measured.anchored(predictions)
@@ -301,33 +356,45 @@ def _show_measured(measured: _Measured, predictions: tuple[Prediction, ...]) -> 
         out.print(rows)
 
 
-def _show_regions(prediction: Prediction, top: int, measured: _Measured | None) -> None:
-    out = console()
-    shown = [region for region in prediction.regions[:top] if region.time_s > 0]
-    if shown:
-        rows = table(
-            *([] if measured is None else ["measured"]),
-            "share", "time", "source", "function", "kind", "iterations", "bound by",
-            left=("source", "function", "kind", "bound by"),
+def _show_regions(prediction: Prediction, by: By, top: int | None, measured: _Measured | None) -> None:
+    """The `top` rows of most time, of those with a share that shows; None: all that took time."""
+    if top == 0:
+        return
+    shares = measured is not None and by is By.LOOP
+    columns = ["source", "function", "what", *(["iterations"] if by is By.LOOP else []), "bound by"]
+    rows = table(
+        *(["measured"] if shares else []), "share", "time", *columns,
+        left=("source", "function", "what", "bound by"), drop=("iterations",),
+    )  # fmt: skip
+    parts = prediction.regions if by is By.LOOP else totals(prediction, by)
+    shown = [part for part in parts if part.time_s > 0 and (top is None or part.share >= LEAST_SHOWN)][:top]
+    for part in shown:
+        share = measured.samples.share(part) if measured is not None and isinstance(part, RegionTime) else None
+        count = [format_count(part.iterations)] if isinstance(part, RegionTime) else []
+        rows.add_row(
+            *(["-" if share is None else f"{share:.1%}"] if shares else []), f"{part.share:.1%}",
+            format_seconds(part.time_s), short_place(part.place), plain(short_name(part.place.function)),
+            plain(part.label), *count, str(part.bound_by),
         )  # fmt: skip
-        for region in shown:
-            share = None if measured is None else measured.samples.share(region)
-            shown_share = () if measured is None else ("-" if share is None else f"{share:.1%}",)
-            rows.add_row(
-                *shown_share, f"{region.share:.1%}", format_seconds(region.time_s), short_place(region.place),
-                plain(region.place.function), str(region.kind), format_count(region.iterations), str(region.bound_by),
-            )  # fmt: skip
-        out.print(f"\n{plain(prediction.title)}: where the time goes", soft_wrap=True)
-        out.print(rows)
-
-
-def _name_assumptions(predictions: tuple[Prediction, ...]) -> None:
-    """For each machine the names of what was assumed."""
+    if not shown:
+        return
     out = console()
-    out.print("\nassumed where a profile is silent (--assumptions tells what)")
-    for prediction in predictions:
-        assumed = dict.fromkeys(assumption.name for assumption in prediction.assumptions)
-        out.print(f"  {plain(prediction.machine)}: {plain(', '.join(assumed)) or 'nothing'}", soft_wrap=True)
+    out.print(f"\n{plain(prediction.title)}: where the time goes", soft_wrap=True)
+    out.print(rows)
+    hidden = [part for part in parts if part.time_s > 0 and part not in shown]
+    if hidden and top is not None and len(shown) < top:
+        hidden_s = sum(part.time_s for part in hidden)
+        out.print(
+            f"{len(hidden)} that take less than 0.1 % each, {format_seconds(hidden_s)} together: --all-loops shows them"
+        )
+
+
+def _count_assumptions(predictions: tuple[Prediction, ...]) -> None:
+    if any(prediction.assumptions for prediction in predictions):
+        console().print(
+            "\nassumed: how many figures a machine's profile lacks that this program needs; --assumptions lists them",
+            soft_wrap=True,
+        )
 
 
 def _show_assumptions(predictions: tuple[Prediction, ...]) -> None:

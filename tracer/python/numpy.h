@@ -217,6 +217,9 @@ int64_t np_flat_offset(const struct np_array *array, int64_t i);
 void other_install(PyObject *module, const char *name);
 void other_install_methods(PyTypeObject *type, const char *name);
 
+/* Hooks the calls of a type's objects; `name` stands for all their modules, or is NULL. */
+void other_hook_called(PyTypeObject *type, const char *name);
+
 /* ---- Cython (pyagent_cython.c) ----------------------------------------------------------------------------------- */
 
 void cython_install(PyObject *module, const char *name);

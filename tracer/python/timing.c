@@ -227,7 +227,7 @@ bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struc
     const bool may_be_long = pace->n_first < N_FIRST || asks_kernel(block, mean);
     agent_times = (struct agent_times){
         .block = block, .thread = &agent_thread, .stands_for = pace->stands_for, .goes_on = goes_on,
-        .chunk_end = chunk_end(),
+        .reader_ns = ft_writer_waited_ns(),
         .processor_begun_ns = may_be_long ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0,
     };
     set_pace(pace, block, mean);
@@ -235,22 +235,90 @@ bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struc
     return true;
 }
 
+/* The block's time is that of a frame that returns: what follows is its caller's, whatever runs there until the next
+ * marker. It stands for as many executions. `in_hook` says that a hooked function called the frame. */
+void timing_hand_over(struct ft_side_pyblock *to, bool in_hook)
+{
+    const struct agent_times before = agent_times;
+    if (!to || before.thread != &agent_thread || to == before.block)
+        return;
+    timing_end();
+    agent_times = (struct agent_times){
+        .block = to, .thread = &agent_thread, .stands_for = before.stands_for, .goes_on = true,
+        .reader_ns = ft_writer_waited_ns(),
+        .processor_begun_ns = before.processor_begun_ns ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0,
+    };
+    agent_times.begun_ns = clock_ns(CLOCK_MONOTONIC);
+    if (in_hook && agent_thread.hook_name)
+        agent_times.named_ns = agent_times.begun_ns;
+}
+
 /* What asks the kernel is left out with the call. */
 void agent_times_call(void)
 {
     agent_times_settle();
+    agent_times.call_reader_ns = ft_writer_waited_ns();
     agent_times.call_ns = clock_ns(CLOCK_MONOTONIC);
     if (agent_times.processor_begun_ns) {
         agent_times.call_faults = minor_faults();
         agent_times.call_processor_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     }
-    agent_times.record_ns = 0;
+    agent_times.record_ns = agent_times.returned_ns = 0;
     agent_times.n_readings++;
+}
+
+#define MAX_COMPILED 64 /* names in one timing; what others take stays with the interpreter */
+
+static struct { /* of the timing that runs: time in compiled functions whose accesses are not seen */
+    const char *name;
+    uint64_t ns;
+} compiled[MAX_COMPILED];
+
+/* Charges what the named function took until then, but for calls in it that were recorded whole. */
+static void settle_named(uint64_t until_ns)
+{
+    struct agent_times *t = &agent_times;
+    if (!t->named_ns || t->thread != &agent_thread)
+        return;
+    const uint64_t ns = less(less(until_ns, t->named_ns), t->left_out_ns - t->named_left_out_ns);
+    uint32_t at = 0;
+    while (at < t->n_compiled && compiled[at].name != agent_thread.hook_name)
+        at++;
+    if (at == t->n_compiled && at < MAX_COMPILED) {
+        compiled[at].name = agent_thread.hook_name;
+        compiled[at].ns = 0;
+        t->n_compiled++;
+    }
+    if (at < MAX_COMPILED)
+        compiled[at].ns += ns;
+    t->named_ns = 0;
+}
+
+void agent_times_named_begin(const char *name)
+{
+    settle_named(agent_times.call_ns);
+    agent_thread.hook_name = name;
+    agent_times.named_ns = agent_times.call_ns;
+    agent_times.named_left_out_ns = agent_times.left_out_ns;
+}
+
+void agent_times_named_end(const char *outer_name, bool outer_runs)
+{
+    const bool is_seen = agent_times.record_ns && !agent_thread.unseen;
+    const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC), returned_ns = agent_times.returned_ns;
+    agent_times_settle();
+    if (!is_seen)
+        settle_named(returned_ns ? returned_ns : now_ns);
+    agent_thread.hook_name = outer_name;
+    agent_times.named_ns = outer_name && outer_runs ? now_ns : 0;
+    agent_times.named_left_out_ns = agent_times.left_out_ns;
+    agent_times.n_readings += is_seen ? 1 : 2;
 }
 
 /* Recording touches pages of its own, of the stream. */
 void agent_times_return(void)
 {
+    agent_times.returned_ns = clock_ns(CLOCK_MONOTONIC);
     if (agent_times.processor_begun_ns)
         agent_times.return_faults = minor_faults();
 }
@@ -269,18 +337,34 @@ void agent_times_record(void)
         }
     }
     agent_times.record_ns = now_ns;
-    agent_times.chunk_end = chunk_end();
+    agent_times.record_reader_ns = ft_writer_waited_ns();
 }
 
 /* A call that was recorded whole is left out. One that was not seen, or only as a pass over its arrays, is not. */
 void agent_times_settle(void)
 {
     if (agent_times.call_ns && agent_times.record_ns && !agent_thread.unseen) {
-        agent_times.left_out_ns += agent_times.record_ns - agent_times.call_ns;
+        agent_times.left_out_ns += less(agent_times.record_ns - agent_times.call_ns,
+                                        agent_times.record_reader_ns - agent_times.call_reader_ns);
         agent_times.left_out_processor_ns += agent_times.record_processor_ns - agent_times.call_processor_ns;
         agent_times.left_out_faults += agent_times.return_faults - agent_times.call_faults;
     }
     agent_times.call_ns = agent_times.record_ns = 0;
+}
+
+/* Adds what of a block's own time compiled functions took. That was read off the clock, the own time may be without
+ * waiting: then they have their share. */
+static void count_compiled(const struct ft_side_pyblock *block, double own_ns, uint64_t stands_for)
+{
+    double all_ns = 0;
+    for (uint32_t i = 0; i < agent_times.n_compiled; i++)
+        all_ns += (double)compiled[i].ns;
+    const double share = all_ns > own_ns ? own_ns / all_ns : 1;
+    for (uint32_t i = 0; i < agent_times.n_compiled && share > 0; i++) {
+        const int64_t rounds = in_rounds((double)stands_for * share * (double)compiled[i].ns);
+        if (rounds > 0)
+            agent_count_compiled(block->block_id, compiled[i].name, (uint64_t)rounds);
+    }
 }
 
 /* Adds to a block what its timing found: `taken_ns` without what was left out, less what reading the clock took, which can
@@ -288,6 +372,7 @@ void agent_times_settle(void)
 static void count(struct ft_side_pyblock *block, uint64_t taken_ns, uint64_t stands_for)
 {
     const double own_ns = (double)taken_ns - (1 + agent_times.n_readings) * reading_ns;
+    count_compiled(block, own_ns, taken_ns >= VERY_LONG_NS ? 1 : stands_for);
     if (!agent_times.goes_on)
         atomic_fetch_add_explicit(&block->timed, stands_for, memory_order_relaxed);
     if (taken_ns >= VERY_LONG_NS)
@@ -316,10 +401,12 @@ void timing_end(void)
     uint64_t taken_ns = now_ns - agent_times.begun_ns, stands_for = agent_times.stands_for;
     struct ft_side_pyblock *block = agent_times.block;
     agent_times_settle();
+    settle_named(now_ns);
     agent_times.block = NULL;
     note_end(now_ns);
-    if (agent_times.thread != &agent_thread || agent_times.chunk_end != chunk_end())
+    if (agent_times.thread != &agent_thread)
         return;
+    taken_ns = less(taken_ns, ft_writer_waited_ns() - agent_times.reader_ns);
     uint64_t left_out_ns = agent_times.left_out_ns;
     if (taken_ns >= LONG_NS && agent_times.processor_begun_ns) {
         taken_ns = less(clock_ns(CLOCK_THREAD_CPUTIME_ID), agent_times.processor_begun_ns);
