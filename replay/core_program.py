@@ -93,6 +93,16 @@ class CoreProgram:
     executions: Floats  # [2, blocks] in the paths: those of the first half, and of the second
     missed: Floats
 
+    @property
+    def fused_per_block(self) -> Floats:
+        """[blocks]: instructions that take no slot of the issue width, as they go with the one before."""
+        fused = np.concatenate([[0], np.cumsum(self.fused)])
+        first, count = (
+            self.blocks["first"].astype(np.int64),
+            self.blocks["n_instructions"].astype(np.int64),
+        )
+        return np.asarray(fused[first + count] - fused[first], np.float64)
+
     @classmethod
     def of(cls, signature: Signature) -> CoreProgram | None:
         """The paths of a signature; None if it has none."""

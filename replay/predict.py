@@ -23,8 +23,8 @@ from .interval import figure_error, model_error, path_error, together
 from .page_faults import first_touches, in_huge_pages, with_cleared_pages, with_page_faults
 from .records import Assumption, Bound, ErrorPart, Prediction, RegionKind, RegionTime
 from .shared_cache import evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
-from .spread import FAST, SLOW, TYPICAL
-from .workload import RegionArrays, Workload
+from .spread import FAST, SLOW, TYPICAL, Floats
+from .workload import Workload, issue_slots
 
 _NEEDED_FOR = {  # assumptions that only matter to programs which do such a thing: totals that must not be all 0
     "flops": ("scalar_flops", "vector_add_flops", "vector_mul_flops", "vector_fma_flops"),
@@ -82,6 +82,10 @@ class HostRun:
         times = with_page_faults(times, pages, figures.page_s)
         assumptions = _assumptions(workload, figures, misses, times)
         return cls(workload, profile, figures, found, times, core, assumptions)
+
+    def least_s(self) -> Floats:
+        """[regions]: the time of their instructions at the full issue width, which no core can undercut."""
+        return issue_slots(self.workload) * self.figures.instruction_s[FAST]
 
     def errors(self) -> tuple[ErrorPart, ...]:
         """What the time of the whole program may be off by, source by source."""
@@ -178,7 +182,7 @@ def predict(signature: Signature | Workload, profile: Profile) -> Prediction:
         machine=profile.name,
         title=profile.title,
         time_s=time_s,
-        low_s=time_s * low,
+        low_s=min(max(time_s * low, float(run.least_s().sum())), time_s),
         high_s=time_s * high / decoded + unseen_s,
         bound_by=max(by_bound, key=lambda bound: by_bound[bound]),
         complete=provenance.complete,
@@ -244,6 +248,7 @@ def _region_times(run: HostRun, total_s: float) -> tuple[RegionTime, ...]:
     workload, times = run.workload, run.times
     typical = times.time_s[TYPICAL]
     first_calls = _first_calls(workload)
+    least_s = run.least_s()
     regions = []
     for index in np.argsort(-typical, kind="stable"):
         region = workload.regions[index]
@@ -256,7 +261,7 @@ def _region_times(run: HostRun, total_s: float) -> tuple[RegionTime, ...]:
                 entries=region.entries,
                 iterations=region.iterations,
                 time_s=float(typical[index]),
-                low_s=float(typical[index]) * low,
+                low_s=float(min(max(typical[index] * low, least_s[index]), typical[index])),
                 high_s=float(typical[index]) * high,
                 compute_s=float(times.compute_s[index]),
                 memory_s=float(times.memory_s[index]),
@@ -319,15 +324,15 @@ def _timed(workload: Workload, figures: MachineFigures, times: RegionTimes) -> A
     seconds = workload.totals.python_lines * line_s
     unseen = np.array([region.kind is RegionKind.COMPILED for region in workload.regions])
     share, unseen_share = float(seconds[~unseen].sum()) / all_s, float(seconds[unseen].sum()) / all_s
-    beside = (
-        f", and {min(unseen_share, 1.0):.0%} that of compiled functions that were not seen (half to twice of it assumed)"
-        if unseen_share >= NOTABLE_SHARE
-        else ""
-    )
+    beside = ""
+    if unseen_share >= NOTABLE_SHARE:
+        beside = (
+            f", and {unseen_share:.0%} that of compiled functions that were not seen (half to twice as much assumed)"
+        )
     return Assumption(
         "python_timed",
-        f"{min(share, 1.0):.0%} of the time is the interpreter's, with the built-in functions that it calls{beside}: it was "
-        "timed while the program was traced, in lines of Python, of which one takes "
+        f"{min(share, 1.0):.0%} of the time is the interpreter's, with the built-in functions that it calls{beside}: "
+        "it was timed while the program was traced, in lines of Python, of which one takes "
         f"{line_s * 1e9:.3g} ns on this machine",
     )
 

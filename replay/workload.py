@@ -126,6 +126,25 @@ class Workload:
         return cls(signature, regions, operations, totals, region_of_block, CoreProgram.of(signature))
 
 
+def issue_slots(workload: Workload) -> Floats:
+    """[regions]: instructions that take a slot of a core's issue width each; those fused with the one before take none.
+
+    Of blocks that no path came through, as many are taken to be fused as of the others.
+    """
+    instructions, program = workload.totals.instructions, workload.core
+    if program is None:
+        return instructions
+    blocks = workload.signature.blocks
+    executions = np.array([block.executions for block in blocks], np.float64)[program.block_ids]
+    lengths = np.array([block.instructions for block in blocks], np.float64)[program.block_ids]
+    region, count = workload.region_of_block[program.block_ids], len(workload.regions)
+    fused = np.bincount(region, weights=executions * program.fused_per_block, minlength=count)
+    inside = np.bincount(region, weights=executions * lengths, minlength=count)
+    overall = fused.sum() / max(inside.sum(), 1.0)
+    share = np.divide(fused, inside, out=np.full(count, overall), where=inside > 0)
+    return np.asarray(instructions * (1 - share))
+
+
 def _region_of_blocks(signature: Signature) -> tuple[npt.NDArray[np.int64], list[list[Block]]]:
     """The region of each block, and the blocks of each region; regions in the order in which they first ran.
 

@@ -225,8 +225,8 @@ def _show_loops(signature: Signature, top: int) -> None:
         ranges = f"{len(loop.ranges)}, largest {format_bytes(largest)}" if loop.ranges else "-"
         rows.add_row(
             plain(short_name(loop.function)), plain(source), format_count(loop.executions),
-            format_count(loop.instructions), format_count(loop.loads), format_count(loop.stores), format_count(loop.flops), ranges,
-            ", ".join(loop.idioms),
+            format_count(loop.instructions), format_count(loop.loads), format_count(loop.stores),
+            format_count(loop.flops), ranges, ", ".join(loop.idioms),
         )  # fmt: skip
     out = console()
     out.print()

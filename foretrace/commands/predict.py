@@ -333,15 +333,20 @@ def _show_measured(measured: _Measured, predictions: tuple[Prediction, ...]) -> 
     at = "" if timing.clock_hz is None else f" at {format_hz(timing.clock_hz)}"
     out.print(
         f"\nmeasured: {format_seconds(timing.shortest.cpu_s)} of a processor ({runs}; {timing.num_samples} samples by "
-        f"{plain(timing.method)}{said_of_segments(timing)}){at}",
+        f"{plain(timing.method)}{said_of_segments(timing) if timing.segments else ''}){at}",
         soft_wrap=True,
     )
+    if timing.undivided:
+        out.print(
+            f"not divided into segments: {plain(timing.undivided)}; the time is that of the shortest run",
+            soft_wrap=True,
+        )
     elsewhere = measured.samples.elsewhere
     if timing.num_samples and elsewhere:
         out.print(
             f"{elsewhere} of the {timing.num_samples} samples ({elsewhere / timing.num_samples:.0%}) were in no loop "
-            "or function that was traced, but in the kernel or in code that is not in the signature: the measured shares "
-            "of the loops are of all samples",
+            "or function that was traced, but in the kernel or in code that is not in the signature: the measured "
+            "shares of the loops are of all samples",
             soft_wrap=True,
         )
     if timing.segments is None and timing.least_alone_s < timing.shortest.cpu_s:
