@@ -6,6 +6,7 @@ a compare and the branch behind it as one operation. The figures of a core are p
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ _VECTOR_NAMES = ("xmm", "ymm", "zmm", "v", "ft", "fs", "fa")
 _FUSES = (OperationKind.INT_ALU,)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class CoreProgram:
     """What the core model runs. Block numbers are positions in `block_ids`, operation numbers in `operation_ids`.
 
@@ -92,6 +93,15 @@ class CoreProgram:
     candidates: Floats
     executions: Floats  # [2, blocks] in the paths: those of the first half, and of the second
     missed: Floats
+
+    @functools.cached_property
+    def vector_loads(self) -> Ints:
+        """Operations, as positions in `operation_ids`, that load vectors."""
+        counts = self.blocks["n_instructions"].astype(np.int64)
+        first = np.repeat(self.blocks["first_operation"].astype(np.int64), counts)
+        loads = self.instructions["load"].astype(np.int64)
+        chosen = self.vectors & (loads >= 0)
+        return np.asarray((first + loads)[chosen], np.int64)
 
     @property
     def fused_per_block(self) -> Floats:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -235,12 +237,17 @@ def predict_each(
         PredictionError: the signature holds nothing to predict.
     """
     workload = Workload.of(signature)
-    made, refused = [], {}
-    for profile in profiles:
-        try:
-            made.append(predict(workload, profile))
-        except PredictionError as error:
-            refused[profile.name] = error
+    made: list[Prediction] = []
+    refused: dict[str, PredictionError] = {}
+    with ThreadPoolExecutor(
+        len(os.sched_getaffinity(0))
+    ) as workers:  # the core model runs without the interpreter's lock
+        futures = [workers.submit(predict, workload, profile) for profile in profiles]
+        for profile, future in zip(profiles, futures, strict=True):
+            try:
+                made.append(future.result())
+            except PredictionError as error:
+                refused[profile.name] = error
     return tuple(sorted(made, key=lambda prediction: prediction.time_s)), refused
 
 

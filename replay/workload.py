@@ -17,7 +17,15 @@ from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.level import Level
 from foretrace.cache_sim.reuse_model import misses_from_reuse
 from foretrace.errors import PredictionError
-from foretrace.tracer.signature import Block, Idiom, InterpreterTime, OperationKind, Signature
+from foretrace.tracer.signature import (
+    AddressRange,
+    Block,
+    Idiom,
+    InterpreterTime,
+    OperationKind,
+    Signature,
+    merge_ranges,
+)
 
 from .array_costs import ArrayWork
 from .core_program import CoreProgram
@@ -108,6 +116,7 @@ class Workload:
     operations: OperationArrays
     totals: RegionArrays
     region_of_block: npt.NDArray[np.int64]
+    footprints: Floats  # of each operation's region: the address ranges that its operations go through, bytes
     core: CoreProgram | None  # its paths; None where there are none
 
     @classmethod
@@ -123,7 +132,18 @@ class Workload:
         regions = _regions(signature, region_of_block, members)
         operations = _operation_arrays(signature, region_of_block)
         totals = _region_arrays(signature, regions, members, region_of_block, operations)
-        return cls(signature, regions, operations, totals, region_of_block, CoreProgram.of(signature))
+        footprints = _footprints(signature, regions)[operations.region]
+        return cls(signature, regions, operations, totals, region_of_block, footprints, CoreProgram.of(signature))
+
+
+def _footprints(signature: Signature, regions: Sequence[Region]) -> Floats:
+    """[regions]: bytes of the address ranges that the operations of each go through."""
+    of_regions = np.zeros(len(regions))
+    for number, region in enumerate(regions):
+        ranges = [signature.operations[operation] for operation in region.operations]
+        merged = merge_ranges([AddressRange(one.first, max(one.last_exclusive, one.first)) for one in ranges])
+        of_regions[number] = sum(one.range_bytes for one in merged)
+    return of_regions
 
 
 def issue_slots(workload: Workload) -> Floats:
