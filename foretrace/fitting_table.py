@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Column, Table
 from rich.text import Text
 
-ENOUGH_TEXT, LEAST_TEXT = 24, 12
+ENOUGH_TEXT, LEAST_TEXT = 24, 14
 """Characters that a text keeps before columns are left out, and after."""
 
 

@@ -24,7 +24,7 @@ WIDTH = 100
 
 
 def console() -> Console:
-    """For results, on standard output. Where that is no terminal, lines are not wrapped: they can be searched."""
+    """For results, on standard output: wrapped to a terminal's width, elsewhere whole lines that can be searched."""
     is_terminal = sys.stdout.isatty()
     width = None if is_terminal else WIDTH
     return Console(highlight=False, markup=False, emoji=False, width=width, soft_wrap=not is_terminal)

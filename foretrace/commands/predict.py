@@ -333,21 +333,16 @@ def _show_measured(measured: _Measured, predictions: tuple[Prediction, ...]) -> 
     at = "" if timing.clock_hz is None else f" at {format_hz(timing.clock_hz)}"
     out.print(
         f"\nmeasured: {format_seconds(timing.shortest.cpu_s)} of a processor ({runs}; {timing.num_samples} samples by "
-        f"{plain(timing.method)}{said_of_segments(timing) if timing.segments else ''}){at}",
-        soft_wrap=True,
+        f"{plain(timing.method)}{said_of_segments(timing) if timing.segments else ''}){at}"
     )
     if timing.undivided:
-        out.print(
-            f"not divided into segments: {plain(timing.undivided)}; the time is that of the shortest run",
-            soft_wrap=True,
-        )
+        out.print(f"not divided into segments: {plain(timing.undivided)}; the time is that of the shortest run")
     elsewhere = measured.samples.elsewhere
     if timing.num_samples and elsewhere:
         out.print(
             f"{elsewhere} of the {timing.num_samples} samples ({elsewhere / timing.num_samples:.0%}) were in no loop "
             "or function that was traced, but in the kernel or in code that is not in the signature: the measured "
-            "shares of the loops are of all samples",
-            soft_wrap=True,
+            "shares of the loops are of all samples"
         )
     if timing.segments is None and timing.least_alone_s < timing.shortest.cpu_s:
         out.print(f"{said_of_neighbours(timing)}: alone it may take {format_seconds(timing.least_alone_s)}")
@@ -384,7 +379,7 @@ def _show_regions(prediction: Prediction, by: By, top: int | None, measured: _Me
     if not shown:
         return
     out = console()
-    out.print(f"\n{plain(prediction.title)}: where the time goes", soft_wrap=True)
+    out.print(f"\n{plain(prediction.title)}: where the time goes")
     out.print(rows)
     hidden = [part for part in parts if part.time_s > 0 and part not in shown]
     if hidden and top is not None and len(shown) < top:
@@ -397,8 +392,7 @@ def _show_regions(prediction: Prediction, by: By, top: int | None, measured: _Me
 def _count_assumptions(predictions: tuple[Prediction, ...]) -> None:
     if any(prediction.assumptions for prediction in predictions):
         console().print(
-            "\nassumed: how many figures a machine's profile lacks that this program needs; --assumptions lists them",
-            soft_wrap=True,
+            "\nassumed: how many figures a machine's profile lacks that this program needs; --assumptions lists them"
         )
 
 
@@ -412,4 +406,4 @@ def _show_assumptions(predictions: tuple[Prediction, ...]) -> None:
         console().print("\nassumed")
     for text, made_on in machines.items():
         made_for = f" ({', '.join(made_on)})" if len(predictions) > 1 else ""
-        console().print(f"  {plain(text + made_for)}", soft_wrap=True)
+        console().print(f"  {plain(text + made_for)}")

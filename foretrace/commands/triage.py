@@ -76,11 +76,11 @@ def _instance_document(instance: Instance) -> dict[str, Any]:
 def _show(report: Triage, top: int | None) -> None:
     """The `top` loops of most gain or time, of those that matter; None: all."""
     out, program = console(), report.program
-    out.print(f"{plain(report.host_title)}, with {plain(report.accelerator_title)}", soft_wrap=True)
+    out.print(f"{plain(report.host_title)}, with {plain(report.accelerator_title)}")
     for warning in report.warnings:
-        out.print(f"warning: {plain(warning)}", soft_wrap=True)
+        out.print(f"warning: {plain(warning)}")
     if not report.instances:
-        out.print(_nothing_found(report), soft_wrap=True)
+        out.print(_nothing_found(report))
     else:
         notable = [
             i for i in report.instances if top is None or max(i.gain_s, i.host_s) >= LEAST_SHOWN * program.host_s
@@ -92,13 +92,13 @@ def _show(report: Triage, top: int | None) -> None:
             out.print(_table(shown))
             out.print()
         for number, instance in enumerate(shown, 1):
-            out.print(f"{number:3}  {plain(instance.reason)}", soft_wrap=True)
+            out.print(f"{number:3}  {plain(instance.reason)}")
         _say_hidden(report, len(notable), len(shown))
         out.print()
         _show_gain(report)
     out.print(f"Hit rates: {report.hit_rates.source}.")
     for assumption in report.assumptions:
-        out.print(f"  assumed  {plain(str(assumption))}", soft_wrap=True)
+        out.print(f"  assumed  {plain(str(assumption))}")
 
 
 def _say_hidden(report: Triage, notable: int, shown: int) -> None:
