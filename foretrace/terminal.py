@@ -27,7 +27,20 @@ def console() -> Console:
     """For results, on standard output: wrapped to a terminal's width, elsewhere whole lines that can be searched."""
     is_terminal = sys.stdout.isatty()
     width = None if is_terminal else WIDTH
-    return Console(highlight=False, markup=False, emoji=False, width=width, soft_wrap=not is_terminal)
+    return _Results(highlight=False, markup=False, emoji=False, width=width, soft_wrap=not is_terminal)
+
+
+class _Results(Console):
+    """Cuts nothing off: a table whose numbers need more than the width is wider."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As rich does, but for that."""
+        from rich.table import Table
+
+        options.setdefault("crop", False)
+        if any(type(one) is Table for one in objects):  # which wraps the text in its cells
+            options.setdefault("soft_wrap", False)
+        super().print(*objects, **options)
 
 
 def table(
@@ -36,15 +49,16 @@ def table(
     left: Collection[str] = (),
     no_wrap: bool = False,
     drop: Sequence[str] = (),
+    whole: Collection[str] = (),
 ) -> Table:
     """A table without lines, which fits the width. Columns with a heading in `left`, or the first one, are flush left.
 
     Where it is too wide, the columns in `drop` are left out, the first of them first, and then text in columns that are
-    flush left is shortened. Numbers never are.
+    flush left is shortened, but not in those of `whole`. Numbers never are.
     """
     from foretrace.fitting_table import FittingTable
 
-    made = FittingTable(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), drop=drop)
+    made = FittingTable(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), drop=drop, whole=whole)
     for heading in headings:
         is_left = heading in (left or headings[:1])
         made.add_column(heading, justify="left" if is_left else "right", no_wrap=no_wrap)

@@ -87,7 +87,7 @@ class HostRun:
 
     def least_s(self) -> Floats:
         """[regions]: the time of their instructions at the full issue width, which no core can undercut."""
-        return issue_slots(self.workload) * self.figures.instruction_s[FAST]
+        return np.asarray(issue_slots(self.workload) * self.figures.instruction_s[FAST], np.float64)
 
     def errors(self) -> tuple[ErrorPart, ...]:
         """What the time of the whole program may be off by, source by source."""
@@ -285,10 +285,10 @@ def _region_times(run: HostRun, total_s: float) -> tuple[RegionTime, ...]:
 
 def _first_calls(workload: Workload) -> set[int]:
     """Regions that called an operation or compiled function once, before others did that call the same."""
-    places: dict[str, list[int]] = defaultdict(list)
+    places: dict[tuple[RegionKind, str], list[int]] = defaultdict(list)
     for index, region in enumerate(workload.regions):
         if region.kind in (RegionKind.ARRAY, RegionKind.COMPILED):
-            places[region.place.module].append(index)
+            places[region.kind, region.place.module].append(index)
     return {found[0] for found in places.values() if len(found) > 1 and workload.regions[found[0]].entries == 1}
 
 

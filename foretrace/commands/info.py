@@ -217,7 +217,7 @@ def _show_loops(signature: Signature, top: int) -> None:
     rows = table(
         "function", "source", "iterations", "instructions", "loads", "stores", "flops", "ranges", "idioms",
         title=f"loops by instructions, {min(top, len(summaries))} of {len(summaries)}",
-        left=("function", "source", "idioms"), drop=("flops", "ranges"),
+        left=("function", "source", "idioms"), drop=("flops", "ranges", "iterations"),
     )  # fmt: skip
     for loop in summaries[:top]:
         source = f"{Path(loop.file).name}:{loop.line}" if loop.file else Path(loop.module).name

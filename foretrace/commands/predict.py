@@ -301,6 +301,7 @@ def _show(
         "machine", "time", "low", "high", "bound by", "hits",
         *(["hit rates are"] if len(sources) > 1 else []), *several,
         left=("machine", "bound by", "hits", "hit rates are"), drop=("hit rates are", "hits"),
+        whole=("machine", "bound by", "hits"),
     )  # fmt: skip
     for prediction in predictions:
         levels = ", ".join(f"{plain(v.name)} {v.hit_rate:.1%}" for v in prediction.hit_rates.levels)
@@ -323,7 +324,8 @@ def _show(
 
 def _warnings(predictions: tuple[Prediction, ...]) -> list[str]:
     """Each warning once; of several machines' shares of unseen code, which differ by little, the first."""
-    return list(dict.fromkeys(warning for prediction in predictions for warning in prediction.warnings))
+    found = {w.partition("% of the time ")[2] or w: w for p in reversed(predictions) for w in reversed(p.warnings)}
+    return list(reversed(found.values()))
 
 
 def _show_measured(measured: _Measured, predictions: tuple[Prediction, ...]) -> None:
@@ -364,7 +366,7 @@ def _show_regions(prediction: Prediction, by: By, top: int | None, measured: _Me
     columns = ["source", "function", "what", *(["iterations"] if by is By.LOOP else []), "bound by"]
     rows = table(
         *(["measured"] if shares else []), "share", "time", *columns,
-        left=("source", "function", "what", "bound by"), drop=("iterations",),
+        left=("source", "function", "what", "bound by"), drop=("iterations",), whole=("bound by",),
     )  # fmt: skip
     parts = prediction.regions if by is By.LOOP else totals(prediction, by)
     shown = [part for part in parts if part.time_s > 0 and (top is None or part.share >= LEAST_SHOWN)][:top]

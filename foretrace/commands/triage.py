@@ -104,10 +104,14 @@ def _show(report: Triage, top: int | None) -> None:
 def _say_hidden(report: Triage, notable: int, shown: int) -> None:
     out = console()
     if notable > shown:
-        out.print(f"     {notable - shown} loops that take less are not shown; --top shows more")
+        out.print(f"     {_loops(notable - shown)} of less gain not shown; --top shows more")
     tiny = len(report.instances) - notable
     if tiny:
-        out.print(f"     {tiny} loops that take less than 0.1 % of the time are not shown; --all-loops shows them")
+        out.print(f"     {_loops(tiny)} of less than 0.1 % of the time not shown; --all-loops shows them")
+
+
+def _loops(count: int) -> str:
+    return "1 loop" if count == 1 else f"{count} loops"
 
 
 def _nothing_found(report: Triage) -> str:
@@ -126,7 +130,8 @@ def _nothing_found(report: Triage) -> str:
 def _table(instances: Sequence[Instance]) -> Table:
     rows = table(
         "", "port", "source", "function", "idiom", "range", "host", "accelerator", "gain", "pays from",
-        left=("port", "source", "function", "idiom"), drop=("pays from", "range"),
+        left=("port", "source", "function", "idiom"), drop=("pays from", "range", "accelerator"),
+        whole=("port", "idiom"),
     )  # fmt: skip
     for number, instance in enumerate(instances, 1):
         rows.add_row(
