@@ -75,12 +75,17 @@ struct agent_times {
     uint64_t reader_ns, call_reader_ns, record_reader_ns; /* how long the thread had waited for the reader by then */
     uint64_t call_ns, record_ns; /* of a hooked call: when it began, and when it was recorded; 0: not yet */
     uint32_t n_readings;         /* of the clock, beside that of the timing itself */
+    uint32_t n_returns;          /* markers before a return that ran */
     uint64_t left_out_ns;
     uint64_t call_processor_ns, record_processor_ns, left_out_processor_ns; /* where executions may take long */
     uint64_t call_faults, return_faults, left_out_faults; /* of pages, likewise, where executions may take long */
     uint64_t named_ns, named_left_out_ns; /* since when agent_thread.hook_name runs, 0: it does not; left out before */
     uint64_t returned_ns;                 /* when the original of the last hooked call returned */
-    uint32_t n_compiled;                  /* how many functions were charged by name */
+    uint32_t n_compiled, first_compiled;  /* how many functions were charged by name, and before the frame returned, */
+    struct ft_side_pyblock *returned_to;  /* to this block; NULL: it has not, */
+    uint64_t frame_end_ns, frame_left_out_ns; /* then; what had been left out by then */
+    bool in_hook;                         /* through a hooked function */
+    bool is_short;                        /* executions of the block do not take long, with what follows them */
 };
 
 extern struct agent_times agent_times;

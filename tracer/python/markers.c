@@ -285,8 +285,8 @@ static marker_result run_return_marker(PyObject *self)
     uint32_t n = t->n_frames;
     while (n && !is_of(&t->frames[n - 1], frame))
         n--;
-    if (n > 1 && t->frames[n - 2].block)
-        timing_hand_over(code_timed_block(t->frames[n - 2].block), agent_thread.hook_frame == agent_caller(frame));
+    const uint32_t below = n > 1 ? t->frames[n - 2].block : 0;
+    timing_return(below ? code_timed_block(below) : NULL, agent_thread.hook_frame == agent_caller(frame));
     return go_on();
 }
 
