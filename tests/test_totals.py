@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -79,3 +84,23 @@ def test_the_width_does_bind_an_end(counted: Signature) -> None:
     run = HostRun.of(Workload.of(counted), find("epyc-milan-vm"))
     assert predict(counted, find("epyc-milan-vm")).low_s == pytest.approx(float(run.least_s().sum()))
     assert np.all(run.least_s() <= run.times.time_s[FAST] * 1.05 + 1e-9)
+
+
+def test_samples_outside_the_program_are_counted(tmp_path: Path) -> None:
+    """Of a program that is mostly in a child, few samples are in loops: the report says so beside the shares."""
+    script = "i=0; while [ $i -lt 20 ]; do seq 1 30000 > /dev/null; i=$((i+1)); done"
+    signature, timing = tmp_path / "s.sig", tmp_path / "s.timing"
+    foretrace = [sys.executable, "-m", "foretrace"]
+    for command in (
+        ["trace", "-o", str(signature), "--", "sh", "-c", script],
+        ["time", "-o", str(timing), "--", "sh", "-c", script],
+    ):
+        subprocess.run([*foretrace, *command], check=True, cwd=tmp_path)
+    ask = [*foretrace, "predict", str(signature), "--machine", "epyc-turin-vm", "--timing", str(timing)]
+    said = subprocess.run(ask, check=True, cwd=tmp_path, capture_output=True, text=True).stdout
+    document = json.loads(subprocess.run([*ask, "--json"], check=True, cwd=tmp_path, capture_output=True).stdout)
+    measured = document["measured"]
+    if not measured["samples"]:
+        pytest.skip("perf events are not allowed here, which sample child processes")
+    assert measured["samples_elsewhere"] > 0.5 * measured["samples"] > 0
+    assert f"{measured['samples_elsewhere']} of the {measured['samples']} samples" in said

@@ -19,7 +19,8 @@ from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.signature_file import read_signature
 from foretrace.units import format_bytes, format_seconds
 
-from .predict import LEAST_SHOWN, hit_rates_document, place_document, short_place
+from .predict import LEAST_SHOWN, short_place
+from .prediction_documents import hit_rates_document, place_document
 
 
 @click.command(epilog="Example: foretrace triage cg.sig --host jaguar-xt4 --accelerator convey-hc1-fpga")
