@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -31,16 +31,46 @@ def _visible(letter: str) -> str:
     return letter.encode("unicode_escape").decode()
 
 
+WIDTH = 100
+"""Columns of a table where there is no terminal to ask."""
+
+
 def console() -> Console:
-    """For results, on standard output. Not wrapped when it is no terminal, so that it can be searched and cut."""
-    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 200)
+    """For results, on standard output: wrapped to a terminal's width, elsewhere whole lines that can be searched."""
+    is_terminal = sys.stdout.isatty()
+    width = None if is_terminal else WIDTH
+    return _Results(highlight=False, markup=False, emoji=False, width=width, soft_wrap=not is_terminal)
 
 
-def table(*headings: str, title: str | None = None, left: Collection[str] = (), no_wrap: bool = False) -> Table:
-    """A table without lines. Columns with a heading in `left`, or the first one, are flush left; the others right."""
-    from rich.table import Table
+class _Results(Console):
+    """Cuts nothing off: a table whose numbers need more than the width is wider."""
 
-    made = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As rich does, but for that."""
+        from rich.table import Table
+
+        options.setdefault("crop", False)
+        if any(type(one) is Table for one in objects):  # which wraps the text in its cells
+            options.setdefault("soft_wrap", False)
+        super().print(*objects, **options)
+
+
+def table(
+    *headings: str,
+    title: str | None = None,
+    left: Collection[str] = (),
+    no_wrap: bool = False,
+    drop: Sequence[str] = (),
+    whole: Collection[str] = (),
+) -> Table:
+    """A table without lines, which fits the width. Columns with a heading in `left`, or the first one, are flush left.
+
+    Where it is too wide, the columns in `drop` are left out, the first of them first, and then text in columns that are
+    flush left is shortened, but not in those of `whole`. Numbers never are.
+    """
+    from foretrace.fitting_table import FittingTable
+
+    made = FittingTable(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), drop=drop, whole=whole)
     for heading in headings:
         is_left = heading in (left or headings[:1])
         made.add_column(heading, justify="left" if is_left else "right", no_wrap=no_wrap)

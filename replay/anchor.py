@@ -16,7 +16,7 @@ from foretrace.tracer.native.sampled_blocks import samples_per_block
 from foretrace.tracer.native.timing import Timing
 from foretrace.tracer.signature import Signature
 
-from .records import Prediction, RegionTime
+from .records import Prediction, RegionKind, RegionTime
 
 LEAST_SHARE = 0.01
 """Of the predicted time, that a region must have for a ratio of its own."""
@@ -26,13 +26,24 @@ RegionKey = tuple[int | None, str, str]
 
 @dataclass(frozen=True, slots=True)
 class RegionSamples:
-    """Samples by region, and in all; those in no region are in `num_samples` only."""
+    """Samples by region, and in all; those in no region are in `num_samples` only.
+
+    `all_samples` counts those of a timing in which no region was met at all, too.
+    """
 
     by_region: Mapping[RegionKey, int]
     num_samples: int
+    all_samples: int = 0
+
+    @property
+    def elsewhere(self) -> int:
+        """Samples in no region: in the kernel, or in code that the signature does not know."""
+        return max(self.all_samples, self.num_samples) - sum(self.by_region.values())
 
     def share(self, region: RegionTime) -> float | None:
-        """Of the measured time; None where nothing was sampled."""
+        """Of the measured time; None where nothing was sampled, or where samples cannot tell (compiled code)."""
+        if region.kind is RegionKind.COMPILED:
+            return None
         return self.by_region.get(key_of(region), 0) / self.num_samples if self.num_samples else None
 
 
@@ -56,10 +67,18 @@ class Anchored:
 
 
 def key_of(region: RegionTime) -> RegionKey:
-    """What a region is known by on any machine: its loop, or its function."""
+    """What a region is known by on any machine: its loop, or its function, of Python with its line."""
     if region.loop_id is not None:
         return region.loop_id, "", ""
-    return None, region.place.module, region.place.function
+    return (
+        None,
+        region.place.module,
+        _function(region.place.function, region.place.line, region.kind is RegionKind.LINE),
+    )
+
+
+def _function(name: str, line: int, is_line: bool) -> str:
+    return f"{name}:{line}" if is_line else name
 
 
 def region_samples(signature: Signature, timing: Timing) -> RegionSamples:
@@ -75,13 +94,15 @@ def region_samples(signature: Signature, timing: Timing) -> RegionSamples:
             "time the traced command with: foretrace time"
         )
     per_block, _ = samples_per_block(signature, timing)
+    is_python = signature.provenance.guest == "python"
     by_region: dict[RegionKey, int] = defaultdict(int)
     for block in signature.blocks:
         samples = int(per_block[block.block_id])
         if samples:
-            key = (None, block.module, block.function) if block.loop_id is None else (block.loop_id, "", "")
+            function = _function(block.function, block.line, is_python)
+            key = (None, block.module, function) if block.loop_id is None else (block.loop_id, "", "")
             by_region[key] += samples
-    return RegionSamples(dict(by_region), timing.num_samples if by_region else 0)
+    return RegionSamples(dict(by_region), timing.num_samples if by_region else 0, timing.num_samples)
 
 
 def anchor(there: Prediction, here: Prediction, timing: Timing, samples: RegionSamples) -> Anchored:

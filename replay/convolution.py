@@ -12,13 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from .array_costs import array_times, of_accesses
 from .figures import MachineFigures
 from .hit_rates import Misses
 from .memory_figures import MemoryFigures
 from .python_figures import LONG_CALLS, RECORDING_ERROR
-from .records import Bound
+from .records import Bound, RegionKind
 from .spread import FAST, SLOW, TYPICAL, Floats
 from .workload import OperationArrays, Workload
 
@@ -29,6 +30,9 @@ MEMORY_BOUNDS = (
     Bound.CACHE_LATENCY,
     Bound.MEMORY_LATENCY,
 )
+UNSEEN_CODE = (0.5, 1.0, 2.0)
+"""Time of compiled code that was not seen, over that of as many lines of Python: fast, typical, slow. Assumed: vectors,
+caches and memory can make it differ from the interpreter's own code."""
 COMPUTE_BOUNDS = (Bound.ISSUE, Bound.COMPUTE, Bound.DIVIDE, Bound.CHAIN, Bound.PORTS, Bound.BRANCH)
 
 
@@ -75,7 +79,8 @@ def convolve(workload: Workload, misses: Misses, figures: MachineFigures) -> Reg
     off = RECORDING_ERROR * np.array([-1.0, 0.0, 1.0])
     timed_lines = np.maximum(totals.python_lines + _per_corner(off, totals.recording_lines), 0)
     timed_lines += _per_corner(np.array(LONG_CALLS) - 1, np.minimum(totals.long_lines, timed_lines[FAST]))
-    timed = figures.python_line_s[:, None] * timed_lines
+    unseen = np.array([region.kind is RegionKind.COMPILED for region in workload.regions])
+    timed = figures.python_line_s[:, None] * timed_lines * np.where(unseen, np.array(UNSEEN_CODE)[:, None], 1.0)
     degree = 1 - 1 / np.maximum(totals.arithmetic_per_iteration, 1)
     shorter = np.minimum(compute, memory)
     overlap = np.stack([shorter[FAST], shorter[TYPICAL] * degree, np.zeros(regions)])
@@ -99,7 +104,7 @@ def convolve(workload: Workload, misses: Misses, figures: MachineFigures) -> Reg
         memory_parts_s=memory_parts[TYPICAL],
         compute_parts_s=compute_parts[TYPICAL],
         bound_by=_bounds(
-            compute[TYPICAL], memory[TYPICAL], python[TYPICAL], compute_parts[TYPICAL], memory_parts[TYPICAL]
+            compute[TYPICAL], memory[TYPICAL], python[TYPICAL], compute_parts[TYPICAL], memory_parts[TYPICAL], unseen
         ),
     )
 
@@ -217,7 +222,12 @@ def _compute_parts(workload: Workload, figures: MachineFigures) -> Floats:
 
 
 def _bounds(
-    compute: Floats, memory: Floats, python: Floats, compute_parts: Floats, memory_parts: Floats
+    compute: Floats,
+    memory: Floats,
+    python: Floats,
+    compute_parts: Floats,
+    memory_parts: Floats,
+    unseen: npt.NDArray[np.bool_],
 ) -> tuple[Bound, ...]:
     """What each region is bound by: the largest part of the largest of its three times."""
     largest_compute, largest_memory = compute_parts.argmax(axis=1), memory_parts.argmax(axis=1)
@@ -227,7 +237,7 @@ def _bounds(
         if max(times) == 0:
             bounds.append(Bound.NOTHING)
         elif python[region] == max(times):
-            bounds.append(Bound.PYTHON)
+            bounds.append(Bound.UNSEEN if unseen[region] else Bound.PYTHON)
         elif memory[region] == max(times):
             bounds.append(MEMORY_BOUNDS[largest_memory[region]])
         else:

@@ -13,11 +13,24 @@
 #define WRONG 64u /* branches thought to go the other way at a time: more than any window holds */
 #define NEVER (-1e30)
 
+/* As fmax and fmin, which are calls where a NaN may come in: none does here. */
+static inline double later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static inline double earlier(double a, double b)
+{
+    return a < b ? a : b;
+}
+
 /* A unit, or what hands out a level's lines: how much of each stretch of `bucket` cycles is taken. */
 struct rate {
-    double bucket;
-    int64_t *number; /* of the stretch that a place tells of */
-    double *used;
+    double bucket; /* a power of two */
+    struct stretch {
+        int64_t number; /* which one its place tells of */
+        double used;
+    } *stretches;
 };
 
 struct recent {
@@ -40,8 +53,7 @@ struct queue {
 /* The latest of some kind, by what each took until it left. */
 struct ring {
     double *left;
-    uint32_t size;
-    uint64_t n;
+    uint32_t size, at; /* the oldest, whose place is the next one's */
 };
 
 /* A branch that a core takes to go the other way, until it is known. */
@@ -67,6 +79,12 @@ struct written {
     uint8_t cause;
 };
 
+/* Of an operation's accesses, those to lines touched a moment ago and the others: what comes due at each level. */
+struct misses {
+    bool any[2];
+    double chance[2][FT_MAX_LEVELS];
+};
+
 struct state {
     const struct ft_core *core;
     struct ft_spread spread;
@@ -82,8 +100,7 @@ struct state {
     struct queue scheduled; /* vectors that can start, */
     double last_scheduled;  /* and the last one since when */
     struct written *written; /* ring of `stores` */
-    uint32_t n_stores;
-    uint64_t n_written;
+    uint32_t n_stores, oldest_written;
     double clock;        /* of the dispatch */
     double started;      /* the last instruction, of a core that keeps the order */
     double redirect;     /* dispatch resumes, after a branch that was not foreseen */
@@ -100,6 +117,7 @@ struct state {
     double line_written; /* the last store to a line that none was gathered in */
     uint64_t stored;     /* such lines so far */
     double *due;         /* by operation and level: misses that are due */
+    struct misses *misses; /* by operation */
     double ahead[AHEAD]; /* ring, by place: when the line of a stream was wanted that took it */
     double places;       /* that were taken so far */
     uint64_t drawn;      /* the latest of a sequence of random numbers */
@@ -111,45 +129,42 @@ struct state {
 static bool rate_new(struct rate *rate, double bucket)
 {
     rate->bucket = bucket;
-    rate->number = malloc(BUCKETS * sizeof *rate->number);
-    rate->used = calloc(BUCKETS, sizeof *rate->used);
-    if (!rate->number || !rate->used)
-        return false;
-    for (uint32_t i = 0; i < BUCKETS; i++)
-        rate->number[i] = -1;
-    return true;
+    rate->stretches = malloc(BUCKETS * sizeof *rate->stretches);
+    for (uint32_t i = 0; rate->stretches && i < BUCKETS; i++)
+        rate->stretches[i] = (struct stretch){.number = -1};
+    return rate->stretches != NULL;
 }
 
 static void rate_free(struct rate *rate)
 {
-    free(rate->number);
-    free(rate->used);
+    free(rate->stretches);
 }
 
 /* Uses `cycles` of a rate, from `from` on. Returns when that begins, and when it is over in `end`. */
 static double take(struct rate *rate, double from, double cycles, double *end)
 {
-    int64_t number = (int64_t)(from / rate->bucket);
     double begin = from;
     bool begun = false;
     *end = from;
+    if (cycles <= 1e-12)
+        return begin;
+    const double inverse = rate->bucket > 1 ? 1 / rate->bucket : 1; /* exact */
+    int64_t number = (int64_t)(from * inverse);
     while (cycles > 1e-12) {
-        const size_t place = (uint64_t)number % BUCKETS;
-        if (rate->number[place] > number) /* too long ago to be known: there was room */
+        struct stretch *stretch = &rate->stretches[(uint64_t)number % BUCKETS];
+        if (stretch->number > number) /* too long ago to be known: there was room */
             break;
-        if (rate->number[place] < number) {
-            rate->number[place] = number;
-            rate->used[place] = 0;
-        }
-        const double room = rate->bucket - rate->used[place];
+        if (stretch->number < number)
+            *stretch = (struct stretch){number, 0};
+        const double room = rate->bucket - stretch->used;
         if (room > 1e-9) {
             const double part = room < cycles ? room : cycles;
             if (!begun)
-                begin = fmax(from, (double)number * rate->bucket + (rate->bucket > 1 ? rate->used[place] : 0));
+                begin = later(from, (double)number * rate->bucket + (rate->bucket > 1 ? stretch->used : 0));
             begun = true;
-            rate->used[place] += part;
+            stretch->used += part;
             cycles -= part;
-            *end = (double)number * rate->bucket + rate->used[place];
+            *end = (double)number * rate->bucket + stretch->used;
         }
         number++;
     }
@@ -160,7 +175,7 @@ static double take(struct rate *rate, double from, double cycles, double *end)
 
 static bool queue_new(struct queue *queue, double size)
 {
-    queue->size = (uint32_t)fmax(size, 1);
+    queue->size = (uint32_t)later(size, 1);
     queue->heap = malloc((queue->size + 1) * sizeof *queue->heap);
     return queue->heap != NULL;
 }
@@ -197,12 +212,12 @@ static double room_from(struct queue *queue, double at)
 {
     while (queue->n && queue->heap[0] <= at)
         leave(queue);
-    return queue->n < queue->size ? at : fmax(at, leave(queue));
+    return queue->n < queue->size ? at : later(at, leave(queue));
 }
 
 static bool ring_new(struct ring *ring, double size)
 {
-    ring->size = (uint32_t)fmax(size, 1);
+    ring->size = (uint32_t)later(size, 1);
     ring->left = calloc(ring->size, sizeof *ring->left);
     return ring->left != NULL;
 }
@@ -210,19 +225,20 @@ static bool ring_new(struct ring *ring, double size)
 /* When there is room for another one. */
 static double room(const struct ring *ring)
 {
-    return ring->left[ring->n % ring->size];
+    return ring->left[ring->at];
 }
 
 static void put(struct ring *ring, double leaves)
 {
-    ring->left[ring->n++ % ring->size] = leaves;
+    ring->left[ring->at] = leaves;
+    ring->at = ring->at + 1 < ring->size ? ring->at + 1 : 0;
 }
 
 /* Fetches what is dispatched next: a line of code, or what a taken branch leads to. */
 static void fetch_code(struct state *s, double cycles)
 {
-    s->fetched = fmax(s->fetched + cycles, s->clock - FETCHED_AHEAD);
-    s->clock = fmax(s->clock, s->fetched);
+    s->fetched = later(s->fetched + cycles, s->clock - FETCHED_AHEAD);
+    s->clock = later(s->clock, s->fetched);
 }
 
 /* Fetches what a taken branch leads to: as soon as it was foreseen where that is, and with what the branch before it led to
@@ -231,12 +247,12 @@ static void follow(struct state *s, uint8_t branch, bool again)
 {
     const struct ft_core *core = s->core;
     const double least = branch & FT_BRANCH_SEVERAL ? core->several_targets : 0;
-    const double one = fmax(again ? core->loop : core->taken_branch, least);
-    s->foreseen = fmax(s->foreseen + (branch & FT_BRANCH_CALLS ? fmax(core->call, least) : one), s->clock - FETCHED_AHEAD);
+    const double one = later(again ? core->loop : core->taken_branch, least);
+    s->foreseen = later(s->foreseen + (branch & FT_BRANCH_CALLS ? later(core->call, least) : one), s->clock - FETCHED_AHEAD);
     s->second = core->pairs && s->alone && !again;
     s->alone = core->pairs && !s->second && !again;
-    const double cycles = s->second ? 0 : s->alone ? fmax(2 * core->taken_branch, least) : one;
-    fetch_code(s, fmax(cycles, s->foreseen - s->fetched));
+    const double cycles = s->second ? 0 : s->alone ? later(2 * core->taken_branch, least) : one;
+    fetch_code(s, later(cycles, s->foreseen - s->fetched));
     s->of_line = 0;
     s->single_line = true;
 }
@@ -248,7 +264,7 @@ static double following(struct state *s, uint32_t lines)
     if (s->single_line)
         cycles += s->core->fetch - s->core->straight_line + (s->second ? 2 * s->core->taken_branch : 0);
     if (s->core->line_instructions && s->of_line > s->core->line_instructions)
-        cycles = fmax(cycles, 1); /* not beside the rest of the line before it */
+        cycles = later(cycles, 1); /* not beside the rest of the line before it */
     s->single_line = s->alone = s->second = false;
     s->of_line = 0;
     return cycles;
@@ -287,7 +303,7 @@ static void fetch_next(struct state *s, const struct ft_instruction *one, uint32
     s->line += one->lines;
     const bool decodes = one->decoded && s->core->decode > 0 && !is_decoded(s, s->line, number);
     const double switching = decodes && !s->decodes ? s->core->decode_switch : 0;
-    const double cycles = fmax(fetching, decodes ? one->decoded * s->core->decode + switching : 0);
+    const double cycles = later(fetching, decodes ? one->decoded * s->core->decode + switching : 0);
     if (one->decoded)
         s->decodes = decodes;
     if (cycles > 0)
@@ -302,15 +318,15 @@ struct dispatched {
 
 static struct dispatched dispatch(struct state *s, const struct ft_instruction *one)
 {
-    struct dispatched d = {fmax(fmax(s->clock, s->started), room(&s->retired)), FT_CAUSE_ISSUE};
+    struct dispatched d = {later(later(s->clock, s->started), room(&s->retired)), FT_CAUSE_ISSUE};
     if (one->result < FT_NUM_KINDS)
-        d.at = fmax(d.at, room(&s->results[one->result]));
+        d.at = later(d.at, room(&s->results[one->result]));
     if (s->redirect > d.at) {
         d = (struct dispatched){s->redirect, FT_CAUSE_BRANCH};
-        s->fetched = fmax(s->fetched, s->redirect);
-        s->foreseen = fmax(s->foreseen, s->redirect);
+        s->fetched = later(s->fetched, s->redirect);
+        s->foreseen = later(s->foreseen, s->redirect);
     }
-    const struct written *oldest = &s->written[s->n_written % s->n_stores];
+    const struct written *oldest = &s->written[s->oldest_written];
     if (one->store >= 0 && oldest->at > d.at)
         d = (struct dispatched){oldest->at, oldest->cause < FT_NUM_CAUSES ? oldest->cause : FT_CAUSE_PORTS};
     if (one->queue < FT_NUM_KINDS)
@@ -327,25 +343,39 @@ static struct dispatched dispatch(struct state *s, const struct ft_instruction *
  * not touched a moment ago, and over the others only if there are more misses than those. */
 static uint32_t level_of(struct state *s, uint32_t operation, uint32_t line_distance)
 {
-    const struct ft_core_operation *facts = &s->program->operations[operation];
+    const struct misses *misses = &s->misses[operation];
     double *due = s->due + (size_t)operation * FT_MAX_LEVELS;
     const bool candidate = line_distance == 0 || line_distance > LINE_IN_REACH;
-    const double share = candidate ? facts->candidates : 1 - facts->candidates;
-    double missing = 0;
     uint32_t level = 0;
-    for (uint32_t i = 1; i < s->core->n_levels; i++)
-        missing += facts->share[i];
-    if (missing <= 0 || share <= 0)
+    if (!misses->any[candidate])
         return 0;
-    const double of_candidates = fmin(missing, facts->candidates);
-    const double chance = (candidate ? of_candidates : missing - of_candidates) / share;
     for (uint32_t i = 1; i < s->core->n_levels; i++) {
-        due[i] += chance * facts->share[i] / missing;
+        due[i] += misses->chance[candidate][i];
         if (due[i] >= due[level] && due[i] >= 1)
             level = i;
     }
     due[level] -= level ? 1 : 0;
     return level;
+}
+
+/* Works out the chances of an operation's misses, which all its accesses share. */
+static struct misses misses_of(const struct ft_core *core, const struct ft_core_operation *facts)
+{
+    struct misses misses = {{false, false}, {{0}}};
+    double missing = 0;
+    for (uint32_t i = 1; i < core->n_levels; i++)
+        missing += facts->share[i];
+    for (int candidate = 0; candidate < 2; candidate++) {
+        const double share = candidate ? facts->candidates : 1 - facts->candidates;
+        if (missing <= 0 || share <= 0)
+            continue;
+        const double of_candidates = earlier(missing, facts->candidates);
+        const double chance = (candidate ? of_candidates : missing - of_candidates) / share;
+        misses.any[candidate] = true;
+        for (uint32_t i = 1; i < core->n_levels; i++)
+            misses.chance[candidate][i] = chance * facts->share[i] / missing;
+    }
+    return misses;
 }
 
 struct arrival {
@@ -364,15 +394,15 @@ static uint8_t memory_cause(const struct state *s, uint32_t level, bool irregula
  * all streams together. */
 static double ask_ahead(struct state *s, double from, double places)
 {
-    const double earliest = fmax(from - s->core->lead, 0);
+    const double earliest = later(from - s->core->lead, 0);
     if (s->core->ahead <= 0)
         return earliest;
     uint64_t taken = (uint64_t)s->places;
-    s->places += fmin(places, AHEAD);
+    s->places += earlier(places, AHEAD);
     while (taken < (uint64_t)s->places)
         s->ahead[++taken % AHEAD] = from;
-    const double place = s->places - fmin(s->core->ahead, AHEAD - 1);
-    return place < 1 ? earliest : fmax(earliest, fmin(from, s->ahead[(uint64_t)place % AHEAD]));
+    const double place = s->places - earlier(s->core->ahead, AHEAD - 1);
+    return place < 1 ? earliest : later(earliest, earlier(from, s->ahead[(uint64_t)place % AHEAD]));
 }
 
 /* What a line takes from a level that nothing has prefetched: from main memory one of the times it may take. */
@@ -397,17 +427,17 @@ static struct arrival fetch(struct state *s, uint32_t operation, uint32_t level,
     double end, through = asked;
     for (uint32_t nearer = 1; nearer < level; nearer++) {
         take(&s->levels[nearer], asked, facts->stream[nearer], &end);
-        through = fmax(through, end);
+        through = later(through, end);
     }
     if (irregular) {
         due[0] -= 1;
         const double begin = take(&s->levels[level], from, facts->random[level], &end);
-        const double there = fmax(begin + latency_of(s, facts, level), through + facts->latency[0]);
+        const double there = later(begin + latency_of(s, facts, level), through + facts->latency[0]);
         return (struct arrival){there, memory_cause(s, level, true)};
     }
     const double begin = take(&s->levels[level], asked, facts->stream[level], &end);
-    const double there = fmax(fmax(from, end), through) + facts->latency[0];
-    return (struct arrival){fmax(there, begin + facts->latency[level]), memory_cause(s, level, false)};
+    const double there = later(later(from, end), through) + facts->latency[0];
+    return (struct arrival){later(there, begin + facts->latency[level]), memory_cause(s, level, false)};
 }
 
 /* A line is stored to that a load brought in: it will be written back. */
@@ -453,18 +483,18 @@ static struct arrival load(struct state *s, const struct ft_instruction *one, ui
                            double asked, double astray)
 {
     const struct ft_core_operation *facts = &s->program->operations[operation];
-    struct arrival arrival = access_line(s, operation, slot, fmin(asked, astray), false);
+    struct arrival arrival = access_line(s, operation, slot, earlier(asked, astray), false);
     const double hit = asked + facts->latency[0] + one->load_more;
     const uint32_t distance = s->path->store_distances[slot];
-    arrival.at = fmax(arrival.at + one->load_more, hit);
+    arrival.at = later(arrival.at + one->load_more, hit);
     if (distance && distance < RECENT && distance <= slot) {
         const struct recent *store = &s->recent[(slot - distance) % RECENT];
         const bool is_wider = facts->bytes > store->bytes;
-        const double leaves = is_wider ? fmax(store->written, store->data + s->core->blocked) : store->written;
+        const double leaves = is_wider ? later(store->written, store->data + s->core->blocked) : store->written;
         if (leaves > asked) {
             const double forward = facts->bytes < store->bytes ? facts->forward_part : facts->forward;
             const double there = is_wider ? leaves + hit - asked : store->data + forward;
-            arrival = (struct arrival){fmax(hit, there), FT_CAUSE_FORWARD};
+            arrival = (struct arrival){later(hit, there), FT_CAUSE_FORWARD};
         }
     }
     return arrival;
@@ -484,7 +514,7 @@ static double dispatch_astray(struct state *s, const struct ft_instruction *one)
     double at = HUGE_VAL;
     for (; is_astray(a); a->first++) {
         const struct wrong *branch = &a->branches[a->first % WRONG];
-        at = fmax(branch->clock + a->passed, room(&s->retired));
+        at = later(branch->clock + a->passed, room(&s->retired));
         if (at < branch->until)
             break;
     }
@@ -496,7 +526,7 @@ static double latest_astray(const struct state *s, const uint16_t *registers, ui
 {
     const struct astray *a = &s->astray;
     for (uint32_t i = 0; i < n; i++)
-        at = fmax(at, a->of[registers[i]] == a->number ? a->ready[registers[i]] : s->ready[registers[i]]);
+        at = later(at, a->of[registers[i]] == a->number ? a->ready[registers[i]] : s->ready[registers[i]]);
     return at;
 }
 
@@ -515,7 +545,7 @@ static double ask_astray(const struct state *s, const struct ft_instruction *one
     const struct astray *a = &s->astray;
     for (uint64_t i = a->first; at < HUGE_VAL && i < a->n; i++) {
         const struct wrong *branch = &a->branches[i % WRONG];
-        const double asked = fmax(at, branch->clock + a->passed - one->slot);
+        const double asked = later(at, branch->clock + a->passed - one->slot);
         if (asked < branch->until)
             return asked;
     }
@@ -546,7 +576,7 @@ static void go_astray(struct state *s, double done, uint16_t depends)
 static double latest(const double *ready, const uint16_t *registers, uint32_t n, double at)
 {
     for (uint32_t i = 0; i < n; i++)
-        at = fmax(at, ready[registers[i]]);
+        at = later(at, ready[registers[i]]);
     return at;
 }
 
@@ -574,11 +604,11 @@ static void put_down(const struct ft_instruction *one, const struct stages *t, d
                              FT_CAUSE_PORTS,
                              FT_CAUSE_CHAIN};
     for (size_t i = 0; i < sizeof cause && late > 0; i++) {
-        const double part = fmin(late, fmax(of_stage[i], 0));
+        const double part = earlier(late, later(of_stage[i], 0));
         cycles[cause[i]] += part;
         late -= part;
     }
-    cycles[t->dispatched.cause] += fmax(late, 0);
+    cycles[t->dispatched.cause] += later(late, 0);
 }
 
 /* A store: in the cache once it has retired, those before it are written, and its line is there. */
@@ -592,16 +622,17 @@ static void write_back(struct state *s, const struct ft_instruction *one, uint32
     const uint64_t stored = s->stored;
     const struct arrival line = access_line(s, operation, slot, asked, true);
     const double data = t->done;
-    t->done = fmax(t->done, asked + 1);
+    t->done = later(t->done, asked + 1);
     if (one->load < 0)
         enter(&s->addresses, asked);
-    const double retired = fmax(s->last_retired, t->done);
-    double free = fmax(s->last_written + one->store_cycles, retired + 1);
+    const double retired = later(s->last_retired, t->done);
+    double free = later(s->last_written + one->store_cycles, retired + 1);
     if (stored < s->stored)
-        s->line_written = free = fmax(free, s->line_written + s->core->store_line);
-    s->last_written = fmax(free, line.at);
-    s->written[s->n_written++ % s->n_stores] =
+        s->line_written = free = later(free, s->line_written + s->core->store_line);
+    s->last_written = later(free, line.at);
+    s->written[s->oldest_written] =
         (struct written){s->last_written, line.at > free ? line.cause : (uint8_t)FT_NUM_CAUSES};
+    s->oldest_written = s->oldest_written + 1 < s->n_stores ? s->oldest_written + 1 : 0;
     s->recent[slot % RECENT].data = data;
     s->recent[slot % RECENT].written = s->last_written;
 }
@@ -609,7 +640,7 @@ static void write_back(struct state *s, const struct ft_instruction *one, uint32
 /* When an instruction that waits with vectors can be started: in its turn, once there is room. */
 static double schedule(struct state *s, double dispatched)
 {
-    return s->last_scheduled = room_from(&s->scheduled, fmax(dispatched, s->last_scheduled));
+    return s->last_scheduled = room_from(&s->scheduled, later(dispatched, s->last_scheduled));
 }
 
 /* Returns when the instruction is done. */
@@ -636,13 +667,13 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
         t.operands = t.loaded = data.at;
         t.load_cause = data.cause;
         const double line = s->recent[(first_slot + position) % RECENT].line;
-        astray = is_early ? fmax(line, early + s->program->operations[block->first_operation + position].latency[0])
-                          : fmax(known, data.at);
+        astray = is_early ? later(line, early + s->program->operations[block->first_operation + position].latency[0])
+                          : later(known, data.at);
     }
     astray = latest_astray(s, reads, one->n_reads, astray) + one->latency;
     t.operands = latest(one->takes_early ? s->early : s->ready, reads, one->n_reads, t.operands);
     if (one->queue == FT_VECTORS)
-        t.operands = fmax(t.operands, schedule(s, t.dispatched.at));
+        t.operands = later(t.operands, schedule(s, t.dispatched.at));
     t.started = take(&s->units[one->part], t.operands, one->part_cycles, &end);
     t.started = take(&s->units[one->unit], t.started, one->unit_cycles, &end);
     t.done = t.started + one->latency;
@@ -658,13 +689,13 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
         s->ready[writes[i]] = t.done;
         s->early[writes[i]] = t.done - one->sooner;
     }
-    write_astray(s, writes, one->n_writes, fmin(astray, t.done));
+    write_astray(s, writes, one->n_writes, earlier(astray, t.done));
     if (one->store >= 0) {
         const uint32_t position = (uint32_t)one->store;
         write_back(s, one, block->first_operation + position, first_slot + position, addresses, &t);
     }
     const double in_turn = s->last_retired + one->slot;
-    s->last_retired = fmax(in_turn, t.done);
+    s->last_retired = later(in_turn, t.done);
     put(&s->retired, s->last_retired);
     if (one->result < FT_NUM_KINDS)
         put(&s->results[one->result], s->last_retired);
@@ -706,11 +737,14 @@ static bool state_new(struct state *s, const struct ft_core *core, const struct 
     const double results[FT_NUM_KINDS] = {[FT_INTEGERS] = core->int_results, [FT_VECTORS] = core->vector_results};
     s->core = core;
     s->program = program;
-    s->n_stores = (uint32_t)fmax(core->stores, 1);
+    s->n_stores = (uint32_t)later(core->stores, 1);
     s->recent = malloc(RECENT * sizeof *s->recent);
     s->written = calloc(s->n_stores, sizeof *s->written);
     s->due = malloc((size_t)(program->n_operations + 1) * FT_MAX_LEVELS * sizeof *s->due);
-    bool good = s->recent && s->written && s->due;
+    s->misses = malloc((size_t)(program->n_operations + 1) * sizeof *s->misses);
+    bool good = s->recent && s->written && s->due && s->misses;
+    for (uint32_t i = 0; good && i < program->n_operations; i++)
+        s->misses[i] = misses_of(core, &program->operations[i]);
     good = ring_new(&s->retired, core->window) && good;
     good = queue_new(&s->addresses, core->addresses) && good;
     good = queue_new(&s->scheduled, core->scheduled) && good;
@@ -744,6 +778,7 @@ static void state_free(struct state *s)
         free(s->results[i].left);
     }
     free(s->due);
+    free(s->misses);
     for (uint32_t i = 0; i < FT_NUM_UNITS; i++)
         rate_free(&s->units[i]);
     for (uint32_t i = 0; i < FT_MAX_LEVELS; i++)

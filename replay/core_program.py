@@ -6,6 +6,7 @@ a compare and the branch behind it as one operation. The figures of a core are p
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ _FILES = {RegisterClass.INTEGER: _core_model.INTEGERS, RegisterClass.VECTOR: _co
 _FUSES = (OperationKind.INT_ALU,)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class CoreProgram:
     """What the core model runs. Block numbers are positions in `block_ids`, operation numbers in `operation_ids`.
 
@@ -95,6 +96,25 @@ class CoreProgram:
     candidates: Floats
     executions: Floats  # [2, blocks] in the paths: those of the first half, and of the second
     missed: Floats
+
+    @functools.cached_property
+    def vector_loads(self) -> Ints:
+        """Operations, as positions in `operation_ids`, that load vectors."""
+        counts = self.blocks["n_instructions"].astype(np.int64)
+        first = np.repeat(self.blocks["first_operation"].astype(np.int64), counts)
+        loads = self.instructions["load"].astype(np.int64)
+        chosen = self.vectors & (loads >= 0)
+        return np.asarray((first + loads)[chosen], np.int64)
+
+    @property
+    def fused_per_block(self) -> Floats:
+        """[blocks]: instructions that take no slot of the issue width, as they go with the one before."""
+        fused = np.concatenate([[0], np.cumsum(self.fused)])
+        first, count = (
+            self.blocks["first"].astype(np.int64),
+            self.blocks["n_instructions"].astype(np.int64),
+        )
+        return np.asarray(fused[first + count] - fused[first], np.float64)
 
     @classmethod
     def of(cls, signature: Signature) -> CoreProgram | None:

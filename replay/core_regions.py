@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.tracer.signature import AddressRange, merge_ranges
-
 from .convolution import RegionTimes, access_hits, irregular_shares, nearest_group
 from .core_figures import CAUSES
 from .core_times import BlockTimes, OperationCosts, run_core
@@ -105,16 +103,6 @@ class _Share:
         return sums * scale[:, None]
 
 
-def _footprints(workload: Workload) -> Floats:
-    """Of each operation's region: the address ranges that its operations go through, bytes."""
-    of_regions = np.zeros(len(workload.regions))
-    for number, region in enumerate(workload.regions):
-        ranges = [workload.signature.operations[operation] for operation in region.operations]
-        merged = merge_ranges([AddressRange(one.first, max(one.last_exclusive, one.first)) for one in ranges])
-        of_regions[number] = sum(one.range_bytes for one in merged)
-    return of_regions[workload.operations.region]
-
-
 def _out_of_memory(hits: Floats) -> npt.NDArray[np.bool_]:
     """[operations]: whose lines come from main memory, or enough of them."""
     return np.asarray(hits[:, -1] >= _OF_MEMORY * hits[:, 1:].sum(axis=1))
@@ -168,7 +156,7 @@ def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures,
     )
     stream = memory.line_s[corner][nearest_group(operations.access_bytes, memory.access_bytes)]
     stream[:, :-1] = memory.line_s[corner].min(axis=0)[:-1]  # the widest: the core's own work is counted by itself
-    stream[:, -2] = np.maximum(stream[:, -2], memory.line_by_footprint(_footprints(workload), corner))
+    stream[:, -2] = np.maximum(stream[:, -2], memory.line_by_footprint(workload.footprints, corner))
     irregular = irregular_shares(operations, misses, float(memory.line_bytes[0]))
     hits = access_hits(misses, corner)
     late = irregular.copy()

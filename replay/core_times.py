@@ -200,11 +200,7 @@ def _are(program: CoreProgram, kind: Kind) -> npt.NDArray[np.bool_]:
 def _forward(program: CoreProgram, costs: OperationCosts, core: CoreFigures, corner: int) -> Floats:
     """From a store's data to that of a load which reads it back, by memory operation of the program."""
     result = np.where(costs.is_variable[program.operation_ids], core.forward_variable[corner], core.forward[corner])
-    loads = program.instructions["load"]
-    for block in program.blocks:
-        rows = slice(int(block["first"]), int(block["first"]) + int(block["n_instructions"]))
-        of_vectors = loads[rows][program.vectors[rows] & (loads[rows] >= 0)]
-        result[int(block["first_operation"]) + of_vectors] = core.vector_forward[corner]
+    result[program.vector_loads] = core.vector_forward[corner]
     return np.asarray(result, np.float64)
 
 

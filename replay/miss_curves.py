@@ -13,6 +13,7 @@ from foretrace.cache_sim.hierarchy import Hierarchy, Level
 from foretrace.cache_sim.level import MAX_WAYS
 from foretrace.cache_sim.reuse_model import miss_count_error, misses_from_reuse
 from foretrace.errors import PredictionError
+from foretrace.names import demangle, short_name
 from foretrace.tracer.signature import Signature
 
 SIZES_BYTES = tuple(4096 << shift for shift in range(15))
@@ -63,12 +64,14 @@ def whole_program(signature: Signature) -> Part:
 
 
 def part_of_function(signature: Signature, function: str) -> Part:
-    """The operations of the functions of that name.
+    """The operations of the functions of that name: mangled, demangled, or that without parameters.
 
     Raises:
         PredictionError: there is none that accesses memory.
     """
-    blocks = [block.function == function for block in signature.blocks]
+    blocks = [
+        function in (block.function, demangle(block.function), short_name(block.function)) for block in signature.blocks
+    ]
     return _checked(f"function {function}", np.array([blocks[op.block_id] for op in signature.operations], np.bool_))
 
 

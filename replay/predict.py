@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +14,7 @@ from foretrace.errors import PredictionError
 from foretrace.profiles.hierarchies import as_measured, effective_bytes
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.tracer.signature import AddressRange, Provenance, Signature, merge_ranges
-from foretrace.units import format_count
+from foretrace.units import format_bytes, format_count
 
 from .array_costs import ARRAY_POINT
 from .convolution import RegionTimes, convolve, irregular_shares
@@ -23,10 +25,10 @@ from .hit_rates import Misses, misses_on
 from .interval import figure_error, model_error, path_error, relative_error, together
 from .page_faults import first_touches, in_huge_pages, with_cleared_pages, with_page_faults
 from .python_figures import LONG_CALLS
-from .records import Assumption, Bound, ErrorPart, Prediction, RegionTime
+from .records import Assumption, Bound, ErrorPart, Prediction, RegionKind, RegionTime
 from .shared_cache import evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
-from .spread import FAST, SLOW, TYPICAL
-from .workload import Region, RegionArrays, Workload
+from .spread import FAST, SLOW, TYPICAL, Floats
+from .workload import Region, Workload, issue_slots
 
 _NEEDED_FOR = {  # assumptions that only matter to programs which do such a thing: totals that must not be all 0
     "flops": ("scalar_flops", "vector_add_flops", "vector_mul_flops", "vector_fma_flops"),
@@ -84,6 +86,10 @@ class HostRun:
         times = with_page_faults(times, pages, figures.page_s)
         assumptions = _assumptions(workload, figures, misses, times)
         return cls(workload, profile, figures, found, times, core, assumptions)
+
+    def least_s(self) -> Floats:
+        """[regions]: the time of their instructions at the full issue width, which no core can undercut."""
+        return np.asarray(issue_slots(self.workload) * self.figures.instruction_s[FAST], np.float64)
 
     def errors(self) -> tuple[ErrorPart, ...]:
         """What the time of the whole program may be off by, source by source."""
@@ -146,8 +152,8 @@ def _sharing(workload: Workload, profile: Profile, figures: MachineFigures, whol
     held = held_bytes(whole.hierarchy, others, float(most_bytes(profile)), misses_if, time_s)
     typical = misses_if(held)
     text = (
-        f"{profile.name}: others bring lines into {whole.hierarchy.levels[-1].name} at {others:.2g} bytes/s, so that "
-        f"this program holds {held:,.0f} bytes of it (between {min(effective, held):,.0f} and all)"
+        f"{profile.name}: others bring lines into {whole.hierarchy.levels[-1].name} at {others:.2g} bytes/s; "
+        f"{_said_of_share(held, min(effective, held), whole.hierarchy.levels[-1].size_bytes)}"
     )
     return replace(
         typical,
@@ -155,6 +161,14 @@ def _sharing(workload: Workload, profile: Profile, figures: MachineFigures, whol
         most=np.maximum(lru(min(effective, held)).misses, typical.misses),
         assumptions=(*typical.assumptions, Assumption("cache_geometry", text)),
     )
+
+
+def _said_of_share(held: float, least: float, size_bytes: int) -> str:
+    """What a program keeps of a cache that it shares, for people."""
+    if held < 0.001 * size_bytes:
+        return "this program brings too few lines to keep a notable part of it"
+    kept = f"this program keeps {format_bytes(round(held))} of {format_bytes(size_bytes)}"
+    return f"{kept} (at least {format_bytes(round(least))}, at most all)" if least < held else f"{kept} (at most all)"
 
 
 def predict(signature: Signature | Workload, profile: Profile) -> Prediction:
@@ -179,7 +193,7 @@ def predict(signature: Signature | Workload, profile: Profile) -> Prediction:
         machine=profile.name,
         title=profile.title,
         time_s=time_s,
-        low_s=time_s * low,
+        low_s=min(max(time_s * low, float(run.least_s().sum())), time_s),
         high_s=max(time_s * high / decoded + unseen_s, _most_s(provenance, run.figures)),
         bound_by=max(by_bound, key=lambda bound: by_bound[bound]),
         complete=provenance.complete,
@@ -188,8 +202,34 @@ def predict(signature: Signature | Workload, profile: Profile) -> Prediction:
         time_by_bound_s=dict(sorted(by_bound.items(), key=lambda item: -item[1])),
         errors=errors,
         assumptions=run.assumptions,
-        warnings=(*warnings_of(workload.signature), *_warnings_of_profile(profile)),
+        warnings=(*warnings_of(workload.signature), *unseen_code_of(run), *_warnings_of_profile(profile)),
         waiting=provenance.waiting,
+    )
+
+
+NOTABLE_SHARE = 0.01
+"""Of the time, from which on compiled code that was not seen has a line of its own in reports."""
+
+
+def unseen_code(run: HostRun) -> tuple[float, tuple[str, ...]]:
+    """Seconds of compiled code called from Python whose work was not seen, and the functions, most time first."""
+    by_name: dict[str, float] = defaultdict(float)
+    for region, time_s in zip(run.workload.regions, run.times.time_s[TYPICAL], strict=True):
+        if region.kind is RegionKind.COMPILED:
+            by_name[region.place.module] += float(time_s)
+    return sum(by_name.values()), tuple(sorted(by_name, key=lambda name: -by_name[name]))
+
+
+def unseen_code_of(run: HostRun) -> tuple[str, ...]:
+    """The same as a warning, if it is a notable share of the time."""
+    unseen_s, names = unseen_code(run)
+    share = unseen_s / max(float(run.times.time_s[TYPICAL].sum()), 1e-300)
+    if share < NOTABLE_SHARE:
+        return ()
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return (
+        f"{share:.0%} of the time is compiled code that was not seen ({', '.join(names[:3])}{more}): its time was "
+        "measured while the program was traced, its loops, gathers and memory accesses are not known",
     )
 
 
@@ -212,18 +252,25 @@ def predict_each(
         PredictionError: the signature holds nothing to predict.
     """
     workload = Workload.of(signature)
-    made, refused = [], {}
-    for profile in profiles:
-        try:
-            made.append(predict(workload, profile))
-        except PredictionError as error:
-            refused[profile.name] = error
+    made: list[Prediction] = []
+    refused: dict[str, PredictionError] = {}
+    with ThreadPoolExecutor(
+        len(os.sched_getaffinity(0))
+    ) as workers:  # the core model runs without the interpreter's lock
+        futures = [workers.submit(predict, workload, profile) for profile in profiles]
+        for profile, future in zip(profiles, futures, strict=True):
+            try:
+                made.append(future.result())
+            except PredictionError as error:
+                refused[profile.name] = error
     return tuple(sorted(made, key=lambda prediction: prediction.time_s)), refused
 
 
 def _region_times(run: HostRun, total_s: float) -> tuple[RegionTime, ...]:
     workload, times = run.workload, run.times
     typical = times.time_s[TYPICAL]
+    first_calls = _first_calls(workload)
+    least_s = run.least_s()
     regions = []
     for index in np.argsort(-typical, kind="stable"):
         region = workload.regions[index]
@@ -236,7 +283,7 @@ def _region_times(run: HostRun, total_s: float) -> tuple[RegionTime, ...]:
                 entries=region.entries,
                 iterations=region.iterations,
                 time_s=float(typical[index]),
-                low_s=float(typical[index]) * low,
+                low_s=float(min(max(typical[index] * low, least_s[index]), typical[index])),
                 high_s=float(typical[index]) * high,
                 compute_s=float(times.compute_s[index]),
                 memory_s=float(times.memory_s[index]),
@@ -245,9 +292,19 @@ def _region_times(run: HostRun, total_s: float) -> tuple[RegionTime, ...]:
                 pages_s=float(times.pages_s[index]),
                 share=float(typical[index] / total_s) if total_s else 0.0,
                 bound_by=times.bound_by[index],
+                is_first_call=int(index) in first_calls,
             )
         )
     return tuple(regions)
+
+
+def _first_calls(workload: Workload) -> set[int]:
+    """Regions that called an operation or compiled function once, before others did that call the same."""
+    places: dict[tuple[RegionKind, str], list[int]] = defaultdict(list)
+    for index, region in enumerate(workload.regions):
+        if region.kind in (RegionKind.ARRAY, RegionKind.COMPILED):
+            places[region.kind, region.place.module].append(index)
+    return {found[0] for found in places.values() if len(found) > 1 and workload.regions[found[0]].entries == 1}
 
 
 def _assumptions(
@@ -269,7 +326,7 @@ def _assumptions(
         named = {assumption.name for assumption in figures.assumptions}
         needed += [assumption for assumption in figures.core_assumptions if assumption.name not in named]
     if totals.python_lines.any():
-        needed.append(_timed(totals, figures, times))
+        needed.append(_timed(workload, figures, times))
     linear = workload.linear.assumption(figures.linear, float(times.time_s[TYPICAL].sum()))
     if linear is not None:
         needed.append(Assumption("linear_algebra", linear))
@@ -321,13 +378,20 @@ def _is_needed(workload: Workload, name: str) -> bool:
     return bool((total[~workload.linear.mask] if name.endswith("_flops") else total).any())
 
 
-def _timed(totals: RegionArrays, figures: MachineFigures, times: RegionTimes) -> Assumption:
-    line_s = float(figures.python_line_s[TYPICAL])
-    share = float(totals.python_lines.sum()) * line_s / float(times.time_s[TYPICAL].sum())
+def _timed(workload: Workload, figures: MachineFigures, times: RegionTimes) -> Assumption:
+    line_s, all_s = float(figures.python_line_s[TYPICAL]), float(times.time_s[TYPICAL].sum())
+    seconds = workload.totals.python_lines * line_s
+    unseen = np.array([region.kind is RegionKind.COMPILED for region in workload.regions])
+    share, unseen_share = float(seconds[~unseen].sum()) / all_s, float(seconds[unseen].sum()) / all_s
+    beside = ""
+    if unseen_share >= NOTABLE_SHARE:
+        beside = (
+            f", and {unseen_share:.0%} that of compiled functions that were not seen (half to twice as much assumed)"
+        )
     return Assumption(
         "python_timed",
-        f"{min(share, 1.0):.0%} of the time is the interpreter's, with the built-in functions that it calls: it was "
-        "timed while the program was traced, in lines of Python, of which one takes "
+        f"{min(share, 1.0):.0%} of the time is the interpreter's, with the built-in functions that it calls{beside}: "
+        "it was timed while the program was traced, in lines of Python, of which one takes "
         f"{line_s * 1e9:.3g} ns on this machine",
     )
 

@@ -24,14 +24,21 @@ class Bound(StrEnum):
     MEMORY_LATENCY = "memory latency"
     PAGES = "page faults"
     PYTHON = "python interpreter"
+    UNSEEN = "not seen"  # compiled code called from Python whose work is not known, only its time
     NOTHING = "nothing"  # the region took no time
 
 
 class RegionKind(StrEnum):
-    """What a region is: a loop's own blocks, an array operation of Python, or the rest of a function."""
+    """What a region is: a loop's own blocks, or what of a function is in no loop.
+
+    Of Python also an array operation, the calls of a compiled function whose accesses were not seen, or a line in no
+    loop.
+    """
 
     LOOP = "loop"
     ARRAY = "array"
+    COMPILED = "compiled"
+    LINE = "line"
     FUNCTION = "function"
 
 
@@ -106,6 +113,8 @@ class RegionTime:
     """A region's time on a machine, within [low_s, high_s].
 
     time_s = compute_s + memory_s - overlap_s + python_s + pages_s; the last is the first touch of its pages.
+    `is_first_call` says that it is the first of several places that call an operation or compiled function, and did so
+    once: with what such a call sets up.
     """
 
     place: Place
@@ -121,6 +130,29 @@ class RegionTime:
     overlap_s: float
     python_s: float
     pages_s: float
+    share: float
+    bound_by: Bound
+    is_first_call: bool = False
+
+    @property
+    def label(self) -> str:
+        """Its kind, and the operation or function where that is what it is: "array: add"."""
+        if self.kind not in (RegionKind.ARRAY, RegionKind.COMPILED):
+            return str(self.kind)
+        first = " (first call)" if self.is_first_call else ""
+        return f"{self.kind}: {self.place.module.removeprefix('numpy.')}{first}"
+
+
+@dataclass(frozen=True, slots=True)
+class RegionTotal:
+    """Regions of one line or function, summed up. `bound_by` and `label` are those of most of the time."""
+
+    place: Place
+    label: str
+    regions: int
+    time_s: float
+    low_s: float
+    high_s: float
     share: float
     bound_by: Bound
 
@@ -148,6 +180,11 @@ class Prediction:
     assumptions: tuple[Assumption, ...]
     warnings: tuple[str, ...]
     waiting: Waiting | None = None
+
+    @property
+    def unseen_s(self) -> float:
+        """Part of the time in compiled code called from Python that was timed, but whose work was not seen."""
+        return sum((region.time_s for region in self.regions if region.kind is RegionKind.COMPILED), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +276,11 @@ class ProgramGain:
 
 @dataclass(frozen=True, slots=True)
 class Triage:
-    """What of a program is worth porting to an accelerator. `instances`: largest gain first."""
+    """What of a program is worth porting to an accelerator. `instances`: largest gain first.
+
+    `unseen_s` of the host's time is compiled code called from Python whose loops were not seen, `unseen` names the
+    functions, most time first.
+    """
 
     host: str
     host_title: str
@@ -251,3 +292,5 @@ class Triage:
     hit_rates: HitRates
     assumptions: tuple[Assumption, ...]
     warnings: tuple[str, ...]
+    unseen_s: float = 0.0
+    unseen: tuple[str, ...] = ()

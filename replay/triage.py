@@ -10,7 +10,7 @@ from foretrace.tracer.signature import Signature
 
 from .engine import Activity, replay
 from .offload import Accelerator, Candidate, break_even_bytes, candidates, reason
-from .predict import HostRun, warnings_of
+from .predict import HostRun, unseen_code, unseen_code_of, warnings_of
 from .records import Decision, Instance, ProgramGain, Triage
 from .workload import Workload
 
@@ -40,6 +40,7 @@ def triage(signature: Signature, host: Profile, accelerator: Profile) -> Triage:
         key=lambda instance: (-instance.gain_s, -instance.host_s),
     )
     provenance = signature.provenance
+    unseen_s, unseen = unseen_code(run)
     return Triage(
         host=host.name,
         host_title=host.title,
@@ -50,7 +51,9 @@ def triage(signature: Signature, host: Profile, accelerator: Profile) -> Triage:
         program=program_gain(before.makespan_s, after.makespan_s, instances),
         hit_rates=run.misses.hit_rates,
         assumptions=(*run.assumptions, *device.assumptions),
-        warnings=warnings_of(signature),
+        warnings=(*warnings_of(signature), *unseen_code_of(run)),
+        unseen_s=unseen_s,
+        unseen=unseen,
     )
 
 

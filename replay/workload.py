@@ -1,7 +1,7 @@
 """A signature as arrays: what each memory operation does, and what each region of the program computes.
 
 A region is the smallest part that a prediction is made of: the blocks whose innermost loop is the same, or the blocks
-of a function that are in no loop. Made once, used for any number of machines.
+of a function that are in no loop, of Python those of one line. Made once, used for any number of machines.
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.level import Level
 from foretrace.cache_sim.reuse_model import misses_from_reuse
 from foretrace.errors import PredictionError
-from foretrace.tracer.signature import Block, Idiom, InterpreterTime, OperationKind, Signature
+from foretrace.tracer.signature import (
+    AddressRange,
+    Block,
+    Idiom,
+    InterpreterTime,
+    OperationKind,
+    Signature,
+    merge_ranges,
+)
 
 from .array_costs import ArrayWork
 from .core_program import CoreProgram
@@ -26,6 +34,7 @@ from .records import Place, RegionKind
 
 Floats = npt.NDArray[np.float64]
 
+_KINDS = {"array": RegionKind.ARRAY, "compiled": RegionKind.COMPILED}
 _NO_ARITHMETIC = {OperationKind.MOVE, OperationKind.BRANCH, OperationKind.CALL, OperationKind.RETURN}
 _IN_TURNS = 32
 """Executions of a branch that predictors see as one pattern, at least: those of the core model look back on 288."""
@@ -113,6 +122,7 @@ class Workload:
     totals: RegionArrays
     linear: LinearWork
     region_of_block: npt.NDArray[np.int64]
+    footprints: Floats  # of each operation's region: the address ranges that its operations go through, bytes
     core: CoreProgram | None  # its paths; None where there are none
 
     @classmethod
@@ -129,7 +139,38 @@ class Workload:
         operations = _operation_arrays(signature, region_of_block)
         totals = _region_arrays(signature, regions, members, region_of_block, operations)
         linear = LinearWork.of(signature.linear_algebra, [region.loop_id for region in regions])
-        return cls(signature, regions, operations, totals, linear, region_of_block, CoreProgram.of(signature))
+        footprints = _footprints(signature, regions)[operations.region]
+        core = CoreProgram.of(signature)
+        return cls(signature, regions, operations, totals, linear, region_of_block, footprints, core)
+
+
+def _footprints(signature: Signature, regions: Sequence[Region]) -> Floats:
+    """[regions]: bytes of the address ranges that the operations of each go through."""
+    of_regions = np.zeros(len(regions))
+    for number, region in enumerate(regions):
+        ranges = [signature.operations[operation] for operation in region.operations]
+        merged = merge_ranges([AddressRange(one.first, max(one.last_exclusive, one.first)) for one in ranges])
+        of_regions[number] = sum(one.range_bytes for one in merged)
+    return of_regions
+
+
+def issue_slots(workload: Workload) -> Floats:
+    """[regions]: instructions that take a slot of a core's issue width each; those fused with the one before take none.
+
+    Of blocks that no path came through, as many are taken to be fused as of the others.
+    """
+    instructions, program = workload.totals.instructions, workload.core
+    if program is None:
+        return instructions
+    blocks = workload.signature.blocks
+    executions = np.array([block.executions for block in blocks], np.float64)[program.block_ids]
+    lengths = np.array([block.instructions for block in blocks], np.float64)[program.block_ids]
+    region, count = workload.region_of_block[program.block_ids], len(workload.regions)
+    fused = np.bincount(region, weights=executions * program.fused_per_block, minlength=count)
+    inside = np.bincount(region, weights=executions * lengths, minlength=count)
+    overall = fused.sum() / max(inside.sum(), 1.0)
+    share = np.divide(fused, inside, out=np.full(count, overall), where=inside > 0)
+    return np.asarray(instructions * (1 - share))
 
 
 def _region_of_blocks(signature: Signature) -> tuple[npt.NDArray[np.int64], list[list[Block]]]:
@@ -138,9 +179,11 @@ def _region_of_blocks(signature: Signature) -> tuple[npt.NDArray[np.int64], list
     Block ids follow the order in which blocks were first seen. Loops keep the order the signature gives them.
     """
     blocks_of: dict[tuple[object, ...], list[Block]] = defaultdict(list)
+    by_line = signature.provenance.guest == "python"
     for block in signature.blocks:
         loop = block.loop_id
-        blocks_of[("function", block.module, block.function) if loop is None else ("loop", loop)].append(block)
+        function = ("function", block.module, block.function, block.line if by_line else 0)
+        blocks_of[function if loop is None else ("loop", loop)].append(block)
     keys = sorted(blocks_of, key=lambda key: blocks_of[key][0].block_id)
     loops = iter(sorted((key for key in keys if key[0] == "loop"), key=lambda key: _loop_order(signature, key)))
     keys = [next(loops) if key[0] == "loop" else key for key in keys]
@@ -173,13 +216,14 @@ def _regions(
         if first.loop_id is None:
             entry = min(blocks, key=lambda block: block.offset)
             place = Place(first.module, first.function, entry.file, entry.line)
-            kind, entries = RegionKind.FUNCTION, max(entry.executions, 1)
+            kind = RegionKind.LINE if signature.provenance.guest == "python" else RegionKind.FUNCTION
+            entries = max(entry.executions, 1)
             iterations = max(block.executions for block in blocks)
             found: list[Idiom] = []
         else:
             loop = signature.loops[first.loop_id]
             place = Place(loop.module, loop.function, loop.file, loop.line)
-            kind = RegionKind.ARRAY if loop.kind == "array" else RegionKind.LOOP
+            kind = _KINDS.get(loop.kind, RegionKind.LOOP)
             entries, iterations = max(loop.entries, 1), max(loop.iterations, 1)
             found = idioms.get(first.loop_id, [])
         regions.append(Region(place, kind, first.loop_id, entries, iterations, tuple(operations[index]), tuple(found)))

@@ -16,7 +16,18 @@ ALLOWED = {
     "replay": {"leaves", "cache_sim", "tracer", "profiles"},
     "face": {"leaves", "cache_sim", "tracer", "profiles", "benchmarks", "replay"},
 }
-LEAVES = {"errors", "file_kinds", "files", "json_text", "neighbours", "python_line", "terminal", "units"}
+LEAVES = {
+    "errors",
+    "file_kinds",
+    "files",
+    "fitting_table",
+    "json_text",
+    "names",
+    "neighbours",
+    "python_line",
+    "terminal",
+    "units",
+}
 FOLDERS = ("cache_sim", "profiles", "tracer", "benchmarks", "replay")
 
 

@@ -19,7 +19,7 @@ def blocks(run: Run) -> Counter[tuple[object, ...]]:
     """Executions of each block of the script, and of what it makes from strings."""
     counts: Counter[tuple[object, ...]] = Counter()
     for b in run.recording.raw.python_blocks:
-        made = b.file.startswith("<") and not b.file.startswith("<frozen")
+        made = b.file == "<made up>"
         if b.instructions and b.executions and (made or b.file == str(run.script)):
             counts[b.file, b.function, b.first_line, b.line, b.offset_bytes, b.instructions] += b.executions
     return counts

@@ -100,7 +100,7 @@ def test_top_limits_what_is_shown_and_says_so(tmp_path):
     path = write(program.signature(), tmp_path / "many.sig")
     pair = ("--host", "jaguar-xt4", "--accelerator", "convey-hc1-fpga")
     output = run("triage", path, *pair, "--top", "2").output
-    assert "3 loops that take less are not shown" in output
+    assert "3 loops of less gain not shown" in output
     assert sum(f"loop_{n}" in output for n in range(5)) == 2
     assert len(json.loads(run("triage", path, *pair, "--json").output)["instances"]) == 5
     output = run("predict", path, "--machine", "jaguar-xt4", "--top", "1").output

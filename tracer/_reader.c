@@ -319,10 +319,11 @@ static PyObject *stream_reader_detach(StreamReader *self, PyObject *Py_UNUSED(ig
 /* The layout as this compiler sees it, for the tests that compare it with tracer/stream.py and write streams. */
 static PyObject *layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    return Py_BuildValue("{snsnsnsnsnsnsnsnsnsnsnsnsn}", "side_entry", sizeof(struct ft_side_entry), "side_block",
+    return Py_BuildValue("{snsnsnsnsnsnsnsnsnsnsnsnsnsn}", "side_entry", sizeof(struct ft_side_entry), "side_block",
                          sizeof(struct ft_side_block), "side_pyblock", sizeof(struct ft_side_pyblock),
                          "side_operation", sizeof(struct ft_side_operation), "side_unseen",
-                         sizeof(struct ft_side_unseen), "side_linear", sizeof(struct ft_side_linear), "operand", sizeof(struct ft_operand),
+                         sizeof(struct ft_side_unseen), "side_linear", sizeof(struct ft_side_linear), "side_compiled",
+                         sizeof(struct ft_side_compiled), "operand", sizeof(struct ft_operand),
                          "chunk_words", (Py_ssize_t)FT_CHUNK_WORDS, "ready_head", offsetof(struct ft_header, ready_head),
                          "ready", offsetof(struct ft_header, ready), "side_used_bytes",
                          offsetof(struct ft_header, side_used_bytes), "chunks_offset",

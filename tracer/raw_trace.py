@@ -108,6 +108,17 @@ class RawLinear(msgspec.Struct, frozen=True):
     calls: int
 
 
+class RawCompiled(msgspec.Struct, frozen=True):
+    """Time that a block of bytecode spent in a compiled function whose accesses were not seen.
+
+    `rounds` are millionths of a round (tracer/python/lines.c), of all executions. They are part of the block's own.
+    """
+
+    block_id: int
+    name: str
+    rounds: int
+
+
 class RawPath(msgspec.Struct, frozen=True, eq=False):
     """What a thread ran for a while, in order: executions of blocks, and the accesses that each of them made.
 
@@ -145,6 +156,7 @@ class RawTrace:
     guest_base: int
     unseen: tuple[RawUnseen, ...] = ()
     linear: tuple[RawLinear, ...] = ()
+    compiled: tuple[RawCompiled, ...] = ()
     paths: tuple[RawPath, ...] = ()
 
     def executed(self) -> RawTrace:

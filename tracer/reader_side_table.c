@@ -102,7 +102,8 @@ static enum ft_read_status read_side_entry(struct ft_reader *reader, const unsig
         return add_array(reader, (const struct ft_side_operation *)entry);
     if (kind == FT_SIDE_UNSEEN && bytes >= sizeof(struct ft_side_unseen))
         return FT_READ_IDLE;
-    if (kind == FT_SIDE_LINEAR && bytes >= sizeof(struct ft_side_linear))
+    if ((kind == FT_SIDE_LINEAR && bytes >= sizeof(struct ft_side_linear)) ||
+        (kind == FT_SIDE_COMPILED && bytes >= sizeof(struct ft_side_compiled)))
         return FT_READ_IDLE;
     return kind == FT_SIDE_MAPS ? FT_READ_IDLE : ft_reader_corrupt(reader, "the side table has an unknown entry");
 }

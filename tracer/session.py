@@ -379,6 +379,7 @@ class Session:
             guest_base=self._reader.header()["guest_base"],
             unseen=self._in_side_table(self._side.unseen),
             linear=self._in_side_table(self._side.linear),
+            compiled=self._in_side_table(self._side.compiled),
             paths=read_paths(self._reader.samples(), table.blocks),
         )
 

@@ -172,7 +172,8 @@ class MemoryOperation(msgspec.Struct, frozen=True):
 
 
 class Loop(msgspec.Struct, frozen=True):
-    """A natural loop of one function (or a Python array operation's own loop: `kind` "array").
+    """A natural loop of one function. Of Python, also an array operation's own loop (`kind` "array"), or the calls of a
+    compiled function whose accesses were not seen ("compiled"): `module` names the operation or function.
 
     `entries` counts the times it was entered from outside, `iterations` the executions of its header. `order` is its
     rank in the order in which loops first ran.

@@ -196,7 +196,8 @@ enum ft_side_kind {
     FT_SIDE_PYBLOCK = 3,  /* struct ft_side_pyblock, then file name and qualified name (UTF-8, not terminated) */
     FT_SIDE_OPERATION = 4, /* struct ft_side_operation, then its name (UTF-8, not terminated) */
     FT_SIDE_UNSEEN = 5,    /* struct ft_side_unseen, then its name (UTF-8, not terminated) */
-    FT_SIDE_LINEAR = 6     /* struct ft_side_linear, then its name (UTF-8, not terminated) */
+    FT_SIDE_LINEAR = 6,    /* struct ft_side_linear, then its name (UTF-8, not terminated) */
+    FT_SIDE_COMPILED = 7   /* struct ft_side_compiled, then its name (UTF-8, not terminated) */
 };
 
 struct ft_side_entry {
@@ -278,6 +279,15 @@ struct ft_side_linear {
     uint64_t shape[6];
     uint64_t batch;
     _Atomic uint64_t calls;
+};
+
+/* Time that a block of bytecode spent in one compiled function whose accesses are not in the stream. It is part of the
+ * block's own time; kept up to date in place. */
+struct ft_side_compiled {
+    struct ft_side_entry entry;
+    uint32_t block_id;
+    uint32_t name_bytes;
+    _Atomic uint64_t rounds; /* in millionths of a round, as in struct ft_side_pyblock */
 };
 
 #endif

@@ -13,12 +13,12 @@ import msgspec
 
 from foretrace.errors import ForetraceError
 
-from .raw_trace import RawLinear, RawUnseen
+from .raw_trace import RawCompiled, RawLinear, RawUnseen
 
 MEMORY_BYTES = 1 << 30
 """Of the shared memory. Pages never touched cost nothing; nearly all of it is room for the side table."""
 
-SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN, SIDE_LINEAR = 1, 2, 3, 4, 5, 6
+SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN, SIDE_LINEAR, SIDE_COMPILED = 1, 2, 3, 4, 5, 6, 7
 MAX_OPERANDS = 8
 INSTRUCTIONS_PER_BLOCK = 2
 """That a table of blocks has room for, on average."""
@@ -30,6 +30,7 @@ OPERATION = struct.Struct("<IIIIIIIIII")
 OPERAND = struct.Struct("<HBBB3x")
 UNSEEN = struct.Struct("<IIIIQQQQ")
 LINEAR = struct.Struct("<IIIIIIIIQQQQQQQQ")
+COMPILED = struct.Struct("<IIIIQ")
 OPERATION_BYTES = OPERATION.size + MAX_OPERANDS * OPERAND.size
 
 
@@ -141,6 +142,11 @@ def _linear(entry: bytes) -> RawLinear:
     )
 
 
+def _compiled(entry: bytes) -> RawCompiled:
+    _, _, block_id, name_bytes, rounds = COMPILED.unpack_from(entry)
+    return RawCompiled(block_id, _text(entry[COMPILED.size : COMPILED.size + name_bytes]), rounds)
+
+
 class SideTable:
     """The entries read so far. Block and operation ids are positions in `blocks` and `operations`, counted from 1."""
 
@@ -151,6 +157,7 @@ class SideTable:
         self.maps: list[str] = []
         self._unseen: list[slice] = []
         self._linear: list[slice] = []
+        self._compiled: list[slice] = []
         self._python_blocks: dict[int, int] = {}
         self._position = 0
 
@@ -186,6 +193,9 @@ class SideTable:
         elif kind == SIDE_LINEAR:
             _linear(entry)
             self._linear.append(slice(self._position, self._position + len(entry)))
+        elif kind == SIDE_COMPILED:
+            _compiled(entry)
+            self._compiled.append(slice(self._position, self._position + len(entry)))
 
     def timings(self, table: memoryview) -> dict[int, tuple[int, int, int, int]]:
         """For each block of bytecode what was timed of it so far: see the end of struct ft_side_pyblock."""
@@ -198,3 +208,7 @@ class SideTable:
     def linear(self, table: memoryview) -> tuple[RawLinear, ...]:
         """What the counts of linear algebra stand at now; `table` is what `extend` has read."""
         return tuple(_linear(bytes(table[where])) for where in self._linear)
+
+    def compiled(self, table: memoryview) -> tuple[RawCompiled, ...]:
+        """The time spent so far in compiled functions whose accesses are not seen; `table` as in `unseen`."""
+        return tuple(_compiled(bytes(table[where])) for where in self._compiled)

@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from foretrace.commands.cache_reports import hierarchy_documents, show_hierarchies
+from foretrace.names import demangle, short_name
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.session import signal_name
 from foretrace.tracer.signature import (
@@ -116,7 +117,12 @@ def document(signature: Signature) -> dict[str, Any]:
         "hierarchies": list(hierarchy_documents(signature.hierarchies, _all_accesses(signature))),
         "reuse": None if signature.reuse is None else signature.reuse.document,
         "loops": [
-            asdict(loop) | {"ranges": [msgspec.to_builtins(r) | {"bytes": r.range_bytes} for r in loop.ranges]}
+            asdict(loop)
+            | {
+                "function": demangle(loop.function),
+                "mangled": loop.function if demangle(loop.function) != loop.function else None,
+            }
+            | {"ranges": [msgspec.to_builtins(r) | {"bytes": r.range_bytes} for r in loop.ranges]}
             for loop in summarise_loops(signature)
         ],
     }
@@ -159,12 +165,19 @@ def _show(signature: Signature, top: int) -> None:
     if signature.reuse is not None:
         reuse = signature.reuse
         out.print(
-            f"reuse         distances of {reuse.burst_share:.1%} of the accesses, in {reuse.bursts} bursts, and of 1 "
-            f"in {1 / reuse.sampling_rate:.0f} blocks of memory, for caches not simulated"
+            f"reuse         distances of {_said_of_bursts(reuse.burst_share, reuse.bursts)}, and of 1 in "
+            f"{1 / reuse.sampling_rate:.0f} blocks of memory, for caches not simulated"
         )
     show_hierarchies(signature.hierarchies, _all_accesses(signature))
     _show_processes(signature.provenance.processes, top)
     _show_loops(signature, top)
+
+
+def _said_of_bursts(share: float, bursts: int) -> str:
+    """Which accesses' distances were recorded: all of a short run's, or those in bursts."""
+    if not bursts:
+        return "all accesses" if share >= 1 else f"{share:.1%} of the accesses"
+    return f"{share:.1%} of the accesses, in {bursts} burst{'s' if bursts != 1 else ''}"
 
 
 def _show_sampling(sampling: Sampling) -> None:
@@ -213,16 +226,16 @@ def _show_loops(signature: Signature, top: int) -> None:
     rows = table(
         "function", "source", "iterations", "instructions", "loads", "stores", "flops", "ranges", "idioms",
         title=f"loops by instructions, {min(top, len(summaries))} of {len(summaries)}",
-        left=("function", "source", "idioms"),
+        left=("function", "source", "idioms"), drop=("flops", "ranges", "iterations"),
     )  # fmt: skip
     for loop in summaries[:top]:
         source = f"{Path(loop.file).name}:{loop.line}" if loop.file else Path(loop.module).name
         largest = max((r.range_bytes for r in loop.ranges), default=0)
         ranges = f"{len(loop.ranges)}, largest {format_bytes(largest)}" if loop.ranges else "-"
         rows.add_row(
-            plain(loop.function), plain(source), format_count(loop.executions), format_count(loop.instructions),
-            format_count(loop.loads), format_count(loop.stores), format_count(loop.flops), ranges,
-            ", ".join(loop.idioms),
+            plain(short_name(loop.function)), plain(source), format_count(loop.executions),
+            format_count(loop.instructions), format_count(loop.loads), format_count(loop.stores),
+            format_count(loop.flops), ranges, ", ".join(loop.idioms),
         )  # fmt: skip
     out = console()
     out.print()

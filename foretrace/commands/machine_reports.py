@@ -17,18 +17,21 @@ from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.profile import GatherScatterCurve, LatencyPoint, Memory, Pattern, Profile
 from foretrace.profiles.relatives import informed
 from foretrace.terminal import plain
+from foretrace.terminal import table as fitting
 from foretrace.terminal_charts import draw
 from foretrace.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
 
 
 def list_machines(profiles: list[Profile], out: Console) -> None:
     """A line for each machine."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("name", "year", "kind", "cores", "clock", "caches", "memory", "machine"):
-        table.add_column(heading, justify="right" if heading in ("cores", "clock") else "left")
+    rows = fitting(
+        "name", "year", "kind", "cores", "clock", "caches", "memory", "machine",
+        left=("name", "year", "kind", "caches", "memory", "machine"), drop=("memory", "year", "kind"),
+        whole=("name", "year", "kind", "caches", "memory"),
+    )  # fmt: skip
     for profile in profiles:
         core, memory, product = profile.core, profile.memory, profile.product
-        table.add_row(
+        rows.add_row(
             profile.name,
             str(product.year) if product and product.year else "",
             profile.kind.value,
@@ -38,7 +41,7 @@ def list_machines(profiles: list[Profile], out: Console) -> None:
             _bandwidth(memory) if memory else "",
             profile.title,
         )
-    out.print(table)
+    out.print(rows)
 
 
 def _bandwidth(memory: Memory) -> str:
@@ -196,9 +199,7 @@ def _show_points(profile: Profile, out: Console) -> None:
         return
     headings = [_heading(*group) for group in groups]
     headings += dict.fromkeys(_latency_heading(point) for point in profile.latency)
-    table = Table(box=None, pad_edge=False)
-    for heading in ("working set", *headings):
-        table.add_column(heading, justify="right")
+    table = fitting("working set", *headings, left=("",))
     for size, cells in sorted(rows.items()):
         table.add_row(format_bytes(size), *(cells.get(heading, "") for heading in headings))
     out.print(table)

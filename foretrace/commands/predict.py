@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
 from foretrace.cli import NumberRange
 from foretrace.errors import ForetraceError, ProfileError
+from foretrace.names import short_name
 from foretrace.profiles.clock import at_clock
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
-from foretrace.replay.anchor import Anchored, RegionSamples, anchor, region_samples
-from foretrace.replay.predict import predict, predict_each
+from foretrace.replay.predict import predict_each
 from foretrace.replay.ranking import ranks
-from foretrace.replay.records import HitRates, Place, Prediction, RegionTime
+from foretrace.replay.records import Place, Prediction, RegionTime
+from foretrace.replay.totals import By, totals
 from foretrace.terminal import console, plain, print_json, table
-from foretrace.tracer.native.timing import Timing
 from foretrace.tracer.native.timing_file import read_timing
-from foretrace.tracer.signature import Signature
 from foretrace.tracer.signature_file import read_signature
 from foretrace.units import format_count, format_hz, format_seconds
 from foretrace.verb import Verb
 
+from .prediction_documents import Measured, document
 from .time import said_of_neighbours, said_of_segments
 
+LEAST_SHOWN = 1e-3
+"""Share of the time that a loop must have to be shown."""
 _LEAST_WAITING_S = 1e-3
 
 
@@ -56,7 +56,15 @@ _LEAST_WAITING_S = 1e-3
     type=NumberRange(0.01, 100),
     help="Predict with the machines' cores at this clock, not that of their profiles.",
 )
-@click.option("--top", default=5, show_default=True, type=click.IntRange(min=0), help="Hot loops shown per machine.")
+@click.option("--top", default=5, show_default=True, type=click.IntRange(min=0), help="Rows shown per machine.")
+@click.option(
+    "--by",
+    type=click.Choice(["loop", "line", "function"]),
+    default="loop",
+    show_default=True,
+    help="Sum up the time by loop or array operation, by source line, or by function.",
+)
+@click.option("--all-loops", is_flag=True, help="Show all of these rows, those below 0.1 % of the time, too.")
 @click.option("--assumptions", is_flag=True, help="Say in full what was assumed where a profile is silent.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops.")
 def command(
@@ -67,6 +75,8 @@ def command(
     anchor_machine: str | None,
     clock_ghz: float | None,
     top: int,
+    by: str,
+    all_loops: bool,
     assumptions: bool,
     as_json: bool,
 ) -> None:
@@ -86,39 +96,17 @@ def command(
     for name, error in refused.items():
         if not predictions or not every or name in machines:
             raise error
-    measured = None if timing_file is None else _Measured.of(read, read_timing(timing_file), anchor_machine)
+    measured = None if timing_file is None else Measured.of(read, read_timing(timing_file), anchor_machine)
     if as_json:
-        print_json(document(predictions, refused, measured))
+        print_json(document(predictions, refused, measured, By(by)))
     else:
-        _show(predictions, refused, top, measured)
+        _show(predictions, refused, measured)
+        for prediction in predictions:
+            _show_regions(prediction, By(by), None if all_loops else top, measured)
         if assumptions or len(predictions) == 1:
             _show_assumptions(predictions)
         else:
-            _name_assumptions(predictions)
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """A native run beside the predictions. `here` is the prediction for its machine, if that is to be scaled from."""
-
-    timing: Timing
-    samples: RegionSamples
-    here: Prediction | None
-
-    @classmethod
-    def of(cls, signature: Signature, timing: Timing, anchor_machine: str | None) -> _Measured:
-        here = None if anchor_machine is None else predict(signature, _as_timed(find(anchor_machine), timing))
-        return cls(timing, region_samples(signature, timing), here)
-
-    def anchored(self, predictions: tuple[Prediction, ...]) -> list[Anchored]:
-        if self.here is None:
-            return []
-        return [anchor(there, self.here, self.timing, self.samples) for there in predictions]
-
-
-def _as_timed(profile: Profile, timing: Timing) -> Profile:
-    """The machine at the clock that a program was timed at, if that is known."""
-    return profile if timing.clock_hz is None else at_clock(profile, timing.clock_hz)
+            _count_assumptions(predictions)
 
 
 def _at_clock(profiles: list[Profile], clock_ghz: float | None) -> tuple[list[Profile], dict[str, ProfileError]]:
@@ -144,118 +132,6 @@ def _profiles(machines: tuple[str, ...], every: bool) -> list[Profile]:
     return list(profiles.values())
 
 
-def place_document(place: Place) -> dict[str, Any]:
-    """Where something is, as JSON."""
-    return {
-        "module": plain(place.module),
-        "function": plain(place.function),
-        "file": plain(place.file),
-        "line": place.line,
-    }
-
-
-def hit_rates_document(rates: HitRates) -> dict[str, Any]:
-    """Hit rates and their origin, as JSON."""
-    return {
-        "source": str(rates.source),
-        "hierarchy": rates.hierarchy,
-        "relative_error": rates.relative_error,
-        "levels": [
-            {"name": v.name, "accesses": v.accesses, "misses": v.misses, "hit_rate": v.hit_rate} for v in rates.levels
-        ],
-    }
-
-
-def document(
-    predictions: tuple[Prediction, ...], refused: Mapping[str, ForetraceError], measured: _Measured | None = None
-) -> dict[str, Any]:
-    """The JSON face, `foretrace.predict/1`."""
-    return (_measured_document(measured, predictions) if measured else {}) | {
-        "schema": "foretrace.predict/1",
-        "predictions": [
-            {
-                "machine": prediction.machine,
-                "title": prediction.title,
-                "time_s": prediction.time_s,
-                "low_s": prediction.low_s,
-                "high_s": prediction.high_s,
-                "best_rank": rank.best,
-                "worst_rank": rank.worst,
-                "waiting_s": None if prediction.waiting is None else prediction.waiting.waited_s,
-                "children_s": None if prediction.waiting is None else prediction.waiting.children_s,
-                "bound_by": str(prediction.bound_by),
-                "time_by_bound_s": {str(bound): s for bound, s in prediction.time_by_bound_s.items()},
-                "complete": prediction.complete,
-                "errors": [{"source": e.source, "low": e.low, "high": e.high} for e in prediction.errors],
-                "hit_rates": hit_rates_document(prediction.hit_rates),
-                "assumptions": [plain(str(assumption)) for assumption in prediction.assumptions],
-                "warnings": [plain(warning) for warning in prediction.warnings],
-                "loops": [_region_document(region, measured) for region in prediction.regions],
-            }
-            for prediction, rank in zip(predictions, ranks(predictions), strict=True)
-        ],
-        "refused": [{"machine": name, "reason": plain(str(error))} for name, error in refused.items()],
-    }
-
-
-def _measured_document(measured: _Measured, predictions: tuple[Prediction, ...]) -> dict[str, Any]:
-    timing = measured.timing
-    return {
-        "measured": {
-            "shortest_cpu_s": timing.shortest.cpu_s,
-            "shortest_wall_s": min(run.wall_s for run in timing.runs),
-            "kernel_s": timing.shortest.system_s,
-            "spread": timing.spread,
-            "runs": len(timing.runs),
-            "undisturbed_runs": timing.undisturbed_runs,
-            "reference_slowdown": timing.shortest.slowdown,
-            "least_alone_s": timing.least_alone_s,
-            "time_s": timing.time_s,
-            "segments": None if timing.segments is None else asdict(timing.segments),
-            "undivided": plain(timing.undivided),
-            "clock_hz": timing.clock_hz,
-            "samples": timing.num_samples,
-            "sampled_by": timing.method,
-        },
-        "anchored": [
-            {
-                "machine": one.machine,
-                "anchor": one.anchor,
-                "measured_s": one.measured_s,
-                "time_s": one.time_s,
-                "low_s": one.low_s,
-                "high_s": one.high_s,
-                "ratio": one.ratio,
-                "by_region": one.by_region,
-            }
-            for one in measured.anchored(predictions)
-        ],
-    }
-
-
-def _region_document(region: RegionTime, measured: _Measured | None = None) -> dict[str, Any]:
-    share = {} if measured is None else {"measured_share": measured.samples.share(region)}
-    return (
-        share
-        | place_document(region.place)
-        | {
-            "kind": str(region.kind),
-            "entries": region.entries,
-            "iterations": region.iterations,
-            "time_s": region.time_s,
-            "low_s": region.low_s,
-            "high_s": region.high_s,
-            "share": region.share,
-            "bound_by": str(region.bound_by),
-            "compute_s": region.compute_s,
-            "memory_s": region.memory_s,
-            "overlap_s": region.overlap_s,
-            "python_s": region.python_s,
-            "pages_s": region.pages_s,
-        }
-    )
-
-
 def short_place(place: Place) -> str:
     """`file:line` without directories, safe to print."""
     name = Path(place.file or place.module).name
@@ -263,31 +139,36 @@ def short_place(place: Place) -> str:
 
 
 def _show(
-    predictions: tuple[Prediction, ...], refused: Mapping[str, ForetraceError], top: int, measured: _Measured | None
+    predictions: tuple[Prediction, ...], refused: Mapping[str, ForetraceError], measured: Measured | None
 ) -> None:
     out = console()
-    ranked = len(predictions) > 1
+    sources = {str(prediction.hit_rates.source) for prediction in predictions}
+    several = len(predictions) > 1
     rows = table(
-        *(["rank"] if ranked else []), "machine", "time", "low", "high", "bound by", "hits", "hit rates are",
-        left=("rank", "machine", "bound by", "hits", "hit rates are"),
+        *(["rank"] if several else []), "machine", "time", "low", "high", "bound by", "hits",
+        *(["hit rates are"] if len(sources) > 1 else []), *(["assumed"] if several else []),
+        left=("rank", "machine", "bound by", "hits", "hit rates are"), drop=("hit rates are", "hits"),
+        whole=("rank", "machine", "bound by", "hits"),
     )  # fmt: skip
     for prediction, rank in zip(predictions, ranks(predictions), strict=True):
         levels = ", ".join(f"{plain(v.name)} {v.hit_rate:.1%}" for v in prediction.hit_rates.levels)
+        assumed = len({assumption.name for assumption in prediction.assumptions})
         rows.add_row(
-            *([str(rank)] if ranked else []),
+            *([str(rank)] if several else []),
             plain(prediction.machine), format_seconds(prediction.time_s), format_seconds(prediction.low_s),
-            format_seconds(prediction.high_s), str(prediction.bound_by), levels, str(prediction.hit_rates.source),
+            format_seconds(prediction.high_s), str(prediction.bound_by), levels,
+            *([str(prediction.hit_rates.source)] if len(sources) > 1 else []), *([str(assumed)] if several else []),
         )  # fmt: skip
     out.print(rows)
+    if len(sources) == 1:
+        out.print(f"hit rates: {sources.pop()}")
     _show_waiting(predictions)
     if measured is not None:
         _show_measured(measured, predictions)
     for name, error in refused.items():
         out.print(f"not predicted: {plain(name)}: {plain(str(error))}")
-    for warning in dict.fromkeys(warning for prediction in predictions for warning in prediction.warnings):
+    for warning in _warnings(predictions):
         out.print(f"warning: {plain(warning)}")
-    for prediction in predictions:
-        _show_regions(prediction, top, measured)
 
 
 def _show_waiting(predictions: tuple[Prediction, ...]) -> None:
@@ -306,16 +187,30 @@ def _show_waiting(predictions: tuple[Prediction, ...]) -> None:
     )
 
 
-def _show_measured(measured: _Measured, predictions: tuple[Prediction, ...]) -> None:
+def _warnings(predictions: tuple[Prediction, ...]) -> list[str]:
+    """Each warning once; of several machines' shares of unseen code, which differ by little, the first."""
+    found = {w.partition("% of the time ")[2] or w: w for p in reversed(predictions) for w in reversed(p.warnings)}
+    return list(reversed(found.values()))
+
+
+def _show_measured(measured: Measured, predictions: tuple[Prediction, ...]) -> None:
     out = console()
     timing = measured.timing
     runs = "1 run" if len(timing.runs) == 1 else f"{len(timing.runs)} runs, median {timing.spread:+.1%}"
     at = "" if timing.clock_hz is None else f" at {format_hz(timing.clock_hz)}"
     out.print(
         f"\nmeasured: {format_seconds(timing.shortest.cpu_s)} of a processor ({runs}; {timing.num_samples} samples by "
-        f"{plain(timing.method)}{said_of_segments(timing)}){at}",
-        soft_wrap=True,
+        f"{plain(timing.method)}{said_of_segments(timing) if timing.segments else ''}){at}"
     )
+    if timing.undivided:
+        out.print(f"not divided into segments: {plain(timing.undivided)}; the time is that of the shortest run")
+    elsewhere = measured.samples.elsewhere
+    if timing.num_samples and elsewhere:
+        out.print(
+            f"{elsewhere} of the {timing.num_samples} samples ({elsewhere / timing.num_samples:.0%}) were in no loop "
+            "or function that was traced, but in the kernel or in code that is not in the signature: the measured "
+            "shares of the loops are of all samples"
+        )
     if timing.segments is None and timing.least_alone_s < timing.shortest.cpu_s:
         out.print(f"{said_of_neighbours(timing)}: alone it may take {format_seconds(timing.least_alone_s)}")
     anchored = measured.anchored(predictions)
@@ -328,33 +223,44 @@ def _show_measured(measured: _Measured, predictions: tuple[Prediction, ...]) -> 
         out.print(rows)
 
 
-def _show_regions(prediction: Prediction, top: int, measured: _Measured | None) -> None:
-    out = console()
-    shown = [region for region in prediction.regions[:top] if region.time_s > 0]
-    if shown:
-        rows = table(
-            *([] if measured is None else ["measured"]),
-            "share", "time", "source", "function", "kind", "iterations", "bound by",
-            left=("source", "function", "kind", "bound by"),
+def _show_regions(prediction: Prediction, by: By, top: int | None, measured: Measured | None) -> None:
+    """The `top` rows of most time, of those with a share that shows; None: all that took time."""
+    if top == 0:
+        return
+    shares = measured is not None and by is By.LOOP
+    columns = ["source", "function", "what", *(["iterations"] if by is By.LOOP else []), "bound by"]
+    rows = table(
+        *(["measured"] if shares else []), "share", "time", *columns,
+        left=("source", "function", "what", "bound by"), drop=("iterations",), whole=("bound by",),
+    )  # fmt: skip
+    parts = prediction.regions if by is By.LOOP else totals(prediction, by)
+    shown = [part for part in parts if part.time_s > 0 and (top is None or part.share >= LEAST_SHOWN)][:top]
+    for part in shown:
+        share = measured.samples.share(part) if measured is not None and isinstance(part, RegionTime) else None
+        count = [format_count(part.iterations)] if isinstance(part, RegionTime) else []
+        rows.add_row(
+            *(["-" if share is None else f"{share:.1%}"] if shares else []), f"{part.share:.1%}",
+            format_seconds(part.time_s), short_place(part.place), plain(short_name(part.place.function)),
+            plain(part.label), *count, str(part.bound_by),
         )  # fmt: skip
-        for region in shown:
-            share = None if measured is None else measured.samples.share(region)
-            shown_share = () if measured is None else ("-" if share is None else f"{share:.1%}",)
-            rows.add_row(
-                *shown_share, f"{region.share:.1%}", format_seconds(region.time_s), short_place(region.place),
-                plain(region.place.function), str(region.kind), format_count(region.iterations), str(region.bound_by),
-            )  # fmt: skip
-        out.print(f"\n{plain(prediction.title)}: where the time goes", soft_wrap=True)
-        out.print(rows)
-
-
-def _name_assumptions(predictions: tuple[Prediction, ...]) -> None:
-    """For each machine the names of what was assumed."""
+    if not shown:
+        return
     out = console()
-    out.print("\nassumed where a profile is silent (--assumptions tells what)")
-    for prediction in predictions:
-        assumed = dict.fromkeys(assumption.name for assumption in prediction.assumptions)
-        out.print(f"  {plain(prediction.machine)}: {plain(', '.join(assumed)) or 'nothing'}", soft_wrap=True)
+    out.print(f"\n{plain(prediction.title)}: where the time goes")
+    out.print(rows)
+    hidden = [part for part in parts if part.time_s > 0 and part not in shown]
+    if hidden and top is not None and len(shown) < top:
+        hidden_s = sum(part.time_s for part in hidden)
+        out.print(
+            f"{len(hidden)} that take less than 0.1 % each, {format_seconds(hidden_s)} together: --all-loops shows them"
+        )
+
+
+def _count_assumptions(predictions: tuple[Prediction, ...]) -> None:
+    if any(prediction.assumptions for prediction in predictions):
+        console().print(
+            "\nassumed: how many figures a machine's profile lacks that this program needs; --assumptions lists them"
+        )
 
 
 def _show_assumptions(predictions: tuple[Prediction, ...]) -> None:
@@ -367,4 +273,4 @@ def _show_assumptions(predictions: tuple[Prediction, ...]) -> None:
         console().print("\nassumed")
     for text, made_on in machines.items():
         made_for = f" ({', '.join(made_on)})" if len(predictions) > 1 else ""
-        console().print(f"  {plain(text + made_for)}", soft_wrap=True)
+        console().print(f"  {plain(text + made_for)}")

@@ -92,6 +92,10 @@ def command(
             timing = divide(timing, read, seconds, loop, given)
     write_timing(timing, output, force=force)
     _say_done(output, timing)
+    if timing.undivided and not sys.stderr.isatty():
+        from foretrace.terminal import plain
+
+        print(f"foretrace: not divided into segments: {plain(timing.undivided)}", file=sys.stderr)
     if timing.signal is not None:
         die_by_signal(timing.signal)
     return timing.exit_code

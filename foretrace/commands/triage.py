@@ -10,7 +10,9 @@ from typing import Any
 import click
 from rich.table import Table
 
+from foretrace.names import short_name
 from foretrace.profiles.library import find
+from foretrace.replay.predict import NOTABLE_SHARE
 from foretrace.replay.records import Instance, Triage
 from foretrace.replay.triage import triage
 from foretrace.terminal import console, plain, print_json, table
@@ -18,7 +20,8 @@ from foretrace.tracer.signature_file import read_signature
 from foretrace.units import format_bytes, format_seconds
 from foretrace.verb import Verb
 
-from .predict import hit_rates_document, place_document, short_place
+from .predict import LEAST_SHOWN, short_place
+from .prediction_documents import hit_rates_document, place_document
 
 
 @click.command(cls=Verb, epilog="Example: foretrace triage cg.sig --host jaguar-xt4 --accelerator convey-hc1-fpga")
@@ -26,14 +29,15 @@ from .predict import hit_rates_document, place_document, short_place
 @click.option("--host", required=True, metavar="H", help="The host: a machine's name or TOML file.")
 @click.option("--accelerator", required=True, metavar="A", help="The accelerator: a machine's name or TOML file.")
 @click.option("--top", default=8, show_default=True, type=click.IntRange(min=1), help="How many loops to show.")
+@click.option("--all-loops", is_flag=True, help="Show all of them, those below 0.1 % of the time, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops.")
-def command(signature: Path, host: str, accelerator: str, top: int, as_json: bool) -> None:
+def command(signature: Path, host: str, accelerator: str, top: int, all_loops: bool, as_json: bool) -> None:
     """Tell which gather/scatter loops of SIGNATURE's program to port to an accelerator, largest gain first."""
     report = triage(read_signature(signature), find(host), find(accelerator))
     if as_json:
         print_json(document(report))
     else:
-        _show(report, top)
+        _show(report, None if all_loops else top)
 
 
 def document(report: Triage) -> dict[str, Any]:
@@ -48,6 +52,9 @@ def document(report: Triage) -> dict[str, Any]:
         "hit_rates": hit_rates_document(report.hit_rates),
         "assumptions": [plain(str(assumption)) for assumption in report.assumptions],
         "warnings": [plain(warning) for warning in report.warnings],
+        "unseen_s": report.unseen_s,
+        "unseen_share": report.unseen_s / report.program.host_s if report.program.host_s else 0.0,
+        "unseen": [plain(name) for name in report.unseen],
     }
 
 
@@ -68,41 +75,70 @@ def _instance_document(instance: Instance) -> dict[str, Any]:
     }
 
 
-def _show(report: Triage, top: int) -> None:
+def _show(report: Triage, top: int | None) -> None:
+    """The `top` loops of most gain or time, of those that matter; None: all."""
     out, program = console(), report.program
-    out.print(f"{plain(report.host_title)}, with {plain(report.accelerator_title)}", soft_wrap=True)
+    out.print(f"{plain(report.host_title)}, with {plain(report.accelerator_title)}")
     for warning in report.warnings:
-        out.print(f"warning: {plain(warning)}", soft_wrap=True)
+        out.print(f"warning: {plain(warning)}")
     if not report.instances:
-        out.print(
-            f"No gather/scatter loop was found: nothing to offload. The host takes {format_seconds(program.host_s)}."
-        )
+        out.print(_nothing_found(report))
     else:
-        shown = sorted(report.instances, key=lambda i: max(i.gain_s, i.host_s), reverse=True)[:top]
+        notable = [
+            i for i in report.instances if top is None or max(i.gain_s, i.host_s) >= LEAST_SHOWN * program.host_s
+        ]
+        shown = sorted(notable, key=lambda i: max(i.gain_s, i.host_s), reverse=True)[:top]
         shown.sort(key=report.instances.index)
-        out.print()
-        out.print(_table(shown))
-        out.print()
+        if shown:
+            out.print()
+            out.print(_table(shown))
+            out.print()
         for number, instance in enumerate(shown, 1):
-            out.print(f"{number:3}  {plain(instance.reason)}", soft_wrap=True)
-        if len(shown) < len(report.instances):
-            out.print(f"     {len(report.instances) - len(shown)} loops that take less are not shown; --top shows more")
+            out.print(f"{number:3}  {plain(instance.reason)}")
+        _say_hidden(report, len(notable), len(shown))
         out.print()
         _show_gain(report)
     out.print(f"Hit rates: {report.hit_rates.source}.")
     for assumption in report.assumptions:
-        out.print(f"  assumed  {plain(str(assumption))}", soft_wrap=True)
+        out.print(f"  assumed  {plain(str(assumption))}")
+
+
+def _say_hidden(report: Triage, notable: int, shown: int) -> None:
+    out = console()
+    if notable > shown:
+        out.print(f"     {_loops(notable - shown)} of less gain not shown; --top shows more")
+    tiny = len(report.instances) - notable
+    if tiny:
+        out.print(f"     {_loops(tiny)} of less than 0.1 % of the time not shown; --all-loops shows them")
+
+
+def _loops(count: int) -> str:
+    return "1 loop" if count == 1 else f"{count} loops"
+
+
+def _nothing_found(report: Triage) -> str:
+    """What it means that there is no instance: nothing to offload, or nothing that was seen."""
+    host_s = report.program.host_s
+    share = report.unseen_s / host_s if host_s else 0.0
+    if share < NOTABLE_SHARE:
+        return f"No gather/scatter loop was found: nothing to offload. The host takes {format_seconds(host_s)}."
+    return (
+        f"No gather/scatter loop was found in the {1 - share:.0%} of the time that was seen. The host takes "
+        f"{format_seconds(host_s)}, {format_seconds(report.unseen_s)} ({share:.0%}) of it in compiled code that was "
+        f"not seen ({plain(', '.join(report.unseen[:3]))}): whether that gathers or scatters is not known."
+    )
 
 
 def _table(instances: Sequence[Instance]) -> Table:
     rows = table(
         "", "port", "source", "function", "idiom", "range", "host", "accelerator", "gain", "pays from",
-        left=("port", "source", "function", "idiom"),
+        left=("port", "source", "function", "idiom"), drop=("pays from", "range", "accelerator"),
+        whole=("port", "idiom"),
     )  # fmt: skip
     for number, instance in enumerate(instances, 1):
         rows.add_row(
             str(number), "yes" if instance.offload else "no", short_place(instance.place),
-            plain(instance.place.function), instance.idiom, format_bytes(instance.range_bytes),
+            plain(short_name(instance.place.function)), instance.idiom, format_bytes(instance.range_bytes),
             format_seconds(instance.host_s),
             "-" if instance.accelerator_s is None else format_seconds(instance.accelerator_s),
             format_seconds(instance.gain_s) if instance.offload else "-",

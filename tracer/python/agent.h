@@ -53,6 +53,7 @@ struct agent_thread {
     uint32_t charged;         /* the block that array operations are charged to; 0: not known */
     void *charged_frame;      /* and its frame, which is on the stack */
     const void *hook_frame;   /* the frame that called the hooked function which runs; NULL: none runs */
+    const char *hook_name;    /* the hooked function that runs, if its time is charged by name if it is not seen; or NULL */
     struct agent_frame *frames;
     uint32_t n_frames, frames_capacity;
     const void *subscripted;  /* a container whose subscript is about to be called, by bytecode */
@@ -70,17 +71,24 @@ extern _Thread_local struct agent_thread agent_thread __attribute__((tls_model("
 struct agent_times {
     struct ft_side_pyblock *block;
     const struct agent_thread *thread;
-    const uint64_t *chunk_end;   /* of the thread's cursor: another one if the thread may have waited for the reader */
     uint32_t stands_for;         /* executions like the first of them, */
     bool goes_on;                /* which have begun before */
     bool imports;                /* it loads a module, whose blocks do not end it */
     uint64_t begun_ns, processor_begun_ns;
+    uint64_t reader_ns, call_reader_ns, record_reader_ns; /* how long the thread had waited for the reader by then */
     uint64_t call_ns, returned_ns, record_ns; /* of a hooked call: when it began, returned, and was recorded; 0: not yet */
     uint32_t n_readings;         /* of the clock, beside that of the timing itself */
+    uint32_t n_returns;          /* markers before a return that ran */
     uint64_t left_out_ns;
     uint64_t call_processor_ns, return_processor_ns, record_processor_ns, left_out_processor_ns; /* where executions
                                                                                                   * may take long */
     uint64_t call_faults, return_faults, left_out_faults; /* of pages, likewise, where executions may take long */
+    uint64_t named_ns, named_left_out_ns; /* since when agent_thread.hook_name runs, 0: it does not; left out before */
+    uint32_t n_compiled, first_compiled;  /* how many functions were charged by name, and before the frame returned, */
+    struct ft_side_pyblock *returned_to;  /* to this block; NULL: it has not, */
+    uint64_t frame_end_ns, frame_left_out_ns; /* then; what had been left out by then */
+    bool in_hook;                         /* through a hooked function */
+    bool is_short;                        /* executions of the block do not take long, with what follows them */
 };
 
 extern struct agent_times agent_times;
@@ -133,6 +141,45 @@ static inline bool agent_hook_running(void)
     return agent_thread.hook_frame && agent_thread.hook_frame == agent_current_frame();
 }
 
+/* While a timing runs, of hooked functions whose time is charged by name: one begins, after agent_times_call; one ends,
+ * and its time is charged unless all of the call is in the stream. `outer_runs` says whether the outer one (NULL: none)
+ * goes on itself, not Python code that it called. */
+void agent_times_named_begin(const char *name);
+void agent_times_named_end(const char *outer_name, bool outer_runs);
+
+/* A hooked function that is charged by name: agent_hook_begin and agent_hook_end, to which these two belong. */
+struct agent_named {
+    const void *outer;
+    const char *outer_name;
+    bool outer_runs;
+};
+
+static inline struct agent_named agent_named_begin(const char *name)
+{
+    struct agent_named call = {.outer_name = agent_thread.hook_name};
+    call.outer = agent_hook_begin();
+    if (call.outer == agent_thread.hook_frame) /* part of the outer one */
+        return call;
+    if (__builtin_expect(agent_times.block != NULL, 0)) {
+        call.outer_runs = agent_times.named_ns != 0;
+        agent_times_named_begin(name);
+    } else {
+        agent_thread.hook_name = name;
+    }
+    return call;
+}
+
+/* To be called when the call has been recorded; `outermost` is what agent_hook_end returned. */
+static inline void agent_named_end(const struct agent_named *call, bool outermost)
+{
+    if (!outermost)
+        return;
+    if (__builtin_expect(agent_times.block != NULL, 0))
+        agent_times_named_end(call->outer_name, call->outer_runs);
+    else
+        agent_thread.hook_name = call->outer_name;
+}
+
 /* ---- what is not seen (pyagent_unseen.c) ------------------------------------------------------------------------ */
 
 /* Says, while a call is recorded, that its accesses are not in the stream, or there as one pass over its arrays. */
@@ -159,6 +206,9 @@ static inline void agent_record_begin(void)
 /* Counts a call that was not seen; `bytes` are those of one pass over its arrays, `one_pass` says that they are in the
  * stream. `name` is told apart by address. */
 void agent_count_unseen(const char *name, uint64_t bytes, bool one_pass);
+
+/* Adds to the time that a block spent in a compiled function whose accesses are not seen: millionths of a round. */
+void agent_count_compiled(uint32_t block, const char *name, uint64_t rounds);
 
 /* ---- bulk records (pyagent_record.c) ---------------------------------------------------------------------------- */
 

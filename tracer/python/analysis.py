@@ -34,6 +34,7 @@ from foretrace.tracer.signature import (
     OperationKind,
 )
 
+from .compiled import CompiledLoops, compiled_calls
 from .linear_algebra import linear_algebra
 
 _ELEMENT_METHODS = ("__getitem__", "__setitem__", "item")
@@ -74,15 +75,20 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, round_lines: float |
     """
     code = _Code(raw)
     arrays = _Arrays(raw, code, statistics)
+    timed = tuple(_interpreter_times(code, arrays, round_lines))
+    executions = [block.executions for block in code.raw_blocks]
+    taken = {time.block_id: time.lines * executions[time.block_id] for time in timed}
+    calls = compiled_calls(raw.compiled, code.number, taken, round_lines)
+    compiled = CompiledLoops(calls, code.raw_blocks, arrays.next_block, arrays.next_loop)
     return Analysis(
-        blocks=(*code.blocks(), *arrays.blocks()),
+        blocks=(*code.blocks(), *arrays.blocks(), *compiled.blocks()),
         operations=tuple(_operation(number, raw, arrays, statistics) for number in range(len(raw.operation_array))),
-        loops=_in_order(code, arrays),
+        loops=_in_order(code, arrays, compiled),
         idioms=tuple(arrays.idioms),
         edges=code.edges,
         operation_map=np.arange(len(raw.operation_array), dtype=np.int64),
         notes=_notes(raw),
-        interpreter_times=tuple(_interpreter_times(code, arrays, round_lines)),
+        interpreter_times=(*_without(timed, compiled, executions), *compiled.times()),
         linear_algebra=arrays.linear_algebra,
     )
 
@@ -187,6 +193,7 @@ class _Arrays:
             loop = groups.setdefault((line, operation.site, _loop_name(operation)), len(groups)) + first_loop
             self.members.append(_Member(operation, first_block + n_blocks, loop))
             n_blocks += 1
+        self.next_block, self.next_loop = first_block + n_blocks, first_loop + len(groups)
         self.first_operation = self._first_operations(raw)
         self._first_address: list[int] = statistics.first.tolist()
         self._by_loop: dict[int | None, list[_Member]] = {}
@@ -356,6 +363,15 @@ def _interpreter_times(code: _Code, arrays: _Arrays, round_lines: float | None) 
             yield InterpreterTime(number, lines, added, block.timed_faults / timed)
 
 
+def _without(
+    times: Iterable[InterpreterTime], compiled: CompiledLoops, executions: Sequence[int]
+) -> Iterable[InterpreterTime]:
+    """Times of blocks without what compiled functions took that have blocks of their own."""
+    for time in times:
+        lines = time.lines - compiled.lines_of(time.block_id) / max(executions[time.block_id], 1)
+        yield InterpreterTime(time.block_id, max(lines, 0.0), time.recording_lines, time.array_faults)
+
+
 def _loop_name(operation: RawArrayOperation) -> str:
     """Its name without what it says of a part of it: "numpy.ufunc.at (index check)"."""
     return operation.name.partition(" ")[0]
@@ -405,14 +421,16 @@ def _operation(number: int, raw: RawTrace, arrays: _Arrays, statistics: Operatio
     )
 
 
-def _in_order(code: _Code, arrays: _Arrays) -> tuple[Loop, ...]:
+def _in_order(code: _Code, arrays: _Arrays, compiled: CompiledLoops) -> tuple[Loop, ...]:
     """All loops, each with its rank in the order in which they first ran: that of the blocks they began with."""
-    loops = (*code.loops(), *arrays.loops())
+    called = compiled.loops(code.loop_of, lambda loop: code.forest.loops[loop].depth)
+    loops = (*code.loops(), *arrays.loops(), *called)
     first_ran = {
         loop.loop_id: min(code.forest.loops[loop.loop_id].blocks) if loop.kind == "code" else loop.header_block_id
         for loop in loops
     }
     line_of = {member.block: code.number[member.operation.block_id] for member in arrays.members}
+    line_of |= {compiled.first_block + position: call.caller for position, call in enumerate(compiled.calls)}
 
     def began(loop: Loop) -> tuple[int, int, int]:
         first = first_ran[loop.loop_id]

@@ -148,6 +148,11 @@ static uint32_t observer_of(uint8_t opcode)
         return MARKER_STORE;
     case DELETE_SUBSCR:
         return MARKER_DELETE;
+    case RETURN_VALUE:
+#if PY_VERSION_HEX >= 0x030c0000
+    case RETURN_CONST:
+#endif
+        return MARKER_RETURN;
     default:
         return 0;
     }

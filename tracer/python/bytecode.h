@@ -10,7 +10,7 @@
  *
  *      fall ->  [entry of the function, resumption, start of a block]  [jump over the next]
  *      jump that starts a block ->  [start of a block]
- *      other jumps ->  [observer of a subscript]  instruction
+ *      other jumps ->  [observer of a subscript, or of a return]  instruction
  *
  * See cpython/InternalDocs (locations.md, exception_handling.md) for the formats of the two tables.
  */
@@ -38,7 +38,8 @@ enum marker_kind {
     MARKER_LOAD = 8,   /* of container and key: container[key] is about to be loaded, */
     MARKER_STORE = 16, /* stored, */
     MARKER_DELETE = 32, /* or deleted */
-    MARKER_SLICE = 64  /* with one of the last three: of container, start and stop of a slice */
+    MARKER_SLICE = 64, /* with one of the last three: of container, start and stop of a slice */
+    MARKER_RETURN = 128 /* the function is about to return */
 };
 
 struct marker {

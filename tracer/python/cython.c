@@ -67,9 +67,14 @@ static PyObject *hooked_call(PyObject *object, PyObject *const *args, size_t nar
 {
     const struct function *function = find(functions, capacity, object);
     const char *name = function->name; /* the table can move meanwhile */
+    if (agent_hook_running())
+        return function->original(object, args, nargsf, kwnames);
+    const struct agent_named named = agent_named_begin(name);
     PyObject *result = function->original(object, args, nargsf, kwnames);
-    if (result && !agent_hook_running())
+    const bool outermost = agent_hook_end(named.outer);
+    if (outermost && result)
         note_call(name, args, PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0), result);
+    agent_named_end(&named, outermost);
     return result;
 }
 
@@ -91,12 +96,12 @@ static char *name_of(PyObject *object, const char *module)
     return name;
 }
 
-static bool is_cython_function(PyObject *object)
+/* Whether an object is of this type, of whichever version of Cython. */
+static bool is_of(PyObject *object, const char *suffix)
 {
-    static const char suffix[] = "cython_function_or_method";
     const char *name = Py_TYPE(object)->tp_name;
-    size_t length = strlen(name);
-    return length >= sizeof suffix - 1 && strcmp(name + length - (sizeof suffix - 1), suffix) == 0;
+    size_t length = strlen(name), suffix_length = strlen(suffix);
+    return length >= suffix_length && strcmp(name + length - suffix_length, suffix) == 0;
 }
 
 static void hook(PyObject *object, const char *module)
@@ -129,7 +134,9 @@ static void hook_dict(PyObject *dict, const char *module, bool with_types)
 {
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
-        if (is_cython_function(value))
+        if (is_of(value, "fused_cython_function")) /* one for each type of its arguments */
+            other_hook_called(Py_TYPE(value), NULL);
+        else if (is_of(value, "cython_function_or_method"))
             hook(value, module);
         else if (!with_types && Py_IS_TYPE(value, &PyMethodDescr_Type) && strncmp(module, "numpy.random.", 13) == 0)
             hook_method(value, module);

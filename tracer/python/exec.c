@@ -2,7 +2,7 @@
  *
  * Whatever Python code begins in (a module that is imported, a script, a string) goes through the built-in functions exec
  * and eval, or through the interpreter's main program. Functions come out of marked code marked. What belongs to the
- * standard library or an installed package is left alone, unless it is the main program.
+ * standard library or an installed package, or is made by them from text, is left alone, unless it is the main program.
  *
  * To the program a function's __code__ is its own code object: compilers of bytecode (numba) and picklers (cloudpickle)
  * read that.
@@ -36,16 +36,36 @@ static char *library_directory; /* the standard library's, with a slash at its e
 
 /* ---- whose code it is ------------------------------------------------------------------------------------------- */
 
-static bool is_installed(PyCodeObject *code)
+static bool is_installed_file(PyObject *name)
 {
-    PyObject *name = code_file(code);
-    if (!name)
+    PyObject *encoded = name && PyUnicode_Check(name) ? PyUnicode_EncodeFSDefault(name) : NULL;
+    if (!encoded) {
+        PyErr_Clear();
         return false;
-    const char *file = PyBytes_AS_STRING(name);
+    }
+    const char *file = PyBytes_AS_STRING(encoded);
     bool is = strncmp(file, "<frozen ", 8) == 0 || strstr(file, "/site-packages/") || strstr(file, "/dist-packages/") ||
               (library_directory && strncmp(file, library_directory, strlen(library_directory)) == 0);
-    Py_DECREF(name);
+    Py_DECREF(encoded);
     return is;
+}
+
+/* Whether a library made the code from text: the methods of data classes, of named tuples, of attrs. What it does is
+ * charged to the line that calls it. */
+static bool is_generated(PyCodeObject *code)
+{
+    const char *file = PyUnicode_AsUTF8(code->co_filename);
+    PyErr_Clear();
+    if (!file || (strcmp(file, "<string>") != 0 && strncmp(file, "<attrs generated", 16) != 0))
+        return false;
+    PyObject *globals = PyEval_GetGlobals(); /* of who calls exec or eval */
+    return globals && is_installed_file(PyDict_GetItemString(globals, "__file__"));
+}
+
+static bool is_of_dataclasses(void)
+{
+    PyObject *globals = PyEval_GetGlobals(), *name = globals ? PyDict_GetItemString(globals, "__name__") : NULL;
+    return name && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "dataclasses") == 0;
 }
 
 static bool is_main(PyObject *globals)
@@ -56,7 +76,9 @@ static bool is_main(PyObject *globals)
 
 static PyObject *to_execute(PyObject *code, PyObject *globals)
 {
-    return is_installed((PyCodeObject *)code) && !is_main(globals) ? Py_NewRef(code) : markers_in(code);
+    PyCodeObject *own = (PyCodeObject *)code;
+    const bool is_library = is_installed_file(own->co_filename) || is_generated(own);
+    return is_library && (!is_main(globals) || is_of_dataclasses()) ? Py_NewRef(code) : markers_in(code);
 }
 
 /* ---- exec and eval ---------------------------------------------------------------------------------------------- */

@@ -34,22 +34,24 @@ typedef PyObject *(*var_kw_function)(PyObject *, PyObject *, PyObject *);
 
 /* ---- trampolines ------------------------------------------------------------------------------------------------ */
 
-static inline void leave(const struct hook *hook, struct agent_call *call, const void *outer)
+static inline void leave(const struct hook *hook, struct agent_call *call, const struct agent_named *named)
 {
-    if (agent_hook_end(outer) && call->result) {
+    const bool outermost = agent_hook_end(named->outer);
+    if (outermost && call->result) {
         call->name = hook->name;
         agent_record_begin();
         hook->template(call);
         np_record_end(call);
     }
+    agent_named_end(named, outermost);
 }
 
 static NOINLINE PyObject *call_fast(const struct hook *hook, PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     struct agent_call call = {.self = self, .args = args, .n_args = n};
-    const void *outer = agent_hook_begin();
+    const struct agent_named named = agent_named_begin(hook->name);
     call.result = AS(fast_function, hook->original)(self, args, n);
-    leave(hook, &call, outer);
+    leave(hook, &call, &named);
     return call.result;
 }
 
@@ -57,9 +59,9 @@ static NOINLINE PyObject *call_fast_kw(const struct hook *hook, PyObject *self, 
                               PyObject *kwnames)
 {
     struct agent_call call = {.self = self, .args = args, .n_args = n, .kwnames = kwnames};
-    const void *outer = agent_hook_begin();
+    const struct agent_named named = agent_named_begin(hook->name);
     call.result = AS(fast_kw_function, hook->original)(self, args, n, kwnames);
-    leave(hook, &call, outer);
+    leave(hook, &call, &named);
     return call.result;
 }
 
@@ -78,9 +80,9 @@ static NOINLINE PyObject *call_var(const struct hook *hook, PyObject *self, PyOb
 {
     struct agent_call call = {.self = self};
     unpack(&call, &args);
-    const void *outer = agent_hook_begin();
+    const struct agent_named named = agent_named_begin(hook->name);
     call.result = hook->original(self, args);
-    leave(hook, &call, outer);
+    leave(hook, &call, &named);
     return call.result;
 }
 
@@ -88,9 +90,9 @@ static NOINLINE PyObject *call_var_kw(const struct hook *hook, PyObject *self, P
 {
     struct agent_call call = {.self = self, .kwargs = kwargs};
     unpack(&call, &args);
-    const void *outer = agent_hook_begin();
+    const struct agent_named named = agent_named_begin(hook->name);
     call.result = AS(var_kw_function, hook->original)(self, args, kwargs);
-    leave(hook, &call, outer);
+    leave(hook, &call, &named);
     return call.result;
 }
 

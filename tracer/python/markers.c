@@ -54,7 +54,7 @@ static _Thread_local struct marked_thread marked_thread __attribute__((tls_model
 #define MAX_IMPORT_DEPTH 100 /* frames that are looked at for one of the import system's */
 static PyObject *import_file; /* where the code of the import system says it is */
 
-static PyTypeObject *marker_type, *block_marker_type, *subscript_marker_type;
+static PyTypeObject *marker_type, *block_marker_type, *subscript_marker_type, *return_marker_type;
 bool markers_in_use;
 
 /* ---- the stack of frames ---------------------------------------------------------------------------------------- */
@@ -292,6 +292,24 @@ static marker_result run_block_marker(PyObject *self)
     return result;
 }
 
+/* What the program does next, until another marker runs, is the caller's. */
+static marker_result run_return_marker(PyObject *self)
+{
+    const Marker *marker = (Marker *)self;
+    const struct marked_thread *t = &marked_thread;
+    if (__builtin_expect(!agent_times.block, 1))
+        return go_on();
+    const _PyInterpreterFrame *frame = agent_interpreter_frame();
+    if (AGENT_FRAME_CODE(frame) != marker->code || (agent_times.imports && is_importing(frame)))
+        return go_on();
+    uint32_t n = t->n_frames;
+    while (n && !is_of(&t->frames[n - 1], frame))
+        n--;
+    const uint32_t below = n > 1 ? t->frames[n - 2].block : 0;
+    timing_return(below ? code_timed_block(below) : NULL, agent_thread.hook_frame == agent_caller(frame));
+    return go_on();
+}
+
 /* Where a marker is on the stack of the frame that runs it, which is as deep there each time. NULL if it is not there. */
 static PyObject **place_of(Marker *marker, _PyInterpreterFrame *frame)
 {
@@ -411,6 +429,7 @@ static PyObject *new_marker(struct code_table *table, const PyObject *code, cons
     const uint32_t subscripts = MARKER_LOAD | MARKER_STORE | MARKER_DELETE;
     Marker *marker = PyObject_New(Marker, from->kind == MARKER_BLOCK       ? block_marker_type
                                           : from->kind & subscripts ? subscript_marker_type
+                                          : from->kind & MARKER_RETURN ? return_marker_type
                                                                     : marker_type);
     if (marker) {
         marker->table = table;
@@ -569,7 +588,8 @@ static bool init(void)
     marker_type = new_marker_type("foretrace.marker", run_marker);
     block_marker_type = new_marker_type("foretrace.block_marker", run_block_marker);
     subscript_marker_type = new_marker_type("foretrace.subscript_marker", run_subscript_marker);
-    markers_in_use = marker_type && block_marker_type && subscript_marker_type && exec_init();
+    return_marker_type = new_marker_type("foretrace.return_marker", run_return_marker);
+    markers_in_use = marker_type && block_marker_type && subscript_marker_type && return_marker_type && exec_init();
     return markers_in_use;
 }
 

@@ -440,9 +440,8 @@ void agent_module_loaded(PyObject *module)
     if (!np.array && (strcmp(name, "numpy._core._multiarray_umath") == 0 ||
                       strcmp(name, "numpy.core._multiarray_umath") == 0))
         install_numpy(module);
-    if (!np.ufunc)
-        return;
-    hook_ufuncs_of(module, name);
+    if (np.ufunc)
+        hook_ufuncs_of(module, name);
     cython_install(module, name);
     if (strcmp(name, "scipy.sparse._sparsetools") == 0)
         sparse_install(module);

@@ -239,6 +239,9 @@ const char *linear_fortran_name(PyObject *function);
 void other_install(PyObject *module, const char *name);
 void other_install_methods(PyTypeObject *type, const char *name);
 
+/* Hooks the calls of a type's objects; `name` stands for all their modules, or is NULL. */
+void other_hook_called(PyTypeObject *type, const char *name);
+
 /* ---- Cython (pyagent_cython.c) ----------------------------------------------------------------------------------- */
 
 void cython_install(PyObject *module, const char *name);

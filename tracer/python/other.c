@@ -3,7 +3,8 @@
  * Built-in functions of NumPy, SciPy and whatever other extension module is loaded are hooked when their module is, unless
  * they have a template, are known to touch no elements, or are the interpreter's own. A call that is given or returns an
  * array counts as unseen; of NumPy's and SciPy's functions it is recorded as one pass over each array. Linear algebra is
- * counted by its shapes instead (linear.c). Functions that f2py made (BLAS, LAPACK, FITPACK) are objects of a type that each module has for itself: `fortran_types` keeps its tp_call.
+ * counted by its shapes instead (linear.c). Functions that f2py made (BLAS, LAPACK, FITPACK) are objects of a type that
+ * each module has for itself: `fortran_types` keeps its tp_call. Numba's are objects of one type, `called_types` likewise.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -139,9 +140,10 @@ static PyObject *hooked_fortran_call(PyObject *self, PyObject *args, PyObject *k
     for (size_t i = 0; i < MAX_FORTRAN_TYPES && !original; i++)
         if (fortran_types[i].type == Py_TYPE(self))
             original = fortran_types[i].original;
-    const void *outer = agent_hook_begin();
+    const struct agent_named named = agent_named_begin(FORTRAN);
     PyObject *result = original(self, args, kwargs);
-    if (agent_hook_end(outer) && result && !asks_for_room(kwargs)) {
+    const bool outermost = agent_hook_end(named.outer);
+    if (outermost && result && !asks_for_room(kwargs)) {
         struct agent_call call = {.name = FORTRAN, .args = &PyTuple_GET_ITEM(args, 0),
                                   .n_args = PyTuple_GET_SIZE(args), .kwargs = kwargs, .result = result};
         agent_record_begin();
@@ -151,6 +153,7 @@ static PyObject *hooked_fortran_call(PyObject *self, PyObject *args, PyObject *k
         }
         np_record_end(&call);
     }
+    agent_named_end(&named, outermost);
     return result;
 }
 
@@ -171,6 +174,86 @@ static void hook_fortran(PyObject *dict)
             agent_count_unseen(UNHOOKED, 0, false);
         return;
     }
+}
+
+/* ---- objects that are called: numba's functions, Cython's templates----------------------------------------------------- */
+
+#define MAX_CALLED_TYPES 16
+
+static struct called_type {
+    PyTypeObject *type;
+    ternaryfunc original;
+    const char *name; /* NULL: each object's module */
+} called_types[MAX_CALLED_TYPES];
+
+static const struct called_type *called_type_of(PyTypeObject *type)
+{
+    for (; type; type = type->tp_base)
+        for (size_t i = 0; i < MAX_CALLED_TYPES && called_types[i].type; i++)
+            if (called_types[i].type == type)
+                return &called_types[i];
+    return NULL;
+}
+
+/* "numba: gather" for what wraps a function, "sklearn.cluster.lloyd" for that of sklearn.cluster._k_means. Interned for
+ * good, as names are told apart by address. */
+static const char *name_of_called(const struct called_type *called, PyObject *self)
+{
+    PyObject *own = PyObject_GetAttrString(self, "__qualname__");
+    PyObject *module = called->name ? NULL : PyObject_GetAttrString(self, "__module__"), *full = NULL;
+    const char *package = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : NULL;
+    const char *function = own && PyUnicode_Check(own) ? PyUnicode_AsUTF8(own) : NULL, *name = NULL;
+    char *text = package && function ? np_full_name(package, function) : NULL;
+    PyErr_Clear();
+    if (text)
+        full = PyUnicode_FromString(text);
+    else if (called->name && function)
+        full = PyUnicode_FromFormat("%s: %s", called->name, function);
+    free(text);
+    if (full) {
+        PyUnicode_InternInPlace(&full);
+        name = PyUnicode_AsUTF8(full); /* the reference is kept */
+    }
+    Py_XDECREF(own);
+    Py_XDECREF(module);
+    PyErr_Clear();
+    return name ? name : called->name ? called->name : "(compiled function)";
+}
+
+static PyObject *hooked_object_call(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    const struct called_type *called = called_type_of(Py_TYPE(self));
+    if (agent_hook_running())
+        return called->original(self, args, kwargs);
+    struct agent_call call = {.name = name_of_called(called, self), .self = self, .args = &PyTuple_GET_ITEM(args, 0),
+                              .n_args = PyTuple_GET_SIZE(args), .kwargs = kwargs};
+    const struct agent_named named = agent_named_begin(call.name);
+    call.result = called->original(self, args, kwargs);
+    const bool outermost = agent_hook_end(named.outer);
+    if (outermost && call.result) {
+        agent_record_begin();
+        if (np_call_bytes(&call))
+            agent_unseen();
+        np_record_end(&call);
+    }
+    agent_named_end(&named, outermost);
+    return call.result;
+}
+
+void other_hook_called(PyTypeObject *type, const char *name)
+{
+    PyObject *wrapper = type->tp_dict ? PyDict_GetItemString(type->tp_dict, "__call__") : NULL;
+    if (!type->tp_call || type->tp_call == hooked_object_call || !wrapper || !Py_IS_TYPE(wrapper, &PyWrapperDescr_Type) ||
+        PyType_HasFeature(type, Py_TPFLAGS_HAVE_VECTORCALL) ||
+        ((PyWrapperDescrObject *)wrapper)->d_wrapped != (void *)type->tp_call)
+        return;
+    for (size_t i = 0; i < MAX_CALLED_TYPES; i++)
+        if (!called_types[i].type) {
+            called_types[i] = (struct called_type){(PyTypeObject *)Py_NewRef(type), type->tp_call, name};
+            type->tp_call = hooked_object_call;
+            ((PyWrapperDescrObject *)wrapper)->d_wrapped = (void *)hooked_object_call;
+            return;
+        }
 }
 
 /* ---- modules ---------------------------------------------------------------------------------------------------- */
@@ -194,4 +277,9 @@ void other_install(PyObject *module, const char *name)
         return;
     hook_all(PyModule_GetDict(module), name, &PyCFunction_Type);
     hook_fortran(PyModule_GetDict(module));
+    if (strcmp(name, "numba._dispatcher") == 0 || strcmp(name, "_dispatcher") == 0) {
+        PyObject *type = PyDict_GetItemString(PyModule_GetDict(module), "Dispatcher");
+        if (type && PyType_Check(type))
+            other_hook_called((PyTypeObject *)type, "numba");
+    }
 }

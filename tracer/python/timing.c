@@ -16,6 +16,8 @@
 #define VERY_LONG_NS 3000000u /* an execution that takes so long counts for itself */
 #define FEW_WORDS 1024        /* of the stream, more than between two timings, in so long a time: nothing else can have taken it, */
 #define POINT_NS 20           /* nor can array operations of few points; one takes less than this */
+#define REST_NS 2000u        /* behind a return: what takes so long is the caller's, not how the function ends */
+#define RETURN_ROUNDS 0.0075  /* what a marker before a return takes: some 0.2 lines */
 #define RARE_NS 1000000u    /* a timing stands for no more time than this, if it was long: what is rare must not count often */
 #define ROUND_EVERY_NS 2000000u /* a round of the lines that are always the same: ten microseconds, with all before it */
 #define N_ROUNDS 5              /* whose median tells the speed */
@@ -251,7 +253,8 @@ bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struc
     const bool may_be_long = pace->n_first < N_FIRST || asks_kernel(block, mean);
     agent_times = (struct agent_times){
         .block = block, .thread = &agent_thread, .stands_for = pace->stands_for, .goes_on = goes_on,
-        .chunk_end = chunk_end(),
+        .is_short = pace->n_first >= N_FIRST && mean < REST_NS,
+        .reader_ns = ft_writer_waited_ns(),
         .processor_begun_ns = may_be_long ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0,
     };
     set_pace(pace, block, mean);
@@ -263,12 +266,61 @@ bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struc
 void agent_times_call(void)
 {
     agent_times_settle();
+    agent_times.call_reader_ns = ft_writer_waited_ns();
     agent_times.call_ns = clock_ns(CLOCK_MONOTONIC);
     if (agent_times.processor_begun_ns) {
         agent_times.call_faults = minor_faults();
         agent_times.call_processor_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     }
-    agent_times.record_ns = 0;
+    agent_times.record_ns = agent_times.returned_ns = 0;
+    agent_times.n_readings++;
+}
+
+#define MAX_COMPILED 64 /* names in one timing; what others take stays with the interpreter */
+
+static struct { /* of the timing that runs: time in compiled functions whose accesses are not seen */
+    const char *name;
+    uint64_t ns;
+} compiled[MAX_COMPILED];
+
+/* Charges what the named function took until then, but for calls in it that were recorded whole. */
+static void settle_named(uint64_t until_ns)
+{
+    struct agent_times *t = &agent_times;
+    if (!t->named_ns || t->thread != &agent_thread)
+        return;
+    const uint64_t ns = less(less(until_ns, t->named_ns), t->left_out_ns - t->named_left_out_ns);
+    uint32_t at = t->first_compiled;
+    while (at < t->n_compiled && compiled[at].name != agent_thread.hook_name)
+        at++;
+    if (at == t->n_compiled && at < MAX_COMPILED) {
+        compiled[at].name = agent_thread.hook_name;
+        compiled[at].ns = 0;
+        t->n_compiled++;
+    }
+    if (at < MAX_COMPILED)
+        compiled[at].ns += ns;
+    t->named_ns = 0;
+}
+
+void agent_times_named_begin(const char *name)
+{
+    settle_named(agent_times.call_ns);
+    agent_thread.hook_name = name;
+    agent_times.named_ns = agent_times.call_ns;
+    agent_times.named_left_out_ns = agent_times.left_out_ns;
+}
+
+void agent_times_named_end(const char *outer_name, bool outer_runs)
+{
+    const bool is_seen = agent_times.record_ns && !agent_thread.unseen;
+    const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC), returned_ns = agent_times.returned_ns;
+    if (!is_seen)
+        settle_named(returned_ns ? returned_ns : now_ns);
+    agent_times_settle();
+    agent_thread.hook_name = outer_name;
+    agent_times.named_ns = outer_name && outer_runs ? now_ns : 0;
+    agent_times.named_left_out_ns = agent_times.left_out_ns;
     agent_times.n_readings++;
 }
 
@@ -297,7 +349,7 @@ void agent_times_record(void)
         }
     }
     agent_times.record_ns = now_ns;
-    agent_times.chunk_end = chunk_end();
+    agent_times.record_reader_ns = ft_writer_waited_ns();
 }
 
 /* A call that was recorded whole is left out. Of one that was not seen, or only as a pass over its arrays, or takes a time
@@ -306,7 +358,8 @@ void agent_times_settle(void)
 {
     const bool is_kept = agent_thread.unseen || agent_thread.timed;
     if (agent_times.call_ns && agent_times.record_ns && (!is_kept || agent_times.returned_ns)) {
-        agent_times.left_out_ns += agent_times.record_ns - (is_kept ? agent_times.returned_ns : agent_times.call_ns);
+        agent_times.left_out_ns += less(agent_times.record_ns - (is_kept ? agent_times.returned_ns : agent_times.call_ns),
+                                        agent_times.record_reader_ns - agent_times.call_reader_ns);
         agent_times.left_out_processor_ns +=
             agent_times.record_processor_ns - (is_kept ? agent_times.return_processor_ns : agent_times.call_processor_ns);
         agent_times.left_out_faults += is_kept ? 0 : agent_times.return_faults - agent_times.call_faults;
@@ -314,20 +367,58 @@ void agent_times_settle(void)
     agent_times.call_ns = agent_times.returned_ns = agent_times.record_ns = 0;
 }
 
-/* Adds to a block what its timing found: `taken_ns` without what was left out, less what reading the clock took, which can
- * be more than the clock's next tick tells. Runs no Python: the interpreter may have ended. */
-static void count(struct ft_side_pyblock *block, uint64_t taken_ns, uint64_t stands_for)
+/* Adds what of a block's own time compiled functions took. That was read off the clock, the own time may be without
+ * waiting: then they have their share. */
+static void count_compiled(const struct ft_side_pyblock *block, uint32_t first, uint32_t end, double own_ns, uint64_t stands_for)
 {
-    const double own_ns = (double)taken_ns - (1 + agent_times.n_readings) * reading_ns;
-    if (!agent_times.goes_on)
-        atomic_fetch_add_explicit(&block->timed, stands_for, memory_order_relaxed);
-    if (taken_ns >= VERY_LONG_NS) {
+    double all_ns = 0;
+    for (uint32_t i = first; i < end; i++)
+        all_ns += (double)compiled[i].ns;
+    const double share = all_ns > own_ns ? own_ns / all_ns : 1;
+    for (uint32_t i = first; i < end && share > 0; i++) {
+        const int64_t rounds = in_rounds((double)stands_for * share * (double)compiled[i].ns);
+        if (rounds > 0)
+            agent_count_compiled(block->block_id, compiled[i].name, (uint64_t)rounds);
+    }
+}
+
+/* Adds time to a block, and what of it compiled functions took. What took very long is judged again, see `judged`. */
+static void add_rounds(struct ft_side_pyblock *block, uint32_t first, uint32_t end, double own_ns, uint64_t stands_for)
+{
+    const bool is_very_long = own_ns >= VERY_LONG_NS;
+    count_compiled(block, first, end, own_ns, is_very_long ? 1 : stands_for);
+    if (is_very_long) {
         judged.block = block;
         judged.own_ns = own_ns;
         judged.rounds = (uint64_t)in_rounds(own_ns);
         atomic_fetch_add_explicit(&block->long_rounds, judged.rounds, memory_order_relaxed);
     } else
         atomic_fetch_add_explicit(&block->timed_rounds, in_rounds((double)stands_for * own_ns), memory_order_relaxed);
+}
+
+/* Of what a timing took, without what was left out, the part behind its frame's return: 0 if that is too short to tell. */
+static double share_of_rest(uint64_t now_ns)
+{
+    const struct agent_times *t = &agent_times;
+    if (!t->returned_to || (!t->in_hook && now_ns - t->frame_end_ns < REST_NS))
+        return 0;
+    const double all = (double)less(now_ns - t->begun_ns, t->left_out_ns);
+    const double rest = (double)less(now_ns - t->frame_end_ns, t->left_out_ns - t->frame_left_out_ns);
+    return all > 0 && rest < all ? rest / all : all > 0;
+}
+
+/* Adds to blocks what their timing found: `taken_ns` without what was left out, less what reading the clock took, which can
+ * be more than the clock's next tick tells. Runs no Python: the interpreter may have ended. */
+static void count(struct ft_side_pyblock *block, uint64_t taken_ns, uint64_t stands_for, double share_of_rest)
+{
+    const uint32_t end = agent_times.n_compiled, first = share_of_rest > 0 ? agent_times.first_compiled : end;
+    const double own_ns = (1 - share_of_rest) * (double)taken_ns - (1 + agent_times.n_readings) * reading_ns -
+                          agent_times.n_returns * RETURN_ROUNDS * round_ns;
+    if (!agent_times.goes_on)
+        atomic_fetch_add_explicit(&block->timed, stands_for, memory_order_relaxed);
+    add_rounds(block, 0, first, own_ns, stands_for);
+    if (share_of_rest > 0)
+        add_rounds(agent_times.returned_to, first, end, share_of_rest * (double)taken_ns, stands_for);
     atomic_fetch_add_explicit(&block->timed_faults, stands_for * agent_times.left_out_faults, memory_order_relaxed);
     block->array_ns -= block->array_ns / 4; /* a single one that took long, for whatever reason, is forgotten */
     if (agent_times.left_out_ns > block->array_ns)
@@ -354,15 +445,54 @@ void timing_end_at(uint64_t now_ns)
     uint64_t taken_ns = now_ns - agent_times.begun_ns, stands_for = agent_times.stands_for;
     struct ft_side_pyblock *block = agent_times.block;
     agent_times_settle();
+    settle_named(now_ns);
     agent_times.block = NULL;
     note_end(now_ns);
-    if (agent_times.thread != &agent_thread || agent_times.chunk_end != chunk_end())
+    if (agent_times.thread != &agent_thread)
         return;
+    taken_ns = less(taken_ns, ft_writer_waited_ns() - agent_times.reader_ns);
     uint64_t left_out_ns = agent_times.left_out_ns;
     if (taken_ns >= LONG_NS && agent_times.processor_begun_ns) {
         taken_ns = less(clock_ns(CLOCK_THREAD_CPUTIME_ID), agent_times.processor_begun_ns);
         left_out_ns = agent_times.left_out_processor_ns; /* without waiting for the reader, too */
     } else if (taken_ns >= LONG_NS && (taken_ns = without_waiting(taken_ns)) >= LONG_NS && taken_ns < VERY_LONG_NS)
         stands_for = stands_for * taken_ns <= RARE_NS ? stands_for : 1 + RARE_NS / taken_ns;
-    count(block, less(taken_ns, left_out_ns), stands_for);
+    count(block, less(taken_ns, left_out_ns), stands_for, share_of_rest(now_ns));
+}
+
+/* Goes on with another block, for as many executions as the timing before stood for. */
+static void begin_again(struct ft_side_pyblock *block, const struct agent_times *before)
+{
+    agent_times = (struct agent_times){
+        .block = block, .thread = &agent_thread, .stands_for = before->stands_for, .goes_on = true,
+        .reader_ns = ft_writer_waited_ns(),
+        .processor_begun_ns = before->processor_begun_ns ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0,
+    };
+    agent_times.begun_ns = clock_ns(CLOCK_MONOTONIC);
+}
+
+/* What follows is noted, and split off when the timing ends: to end it here and begin another would disturb what is short. */
+void timing_return(struct ft_side_pyblock *to, bool in_hook)
+{
+    agent_times.n_returns++;
+    if (!to || agent_times.thread != &agent_thread || (to == agent_times.block && !agent_times.returned_to) ||
+        (agent_times.is_short && !in_hook))
+        return;
+    const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+    if (agent_times.returned_to && (agent_times.in_hook || now_ns - agent_times.frame_end_ns >= REST_NS)) {
+        const struct agent_times before = agent_times;
+        timing_end();
+        begin_again(to, &before);
+    } else {
+        agent_times_settle();
+        settle_named(now_ns);
+        agent_times.returned_to = to;
+        agent_times.frame_end_ns = now_ns;
+        agent_times.frame_left_out_ns = agent_times.left_out_ns;
+        agent_times.first_compiled = agent_times.n_compiled;
+        agent_times.n_readings++;
+    }
+    agent_times.in_hook = in_hook;
+    agent_times.named_ns = in_hook && agent_thread.hook_name ? now_ns : 0;
+    agent_times.named_left_out_ns = agent_times.left_out_ns;
 }
