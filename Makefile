@@ -40,19 +40,19 @@ dev: $(INSTALLED) ## set up what is missing: a virtual environment in .venv that
 
 bench: $(INSTALLED) ## measure speed, exactness and memory beside cachegrind and others (ARGS=--quick for small programs)
 	@$(COMPILE)
-	@$(BIN)/python -P -m foretrace.benchmarks.peers $(ARGS)
+	@$(BIN)/python -P -m foretrace.benchmarks.peers.comparison $(ARGS)
 
 numpy-suite: $(INSTALLED) ## run tests of NumPy and SciPy themselves, alone and traced, and compare (ARGS=--quick for few)
-	@$(BIN)/python -P tests/library_suites.py $(ARGS)
+	@$(BIN)/python -P tests/helpers/library_suites.py $(ARGS)
 
 bench-streams: $(INSTALLED) ## measure what stored streams cost (ARGS=--quick for small programs)
-	@$(BIN)/python -P -m foretrace.benchmarks.streams $(ARGS)
+	@$(BIN)/python -P -m foretrace.benchmarks.peers.streams $(ARGS)
 
 accuracy: $(INSTALLED) ## measure what --accuracy low, medium and high cost, and how far off they are
-	@$(BIN)/python -P -m foretrace.benchmarks.accuracy $(ARGS)
+	@$(BIN)/python -P -m foretrace.benchmarks.peers.accuracy $(ARGS)
 
 curves: $(INSTALLED) ## miss ratios worked out from one trace beside the direct simulation (ARGS=--quick: two programs)
-	@$(BIN)/python -P -m foretrace.benchmarks.miss_rates $(ARGS)
+	@$(BIN)/python -P -m foretrace.benchmarks.validation.miss_rates $(ARGS)
 
 sgbench: $(INSTALLED) ## draw bandwidth of gather and scatter against the address range (results/sgbench.svg and .png)
 	@mkdir -p results
@@ -63,10 +63,10 @@ validate: $(INSTALLED) | $(HERE) ## compare predictions with run times measured 
 	@$(BIN)/foretrace validate --machine $(HERE) $(ARGS)
 
 linear-algebra: $(INSTALLED) | $(HERE) ## predict calls of linear algebra from Python, and time them here (ARGS="solve svd" for some)
-	@$(BIN)/python -P -m foretrace.benchmarks.linear_algebra --machine $(HERE) $(ARGS)
+	@$(BIN)/python -P -m foretrace.benchmarks.validation.linear_algebra --machine $(HERE) $(ARGS)
 
 random-loops: $(INSTALLED) | $(HERE) ## predict loops of instructions at random, and time them here (ARGS="--seed 2" for others)
-	@$(BIN)/python -P -m foretrace.benchmarks.random_loops --machine $(HERE) $(ARGS)
+	@$(BIN)/python -P -m foretrace.benchmarks.validation.random_loops --machine $(HERE) $(ARGS)
 
 # Measured once, before the first validation; `make -B results/here.toml` measures it anew.
 $(HERE): | $(INSTALLED)
@@ -89,8 +89,8 @@ format: $(INSTALLED) ## lay out the Python sources
 SANITIZED := build/sanitized
 SANITIZE := -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined
 # ASan needs all memory, and would come into the programs that are traced.
-UNSANITIZED := tests/test_cache_sim_simulator.py::test_memory_that_runs_out_is_an_error_of_one_line \
-	$(addprefix tests/test_streams_stored.py::,test_a_kept_stream_has_the_counters_of_its_run test_the_commands \
+UNSANITIZED := tests/cache_sim/test_simulator.py::test_memory_that_runs_out_is_an_error_of_one_line \
+	$(addprefix tests/tracer/stored/test_stored.py::,test_a_kept_stream_has_the_counters_of_its_run test_the_commands \
 	test_many_targets_in_one_run_have_the_misses_of_each_alone)
 BUILD_SANITIZED = CFLAGS="$(SANITIZE)" LDFLAGS="-fsanitize=address,undefined" $(BIN)/python setup.py -q build \
 	--build-lib $(SANITIZED) --build-temp $(SANITIZED)-objects
@@ -99,14 +99,14 @@ WITH_SANITIZERS = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-
 sanitize: $(INSTALLED) ## run the tests of the C cores under AddressSanitizer and UBSan
 	$(BUILD_SANITIZED)
 	$(WITH_SANITIZERS) $(PYTEST) $(addprefix --deselect=,$(UNSANITIZED)) \
-		$(or $(ARGS),$(wildcard tests/test_cache_sim_*.py tests/test_core_model*.py tests/test_calibrate_kernels.py tests/test_reader.py tests/test_stream.py tests/test_streams_*.py))
+		$(or $(ARGS),$(wildcard tests/test_cache_sim_*.py tests/test_core_model*.py tests/benchmarks/calibration/test_kernels.py tests/tracer/reader/test_reader.py tests/tracer/reader/test_stream.py tests/test_streams_*.py))
 
 fuzz: $(INSTALLED) ## read millions of mutated traces and streams under AddressSanitizer and UBSan (ARGS="--cases 100000")
 	$(BUILD_SANITIZED)
-	$(WITH_SANITIZERS) $(BIN)/python -P tests/fuzz_streams.py $(ARGS)
+	$(WITH_SANITIZERS) $(BIN)/python -P tests/helpers/fuzz_streams.py $(ARGS)
 
 bench-python: $(INSTALLED) ## measure what tracing Python costs, beside coverage.py (ARGS=--quick for small programs)
-	@$(BIN)/python -P -m foretrace.benchmarks.python_cost $(ARGS)
+	@$(BIN)/python -P -m foretrace.benchmarks.peers.python_cost $(ARGS)
 
 wheel: $(INSTALLED) ## build a wheel in dist/
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .

@@ -30,8 +30,8 @@ SIMULATORS = [
 ]
 SIMULATOR_HEADERS = ["access", "aged_sets", "lanes", "recent_lines", "reuse_samples", "sets", "wide_sets"]
 REUSE_PARTS = [f"reuse_{part}" for part in ("arrays", "bursts", "classes", "counts", "replays", "tracks")]
-WRITER_SOURCES = ["tracer/writer.c", "tracer/children.c", "tracer/waiting.c"]
-WRITER_HEADERS = ["tracer/stream.h", "tracer/futex.h", "tracer/writer.h", "tracer/children.h", "tracer/waiting.h"]
+WRITER_SOURCES = ["tracer/transport/writer.c", "tracer/processes/children.c", "tracer/transport/waiting.c"]
+WRITER_HEADERS = ["tracer/transport/stream.h", "tracer/transport/futex.h", "tracer/transport/writer.h", "tracer/processes/children.h", "tracer/transport/waiting.h"]
 AGENT_PARTS = [
     *(
         "blocks",
@@ -94,13 +94,13 @@ setup(
     cmdclass={"build_ext": BuildNative},
     ext_modules=[
         Extension(
-            "foretrace.cache_sim._core",
+            "foretrace.cache_sim.simulation._core",
             sources=[f"cache_sim/{n}.c" for n in ("_core", *SIMULATORS, *REUSE_PARTS)],
             depends=[f"cache_sim/{n}.h" for n in (*SIMULATOR_HEADERS, *SIMULATORS)],
             extra_compile_args=[*WARNINGS, "-pthread"],
         ),
         Extension(
-            "foretrace.tracer._reader",
+            "foretrace.tracer.reader._reader",
             sources=[
                 *(f"tracer/{part}.c" for part in ("_reader", *READER_PARTS)),
                 *(f"tracer/reader_{part}.c" for part in READER_OWN_PARTS),
@@ -119,11 +119,11 @@ setup(
             extra_compile_args=WARNINGS,
         ),
         Extension(
-            "foretrace.tracer.streams._streams",
+            "foretrace.tracer.stored._streams",
             sources=[f"tracer/streams/{part}.c" for part in ("_streams", *STREAM_PARTS)],
             depends=[
                 *(f"tracer/streams/{part}.h" for part in ("block_queue", "foreign", "stored")),
-                "cache_sim/access.h",
+                "cache_sim/simulation/access.h",
             ],
             include_dirs=["."],
             extra_compile_args=[*WARNINGS, "-pthread"],
@@ -136,14 +136,14 @@ setup(
             extra_compile_args=WARNINGS,
         ),
         Extension(
-            "foretrace.benchmarks._kernels",
+            "foretrace.benchmarks.kernels._kernels",
             sources=[f"benchmarks/{part}.c" for part in ("_kernels", *KERNEL_PARTS)],
             depends=[f"benchmarks/{part}.h" for part in ("kernels", "kernel_parts", "together")],
             define_macros=[("FT_COMPILER_FLAGS", f'"{" ".join(KERNEL_FLAGS)}"')],  # for the metadata of a profile
             extra_compile_args=[*KERNEL_FLAGS, "-pthread"],
         ),
         Extension(
-            "foretrace.replay._core_model",
+            "foretrace.replay.core._core_model",
             sources=[f"replay/{part}.c" for part in ("_core_model", "core_model", "branches")],
             depends=[f"replay/{part}.h" for part in ("core_model", "branches")],
             extra_compile_args=WARNINGS,

@@ -24,7 +24,7 @@ from foretrace.errors import EngineError, ForetraceError
 from foretrace.terminal import table
 from foretrace.units import format_seconds
 
-from . import programs, tools
+from foretrace.benchmarks.harness import programs, tools
 
 DIRECTORY = Path("demo")
 HOST, ACCELERATOR = "jaguar-xt4", "convey-hc1-fpga"

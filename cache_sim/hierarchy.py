@@ -7,15 +7,7 @@ from dataclasses import dataclass
 
 from foretrace.errors import HierarchyError, quoted, shortened
 
-from .level import (
-    Inclusion,
-    Prefetch,
-    Replacement,
-    Tlb,
-    WritePolicy,
-    parse_level,
-    refuse_unless_whole,
-)
+from .level import Inclusion, Prefetch, Replacement, Tlb, WritePolicy, parse_level, refuse_unless_whole
 from .level import Level as Level
 from .level import parse_size_bytes as parse_size_bytes
 

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from foretrace.errors import ForetraceError
 
-from . import _core
+from foretrace.cache_sim.simulation import _core
 from .hierarchy import Hierarchy
 from .results import Event, MemoryEvents, OperationStatistics, SimulatedHierarchy
-from .reuse_results import ReuseHistograms, measured_reuse
+from foretrace.cache_sim.reuse.results import ReuseHistograms, measured_reuse
 from .simulator_core import DEFAULT_REUSE_RATE as DEFAULT_REUSE_RATE
 from .simulator_core import SimulatorCore
 

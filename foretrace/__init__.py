@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY as DEFAULT_HIERARCHY
     from foretrace.cache_sim.hierarchy import Hierarchy as Hierarchy
-    from foretrace.errors import ForetraceError as ForetraceError
+    from .errors import ForetraceError as ForetraceError
     from foretrace.profiles.library import find as find_machine
     from foretrace.replay.predict import predict as predict
-    from foretrace.replay.triage import triage as triage
-    from foretrace.tracer.signature_file import read_signature as read_signature
-    from foretrace.tracer.signature_file import write_signature as write_signature
+    from foretrace.replay.offload.triage import triage as triage
+    from foretrace.tracer.signature.file import read_signature as read_signature
+    from foretrace.tracer.signature.file import write_signature as write_signature
     from foretrace.tracer.tracing import trace_binary as trace_binary
     from foretrace.tracer.tracing import trace_python as trace_python
 
@@ -28,11 +28,11 @@ _HOMES = {
     "Hierarchy": ("foretrace.cache_sim.hierarchy", "Hierarchy"),
     "find_machine": ("foretrace.profiles.library", "find"),
     "predict": ("foretrace.replay.predict", "predict"),
-    "read_signature": ("foretrace.tracer.signature_file", "read_signature"),
+    "read_signature": ("foretrace.tracer.signature.file", "read_signature"),
     "trace_binary": ("foretrace.tracer.tracing", "trace_binary"),
     "trace_python": ("foretrace.tracer.tracing", "trace_python"),
-    "triage": ("foretrace.replay.triage", "triage"),
-    "write_signature": ("foretrace.tracer.signature_file", "write_signature"),
+    "triage": ("foretrace.replay.offload.triage", "triage"),
+    "write_signature": ("foretrace.tracer.signature.file", "write_signature"),
 }
 
 __all__ = [

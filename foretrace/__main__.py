@@ -7,7 +7,7 @@ def run() -> None:
     """Run the command line. While its modules are read a ^C ends us as any program: there is nothing to undo."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from foretrace.cli import main
+    from .cli import main
 
     main()
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from foretrace import __version__, standard_streams
-from foretrace.errors import ForetraceError
+from .errors import ForetraceError
 
 VERBS = {
     "trace": "run a program and record its signature",
@@ -120,7 +120,7 @@ def _run() -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    from foretrace.terminal import plain
+    from .terminal import plain
 
     print(f"foretrace: error: {plain(message)}", file=sys.stderr)
     return code

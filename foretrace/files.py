@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from foretrace.errors import ForetraceError, OutputError
-from foretrace.file_kinds import FileKind, kind_of
+from .errors import ForetraceError, OutputError
+from .file_kinds import FileKind, kind_of
 
 
 def read_bounded(path: Path, max_bytes: int, what: str, error: type[ForetraceError]) -> bytes:

@@ -16,7 +16,7 @@ LINES = 10
 
 
 def run_lines(repeats: int) -> tuple[float, int]:
-    """Run the lines. Returns seconds, and how many it was. tracer/python/lines.c has the same ones."""
+    """Run the lines. Returns seconds, and how many it was. tracer/python/blocks/lines.c has the same ones."""
     values, counts, pair = [1, 2, 3, 5], {"alpha": 1, "beta": 2, "alphabet": 3}, (1, 2)
     name, suffix, x, y, text = "alpha", "bet", 0.25, 0.25, ""
     begin = time.perf_counter()

@@ -68,7 +68,7 @@ def table(
     Where it is too wide, the columns in `drop` are left out, the first of them first, and then text in columns that are
     flush left is shortened, but not in those of `whole`. Numbers never are.
     """
-    from foretrace.fitting_table import FittingTable
+    from .fitting_table import FittingTable
 
     made = FittingTable(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), drop=drop, whole=whole)
     for heading in headings:

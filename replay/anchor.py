@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from foretrace.errors import TimingError
 from foretrace.tracer.native.sampled_blocks import samples_per_block
 from foretrace.tracer.native.timing import Timing
-from foretrace.tracer.signature import Signature
+from foretrace.tracer.signature.records import Signature
 
 from .records import Prediction, RegionKind, RegionTime
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from foretrace.tracer.waiting import Waiting
+from foretrace.tracer.signature.waiting import Waiting
 
 
 class Bound(StrEnum):

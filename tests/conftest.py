@@ -77,7 +77,7 @@ def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def programs_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where `foretrace.benchmarks.programs` builds, once for all tests."""
+    """Where `foretrace.benchmarks.harness.programs` builds, once for all tests."""
     return tmp_path_factory.mktemp("benchmark-programs")
 
 

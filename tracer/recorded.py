@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from foretrace.cache_sim.results import OperationStatistics, SimulatedHierarchy
-from foretrace.cache_sim.reuse_results import ReuseHistograms
+from foretrace.cache_sim.reuse.results import ReuseHistograms
 
-from .bursts import BurstCounts
-from .raw_trace import RawTrace
+from foretrace.tracer.sampling.bursts import BurstCounts
+from foretrace.tracer.reader.raw_trace import RawTrace
 from .session import Recording
 
 

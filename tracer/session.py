@@ -22,16 +22,16 @@ from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator_core import SimulatorCore
 from foretrace.errors import EngineError, ProgramError
 
-from . import _reader
-from .burst_schedule import Schedule
-from .raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace
-from .stream import INSTRUCTIONS_PER_BLOCK, MEMORY_BYTES, BlockEntry, PythonBlockEntry, SideTable, StreamError
-from .waiting import Waiting
+from foretrace.tracer.reader import _reader
+from foretrace.tracer.sampling.burst_schedule import Schedule
+from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace
+from foretrace.tracer.reader.side_table import INSTRUCTIONS_PER_BLOCK, MEMORY_BYTES, BlockEntry, PythonBlockEntry, SideTable, StreamError
+from foretrace.tracer.signature.waiting import Waiting
 
 if TYPE_CHECKING:
     from foretrace.cache_sim.simulator import Simulator
 
-    from .bursts import BurstCounts, BurstRecorder
+    from foretrace.tracer.sampling.bursts import BurstCounts, BurstRecorder
 
 _Counts = TypeVar("_Counts")
 
@@ -184,7 +184,7 @@ class Session:
         return Simulator.of(self._core)
 
     def _burst_recorder(self, hierarchies: Sequence[Hierarchy], schedule: Schedule) -> BurstRecorder:
-        from .bursts import BurstRecorder
+        from foretrace.tracer.sampling.bursts import BurstRecorder
 
         return BurstRecorder(self._simulator, hierarchies, schedule)
 
@@ -336,7 +336,7 @@ class Session:
     def _raw_trace(self) -> RawTrace:
         import numpy as np
 
-        from .raw_paths import read_paths
+        from foretrace.tracer.reader.raw_paths import read_paths
 
         table = self._side_table()
         executions = np.frombuffer(self._reader.block_executions(), np.uint64).tolist()

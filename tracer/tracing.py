@@ -17,7 +17,7 @@ import msgspec
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.errors import ForetraceError, HierarchyError
 
-from .burst_schedule import Accuracy, schedule_of
+from foretrace.tracer.sampling.burst_schedule import Accuracy, schedule_of
 from .launch import Interpreter, Target
 from .session import Ending, Engine, Progress, Session
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from foretrace.tracer.qemu.binary import QemuEngine
-    from foretrace.tracer.streams.stored_stream import StreamWriter
+    from foretrace.tracer.stored.stored_stream import StreamWriter
 
-    from .signature import ProcessRecord, Signature
+    from foretrace.tracer.signature.records import ProcessRecord, Signature
 
 OnProgress = Callable[[Progress], None]
 
@@ -84,7 +84,7 @@ def trace_binary(
     started = _now()
     family = None
     if follow_children:
-        from .family import Family
+        from foretrace.tracer.processes.family import Family
 
         family = Family(engine, hierarchies, schedule)
     session = Session(engine, hierarchies, _tee(keep, engine, program), family, schedule=schedule)
@@ -93,7 +93,7 @@ def trace_binary(
     importing.join()
     from foretrace.tracer.machine_code import binary_analysis, endings
 
-    from .assembly import estimated, signature_of
+    from foretrace.tracer.analysis.assembly import estimated, signature_of
     from .recorded import part_of
 
     members = family.finish() if family else []
@@ -103,8 +103,8 @@ def trace_binary(
     part = part_of(recording)
     processes: tuple[ProcessRecord, ...] = ()
     if members:
-        from .combination import combine
-        from .family import records, with_members
+        from foretrace.tracer.processes.combination import combine
+        from foretrace.tracer.processes.family import records, with_members
 
         processes = records(tuple(program), recording, part, members)
         recording = with_members(recording, members)
@@ -118,7 +118,7 @@ def trace_binary(
 
 def _import_for_machine_code(engine: QemuEngine) -> None:
     _import(f"machine_code.isa_{engine.guest}", "machine_code.binary_analysis", "machine_code.endings")
-    from foretrace.tracer.machine_code import symbols
+    from foretrace.tracer.machine_code.debug_info import symbols
 
     symbols.import_for_lines(str(engine.path))
 
@@ -168,7 +168,7 @@ def trace_python(
     importing.join()
     from foretrace.tracer.python import analysis as python_analysis
 
-    from .assembly import signature_of
+    from foretrace.tracer.analysis.assembly import signature_of
     from .recorded import part_of
 
     part = part_of(recording)
@@ -184,7 +184,7 @@ def trace_python(
 def _tee(keep: StreamWriter | None, engine: Engine, command: Sequence[str]) -> Callable[[object], object]:
     if keep is None:
         return lambda sink: sink
-    from foretrace.tracer.streams.stored_stream import Head
+    from foretrace.tracer.stored.stored_stream import Head
 
     head = Head(source=engine.name, command=tuple(command))
     return lambda sink: keep.sink(sink, head)

@@ -12,9 +12,9 @@ import click
 import msgspec
 from rich.console import Console
 
-from foretrace.benchmarks.agreement import Difference, differences, summary
-from foretrace.benchmarks.calibrate import Calibration, calibrate
-from foretrace.benchmarks.gpu_suite import calibrate_gpu, load_cupy
+from foretrace.benchmarks.calibration.agreement import Difference, differences, summary
+from foretrace.benchmarks.calibration.calibrate import Calibration, calibrate
+from foretrace.benchmarks.calibration.gpu_suite import calibrate_gpu, load_cupy
 from foretrace.file_kinds import PROFILE
 from foretrace.files import check_output, is_standard_output
 from foretrace.profiles.profile import Profile

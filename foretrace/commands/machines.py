@@ -9,23 +9,23 @@ from typing import Any
 import click
 import msgspec
 
-from foretrace.benchmarks.agreement import Difference, differences
+from foretrace.benchmarks.calibration.agreement import Difference, differences
 from foretrace.errors import ForetraceError, ProfileError
 from foretrace.file_kinds import PICTURE
 from foretrace.files import check_output, write_atomically
-from foretrace.plots import check_picture, draw_charts
+from foretrace.reports.plots import check_picture, draw_charts
 from foretrace.profiles.charts import charts_of, chosen
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find, names
 from foretrace.profiles.plausibility import doubts
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.profiles.profile_file import read_profile
-from foretrace.replay.figures import figures_of
-from foretrace.replay.offload import Accelerator
+from foretrace.replay.machine_figures import figures_of
+from foretrace.replay.offload.costs import Accelerator
 from foretrace.terminal import console, plain, print_json
 from foretrace.verb import VerbGroup
 
-from .machine_reports import list_machines, show_check, show_comparison, show_machine
+from foretrace.reports.machine_reports import list_machines, show_check, show_comparison, show_machine
 
 
 @click.group(cls=VerbGroup, invoke_without_command=True, epilog="Example: foretrace machines show convey-hc1-fpga")

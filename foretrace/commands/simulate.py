@@ -15,13 +15,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from foretrace.cache_sim.results import OperationStatistics
-from foretrace.commands.cache_reports import hierarchy_documents, show_hierarchies
-from foretrace.commands.caches import cache_options, wanted_hierarchies
+from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
+from .caches import cache_options, wanted_hierarchies
 from foretrace.terminal import console, plain, print_json, table
-from foretrace.tracer.streams.foreign import FORMATS, STORED
-from foretrace.tracer.streams.simulate import OUTPUT_FORMATS, SimulatedStream, simulate_stream
-from foretrace.tracer.streams.simulate import Progress as Report
-from foretrace.tracer.streams.stored_stream import Place
+from foretrace.tracer.stored.foreign import FORMATS, STORED
+from foretrace.tracer.stored.simulate import OUTPUT_FORMATS, SimulatedStream, simulate_stream
+from foretrace.tracer.stored.simulate import Progress as Report
+from foretrace.tracer.stored.stored_stream import Place
 from foretrace.units import format_bytes, format_count, format_seconds
 from foretrace.verb import Verb
 

@@ -67,13 +67,13 @@ def command(
     """
     if not is_standard_output(output):
         check_output(output, TIMING, force=force)
-    from foretrace.benchmarks.reference_loop import ReferenceLoop
+    from foretrace.benchmarks.harness.reference_loop import ReferenceLoop
     from foretrace.errors import EngineError
     from foretrace.tracer.launch import launch_of
     from foretrace.tracer.native.program_input import ProgramInput
     from foretrace.tracer.native.timing import divide, time_natively
     from foretrace.tracer.native.timing_file import write_timing
-    from foretrace.tracer.signature_file import read_signature
+    from foretrace.tracer.signature.file import read_signature
 
     read = None if signature is None else read_signature(signature)
 

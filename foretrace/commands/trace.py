@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.cli import die_by_signal
-from foretrace.commands.caches import cache_options, wanted_hierarchies
+from .caches import cache_options, wanted_hierarchies
 from foretrace.file_kinds import SIGNATURE, STREAM
 from foretrace.files import check_output
 from foretrace.interrupts import Interrupts
@@ -22,9 +22,9 @@ from foretrace.tracer.launch import CompiledProgram, PythonProgram, Target, laun
 from foretrace.verb import Verb
 
 if TYPE_CHECKING:
-    from foretrace.tracer.burst_schedule import Accuracy
+    from foretrace.tracer.sampling.burst_schedule import Accuracy
     from foretrace.tracer.session import Progress
-    from foretrace.tracer.signature import Provenance
+    from foretrace.tracer.signature.records import Provenance
 
 
 @click.command(
@@ -110,7 +110,7 @@ def command(
     # NumPy's linear algebra, which nothing here uses, starts threads unless told not to. `os.environ`, which the
     # program gets, stays as it is.
     os.putenv("OPENBLAS_NUM_THREADS", "1")
-    from foretrace.tracer.burst_schedule import Accuracy
+    from foretrace.tracer.sampling.burst_schedule import Accuracy
     from foretrace.tracer.tracing import trace_binary, trace_python
 
     if accuracy is not None and not is_python:
@@ -128,7 +128,7 @@ def command(
 
         keep = None
         if keep_stream is not None:
-            from foretrace.tracer.streams.stored_stream import StreamWriter
+            from foretrace.tracer.stored.stored_stream import StreamWriter
 
             keep = stack.enter_context(StreamWriter(keep_stream, force=force))
         if isinstance(launch, CompiledProgram):
@@ -153,12 +153,12 @@ def command(
                 on_progress=on_progress,
                 keep=keep,
             )
-        from foretrace.tracer.signature_file import write_signature  # slow to import: the program has run meanwhile
+        from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
 
         write_signature(traced.signature, output, force=force)
         unwritten.remove(output)
         if keep is not None:
-            from foretrace.tracer.streams import kept_stream
+            from foretrace.tracer.stored import kept_stream
 
             kept_stream.commit(keep, traced)
     _explain(traced.explanation)
@@ -197,7 +197,7 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
 
 def _say_cost(accuracy: Accuracy) -> None:
     """Says what a run at this accuracy is expected to take, before it begins."""
-    from foretrace.tracer.burst_schedule import EXPECTED_COSTS
+    from foretrace.tracer.sampling.burst_schedule import EXPECTED_COSTS
 
     cost = EXPECTED_COSTS[accuracy]
     range_ = f"{cost.least:g} to {cost.most:g}"

@@ -20,15 +20,15 @@ from foretrace import terminal
 from foretrace.errors import ProfileError
 from foretrace.file_kinds import PICTURE, RANKING, VALIDATION, FileKind
 from foretrace.files import check_output, is_standard_output, write_atomically, write_output
-from foretrace.plots import check_picture, draw_predictions
+from foretrace.reports.plots import check_picture, draw_predictions
 from foretrace.terminal import console, plain, print_json
 from foretrace.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
 from foretrace.verb import Verb
 
 if TYPE_CHECKING:
-    from foretrace.benchmarks.native_runs import Measured
-    from foretrace.benchmarks.run_times import Row, RunTimes
-    from foretrace.benchmarks.validate import Validation
+    from foretrace.benchmarks.harness.native_runs import Measured
+    from foretrace.benchmarks.validation.run_times import Row, RunTimes
+    from foretrace.benchmarks.validation.validate import Validation
 
 HERE = "here.toml"
 
@@ -81,9 +81,9 @@ def command(
     The profile is measured beforehand: nothing is fitted to the programs. Needs compilers and QEMU, and takes minutes.
     With --compare, say whether predictions rank several machines as measured times do.
     """
-    from foretrace.benchmarks.run_times import Machine
-    from foretrace.benchmarks.suite import QUICK, choose
-    from foretrace.benchmarks.validate import validate
+    from foretrace.benchmarks.validation.run_times import Machine
+    from foretrace.benchmarks.harness.suite import QUICK, choose
+    from foretrace.benchmarks.validation.validate import validate
 
     if documents:
         _compare(documents, directory, output, force=force, as_json=as_json)
@@ -133,10 +133,10 @@ def _compare(
     documents: tuple[str, ...], directory: Path | None, output: Path | None, *, force: bool, as_json: bool
 ) -> None:
     """Whether predictions rank the machines of these documents as measured times do."""
-    from foretrace.benchmarks.machine_ranking import rank
-    from foretrace.benchmarks.validation_file import find_validation
+    from foretrace.benchmarks.validation.machine_ranking import rank
+    from foretrace.benchmarks.validation.validation_file import find_validation
 
-    from .ranking_reports import show_ranking
+    from foretrace.reports.ranking_reports import show_ranking
 
     if len(documents) < 2 or directory is None:
         raise click.UsageError("--compare is given twice or more, and --directory, where the programs' signatures are")

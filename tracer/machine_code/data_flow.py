@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 
 import msgspec
 
-from .isa import AddressSum, DataFlow
+from foretrace.tracer.machine_code.isa.registry import AddressSum, DataFlow
 
 Constant = tuple[int, int]  # root, offset
 Varying = int  # a bit for each load that it was computed from, and for the root of each constant added to them

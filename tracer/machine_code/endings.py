@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from foretrace.tracer.modules import ModuleMap
-from foretrace.tracer.raw_trace import RawBlock, RawTrace
+from foretrace.tracer.analysis.modules import ModuleMap
+from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
 from foretrace.tracer.session import Recording
 
-from .isa import Flow, load
-from .line_table import LineTable
-from .symbols import Symbols
+from foretrace.tracer.machine_code.isa.registry import Flow, load
+from foretrace.tracer.machine_code.debug_info.line_table import LineTable
+from foretrace.tracer.machine_code.debug_info.symbols import Symbols
 
 if TYPE_CHECKING:
     from capstone import Cs

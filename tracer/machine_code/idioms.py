@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from foretrace.cache_sim.results import OperationStatistics
-from foretrace.tracer.graphs import cycles, groups
-from foretrace.tracer.loops import LoopForest
-from foretrace.tracer.signature import Idiom, IdiomKind
+from foretrace.tracer.analysis.graphs import cycles, groups
+from foretrace.tracer.analysis.loops import LoopForest
+from foretrace.tracer.signature.records import Idiom, IdiomKind
 
 from .basic_blocks import BasicBlocks
 from .data_flow import AddressOrigins, BlockCode, LoopDataFlow, Step
-from .isa import DataFlow, Flow, Isa
+from foretrace.tracer.machine_code.isa.registry import DataFlow, Flow, Isa
 
 
 class Indirections(msgspec.Struct):

@@ -15,7 +15,7 @@ import resource
 import select
 import struct
 
-from foretrace.tracer.modules import Mapping
+from foretrace.tracer.analysis.modules import Mapping
 
 from .samples import Samples, Starter, resolve
 from .system_calls import perf_event_open

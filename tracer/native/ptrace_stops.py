@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from foretrace.tracer.modules import Mapping, parse_maps
+from foretrace.tracer.analysis.modules import Mapping, parse_maps
 
 from .samples import Samples, Starter, resolve
 from .system_calls import ptrace

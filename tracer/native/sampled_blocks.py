@@ -8,7 +8,7 @@ from collections import defaultdict
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.tracer.signature import Signature
+from foretrace.tracer.signature.records import Signature
 
 from .timing import Timing
 

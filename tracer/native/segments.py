@@ -35,7 +35,7 @@ import numpy.typing as npt
 from foretrace.errors import EngineError, ProgramError
 from foretrace.neighbours import Reference, SegmentTime
 from foretrace.tracer.launch import is_own_python
-from foretrace.tracer.signature import Signature
+from foretrace.tracer.signature.records import Signature
 
 from .interpreter_places import affordable, counted, find_functions, start_up
 from .program_input import ProgramInput

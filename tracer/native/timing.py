@@ -22,7 +22,7 @@ from foretrace.errors import ProgramError
 from foretrace.neighbours import DISTURBED, LoopSample, Reference, SegmentTime, alone, counted, reading
 from foretrace.tracer.launch import find_program
 from foretrace.tracer.session import signal_name
-from foretrace.tracer.signature import Signature
+from foretrace.tracer.signature.records import Signature
 
 from .perf_events import PerfSampler
 from .program_input import ProgramInput, Reading

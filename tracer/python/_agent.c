@@ -7,12 +7,12 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "blocks.h"
-#include "frames.h"
-#include "lines.h"
-#include "markers.h"
-#include "numpy.h"
-#include "timing.h"
+#include "tracer/python/blocks/blocks.h"
+#include "tracer/python/blocks/frames.h"
+#include "tracer/python/blocks/lines.h"
+#include "tracer/python/blocks/markers.h"
+#include "tracer/python/arrays/numpy.h"
+#include "tracer/python/blocks/timing.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -26,7 +26,7 @@
 #ifndef FORETRACE_PYAGENT_H
 #define FORETRACE_PYAGENT_H
 
-#include "tracer/writer.h"
+#include "tracer/transport/writer.h"
 
 #define AGENT_MAX_DIMS 16 /* of an array operation before coalescing */
 

@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from foretrace.tracer.raw_trace import RawCompiled, RawPythonBlock
-from foretrace.tracer.signature import Block, InterpreterTime, Loop
+from foretrace.tracer.reader.raw_trace import RawCompiled, RawPythonBlock
+from foretrace.tracer.signature.records import Block, InterpreterTime, Loop
 
 LEAST_SHARE = 1e-4
 """Of all that was timed: what took less stays with the line that called it."""

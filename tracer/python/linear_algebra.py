@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from foretrace.tracer.linear_algebra import LinearRoutine as Routine
-from foretrace.tracer.linear_algebra import linear_flops
-from foretrace.tracer.raw_trace import RawLinear
-from foretrace.tracer.signature import LinearAlgebra
+from foretrace.tracer.signature.linear_algebra import LinearRoutine as Routine
+from foretrace.tracer.signature.linear_algebra import linear_flops
+from foretrace.tracer.reader.raw_trace import RawLinear
+from foretrace.tracer.signature.records import LinearAlgebra
 
 _ELEMENT_TYPES = {
     ("f", 2): "float16",

@@ -6,7 +6,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "hooks.h"
+#include "tracer/python/arrays/hooks.h"
 #include "processes.h"
 
 #include <string.h>

@@ -19,7 +19,7 @@ from foretrace.tracer.launch import find_program
 from .guest_libraries import library_prefix
 
 if TYPE_CHECKING:
-    from foretrace.tracer.machine_code.isa import Isa
+    from foretrace.tracer.machine_code.isa.registry import Isa
 
 _VERSION = re.compile(r"version (\d+\.\d+(?:\.\d+)?)")
 _VERSION_BYTES = 80  # of what QEMU says of itself: its name and version come first
@@ -195,6 +195,6 @@ class QemuEngine:
 
     @cached_property
     def _isa(self) -> Isa:
-        from foretrace.tracer.machine_code import isa  # takes long to import: the program runs meanwhile
+        from foretrace.tracer.machine_code.isa import registry as isa  # takes long to import: the program runs meanwhile
 
         return isa.load(self.guest)

@@ -4,7 +4,7 @@
  * `changing` is set and nobody else changes them. */
 #include "bursts.h"
 
-#include "tracer/writer.h"
+#include "tracer/transport/writer.h"
 
 #include <pthread.h>
 

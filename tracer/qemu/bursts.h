@@ -10,7 +10,7 @@
 #ifndef FORETRACE_BURSTS_H
 #define FORETRACE_BURSTS_H
 
-#include "tracer/stream.h"
+#include "tracer/transport/stream.h"
 
 #include <stdbool.h>
 

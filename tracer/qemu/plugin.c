@@ -9,12 +9,12 @@
  * operations stay where they are for good, since translated code holds their addresses.
  */
 #define _GNU_SOURCE
-#include "tracer/children.h"
+#include "tracer/processes/children.h"
 #include "bursts.h"
 #include "plain_access.h"
 #include "qemu_api.h"
 #include "store_exclusive.h"
-#include "tracer/writer.h"
+#include "tracer/transport/writer.h"
 
 #include <fcntl.h>
 #include <pthread.h>

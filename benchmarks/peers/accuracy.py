@@ -1,0 +1,178 @@
+"""What each accuracy of `foretrace trace` costs, beside QEMU alone, and how far its misses are from the full trace's.
+
+The runs of a program take turns, so that a change in the machine's load hits them alike. Costs are the shortest times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.errors import ForetraceError
+from foretrace.terminal import console
+
+from foretrace.benchmarks.harness import programs, tools
+
+ACCURACIES = ("low", "medium", "high")
+HIERARCHY = "L1=32K/8/64,L2=512K/8/64,LL=8M/16/64"
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Misses of one level as a share of all accesses, estimated and known, and the interval given with the estimate."""
+
+    name: str
+    estimate: float
+    low: float
+    high: float
+    exact: float
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether the interval has the exact figure in it."""
+        return self.low <= self.exact <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One program at one accuracy. `levels` are empty at high accuracy, and where the run was too short for bursts."""
+
+    program: str
+    accuracy: str
+    wall_s: float
+    wall_ratio_to_qemu: float
+    recorded_share: float
+    counts_are_exact: bool
+    levels: tuple[Level, ...]
+
+
+def _compare_levels(sampled: dict[str, Any], exact: dict[str, Any]) -> tuple[Level, ...]:
+    """From two signatures as `foretrace info --json` shows them."""
+    sampling = sampled["provenance"]["sampling"]
+    if sampling is None:
+        return ()
+    accesses = exact["totals"]["loads"] + exact["totals"]["stores"]
+    return tuple(
+        Level(
+            name=e["level"],
+            estimate=e["misses"] / accesses,
+            low=e["low"] / accesses,
+            high=e["high"] / accesses,
+            exact=known["misses"] / accesses,
+        )
+        for e, known in zip(sampling["misses"], exact["hierarchies"][0]["levels"], strict=True)
+    )
+
+
+def measure(workload: programs.Workload, directory: Path, repetitions: int, hierarchy: str, seed: int) -> list[Result]:
+    """Run a program alone under QEMU and at each accuracy, `repetitions` times in turn.
+
+    Raises:
+        EngineError: it fails.
+    """
+    commands: dict[str, list[str]] = {"": ["qemu-x86_64", *workload.command]}
+    for accuracy in ACCURACIES:
+        options = ["--accuracy", accuracy, "--seed", str(seed), "--force", "-o", str(directory / f"{accuracy}.sig")]
+        trace = [tools.foretrace_executable(), "trace", "--hierarchy", hierarchy, *options, "--"]
+        commands[accuracy] = [*trace, *workload.command]
+    wall_s: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(repetitions):
+        for name, command in commands.items():
+            wall_s[name].append(tools.measure(command).wall_s)
+    shown = {accuracy: tools.foretrace_json("info", f"{directory / accuracy}.sig") for accuracy in ACCURACIES}
+    exact = shown["high"]
+    results = []
+    for accuracy, signature in shown.items():
+        sampling = signature["provenance"]["sampling"]
+        best_s = min(wall_s[accuracy])
+        results.append(
+            Result(
+                program=workload.name,
+                accuracy=accuracy,
+                wall_s=best_s,
+                wall_ratio_to_qemu=best_s / min(wall_s[""]),
+                recorded_share=1.0 if sampling is None else sampling["recorded_share"],
+                counts_are_exact=signature["totals"] == exact["totals"],
+                levels=_compare_levels(signature, exact),
+            )
+        )
+    return results
+
+
+def _table(results: Sequence[Result], level_names: Sequence[str]) -> Table:
+    table = Table(title="Misses per 100 accesses: estimate [interval] full trace", title_justify="left", box=None)
+    for heading in ("program", "accuracy"):
+        table.add_column(heading)
+    for heading in ("wall s", "/ QEMU", "recorded", "counts"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name in level_names:
+        table.add_column(name, justify="right")
+    for result in results:
+        cells = [
+            f"{100 * level.estimate:.2f} [{100 * level.low:.2f}, {100 * level.high:.2f}] {100 * level.exact:.2f}"
+            + ("" if level.is_covered else " !")
+            for level in result.levels
+        ]
+        table.add_row(
+            result.program, result.accuracy, f"{result.wall_s:.2f}", f"{result.wall_ratio_to_qemu:.2f}x",
+            f"{result.recorded_share:.1%}", "exact" if result.counts_are_exact else "differ",
+            *(cells or ["" for _ in level_names]),
+        )  # fmt: skip
+    return table
+
+
+def _document(results: Sequence[Result], hierarchy: str, repetitions: int, seed: int) -> dict[str, Any]:
+    return {
+        "schema": "foretrace.accuracy/1",
+        "machine": {"system": platform.platform(), "python": platform.python_version()},
+        "hierarchy": hierarchy,
+        "repetitions": repetitions,
+        "seed": seed,
+        "runs": [asdict(result) for result in results],
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print the table, and write it as JSON."""
+    parser = argparse.ArgumentParser(prog="make accuracy", description=__doc__.splitlines()[0])
+    parser.add_argument("--programs", type=int, default=5, help="how many of the five programs (default 5)")
+    parser.add_argument("--repetitions", type=int, default=3, help="of each run (default 3)")
+    parser.add_argument("--hierarchy", default=HIERARCHY, help=f"caches to simulate (default {HIERARCHY})")
+    parser.add_argument("--seed", type=int, default=1, help="where bursts lie (default 1)")
+    parser.add_argument("--output", type=Path, default=Path("results/accuracy.json"), help="where the JSON goes")
+    options = parser.parse_args(arguments)
+    out = console()
+    results: list[Result] = []
+    try:
+        names = [level.name for level in Hierarchy.parse(options.hierarchy).levels]
+        with tempfile.TemporaryDirectory(prefix="foretrace-accuracy-") as name:
+            directory = Path(name)
+            for workload in programs.five_workloads(directory)[: options.programs]:
+                with out.status(workload.name):
+                    results += measure(workload, directory, options.repetitions, options.hierarchy, options.seed)
+    except ForetraceError as error:
+        print(f"make accuracy: error: {error}", file=sys.stderr)
+        return error.exit_code
+    out.print(_table(results, names))
+    levels = [level for result in results for level in result.levels]
+    covered = sum(level.is_covered for level in levels)
+    out.print(f"{covered} of {len(levels)} intervals (95 %) hold the full trace's figure.")
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    document = _document(results, options.hierarchy, options.repetitions, options.seed)
+    options.output.write_text(json.dumps(document, indent=2) + "\n")
+    out.print(f"Written to {options.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

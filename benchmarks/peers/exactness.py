@@ -1,0 +1,59 @@
+"""Misses by foretrace and by cachegrind of the same programs, with the same two cache levels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from foretrace.benchmarks.harness import programs, tools
+from foretrace.benchmarks.harness.tables import percent, table
+
+TOLERANCE = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Exactness:
+    """Misses of one program; without those of its start where that differs from tool to tool (`is_of_work`)."""
+
+    program: str
+    reference: tools.CacheMisses
+    found: tools.CacheMisses
+    is_of_work: bool = False
+
+    def difference(self, level: str) -> float | None:
+        """Our misses in `level` ("d1" or "ll") relative to cachegrind's, minus 1; None if that has none."""
+        reference = getattr(self.reference, level)
+        return float(getattr(self.found, level) / reference - 1) if reference else None
+
+
+def compare(workload: programs.Workload, directory: Path) -> Exactness:
+    """Run a workload under both.
+
+    Raises:
+        EngineError: a tool fails.
+    """
+    reference, found = _misses(workload.command, directory)
+    if workload.start_up is None:
+        return Exactness(workload.name, reference, found)
+    reference_at_start, found_at_start = _misses(workload.start_up, directory)
+    return Exactness(workload.name, reference - reference_at_start, found - found_at_start, is_of_work=True)
+
+
+def _misses(command: Sequence[str], directory: Path) -> tuple[tools.CacheMisses, tools.CacheMisses]:
+    output, signature = directory / "cachegrind.out", directory / "exactness.sig"
+    tools.measure(tools.cachegrind_command(command, output))
+    tools.measure(tools.trace_command(command, signature))
+    return tools.cachegrind_misses(output), tools.simulated_misses(signature)
+
+
+def misses_table(level: str, found: Sequence[Exactness]) -> Table:
+    """Misses of both simulators in one level."""
+    title = f"Data misses in {level.upper()} of {tools.HIERARCHY}"
+    made = table(title, "program", "cachegrind", "foretrace", "difference")
+    for one in found:
+        counts = (f"{getattr(misses, level):,}" for misses in (one.reference, one.found))
+        made.add_row(one.program + (" *" if one.is_of_work else ""), *counts, percent(one.difference(level)))
+    return made

@@ -1,0 +1,96 @@
+"""What stored streams cost: tracing with and without --keep-stream, size, and simulating the stream again.
+
+The stream and the run must agree on every level's misses; where they do not, that is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from foretrace.errors import ForetraceError
+from foretrace.terminal import console
+from foretrace.units import format_bytes, format_count
+
+from foretrace.benchmarks.harness import programs, tools
+from foretrace.benchmarks.harness.tables import table
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCost:
+    """Of one program; times are medians of wall seconds."""
+
+    name: str
+    accesses: int
+    trace_s: float
+    keep_s: float
+    simulate_s: float
+    stream_bytes: int
+
+
+def measure(workload: programs.Workload, directory: Path, repetitions: int) -> StreamCost:
+    """Trace a program with and without keeping its stream, and simulate the stream.
+
+    Raises:
+        ForetraceError: something fails, or the stream's misses are not those of the run.
+    """
+    stream, signature = directory / "stream", directory / "signature"
+    plain = tools.trace_command(workload.command, signature)
+    keep = [*plain[:2], "--keep-stream", str(stream), *plain[2:]]
+    simulate = [tools.foretrace_executable(), "simulate", str(stream), "--hierarchy", tools.HIERARCHY]
+    times: list[list[float]] = [[], [], []]
+    for _ in range(repetitions):
+        for column, command in zip(times, (plain, keep, simulate), strict=True):
+            column.append(tools.measure(command).wall_s)
+    found = tools.foretrace_json("simulate", str(stream), "--hierarchy", tools.HIERARCHY)
+    if found["hierarchies"] != tools.foretrace_json("info", str(signature))["hierarchies"]:
+        raise ForetraceError(f"{workload.name}: the stream's misses are not those of the run")
+    trace_s, keep_s, simulate_s = map(statistics.median, times)
+    accesses = found["totals"]["loads"] + found["totals"]["stores"]
+    return StreamCost(workload.name, accesses, trace_s, keep_s, simulate_s, stream.stat().st_size)
+
+
+def table_of(costs: Sequence[StreamCost]) -> Table:
+    """A row for each program."""
+    rows = table(
+        "Stored streams, wall seconds (median)",
+        "program", "accesses", "trace", "with --keep-stream", "simulate", "stream", "bytes/access",
+    )  # fmt: skip
+    for cost in costs:
+        rows.add_row(
+            cost.name, format_count(cost.accesses), f"{cost.trace_s:.2f}",
+            f"{cost.keep_s:.2f} ({cost.keep_s / cost.trace_s:.2f}x)", f"{cost.simulate_s:.2f}",
+            format_bytes(cost.stream_bytes), f"{cost.stream_bytes / cost.accesses:.3f}",
+        )  # fmt: skip
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure the five programs of `make bench` and print a table."""
+    parser = argparse.ArgumentParser(prog="make bench-streams", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small programs, one repetition")
+    parser.add_argument("--repetitions", type=int, help="of each program (default 3)")
+    parser.add_argument("--only", help="the program with this name alone")
+    options = parser.parse_args(arguments)
+    repetitions = options.repetitions or (1 if options.quick else 3)
+    try:
+        with tempfile.TemporaryDirectory(prefix="foretrace-streams-") as name:
+            workloads = programs.five_workloads(Path(name), quick=options.quick)
+            chosen = [workload for workload in workloads if options.only in (None, workload.name)]
+            costs = [measure(workload, Path(name), repetitions) for workload in chosen]
+    except ForetraceError as error:
+        print(f"make bench-streams: error: {error}", file=sys.stderr)
+        return error.exit_code
+    console().print(table_of(costs))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

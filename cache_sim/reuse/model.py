@@ -1,0 +1,208 @@
+"""From reuse distances to the misses of a cache that nobody simulated.
+
+An access misses an LRU cache of A ways if A or more lines of its set were used since its own was (Mattson et al.,
+"Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970; for many numbers of sets at once, Hill
+and Smith, "Evaluating associativity in CPU caches", IEEE Transactions on Computers 38(12), 1989). These distances were
+measured for ways of 256 bytes, 512 bytes, ... 64 MB, and for one set. What lies between is interpolated at equal
+capacity: between two way sizes for a number of sets that is no power of two, and between the largest number of ways
+that was measured and one set for more ways than that.
+
+Each level is treated as if it saw every access (its own contents then hold those of the levels above), and an outer
+level has never more misses than an inner one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.cache_sim.hierarchy import Hierarchy, Level
+from .results import CHAINS, LINE_BYTES, NUM_WAYS, ONE_SET_FAR, ONE_SET_NEAR, ReuseHistograms
+
+_MOST_NEAR_WAYS, _MOST_FAR_WAYS = 28, 192  # associativities up to which distances are measured
+_FAR, _LAST = 13, 19
+_NEAR_BYTES = 512 << 10  # of fully associative caches that bursts measure better
+_FIRST_WAYS = (1, 5, 7)  # of bursts and of the two tracks (reuse.h)
+_SEEN_SHARE = 0.25  # of the accesses that a sample should have of an operation; with less, it has missed it
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """A share of the accesses with at least `lines` for a distance, for ways of this number."""
+
+    weight: float
+    way: int
+    lines: float
+
+
+def misses_from_reuse(
+    reuse: ReuseHistograms,
+    hierarchy: Hierarchy,
+    executions: npt.ArrayLike,
+    unit_stride_share: npt.ArrayLike = 0.0,
+) -> Floats:
+    """Estimate how many accesses of each operation miss each level of a hierarchy.
+
+    An operation of which no access was sampled is taken to hit everywhere. Where only the sample that a level is read
+    from has none of it, as of an array operation that ran between two of its windows, a fully associative cache as
+    large stands for the level.
+
+    For lines shorter or longer than those measured (32 to 256 bytes), distances of the nearest of these are taken for
+    distances in bytes. Misses of the `unit_stride_share` of an operation's accesses then scale with 1 / line size,
+    those of the others not at all.
+
+    Args:
+        reuse: the histograms.
+        hierarchy: the caches.
+        executions: [operations], how often each was executed: it has no more misses.
+        unit_stride_share: [operations] or one for all, share of an operation's accesses that go to the next element.
+
+    Returns:
+        float64 [operations, levels].
+    """
+    accesses = np.asarray(executions, dtype=np.float64)
+    share = np.broadcast_to(np.asarray(unit_stride_share, dtype=np.float64), accesses.shape)
+    misses = np.empty((len(accesses), len(hierarchy.levels)))
+    limit = accesses
+    for index, level in enumerate(hierarchy.levels):
+        line_bytes = measured_line_bytes(level)
+        fetches = share * (line_bytes / level.line_bytes) + (1 - share)
+        limit = np.clip(_misses(reuse, level, len(accesses)) * fetches, 0, limit)
+        misses[:, index] = limit
+    return misses
+
+
+def measured_line_bytes(level: Level) -> int:
+    """The line size that distances are taken from."""
+    return min(max(level.line_bytes, LINE_BYTES[0]), LINE_BYTES[-1])
+
+
+def _misses(reuse: ReuseHistograms, level: Level, num_operations: int) -> Floats:
+    line_bytes = measured_line_bytes(level)
+    rows = reuse.line_bytes == line_bytes
+
+    def at_least(probes: list[_Probe]) -> Floats:
+        coefficients = _coefficients(reuse.bin_edges, probes)
+        weights = reuse.count[rows] * coefficients[reuse.way[rows], reuse.bin[rows]]
+        return np.bincount(reuse.operation[rows], weights=weights, minlength=num_operations).astype(np.float64)
+
+    probes = _probes(level)
+    misses = at_least(probes)
+    unseen = _unseen(at_least, probes, line_bytes)
+    if unseen.any():
+        far = at_least([_Probe(1.0, ONE_SET_FAR, max(level.size_bytes, _NEAR_BYTES) / line_bytes)])
+        if level.size_bytes <= _NEAR_BYTES:  # at least those that miss a larger one; bursts tell of the others
+            far = np.maximum(far, at_least([_Probe(1.0, ONE_SET_NEAR, level.size_bytes / line_bytes)]))
+        misses[unseen] = far[unseen]
+    return misses
+
+
+def _unseen(at_least: Callable[[list[_Probe]], Floats], probes: list[_Probe], line_bytes: int) -> npt.NDArray[np.bool_]:
+    """The operations that a sample which is read has missed, though others saw accesses that belong into it.
+
+    What has two or more of a track's smallest ways between two uses has another line of its set between them.
+    """
+    unseen = np.zeros(len(at_least([])), np.bool_)
+    for way in {first for probe in probes for first in _FIRST_WAYS if _holds(first, probe.way)}:
+        expected = at_least([_Probe(1.0, ONE_SET_FAR, 2 * (128 << way) / line_bytes)])
+        unseen |= at_least([_Probe(1.0, way, 0.0)]) < _SEEN_SHARE * expected
+    return unseen
+
+
+def _holds(first: int, way: int) -> bool:
+    """Whether a way size is one that is sampled from `first` on, in bursts or by a track."""
+    return first == max((other for other in _FIRST_WAYS if other <= way < _FAR), default=0)
+
+
+def miss_count_error(reuse: ReuseHistograms, level: Level) -> float:
+    """Standard error of the number of accesses of the program that are estimated to miss a level.
+
+    That of sampling; of what is interpolated, errors are added up as if they were one. To these comes how far the
+    estimate is from the further one of the two that it lies between: conflicts of a number of sets that was not
+    measured may be like those of either. Conflicts that neither has are in no error.
+    """
+    errors = reuse.errors[LINE_BYTES.index(measured_line_bytes(level))]
+    probes = _probes(level)
+    total = 0.0
+    for probe in probes:
+        bin_index, part = _place(reuse.bin_edges, probe.lines)
+        below, above = errors[probe.way, bin_index], errors[probe.way, min(bin_index + 1, errors.shape[1] - 1)]
+        total += abs(probe.weight) * float(below + (above - below) * part)
+    return math.hypot(total, _interpolation_error(reuse, level, probes))
+
+
+def _interpolation_error(reuse: ReuseHistograms, level: Level, probes: list[_Probe]) -> float:
+    if len(probes) == 1:
+        return 0.0
+    rows = reuse.line_bytes == measured_line_bytes(level)
+    misses = []
+    for probe in probes:
+        coefficients = _coefficients(reuse.bin_edges, [replace(probe, weight=1.0)])
+        misses.append(float((reuse.count[rows] * coefficients[reuse.way[rows], reuse.bin[rows]]).sum()))
+    estimate = sum(probe.weight * count for probe, count in zip(probes, misses, strict=True))
+    return max(abs(count - estimate) for probe, count in zip(probes, misses, strict=True) if probe.weight)
+
+
+def _place(edges: Floats, lines: float) -> tuple[int, float]:
+    """The bin that a distance is in, and how far up."""
+    index = int(np.searchsorted(edges, lines, side="right")) - 1
+    if index + 2 >= len(edges):
+        return index, 0.0
+    return index, (lines - edges[index]) / (edges[index + 1] - edges[index])
+
+
+def _coefficients(edges: Floats, probes: list[_Probe]) -> Floats:
+    """[ways, bins]: how many misses a count of 1 there is."""
+    table = np.zeros((NUM_WAYS, len(edges)))
+    for probe in probes:
+        index, part = _place(edges, probe.lines)
+        at_least = np.zeros(len(edges))
+        at_least[index:] = 1
+        at_least[index] -= part
+        chain = next(chain for chain in CHAINS if probe.way in chain)
+        table[chain.start : probe.way + 1] += probe.weight * at_least
+    return table
+
+
+def _probes(level: Level) -> list[_Probe]:
+    """Which distances a level's misses are read from, and with what weight."""
+    line_bytes = measured_line_bytes(level)
+    way_bytes = level.size_bytes / level.ways
+    number = math.log2(way_bytes / 128)
+    below, above = math.floor(number + 1e-9), math.ceil(number - 1e-9)
+    if way_bytes <= line_bytes:
+        return [_one_set(level.size_bytes, line_bytes)]
+    if below < 1 or _ways(level.size_bytes, below) > _most_ways(below):
+        return _towards_one_set(level.size_bytes, number, line_bytes)
+    if above > _LAST:
+        return [_Probe(1.0, _LAST, _ways(level.size_bytes, _LAST))]
+    share = number - below if above > below else 0.0
+    probes = [_Probe(1 - share, below, _ways(level.size_bytes, below))]
+    return probes + [_Probe(share, above, _ways(level.size_bytes, above))] * (share > 0)
+
+
+def _ways(size_bytes: int, way: int) -> float:
+    return size_bytes / (128 << way)
+
+
+def _most_ways(way: int) -> int:
+    return _MOST_NEAR_WAYS if way < _FAR else _MOST_FAR_WAYS
+
+
+def _one_set(size_bytes: int, line_bytes: int) -> _Probe:
+    return _Probe(1.0, ONE_SET_NEAR if size_bytes <= _NEAR_BYTES else ONE_SET_FAR, size_bytes / line_bytes)
+
+
+def _towards_one_set(size_bytes: int, number: float, line_bytes: int) -> list[_Probe]:
+    """Between one set and the smallest way size for which so few ways were measured, by the logarithm of the size."""
+    way = next(way for way in range(1, _LAST + 1) if _ways(size_bytes, way) <= _most_ways(way) or way == _LAST)
+    one_set = _one_set(size_bytes, line_bytes)
+    line_number = math.log2(line_bytes / 128)
+    share = min(1.0, (number - line_number) / (way - line_number))
+    return [_Probe(1 - share, one_set.way, one_set.lines), _Probe(share, way, _ways(size_bytes, way))]

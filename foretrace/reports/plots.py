@@ -1,0 +1,148 @@
+"""Pictures, drawn by matplotlib where it is installed (`pip install 'foretrace[plot]'`)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from foretrace.errors import OutputError
+from foretrace.file_kinds import PICTURE_CREATOR
+from foretrace.units import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from foretrace.profiles.charts import Chart, Quantity
+    from foretrace.replay.memory.miss_curves import Curve
+
+FORMATS = (".svg", ".png", ".pdf")
+_STYLE: Any = {"svg.hashsalt": "foretrace", "svg.fonttype": "none"}
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a picture early that could not be drawn.
+
+    Raises:
+        OutputError: its name ends in none of `FORMATS`, or matplotlib is missing.
+    """
+    if path.suffix not in FORMATS:
+        raise OutputError(f"{path}: a picture's name must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise OutputError(
+            f"{path}: pictures need matplotlib; install it with: pip install 'foretrace[plot]' "
+            "(without -o curves are shown in the terminal)"
+        ) from None
+
+
+def draw_curves(curves: list[Curve], title: str, picture_format: str) -> bytes:
+    """Miss ratio over cache size, with twice the standard error where it is known. `picture_format`: `svg`, ..."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(7, 4.2), layout="constrained")
+        axes = figure.add_subplot()
+        for curve in curves:
+            sizes = [point.size_bytes for point in curve.points]
+            ratios = [100 * point.miss_ratio for point in curve.points]
+            errors = [200 * (point.standard_error or 0) for point in curve.points]
+            axes.errorbar(sizes, ratios, yerr=errors, marker="o", markersize=3, capsize=2, label=curve.title)
+        sizes = sorted({point.size_bytes for curve in curves for point in curve.points})
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(sizes, [format_bytes(size) for size in sizes], rotation=45, ha="right")
+        axes.set_xlabel("cache size")
+        axes.set_ylabel("accesses that miss, %")
+        axes.set_ylim(bottom=0)
+        axes.set_title(title, parse_math=False)
+        axes.grid(alpha=0.3)
+        axes.legend()
+        return _saved(figure, picture_format)
+
+
+def draw_charts(charts: Sequence[Chart], title: str, picture_format: str) -> bytes:
+    """A machine's charts below each other, both axes logarithmic, noise as bars."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(9, 3.4 * len(charts) + 0.4), layout="constrained")
+        figure.suptitle(title, parse_math=False)
+        panels = figure.subplots(len(charts), squeeze=False)
+        for chart, axes in zip(charts, panels[:, 0], strict=True):
+            _draw_chart(chart, axes)
+        return _saved(figure, picture_format)
+
+
+def _draw_chart(chart: Chart, axes: Axes) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    from foretrace.profiles.charts import Quantity
+
+    for series in chart.series:
+        xs, ys, noise = zip(*series.points, strict=True)
+        # Noise only adds time: the figure is that of the shortest, the bar ends at the median.
+        slower = chart.y is Quantity.TIME
+        above = [y * n if slower else 0 for y, n in zip(ys, noise, strict=True)]
+        below = [0 if slower else y - y / (1 + n) for y, n in zip(ys, noise, strict=True)]
+        axes.errorbar(
+            xs, ys, yerr=(below, above) if any(noise) else None, marker="o" if series.measured else "", markersize=3,
+            capsize=2, label=series.title,
+        )  # fmt: skip
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    for axis, quantity in ((axes.xaxis, chart.x), (axes.yaxis, chart.y)):
+        axis.set_major_formatter(_labels(quantity))
+    axes.set_xlabel(chart.x_title)
+    axes.set_ylabel(chart.y_title)
+    axes.set_title(chart.title, parse_math=False)
+    axes.grid(alpha=0.3, which="both")
+    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+def _labels(quantity: Quantity) -> Callable[[float, float], str]:
+    return lambda value, _: quantity.shown(value)
+
+
+def _saved(figure: Figure, picture_format: str) -> bytes:
+    picture = io.BytesIO()
+    metadata = {"svg": {"Creator": PICTURE_CREATOR, "Date": None}, "png": {"Software": PICTURE_CREATOR}}
+    creator = metadata.get(picture_format, {"Creator": PICTURE_CREATOR})
+    figure.savefig(picture, format=picture_format, dpi=150, metadata=creator)
+    return picture.getvalue()
+
+
+def draw_predictions(points: list[tuple[str, float, float, float, float]], picture_format: str) -> bytes:
+    """Predicted relative to measured time, a line a program. `points`: name, measured_s, predicted_s, low_s, high_s."""
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    ordered = sorted(points, key=lambda point: point[2] / point[1])
+    with matplotlib.rc_context({"svg.hashsalt": "foretrace", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(7.5, 1.2 + 0.19 * len(ordered)), layout="constrained")
+        axes = figure.add_subplot()
+        axes.axvspan(0.85, 1.15, alpha=0.15, label="within 15 %")
+        axes.axvline(1, color="black", linewidth=1)
+        for row, (_, measured_s, predicted_s, low_s, high_s) in enumerate(ordered):
+            ratio, low, high = (time_s / measured_s for time_s in (predicted_s, low_s, high_s))
+            colour = "tab:blue" if low <= 1 <= high else "tab:red"
+            reach = [[max(ratio - low, 0)], [max(high - ratio, 0)]]
+            axes.errorbar([ratio], [row], xerr=reach, fmt="o", markersize=4, linewidth=0.8, color=colour)
+        axes.set_yticks(range(len(ordered)), [f"{name}, {format_seconds(time_s)}" for name, time_s, *_ in ordered])
+        axes.tick_params(axis="y", labelsize=7)
+        axes.set_ylim(-1, len(ordered))
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(FixedLocator([0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10]))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.set_xlabel("predicted / measured, with the interval (red: measured time outside)")
+        axes.grid(alpha=0.3, axis="x")
+        axes.legend(loc="lower right")
+        return _saved(figure, picture_format)

@@ -1,0 +1,179 @@
+"""Predictions, and a native run shown with them, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from foretrace.errors import ForetraceError
+from foretrace.names import demangle
+from foretrace.profiles.clock import at_clock
+from foretrace.profiles.library import find
+from foretrace.profiles.profile import Profile
+from foretrace.replay.anchor import Anchored, RegionSamples, anchor, region_samples
+from foretrace.replay.predict import predict
+from foretrace.replay.ranking import ranks
+from foretrace.replay.records import HitRates, Place, Prediction, RegionTime, RegionTotal
+from foretrace.replay.totals import By, totals
+from foretrace.terminal import plain
+from foretrace.tracer.native.timing import Timing
+from foretrace.tracer.signature.records import Signature
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A native run beside the predictions. `here` is the prediction for its machine, if that is to be scaled from."""
+
+    timing: Timing
+    samples: RegionSamples
+    here: Prediction | None
+
+    @classmethod
+    def of(cls, signature: Signature, timing: Timing, anchor_machine: str | None) -> Measured:
+        """A timing of the signature's program; `anchor_machine` is where it was made, if it is to be scaled."""
+        here = None if anchor_machine is None else predict(signature, _as_timed(find(anchor_machine), timing))
+        return cls(timing, region_samples(signature, timing), here)
+
+    def anchored(self, predictions: tuple[Prediction, ...]) -> list[Anchored]:
+        """The measured time scaled to each machine; none if it is not to be."""
+        if self.here is None:
+            return []
+        return [anchor(there, self.here, self.timing, self.samples) for there in predictions]
+
+
+def _as_timed(profile: Profile, timing: Timing) -> Profile:
+    """The machine at the clock that a program was timed at, if that is known."""
+    return profile if timing.clock_hz is None else at_clock(profile, timing.clock_hz)
+
+
+def place_document(place: Place) -> dict[str, Any]:
+    """Where something is, as JSON."""
+    return {
+        "module": plain(place.module),
+        "function": plain(demangle(place.function)),
+        "mangled": plain(place.function) if demangle(place.function) != place.function else None,
+        "file": plain(place.file),
+        "line": place.line,
+    }
+
+
+def hit_rates_document(rates: HitRates) -> dict[str, Any]:
+    """Hit rates and their origin, as JSON."""
+    return {
+        "source": str(rates.source),
+        "hierarchy": rates.hierarchy,
+        "relative_error": rates.relative_error,
+        "levels": [
+            {"name": v.name, "accesses": v.accesses, "misses": v.misses, "hit_rate": v.hit_rate} for v in rates.levels
+        ],
+    }
+
+
+def document(
+    predictions: tuple[Prediction, ...],
+    refused: Mapping[str, ForetraceError],
+    measured: Measured | None = None,
+    by: By = By.LOOP,
+) -> dict[str, Any]:
+    """The JSON face, `foretrace.predict/1`."""
+    return (_measured_document(measured, predictions) if measured else {}) | {
+        "schema": "foretrace.predict/1",
+        "predictions": [
+            {
+                "machine": prediction.machine,
+                "title": prediction.title,
+                "time_s": prediction.time_s,
+                "low_s": prediction.low_s,
+                "high_s": prediction.high_s,
+                "best_rank": rank.best,
+                "worst_rank": rank.worst,
+                "waiting_s": None if prediction.waiting is None else prediction.waiting.waited_s,
+                "children_s": None if prediction.waiting is None else prediction.waiting.children_s,
+                "bound_by": str(prediction.bound_by),
+                "time_by_bound_s": {str(bound): s for bound, s in prediction.time_by_bound_s.items()},
+                "unseen_s": prediction.unseen_s,
+                "complete": prediction.complete,
+                "errors": [{"source": e.source, "low": e.low, "high": e.high} for e in prediction.errors],
+                "hit_rates": hit_rates_document(prediction.hit_rates),
+                "assumptions": [plain(str(assumption)) for assumption in prediction.assumptions],
+                "warnings": [plain(warning) for warning in prediction.warnings],
+                "loops": [_region_document(region, measured) for region in prediction.regions],
+            }
+            | ({} if by is By.LOOP else {"by": str(by), "totals": [_total_document(t) for t in totals(prediction, by)]})
+            for prediction, rank in zip(predictions, ranks(predictions), strict=True)
+        ],
+        "refused": [{"machine": name, "reason": plain(str(error))} for name, error in refused.items()],
+    }
+
+
+def _measured_document(measured: Measured, predictions: tuple[Prediction, ...]) -> dict[str, Any]:
+    timing = measured.timing
+    return {
+        "measured": {
+            "shortest_cpu_s": timing.shortest.cpu_s,
+            "shortest_wall_s": min(run.wall_s for run in timing.runs),
+            "kernel_s": timing.shortest.system_s,
+            "spread": timing.spread,
+            "runs": len(timing.runs),
+            "undisturbed_runs": timing.undisturbed_runs,
+            "reference_slowdown": timing.shortest.slowdown,
+            "least_alone_s": timing.least_alone_s,
+            "time_s": timing.time_s,
+            "segments": None if timing.segments is None else asdict(timing.segments),
+            "undivided": plain(timing.undivided),
+            "clock_hz": timing.clock_hz,
+            "samples": timing.num_samples,
+            "samples_elsewhere": measured.samples.elsewhere,
+            "sampled_by": timing.method,
+        },
+        "anchored": [
+            {
+                "machine": one.machine,
+                "anchor": one.anchor,
+                "measured_s": one.measured_s,
+                "time_s": one.time_s,
+                "low_s": one.low_s,
+                "high_s": one.high_s,
+                "ratio": one.ratio,
+                "by_region": one.by_region,
+            }
+            for one in measured.anchored(predictions)
+        ],
+    }
+
+
+def _region_document(region: RegionTime, measured: Measured | None = None) -> dict[str, Any]:
+    share = {} if measured is None else {"measured_share": measured.samples.share(region)}
+    return (
+        share
+        | place_document(region.place)
+        | {
+            "kind": str(region.kind),
+            "first_call": region.is_first_call,
+            "entries": region.entries,
+            "iterations": region.iterations,
+            "time_s": region.time_s,
+            "low_s": region.low_s,
+            "high_s": region.high_s,
+            "share": region.share,
+            "bound_by": str(region.bound_by),
+            "compute_s": region.compute_s,
+            "memory_s": region.memory_s,
+            "overlap_s": region.overlap_s,
+            "python_s": region.python_s,
+            "pages_s": region.pages_s,
+        }
+    )
+
+
+def _total_document(total: RegionTotal) -> dict[str, Any]:
+    return place_document(total.place) | {
+        "label": plain(total.label),
+        "loops": total.regions,
+        "time_s": total.time_s,
+        "low_s": total.low_s,
+        "high_s": total.high_s,
+        "share": total.share,
+        "bound_by": str(total.bound_by),
+    }

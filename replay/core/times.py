@@ -1,0 +1,233 @@
+"""The core model's times: a signature's paths on a machine, and from them the time of each block of the program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.tracer.signature.records import OperationKind as Kind
+
+from . import _core_model
+from .figures import BRANCH, CAUSES, DIVIDERS, FP_ADD, FP_DIV, FP_MUL, INT, INT_DIV, INT_MUL, VECTOR, CoreFigures
+from .program import CoreProgram
+from foretrace.replay.records import Bound
+from foretrace.replay.spread import Floats
+
+_MAX_LEVELS = _core_model.MAX_LEVELS
+_NAMES, _FORMATS, _OFFSETS = zip(*_core_model.CORE_FIGURES, strict=True)
+CORE = np.dtype({"names": _NAMES, "formats": _FORMATS, "offsets": _OFFSETS, "itemsize": _core_model.CORE_BYTES})
+"""A core's figures as core_model.h declares them: those of `CoreFigures` by these names; of memory `lead`, `ahead` and
+`n_levels`."""
+OPERATION = np.dtype(
+    {
+        "names": [
+            *("share", "candidates", "forward", "forward_part", "bytes", "places"),
+            *("irregular", "latency", "random", "stream", "write_back"),
+        ],
+        "formats": [(np.float64, _MAX_LEVELS), *["f8"] * 5, *[(np.float64, _MAX_LEVELS)] * 5],
+    },
+    align=True,
+)
+
+_UNIT = {
+    Kind.INT_ALU: INT,
+    Kind.INT_SHIFT: INT,
+    Kind.INT_SELECT: INT,
+    Kind.INT_SHIFT_ADD: INT,
+    Kind.INT_BIT_COUNT: INT,
+    Kind.INT_MUL: INT_MUL,
+    Kind.INT_DIV: INT_DIV,
+    Kind.FP_ADD: FP_ADD,
+    Kind.FP_MUL: FP_MUL,
+    Kind.FP_FMA: FP_MUL,
+    Kind.FP_DIV: FP_DIV,
+    Kind.FP_SQRT: FP_DIV,
+    Kind.FP_COMPARE: VECTOR,
+    Kind.FP_CONVERT: VECTOR,
+    Kind.FP_OTHER: VECTOR,
+    Kind.VECTOR_INT: VECTOR,
+    Kind.BRANCH: BRANCH,
+    Kind.CALL: BRANCH,
+    Kind.RETURN: BRANCH,
+}
+_VECTOR_UNITS = (FP_ADD, FP_MUL, FP_DIV, VECTOR)
+_NARROW_BITS = 32
+_WIDE_BITS = 512
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OperationCosts:
+    """What a signature's memory operations do on a machine: float64 [operations, levels + 1], level 0 the nearest.
+
+    `hits`: accesses by the level that has the data. `latency_s`: of an access that nothing fetched ahead; `random_s`
+    and `stream_s`: time between two lines of a level, of those not fetched ahead and of those that are. `write_back_s`:
+    what a line takes that the operation brought in, if it is stored to later. `irregular`: share of the lines of a
+    level that are not fetched ahead. `places` [operations]: what a line takes of the `ahead` that are, of all streams
+    together; `ahead` is 0 where prefetchers run as far ahead as they need.
+    `spread` [parts]: of main memory's latency, what as many parts of the lines take that nothing fetched ahead.
+    `is_variable` bool [operations]: touches one address only.
+    """
+
+    hits: Floats
+    latency_s: Floats
+    random_s: Floats
+    stream_s: Floats
+    write_back_s: Floats
+    irregular: Floats
+    places: Floats
+    is_variable: npt.NDArray[np.bool_]
+    access_bytes: Floats
+    ahead: float
+    spread: Floats
+
+    def ideal(self) -> OperationCosts:
+        """All data in the nearest cache."""
+        hits = np.zeros_like(self.hits)
+        hits[:, 0] = self.hits.sum(axis=1)
+        return replace(self, hits=hits)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockTimes:
+    """Of the blocks in the paths: `seconds` float64 [2, blocks, causes], those of all executions in each half of the
+    paths, by what they are put down to."""
+
+    program: CoreProgram
+    seconds: Floats
+
+    def per_execution(self, half: int | None = None) -> Floats:
+        """[blocks, causes]: mean seconds of an execution, in all paths or in one half of them; nan where none ran."""
+        seconds = self.seconds.sum(axis=0) if half is None else self.seconds[half]
+        executions = self.program.executions.sum(axis=0) if half is None else self.program.executions[half]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(seconds / executions[:, None])
+
+
+def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: OperationCosts, corner: int) -> BlockTimes:
+    """Run the paths through the core model, with one corner of the core's figures."""
+    cycles = np.zeros((2, len(program.block_ids), _core_model.NUM_CAUSES))
+    operations = _operations(program, costs, cycle_s, core, corner)
+    _core_model.run(
+        _core(core, cycle_s, costs, corner).tobytes(),
+        _instructions(program, core, corner).tobytes(),
+        program.registers,
+        program.blocks.tobytes(),
+        operations.tobytes(),
+        program.path,
+        program.branches,
+        program.depends,
+        program.store_distances,
+        program.line_distances,
+        costs.spread,
+        cycles,
+    )
+    return BlockTimes(program, cycles * cycle_s)
+
+
+def _core(core: CoreFigures, cycle_s: float, costs: OperationCosts, corner: int) -> npt.NDArray[np.void]:
+    memory_cycles = float(costs.latency_s[:, -1].max(initial=0.0) / cycle_s)
+    of_memory = {"lead": 2 * memory_cycles, "ahead": costs.ahead, "n_levels": costs.hits.shape[1]}
+    record = np.zeros((), CORE)
+    for name in _NAMES:
+        value = of_memory[name] if name in of_memory else getattr(core, name)
+        record[name] = value[corner] if isinstance(value, np.ndarray) else value
+    return record
+
+
+def _operations(
+    program: CoreProgram, costs: OperationCosts, cycle_s: float, core: CoreFigures, corner: int
+) -> npt.NDArray[np.void]:
+    table = np.zeros(len(program.operation_ids), OPERATION)
+    levels, ids = costs.hits.shape[1], program.operation_ids
+    table["share"][:, :levels] = costs.hits[ids] / np.maximum(costs.hits[ids].sum(axis=1, keepdims=True), 1e-30)
+    table["candidates"] = program.candidates
+    table["bytes"] = costs.access_bytes[ids]
+    table["places"] = costs.places[ids]
+    table["irregular"][:, :levels] = costs.irregular[ids]
+    table["forward"] = _forward(program, costs, core, corner)
+    table["forward_part"] = np.maximum(table["forward"], core.forward[corner])
+    for name, seconds in (("latency", costs.latency_s), ("random", costs.random_s), ("stream", costs.stream_s),
+                          ("write_back", costs.write_back_s)):  # fmt: skip
+        table[name][:, :levels] = seconds[ids] / cycle_s
+    return table
+
+
+def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.NDArray[np.void]:
+    table = program.instructions.copy()
+    known: dict[tuple[Kind, int, int], tuple[float, ...]] = {}
+    for kind in set(program.kinds):
+        known[kind] = _figures_of(kind, core, corner)
+    rows = np.array([known[kind] for kind in program.kinds])
+    table["latency"] = rows[:, 0] + np.where(program.crosses, core.crossing[corner], 0)
+    table["latency"] += np.where(program.extends, core.extension[corner], 0)
+    table["load_more"] = np.where(program.vectors, core.vector_load[corner], 0)
+    table["load_more"] += np.where(program.scaled, core.scaled[corner], 0)
+    wide = np.array([bits * lanes >= _WIDE_BITS for _, bits, lanes in program.kinds], bool)
+    kinds_of_access = [program.vectors & wide, program.vectors]
+    table["load_cycles"] = np.select(
+        kinds_of_access, [core.wide_load_cycles[corner], core.vector_load_cycles[corner]], core.load[corner]
+    )
+    table["store_cycles"] = np.select(
+        kinds_of_access, [core.wide_store_cycles[corner], core.vector_store_cycles[corner]], core.store[corner]
+    )
+    adds = _are(program, Kind.FP_ADD)
+    table["sooner"], table["takes_early"] = np.where(adds, core.add_sooner[corner], 0), adds
+    table["unit_cycles"] = rows[:, 1]
+    table["unit"], table["cause"] = rows[:, 2], rows[:, 3]
+    table["part_cycles"], table["part"] = rows[:, 4], rows[:, 5]
+    table["slot"] = np.where(program.fused, 0, 1 / core.width[corner])
+    table["slot"][program.moved] *= core.moved[corner]
+    table["slot"][_are(program, Kind.FP_CONTROL)] += core.control[corner]
+    for of_unit, unit, cycles in (
+        (program.immediates, INT, core.unit_cycles[INT]),
+        (program.crosses & _are(program, Kind.MOVE), VECTOR, core.crossings),
+        (program.fused, BRANCH, core.fused_branch),
+    ):
+        table["unit"][of_unit], table["unit_cycles"][of_unit] = unit, cycles[corner]
+    waits = (table["unit_cycles"] > 0) & ~program.fused
+    table["queue"] = np.isin(rows[:, 2], _VECTOR_UNITS) & waits
+    table["queue"][~waits & (table["store"] < 0)] = _core_model.NO_QUEUE
+    return table
+
+
+def _are(program: CoreProgram, kind: Kind) -> npt.NDArray[np.bool_]:
+    """Which instructions are of a kind."""
+    return np.array([one is kind for one, _, _ in program.kinds], bool)
+
+
+def _forward(program: CoreProgram, costs: OperationCosts, core: CoreFigures, corner: int) -> Floats:
+    """From a store's data to that of a load which reads it back, by memory operation of the program."""
+    result = np.where(costs.is_variable[program.operation_ids], core.forward_variable[corner], core.forward[corner])
+    result[program.vector_loads] = core.vector_forward[corner]
+    return np.asarray(result, np.float64)
+
+
+def _figures_of(what: tuple[Kind, int, int], core: CoreFigures, corner: int) -> tuple[float, ...]:
+    """Latency, cycles of its unit, unit and cause of an instruction of one kind, element width and number of lanes; and
+    cycles and number of the part of the units that does such."""
+    kind, bits, lanes = what
+    cycles, part = core.parts.get(kind, (np.zeros(3), 0))
+    turns = max(lanes * bits / 64 / core.native_lanes, 1.0) if lanes > 1 else 1.0
+    return *_of_unit(what, turns, core, corner), float(cycles[corner]) * turns, part
+
+
+def _of_unit(
+    what: tuple[Kind, int, int], turns: float, core: CoreFigures, corner: int
+) -> tuple[float, float, int, int]:
+    kind, bits, _ = what
+    if bits <= _NARROW_BITS and kind in core.narrow:
+        latency_of, cycles_of = core.narrow[kind]
+        return float(latency_of[corner]), float(cycles_of[corner]) * turns, _UNIT[kind], CAUSES.index(Bound.DIVIDE)
+    latency = float(core.latency.get(kind, np.ones(3))[corner])
+    if kind is Kind.VECTOR_INT:
+        return latency, float(core.vector_int_cycles[corner]), VECTOR, CAUSES.index(Bound.COMPUTE)
+    unit = FP_ADD if kind in core.of_adders else _UNIT.get(kind)
+    if unit is None:
+        return latency, 0.0, INT, CAUSES.index(Bound.ISSUE)
+    cause = Bound.DIVIDE if kind in DIVIDERS else Bound.COMPUTE
+    if kind is Kind.FP_SQRT:
+        return latency, float(core.root_cycles[corner]) * turns, unit, CAUSES.index(Bound.DIVIDE)
+    cycles = core.shuffle_cycles if kind is Kind.FP_OTHER else core.unit_cycles[unit]
+    return latency, float(cycles[corner]) * turns, unit, CAUSES.index(cause)

@@ -1,0 +1,147 @@
+"""What touching memory for the first time costs: the system finds a page, clears it and maps it.
+
+Nobody sees that in a program's own accesses. The pages that a region is the first to touch follow from the address
+ranges of its operations, in the order in which regions first ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from foretrace.profiles.figure import CoreClass
+from foretrace.profiles.profile import Memory
+from foretrace.tracer.signature.records import AddressRange, merge_ranges
+
+from foretrace.replay.memory.hit_rates import Misses
+from foretrace.replay.known import default_of
+from foretrace.replay.records import Bound
+from foretrace.replay.spread import TYPICAL, Floats, Notes, between
+from foretrace.replay.workload import Workload
+
+if TYPE_CHECKING:
+    from .convolution import RegionTimes
+
+PAGE_BYTES = 4096
+_LEAST_CLEARING_S = 1e-9
+_LARGEST_CACHED_BYTES = 1 << 16
+DENSE = 4
+"""An operation that finds at least one in so many lines of its range in no cache has touched all pages of that range;
+one that finds fewer may have touched a few objects far apart, such as heap and stack."""
+
+
+def page_times(memory: Memory | None, notes: Notes) -> tuple[int, Floats]:
+    """Size of a page that a program gets, and the time [3] of touching it first."""
+    page_bytes = (memory.default_page_bytes or memory.page_bytes if memory else None) or PAGE_BYTES
+    if memory is not None:
+        is_huge = memory.huge_page_bytes is not None and page_bytes == memory.huge_page_bytes
+        given = memory.first_touch_huge_page_s if is_huge else memory.first_touch_page_s
+        if given is not None:
+            noise = (memory.noise or {}).get("first_touch_huge_page_s" if is_huge else "first_touch_page_s", 0.0)
+            return page_bytes, between(given / (1 + noise), given, given * (1 + noise))
+    default = default_of(Memory, "first_touch_page_s", CoreClass())
+    fast, typical, slow = (time_s * page_bytes / PAGE_BYTES for time_s in (default.fast, default.typical, default.slow))
+    notes.add(
+        "first_touch_page_s",
+        f"not in the profile, {typical * 1e6:g} us assumed for the first touch of a page of {page_bytes:,} bytes "
+        f"({fast * 1e6:g} to {slow * 1e6:g})",
+    )
+    return page_bytes, between(fast, typical, slow)
+
+
+def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> tuple[Floats, Floats]:
+    """[regions] and [operations]: pages that each is the first to touch.
+
+    Those of its operations' ranges that no region before touched, and of one that leaves most of its range alone no
+    more than what the lines fill that it finds in no cache.
+    """
+    operations = workload.signature.operations
+    line_bytes = misses.hierarchy.levels[-1].line_bytes
+    missing = misses.misses[:, -1] if misses.misses.size else np.zeros(len(operations))
+    touched: tuple[AddressRange, ...] = ()
+    pages = np.zeros(len(operations))
+    for region in workload.regions:
+        for operation_id in region.operations:
+            operation, lines = operations[operation_id], float(missing[operation_id])
+            first = operation.first // page_bytes
+            last_exclusive = max((operation.last_exclusive - 1) // page_bytes + 1, first + 1)
+            whole = AddressRange(first, last_exclusive)
+            if not operation.executions or lines <= 0:
+                continue
+            with_it = merge_ranges([*touched, whole])
+            uncovered = float(_length(with_it) - _length(touched))
+            if DENSE * lines * line_bytes >= operation.range_bytes:
+                touched = with_it
+            else:
+                uncovered = min(lines * line_bytes / page_bytes, uncovered)
+            pages[operation_id] = uncovered
+    of_regions = np.bincount(workload.operations.region, weights=pages, minlength=len(workload.regions))
+    is_timed = workload.totals.python_lines > 0  # and that time holds what its pages took
+    of_regions = np.where(is_timed, 0.0, of_regions)
+    return of_regions + _mapped_again(workload, float(of_regions.sum()), page_bytes), pages
+
+
+def _mapped_again(workload: Workload, first_touched: float, page_bytes: int) -> Floats:
+    """[regions]: pages that were counted as mapped for array operations, beyond those that were touched first.
+
+    An array that is made takes the place of one that is gone, and its pages were given back in between.
+    """
+    counted = workload.totals.array_faults * (PAGE_BYTES / page_bytes)
+    return counted * max(1 - first_touched / max(float(counted.sum()), 1.0), 0.0)
+
+
+def in_huge_pages(workload: Workload, pages: Floats, memory: Memory | None) -> Floats:
+    """[regions] `pages` of usual size, as many of them as take as long as the pages that they lie in.
+
+    Where array operations were seen to map fewer pages than they touched first, some were huge: NumPy asks the system
+    for such if an array is large.
+    """
+    touched, counted = float(pages.sum()), float(workload.totals.array_faults.sum())
+    if memory is None or not 0 < counted < touched:
+        return pages
+    usual, huge = memory.page_bytes or PAGE_BYTES, memory.huge_page_bytes
+    usual_s, huge_s = memory.first_touch_page_s, memory.first_touch_huge_page_s
+    if memory.default_page_bytes not in (None, usual) or not huge or not usual_s or huge_s is None:
+        return pages
+    of_huge = huge / usual
+    n_huge = min((touched - counted) / (of_huge - 1), touched / of_huge)
+    return pages * (1 - n_huge * (of_huge - huge_s / usual_s) / touched)
+
+
+def with_cleared_pages(misses: Misses, pages: Floats, page_bytes: int, page_s: float) -> Misses:
+    """The misses without those of lines in new pages: the system has just cleared them, and they are in a near cache.
+
+    They still miss the nearest one, which holds less than some pages. `pages` [operations] as above; a system that
+    gives them in no time (`page_s`) has not cleared them, and a page larger than a near cache leaves it again.
+    """
+    if page_s < _LEAST_CLEARING_S or page_bytes > _LARGEST_CACHED_BYTES:
+        return misses
+    lines = pages[:, None] * (page_bytes / misses.hierarchy.levels[-1].line_bytes)
+
+    def without(counts: Floats) -> Floats:
+        near, far = counts[:, :1], counts[:, 1:]
+        return np.column_stack([near, np.maximum(far - lines, 0)])
+
+    return replace(
+        misses,
+        misses=without(misses.misses),
+        fewest=None if misses.fewest is None else without(misses.fewest),
+        most=None if misses.most is None else without(misses.most),
+    )
+
+
+def _length(ranges: Sequence[AddressRange]) -> int:
+    return sum(one.range_bytes for one in ranges)
+
+
+def with_page_faults(times: RegionTimes, pages: Floats, page_s: Floats) -> RegionTimes:
+    """The times with what the first touches of pages add."""
+    added = page_s[:, None] * pages[None, :]
+    rest = times.time_s[TYPICAL]
+    bounds = [
+        Bound.PAGES if added[TYPICAL, region] > rest[region] else bound for region, bound in enumerate(times.bound_by)
+    ]
+    return replace(times, time_s=times.time_s + added, pages_s=added[TYPICAL], bound_by=tuple(bounds))

@@ -1,0 +1,73 @@
+"""Loops of instructions at random: what is made, and a real comparison of a few."""
+
+import json
+import platform
+import shutil
+from collections import Counter
+
+import pytest
+
+from foretrace.benchmarks.validation import random_loops
+from foretrace.benchmarks.validation.random_loops import KINDS, LENGTHS, Result, assembly, build, main, measured_cycles
+
+pytestmark = pytest.mark.skipif(
+    platform.machine() != "x86_64" or not shutil.which("gcc"), reason="the loops are of x86-64, and need a compiler"
+)
+
+
+def test_a_seed_makes_the_same_loops_of_all_kinds():
+    loops = random_loops.random_loops(25, 7)
+    assert loops == random_loops.random_loops(25, 7)
+    assert loops != random_loops.random_loops(25, 8)
+    assert set(Counter(loop.kind for loop in loops).values()) == {2, 3}
+    assert {loop.kind for loop in loops} == set(KINDS)
+    assert all(any(length <= len(loop.lines) < length + 12 for length in LENGTHS) for loop in loops)
+
+
+def test_every_template_is_assembled_and_ends(tmp_path):
+    """Of 200 loops, each is left as its counter says: their times are positive and finite."""
+    loops = random_loops.random_loops(200, 1)
+    text = assembly(loops)
+    stems = {template.split()[0] for kind in KINDS.values() for template, weight in kind.items() if weight}
+    assert all(f"\n{stem} " in text for stem in stems)
+    cycles = measured_cycles(build(loops, tmp_path), len(loops), runs=1, samples=20)
+    assert all(1 <= of_loop < 1000 for of_loop, _ in cycles)
+
+
+def test_a_loop_of_additions_takes_a_cycle_for_each(tmp_path):
+    chain = random_loops.Loop("chain", "arithmetic", ("add $1, %rax",) * 40)
+    ((cycles, _),) = measured_cycles(build([chain], tmp_path), 1, runs=2, samples=50)
+    assert cycles == pytest.approx(40, rel=0.1)
+
+
+def test_instructions_that_are_skipped_count_and_labels_do_not():
+    assert random_loops.Loop("x", "jumps", ("jmp 101f", "nop", "101:", "add %rax, %rbx")).instructions == 3
+
+
+def test_an_error_is_predicted_over_measured():
+    assert Result("x", "loads", 40, 8.0, True, 6.0, "issue").error == pytest.approx(-0.25)
+
+
+def test_the_command_compares_them(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(random_loops, "_RUNS", 1)
+    output = tmp_path / "loops.json"
+    assert main(["--machine", "epyc-turin-vm", "--number", "3", "--seed", "2", "--output", str(output)]) == 0
+    document = json.loads(output.read_text())
+    assert [loop["kind"] for loop in document["loops"]] == list(KINDS)[:3]
+    for loop in document["loops"]:
+        assert loop["error"] == pytest.approx(loop["predicted_cycles"] / loop["measured_cycles"] - 1)
+        assert loop["predicted_cycles"] > 0
+    shown = capsys.readouterr().out
+    assert "integers" in shown
+    assert "all" in shown
+
+
+def test_no_loops_are_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["--number", "0"])
+    assert "--number is 0, must be at least 1" in capsys.readouterr().err
+
+
+def test_a_machine_that_is_not_there_is_said(capsys):
+    assert main(["--machine", "nowhere.toml", "--number", "1"]) != 0
+    assert "nowhere.toml" in capsys.readouterr().err

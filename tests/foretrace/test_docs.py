@@ -1,0 +1,60 @@
+"""What the README shows is what happens: its commands run, its targets exist, its links lead somewhere."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from foretrace.benchmarks.harness import programs, tools
+from foretrace.cli import VERBS
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def console_commands():
+    """Command lines (after `$ `) of all console blocks, in order."""
+    blocks = re.findall(r"^```console\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    return [line.removeprefix("$ ") for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+
+
+def foretrace_commands():
+    return [command for command in console_commands() if command.startswith("foretrace ")]
+
+
+def test_every_make_target_it_names_exists():
+    makefile = (ROOT / "Makefile").read_text()
+    named = set(re.findall(r"\bmake ([a-z]+)\b(?=`|$)", README, re.MULTILINE))
+    assert {"demo", "test"} <= named
+    for target in named:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"make {target}"
+
+
+def test_it_shows_every_verb():
+    assert {command.split()[1] for command in foretrace_commands()} == set(VERBS)
+
+
+@pytest.mark.parametrize("path", re.findall(r"\]\(([^)#:]+)\)", README))
+def test_its_links_lead_to_files(path):
+    assert (ROOT / path).exists()
+
+
+def test_its_commands_run_in_the_order_shown(tmp_path):
+    if not tools.shutil.which("qemu-x86_64"):
+        pytest.skip("needs qemu-x86_64 (Debian package qemu-user)")
+    pytest.importorskip("scipy", reason="pagerank.py needs SciPy")
+    programs.build("cg", tmp_path)
+    (tmp_path / "pagerank.py").write_bytes((programs.SOURCES / "pagerank.py").read_bytes())
+    executable = tools.foretrace_executable()
+    for command in foretrace_commands():
+        words = shlex.split(command, comments=True)
+        if words[1] in ("validate", "calibrate", "sgbench"):  # minutes; the others need only that their options exist
+            help_text = subprocess.run(
+                [executable, words[1], "--help"], capture_output=True, text=True, check=True
+            ).stdout
+            assert all(word in help_text for word in words[2:] if word.startswith("-"))
+            continue
+        result = subprocess.run([executable, *words[1:]], cwd=tmp_path, capture_output=True, text=True)
+        assert result.returncode == 0, f"{command}\n{result.stderr}"

@@ -1,0 +1,149 @@
+"""^C on a terminal: one ends the program, a second does no harm, a third gives the signature up."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from foretrace.tracer.signature.file import read_signature
+
+ENDLESS = r"""
+#include <stdio.h>
+static volatile double a[4096];
+int main(void) {
+    puts("ready"); fflush(stdout);
+    for (unsigned i = 0;; i++) a[i * 37 % 4096] += i;
+}"""
+
+HANDLES = r"""
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+static volatile sig_atomic_t caught;
+static void note(int number) { (void)number; caught++; }
+int main(void) {
+    struct sigaction action = {.sa_handler = note};
+    sigaction(SIGINT, &action, NULL);
+    puts("ready"); fflush(stdout);
+    for (int told = 0; told < 3;) {
+        while (caught == told) usleep(1000);
+        printf("caught %d\n", ++told); fflush(stdout);
+    }
+    return 7;
+}"""
+
+SCRIPT = """
+print("ready", flush=True)
+x = 0
+while True:
+    x += 1
+"""
+
+
+@dataclass
+class Trace:
+    """A trace on a terminal of its own, with the program's and its own output."""
+
+    process: subprocess.Popen[bytes]
+    terminal: int
+    output: bytes = b""
+
+    def read_until(self, text: bytes) -> None:
+        while text not in self.output:
+            self.output += os.read(self.terminal, 4096)
+
+    def press(self) -> None:
+        """^C, as the terminal turns it into a signal to all of its foreground group."""
+        os.write(self.terminal, b"\x03")
+
+    def end(self) -> int:
+        while True:
+            try:
+                more = os.read(self.terminal, 4096)
+            except OSError:  # nobody has the other end any more
+                break
+            if not more:
+                break
+            self.output += more
+        os.close(self.terminal)
+        return self.process.wait(60)
+
+
+def start(command: Sequence[str]) -> Trace:
+    ours, theirs = pty.openpty()
+    settings = termios.tcgetattr(theirs)
+    settings[3] &= ~termios.ECHO
+    termios.tcsetattr(theirs, termios.TCSANOW, settings)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "foretrace", *command],
+        stdin=theirs, stdout=theirs, stderr=theirs,
+        preexec_fn=lambda: os.login_tty(theirs),
+    )  # fmt: skip
+    os.close(theirs)
+    return Trace(process, ours)
+
+
+@pytest.mark.parametrize("gap_s", [0.0, 0.02, 0.1, 0.3, None])
+@pytest.mark.parametrize("language", ["c", "python"])
+def test_a_second_interrupt_loses_nothing(
+    gap_s: float | None, language: str, compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    """At once, soon after the first, or (None) when the first has ended the program and its signature is worked out."""
+    (tmp_path / "endless.py").write_text(SCRIPT)
+    program = ["--", str(compile_c(ENDLESS))] if language == "c" else [str(tmp_path / "endless.py")]
+    trace = start(["trace", "-o", str(tmp_path / "x.sig"), *program])
+    trace.read_until(b"ready")
+    trace.press()
+    if gap_s is None:
+        wait_for_end_of_children(trace.process.pid)
+    else:
+        time.sleep(gap_s)
+    trace.press()
+    assert trace.end() == -signal.SIGINT
+    assert b"Traceback" not in trace.output or language == "python"
+    read = read_signature(tmp_path / "x.sig")
+    assert not read.provenance.complete
+    assert read.totals.instructions > 0
+
+
+def wait_for_end_of_children(pid: int) -> None:
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    with suppress(OSError):  # it may have ended, too
+        while path.read_text().split():
+            time.sleep(0.001)
+
+
+def test_a_third_interrupt_gives_up(tmp_path: Path) -> None:
+    """What ran is so much code that working it out takes a while."""
+    program = [sys.executable, "-c", "import json; print('ready', flush=True)\nwhile True: pass"]
+    trace = start(["trace", "-o", str(tmp_path / "x.sig"), "--", *program])
+    trace.read_until(b"\nready")  # not the hint, which shows the code
+    trace.press()
+    wait_for_end_of_children(trace.process.pid)
+    trace.press()
+    trace.read_until(b"^C once more gives up")
+    trace.press()
+    assert trace.end() == -signal.SIGINT
+    assert f"foretrace: gave up; {tmp_path}/x.sig not written".encode() in trace.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_interrupts_that_the_program_handles_are_its_own(compile_c: Callable[..., Path], tmp_path: Path) -> None:
+    trace = start(["trace", "-o", str(tmp_path / "x.sig"), "--", str(compile_c(HANDLES))])
+    trace.read_until(b"ready")
+    for number in range(1, 4):
+        trace.press()
+        trace.read_until(b"caught %d" % number)
+    assert trace.end() == 7
+    assert read_signature(tmp_path / "x.sig").provenance.complete

@@ -1,0 +1,106 @@
+"""Which part may import which. The direction keeps every part usable, and testable, without those above it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+ALLOWED = {
+    "leaves": set(),
+    "cache_sim": {"leaves"},
+    "profiles": {"leaves", "cache_sim"},  # a profile's caches are a hierarchy
+    "tracer": {"leaves", "cache_sim"},
+    "benchmarks": {"leaves", "cache_sim", "profiles"},
+    "replay": {"leaves", "cache_sim", "tracer", "profiles"},
+    "face": {"leaves", "cache_sim", "tracer", "profiles", "benchmarks", "replay"},
+}
+LEAVES = {
+    "errors",
+    "file_kinds",
+    "files",
+    "fitting_table",
+    "json_text",
+    "names",
+    "neighbours",
+    "python_line",
+    "terminal",
+    "units",
+}
+FOLDERS = ("cache_sim", "profiles", "tracer", "benchmarks", "replay")
+
+
+def part_of(module):
+    """The part that `foretrace.x.y` belongs to."""
+    name = [*module.split("."), ""][1]
+    return name if name in FOLDERS else "leaves" if name in LEAVES else "face"
+
+
+def module_of(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts if parts[0] == "foretrace" else ("foretrace", *parts)
+    return ".".join(parts)
+
+
+def imported_modules(path):
+    """(module, line) of every import in a file, also those inside functions, relative ones made absolute."""
+    package = module_of(path).rsplit(".", 1)[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            source = ".".join([*above, *filter(None, [node.module])])
+            for alias in node.names:
+                # `from foretrace import units` imports a module, `from foretrace.units import x` a name in one
+                yield (f"{source}.{alias.name}" if source == "foretrace" else source), node.lineno
+
+
+def sources():
+    found = [*(ROOT / "foretrace").rglob("*.py")]
+    for folder in FOLDERS:
+        found += (ROOT / folder).rglob("*.py")
+    return sorted(found)
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_downwards(path):
+    own = part_of(module_of(path))
+    wrong = [
+        f"{path}:{line}: {own} imports {module}"
+        for module, line in imported_modules(path)
+        if module.split(".")[0] == "foretrace"
+        and part_of(module) not in ALLOWED[own] | {own}
+        and module not in ("foretrace", "foretrace.__version__")  # of the package itself, only its version
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_name_the_installed_package_or_are_relative(path):
+    bare = [
+        f"{path}:{line}: imports {module}, write foretrace.{module}"
+        for module, line in imported_modules(path)
+        if module.split(".")[0] in FOLDERS
+    ]
+    assert not bare, "\n".join(bare)
+
+
+def test_the_scan_sees_imports_of_every_form(tmp_path, monkeypatch):
+    monkeypatch.setattr("test_layering.ROOT", tmp_path)
+    path = tmp_path / "tracer" / "x.py"
+    path.parent.mkdir()
+    path.write_text(
+        "import foretrace.replay\nfrom foretrace import cli\ndef f():\n from ..profiles import y\n from . import z\n"
+    )
+    assert [part_of(module) for module, _ in imported_modules(path)] == ["replay", "face", "profiles", "tracer"]
+
+
+def test_c_cores_compile_without_python():
+    """One binding file per extension has Python.h: the one whose name starts with an underscore."""
+    for folder in FOLDERS:
+        for path in [*(ROOT / folder).rglob("*.c"), *(ROOT / folder).rglob("*.h")]:
+            includes_python = "#include <Python.h>" in path.read_text()
+            assert not includes_python or path.name.startswith("_") or path.parent == ROOT / "tracer" / "python", path

@@ -1,0 +1,61 @@
+"""What is done before a traced program starts: as little as can be."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+WATCH = """
+import json, os, sys
+real, told = os.posix_spawn, sys.argv.pop(1)
+def spawn(*arguments, **options):
+    with open(told, "w") as file:
+        json.dump(sorted(sys.modules), file)
+    return real(*arguments, **options)
+os.posix_spawn = spawn
+from foretrace.cli import main
+main()
+"""
+LATER = {"numpy", "capstone", "elftools", "sqlite3", "foretrace.tracer.signature.records", "foretrace.cache_sim.results"}
+
+
+@pytest.mark.parametrize("program", [("--", "/bin/true"), ("empty.py",)])
+def test_what_takes_long_to_import_is_imported_while_the_program_runs(program: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "empty.py").write_text("")
+    command = [sys.executable, "-P", "-c", WATCH, "imported.json", "trace", "-o", "s.sig", *program]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
+    imported = set(json.loads((tmp_path / "imported.json").read_text()))
+    assert "foretrace.tracer.session" in imported
+    assert not imported & LATER
+    assert (tmp_path / "s.sig").stat().st_size > 0
+
+
+def test_what_reads_lines_is_imported_for_programs_that_have_any(
+    compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    program = "int main(void) { return 0; }"
+    files = {"with": compile_c(program, "-g"), "without": compile_c(program, "-s"), "damaged": tmp_path / "damaged"}
+    files["damaged"].write_bytes(files["with"].read_bytes()[:100])
+    script = (
+        "import sys; from foretrace.tracer.machine_code.debug_info.symbols import import_for_lines; "
+        "import_for_lines(sys.argv[1]); print('elftools.elf.elffile' in sys.modules)"
+    )
+    for name, path in files.items():
+        command = [sys.executable, "-P", "-c", script, str(path)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+        assert done.stdout == f"{name == 'with'}\n", name
+
+
+def test_an_interrupt_while_modules_are_read_ends_us_as_it_ends_any_program(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    command = [sys.executable, "-P", "-m", "foretrace", "--help"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")

@@ -1,0 +1,320 @@
+"""The core model in C and its plain twin: the same cycles, put down to the same causes, for any small program."""
+
+from __future__ import annotations
+
+import core_model_reference as reference
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foretrace.replay.core import _core_model
+from foretrace.replay.core.program import BLOCK, INSTRUCTION
+from foretrace.replay.core.times import CORE, OPERATION
+
+NUM_REGISTERS = 12
+
+
+def made(seed: int, num_blocks: int, executions: int):
+    """A core, a program of some blocks, and a path through it, by chance."""
+    rng = np.random.default_rng(seed)
+    levels = int(rng.integers(2, 5))
+    sizes = rng.integers(1, 7, num_blocks)
+    instructions = np.zeros(int(sizes.sum()), INSTRUCTION)
+    blocks = np.zeros(num_blocks, BLOCK)
+    registers: list[int] = []
+    row = num_operations = 0
+    for number, size in enumerate(sizes.tolist()):
+        own = 0
+        for one in instructions[row : row + size]:
+            counts = rng.integers(0, 3, 3)
+            one["registers"] = len(registers)
+            one["n_reads"], one["n_addresses"], one["n_writes"] = counts
+            registers += rng.integers(0, NUM_REGISTERS, int(counts.sum())).tolist()
+            one["latency"], one["slot"] = rng.integers(0, 6), rng.choice([0.25, 0.5, 0.0])
+            one["sooner"], one["takes_early"] = rng.choice([0, 1, 2]), rng.integers(0, 2)
+            one["unit"], one["unit_cycles"] = rng.integers(0, 8), rng.choice([0.0, 0.3, 1.0, 4.0])
+            one["part"], one["part_cycles"] = rng.integers(8, 14), rng.choice([0.0, 0.5, 2.0])
+            one["part_cycles"] *= one["unit_cycles"] > 0
+            one["cause"], one["load_more"] = rng.choice([0, 1, 2]), rng.integers(0, 4)
+            one["load_cycles"], one["store_cycles"] = rng.choice([0.3, 0.5, 1.0]), rng.choice([0.5, 1.0])
+            one["runs_anyway"] = rng.integers(0, 2)
+            one["queue"], one["result"] = rng.integers(0, 3, 2)
+            one["decoded"], one["lines"] = rng.choice([0, 0, 1, 4]), rng.choice([0, 0, 0, 1, 2])
+            one["load"], one["store"] = -1, -1
+            if rng.random() < 0.4:
+                one["load"], own = own, own + 1
+            if rng.random() < 0.3:
+                one["store"], own = own, own + 1
+        blocks[number] = row, size, num_operations, own, *rng.choice([0, 1, 64, 128], 2)
+        row, num_operations = row + size, num_operations + own
+    operations = np.zeros(num_operations, OPERATION)
+    for facts in operations:
+        facts["share"][:levels] = rng.dirichlet(np.ones(levels))
+        facts["candidates"] = rng.random()
+        facts["irregular"][:levels] = rng.choice([0.0, 1.0, rng.random()], levels)
+        facts["places"] = rng.choice([0.0, 0.3, 1.0, 2.5])
+        facts["forward"], facts["bytes"] = rng.integers(1, 9), rng.choice([4, 8, 16])
+        facts["forward_part"] = facts["forward"] + rng.integers(0, 9)
+        for name, least in (("latency", 4.0), ("random", 0.0), ("stream", 0.0), ("write_back", 0.0)):
+            facts[name][:levels] = least + np.sort(rng.random(levels)) * 60
+    path = rng.integers(0, num_blocks, executions).astype(np.uint32)
+    accesses = int(blocks["n_operations"][path].sum())
+    distances = [
+        np.where(rng.random(accesses) < 0.4, 0, rng.integers(1, 80, accesses)).astype(np.uint16) for _ in range(2)
+    ]
+    chances = {0: 0.25, 1: 0.15, 2: 0.15, 3: 0.1, 4: 0.1, 7: 0.05, 10: 0.1, 18: 0.05, 26: 0.05}
+    branches = rng.choice(list(chances), executions, p=list(chances.values())).astype(np.uint8)
+    depends = rng.choice([0, 1, 2, 5, reference.ALL_DEPEND], executions).astype(np.uint16)
+    choices = {
+        "taken_branch": (0.5, 1, 2), "call": (2, 3.5), "loop": (1, 3), "several_targets": (0.5, 3),
+        "ahead": (0, 0.5, 4, 20.5), "decode": (0, 0.25, 1), "decode_switch": (0, 3), "decoded_ways": (1, 2, 32),
+        "fetch": (0, 0.5, 1), "straight_line": (0.5, 1), "pairs": (0, 1), "line_instructions": (0, 1, 2, 4),
+        "line_rest": (1, 2), "store_lines": (0, 2.5, 5), "store_line": (0, 1.5), "load_access": (0, 0.4, 1),
+        "store_access": (0, 0.6), "in_order": (0, 1),
+    }  # fmt: skip
+    most = {
+        "width": 7, "window": 60, "int_waiting": 30, "vector_waiting": 30, "addresses": 30, "scheduled": 30,
+        "int_results": 30, "vector_results": 30, "stores": 12, "refill": 20, "blocked": 20, "lead": 200,
+    }  # fmt: skip
+    chosen = {name: rng.choice(values) for name, values in choices.items()}
+    core = figures(n_levels=levels, **chosen, **{name: rng.integers(1, end) for name, end in most.items()})
+    return core, instructions, np.array(registers, np.uint16), blocks, operations, (path, branches, depends, *distances)
+
+
+ALIKE = np.zeros(0)
+AMPLE = ("window", "int_waiting", "vector_waiting", "addresses", "scheduled", "int_results", "vector_results", "stores")
+
+
+def figures(**given):
+    """Of a core: four instructions a cycle, and nothing else limits it."""
+    record = np.zeros((), CORE)
+    for name, value in ({"width": 4, "decoded_ways": 1, "n_levels": 1} | dict.fromkeys(AMPLE, 1000) | given).items():
+        record[name] = value
+    return record
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 1 << 32), st.integers(1, 5), st.integers(1, 120))
+def test_both_take_the_same_cycles_for_the_same_causes(seed, num_blocks, executions):
+    core, instructions, registers, blocks, operations, path = made(seed, num_blocks, executions)
+    found, expected = (np.zeros((2, num_blocks, reference.NUM_CAUSES)) for _ in range(2))
+    spread = np.random.default_rng(seed).uniform(0.5, 2, seed % 4)
+    _core_model.run(
+        core, instructions.tobytes(), registers, blocks.tobytes(), operations.tobytes(), *path, spread, found
+    )
+    reference.Core(core, instructions, registers, blocks, operations, path, spread, expected).run()
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-6)
+    assert (reference.NUM_CAUSES, reference.NO_RESULT) == (_core_model.NUM_CAUSES, _core_model.NO_RESULT)
+    assert reference.NO_QUEUE == _core_model.NO_QUEUE
+
+
+@pytest.mark.parametrize(
+    ("lines", "decode", "ways", "per_cycle"),
+    [
+        (256, 0.25, 8, 6),
+        (320, 0.25, 8, 4),
+        (320, 0.0, 8, 6),
+        (320, 0.25, 10, 6),
+        (384, 0.25, 10, 4),
+        (1024, 0.25, 32, 6),
+    ],
+)
+def test_what_is_no_longer_decoded_is_decoded_anew(lines, decode, ways, per_cycle):
+    """Of 16 instructions a line: groups of 8 are kept, in 64 sets by line."""
+    executions, instructions = 10, np.zeros(16 * lines, INSTRUCTION)
+    instructions["slot"], instructions["load"], instructions["store"] = 1 / 6, -1, -1
+    instructions["result"] = _core_model.NO_RESULT
+    instructions["decoded"][::8], instructions["lines"][16::16] = 8, 1
+    block = np.array([(0, len(instructions), 0, 0, 0, lines - 1)], BLOCK)
+    core = figures(
+        width=6.0, taken_branch=1.0, loop=1.0, several_targets=1.0, decode=decode, decoded_ways=ways, fetch=1.0
+    )
+    nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
+    path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), np.zeros(executions, np.uint16)
+    _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, ALIKE, found)
+    first = len(instructions) * max(decode, 1 / 6)
+    assert found.sum() == pytest.approx(first + (executions - 1) * len(instructions) / per_cycle, rel=0.02)
+
+
+@pytest.mark.parametrize(("kept", "switch", "expected"), [(0, 5.0, 160), (8, 5.0, 160 + 10 * 5), (8, 0.0, 160)])
+def test_turning_from_what_is_decoded_to_what_is_not_takes_its_time(kept, switch, expected):
+    """Ten stretches of 64 instructions, in lines of one set, so that all are decoded anew, at four a cycle; behind each
+    some that are kept. Nothing but that takes time."""
+    instructions = np.zeros(640 + kept, INSTRUCTION)
+    instructions["load"] = instructions["store"] = -1
+    instructions["result"] = instructions["queue"] = _core_model.NO_RESULT
+    instructions["decoded"][::8] = 8
+    stretches = [(64 * number, 64, 0, 0, 64 * number, 64 * number) for number in range(10)]
+    blocks = np.array([*stretches, (640, kept, 0, 0, 1, 1)], BLOCK)
+    rounds, turns = 200, [number for stretch in range(10) for number in (stretch, 10)]
+    core = figures(width=8.0, decode=0.25, decode_switch=switch, decoded_ways=9)
+    path = np.array(rounds * (turns if kept else turns[::2]), np.uint32)
+    nothing, found = np.zeros(0, np.uint16), np.zeros((2, len(blocks), reference.NUM_CAUSES))
+    taken, depends = np.full(len(path), 2, np.uint8), np.zeros(len(path), np.uint16)
+    _core_model.run(
+        core, instructions.tobytes(), nothing, blocks.tobytes(), b"", path, taken, depends, nothing, nothing,
+        ALIKE, found,
+    )  # fmt: skip
+    assert found.sum() / rounds == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("of_line", "behind", "at_once", "rest", "expected"),
+    [
+        (13, 0, 12, 2.0, 1 + 2),
+        (12, 0, 12, 2.0, 12 / 8),
+        (13, 0, 0, 2.0, 13 / 8),
+        (25, 0, 12, 2.0, 1 + 2 + 2),
+        (13, 4, 12, 2.0, 1 + 2 + 1),
+        (4, 20, 12, 2.0, 24 / 8),
+        (9, 0, 8, 1.0, 1 + 1),
+    ],
+)
+def test_of_a_line_that_a_branch_leads_to_so_many_come_at_once(of_line, behind, at_once, rest, expected):
+    """A block that branches to itself, with some of its instructions in the line behind."""
+    executions, instructions = 1000, np.zeros(of_line + behind, INSTRUCTION)
+    instructions["slot"], instructions["load"], instructions["store"] = 1 / 8, -1, -1
+    instructions["result"] = instructions["queue"] = _core_model.NO_RESULT
+    if behind:
+        instructions["lines"][of_line] = 1
+    block = np.array([(0, len(instructions), 0, 0, 0, int(behind > 0))], BLOCK)
+    core = figures(width=8.0, taken_branch=0.5, loop=1.0, line_instructions=at_once, line_rest=rest)
+    nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
+    path = np.zeros(executions, np.uint32), np.full(executions, 2, np.uint8), np.zeros(executions, np.uint16)
+    _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, ALIKE, found)
+    assert found.sum() / executions == pytest.approx(expected, rel=0.02)
+
+
+def of_empty_blocks(core, blocks, path):
+    """Cycles of executions that each end in a taken branch. `blocks`: their first lines, and by how many instructions
+    lie in each line from there on."""
+    rows, table = [], []
+    for first_line, of_lines in blocks:
+        table.append((len(rows), sum(of_lines), 0, 0, first_line, first_line + len(of_lines) - 1))
+        rows += [int(number == 0 and line > 0) for line, count in enumerate(of_lines) for number in range(count)]
+    instructions = np.zeros(len(rows), INSTRUCTION)
+    instructions["slot"], instructions["load"], instructions["store"] = 1 / 8, -1, -1
+    instructions["result"] = instructions["queue"] = _core_model.NO_RESULT
+    instructions["lines"] = rows
+    program = instructions.tobytes(), np.zeros(0, np.uint16), np.array(table, BLOCK).tobytes(), b""
+    executed = np.array(path, np.uint32), np.full(len(path), 2, np.uint8), np.zeros(len(path), np.uint16)
+    nothing, found = np.zeros(0, np.uint16), np.zeros((2, len(blocks), reference.NUM_CAUSES))
+    _core_model.run(core, *program, *executed, nothing, nothing, ALIKE, found)
+    return found.sum()
+
+
+@pytest.mark.parametrize(
+    ("blocks", "expected"),
+    [
+        ([[3], [3]], 1),  # both at once
+        ([[2, 1], [3]], 2),
+        ([[3], [2, 1]], 2),
+        ([[2, 1], [2, 1]], 2),
+        ([[3], [3], [3]], 1.5),
+        ([[3], [3], [2, 1]], 2),
+        ([[2, 1, 1], [3]], 3),
+    ],
+)
+def test_two_branches_are_followed_at_once_if_each_leads_to_a_single_line(blocks, expected):
+    turns = 500
+    made = [(10 * number, of_lines) for number, of_lines in enumerate(blocks)]
+    core = figures(width=8.0, taken_branch=0.5, loop=1.0, straight_line=1.0, pairs=True)
+    assert of_empty_blocks(core, made, list(range(len(blocks))) * turns) / turns == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("of_line", "expected"), [(6, 1), (12, 12 / 8), (15, 2), (16, 1 + 4 / 3), (18, 3), (24, 3), (27, 4), (30, 5)]
+)
+def test_straight_code_is_fetched_by_lines_and_the_rest_of_each_by_and_by(of_line, expected):
+    """As measured on an AMD EPYC of Zen 5: 2.0, 2.3, 3.0, 3.0, 4.0 and 4.9 cycles of 15, 16, 18, 24, 27 and 30."""
+    lines = 2000
+    core = figures(width=8.0, straight_line=1.0, line_instructions=12, line_rest=2.0)
+    found = of_empty_blocks(core, [(0, [of_line] * lines)], [0])
+    assert found / lines == pytest.approx(max(expected, of_line / 8), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "near_places", "expected"),
+    [
+        (20, 0, 300 / (20 + 5)),
+        (20, 1, 300 / (20 / 2 + 5)),
+        (30, 2, 300 / (30 / 3 + 5)),
+        (0, 1, 2),
+        (1000, 1, 2),
+    ],
+)
+def test_lines_of_streams_are_asked_for_so_many_places_ahead_of_all_together(ahead, near_places, expected):
+    """A line from memory, 300 cycles away, and a near one in turns, ten of both in flight."""
+    executions, window = 20000, 10.0
+    instructions = np.zeros(2, INSTRUCTION)
+    instructions["slot"], instructions["load"], instructions["store"] = 1.0, [0, 1], -1
+    instructions["result"] = instructions["queue"] = _core_model.NO_RESULT
+    block = np.array([(0, 2, 0, 2, 0, 0)], BLOCK)
+    operations = np.zeros(2, OPERATION)
+    operations["share"][:, :3] = [[0, 0, 1], [0, 1, 0]]
+    operations["candidates"], operations["places"] = 1, [1, near_places]
+    operations["latency"][:, 1:3] = [10, 300]
+    core = figures(window=window, lead=600.0, ahead=ahead, n_levels=3)
+    nothing, found = np.zeros(2 * executions, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
+    path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), np.zeros(executions, np.uint16)
+    registers = np.zeros(0, np.uint16)
+    _core_model.run(
+        core,
+        instructions.tobytes(),
+        registers,
+        block.tobytes(),
+        operations.tobytes(),
+        *path,
+        nothing,
+        nothing,
+        ALIKE,
+        found,
+    )
+    assert found.sum() / executions == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize(("spread", "in_flight"), [([], 20), ([1.0, 1.0, 1.0], 20), ([0.5, 1.5], 20), ([0.8, 1.8], 5)])
+def test_what_comes_behind_a_line_that_is_late_waits_for_it(spread, in_flight):
+    """Loads at random from memory, 300 cycles away, as many of them in flight as the window holds."""
+    executions, latency = 20000, 300.0
+    instructions = np.zeros(1, INSTRUCTION)
+    instructions["slot"], instructions["store"] = 0.25, -1
+    instructions["result"] = instructions["queue"] = _core_model.NO_RESULT
+    block = np.array([(0, 1, 0, 1, 0, 0)], BLOCK)
+    operations = np.zeros(1, OPERATION)
+    operations["share"][:, 1], operations["latency"][:, 1] = 1, latency
+    operations["candidates"] = operations["irregular"] = 1
+    core = figures(window=in_flight, n_levels=2)
+    nothing, found = np.zeros(executions, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
+    path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), nothing
+    _core_model.run(
+        core, instructions.tobytes(), nothing[:0], block.tobytes(), operations.tobytes(), *path, nothing, nothing,
+        np.array(spread), found,
+    )  # fmt: skip
+    times = latency * np.random.default_rng(1).choice(spread or [1.0], executions)
+    retired = np.zeros(executions + in_flight)
+    for load, time in enumerate(times):  # asked for when the one so many before has retired
+        retired[load + in_flight] = max(retired[load + in_flight - 1], retired[load] + time)
+    assert found.sum() == pytest.approx(retired[-1], rel=0.03)
+    assert found.sum() >= 0.99 * executions * latency / in_flight * np.mean(spread or [1.0])
+
+
+@pytest.mark.parametrize(("lines", "expected"), [(1, 0.5), (12, 0.5), (13, 1.0), (40, 1.0)])
+def test_stores_gather_in_so_many_lines(lines, expected):
+    """To so many lines in turns: of 12 the stores leave two a cycle, of more a line in a cycle."""
+    executions = 20000
+    instructions = np.zeros(1, INSTRUCTION)
+    instructions["slot"], instructions["load"], instructions["store_cycles"] = 0.25, -1, 0.5
+    instructions["result"] = instructions["queue"] = _core_model.NO_RESULT
+    block = np.array([(0, 1, 0, 1, 0, 0)], BLOCK)
+    operations = np.zeros(1, OPERATION)
+    core = figures(stores=10.0, store_lines=12.0, store_line=1.0)
+    nothing, found = np.zeros(executions, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
+    path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), nothing
+    distances = np.where(np.arange(executions) < lines, 0, lines).astype(np.uint16)
+    _core_model.run(
+        core, instructions.tobytes(), nothing[:0], block.tobytes(), operations.tobytes(), *path, nothing, distances,
+        ALIKE, found,
+    )  # fmt: skip
+    assert found.sum() / executions == pytest.approx(expected, rel=0.03)

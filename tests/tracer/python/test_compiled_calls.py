@@ -1,0 +1,179 @@
+"""Compiled code called from Python: charged to the line that called, by name, and not taken for the interpreter's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from python_runs import run_traced, trace
+
+from foretrace.profiles.library import find
+from foretrace.replay.predict import predict
+from foretrace.replay.records import Bound, Prediction, RegionKind, RegionTime
+from foretrace.replay.offload.triage import triage
+from foretrace.tracer.signature.records import Signature
+from foretrace.tracer.tracing import trace_python
+
+EXTENSION = """
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+static unsigned table[1 << 20];
+
+/* Gathers at random for a while. */
+static PyObject *spin(PyObject *self, PyObject *number)
+{
+    unsigned long n = PyLong_AsUnsignedLong(number);
+    unsigned at = 1, sum = 0;
+    (void)self;
+    for (unsigned long i = 0; i < n; i++) {
+        at = at * 1664525u + 1013904223u;
+        sum += table[at >> 12]++;
+    }
+    return PyLong_FromUnsignedLong(sum);
+}
+
+/* The same, with a call back in between. */
+static PyObject *spin_around(PyObject *self, PyObject *function)
+{
+    PyObject *number = PyLong_FromLong(20000000), *sum = spin(self, number);
+    Py_XDECREF(sum);
+    PyObject *result = PyObject_CallNoArgs(function);
+    sum = spin(self, number);
+    Py_XDECREF(sum);
+    Py_DECREF(number);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"spin", spin, METH_O, ""}, {"spin_around", spin_around, METH_O, ""}, {NULL, NULL, 0, NULL}};
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "spinning", "", 0, methods, NULL, NULL, NULL, NULL};
+PyMODINIT_FUNC PyInit_spinning(void) { return PyModuleDef_Init(&module); }
+"""
+
+PROGRAM = """\
+from dataclasses import dataclass
+import spinning
+@dataclass
+class Point:
+    x: int
+def work(n):
+    p = Point(n)
+    return spinning.spin(p.x)
+def least():
+    return 1
+x = work(40_000_000)
+y = spinning.spin(40_000_000)
+z = spinning.spin_around(least)
+t = sum(range(4_000_000)) + len([i for i in range(3)])
+"""
+
+
+@dataclass(frozen=True)
+class Traced:
+    directory: Path
+    signature: Signature
+    prediction: Prediction
+
+    def region(self, line: int, kind: RegionKind) -> RegionTime:
+        return next(r for r in self.prediction.regions if r.place.line == line and r.kind is kind)
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> Traced:
+    directory = tmp_path_factory.mktemp("compiled")
+    (directory / "spinning.c").write_text(EXTENSION)
+    target = directory / f"spinning{sysconfig.get_config_var('EXT_SUFFIX')}"
+    include = sysconfig.get_paths()["include"]
+    subprocess.run(
+        ["gcc", "-O2", "-shared", "-fPIC", f"-I{include}", "-o", str(target), str(directory / "spinning.c")], check=True
+    )
+    (directory / "program.py").write_text(PROGRAM)
+    made = trace_python(str(directory / "program.py"), [])
+    return Traced(directory, made.signature, predict(made.signature, find("epyc-turin-vm")))
+
+
+def test_the_time_belongs_to_the_line_that_called_and_has_the_functions_name(traced: Traced) -> None:
+    for line in (8, 12):
+        region = traced.region(line, RegionKind.COMPILED)
+        assert region.label == "compiled: spinning.spin" or region.label == "compiled: spinning.spin (first call)"
+        assert region.bound_by is Bound.UNSEEN
+        assert region.share > 0.1
+
+
+def test_both_sides_of_a_call_back_are_the_compiled_functions(traced: Traced) -> None:
+    around, once = (traced.region(line, RegionKind.COMPILED).time_s for line in (13, 12))
+    assert around > 0.5 * once
+    assert sum(r.time_s for r in traced.prediction.regions if r.place.function == "least") < 0.1 * around
+
+
+def test_generated_code_has_no_rows_of_its_own(traced: Traced) -> None:
+    assert not [r for r in traced.prediction.regions if r.place.file.startswith("<")]
+
+
+def test_what_follows_a_return_is_the_callers(traced: Traced) -> None:
+    """`sum` runs before the comprehension returns, `len` behind it, both on one line."""
+    at_line = [r for r in traced.prediction.regions if r.place.line == 14]
+    assert sum(r.time_s for r in at_line if r.kind is RegionKind.LINE) > 0.9 * sum(r.time_s for r in at_line)
+
+
+def test_its_share_is_in_the_warnings_and_its_interval_is_wide(traced: Traced) -> None:
+    prediction = traced.prediction
+    assert 0.5 * prediction.time_s < prediction.unseen_s < prediction.time_s
+    assert any("compiled code that was not seen (spinning.spin" in warning for warning in prediction.warnings)
+    region = traced.region(12, RegionKind.COMPILED)
+    assert region.low_s <= 0.51 * region.time_s
+    assert region.high_s >= 1.9 * region.time_s
+
+
+def test_triage_does_not_call_it_nothing_to_offload(traced: Traced) -> None:
+    report = triage(traced.signature, find("jaguar-xt4"), find("convey-hc1-fpga"))
+    assert not report.instances
+    assert report.unseen[0] == "spinning.spin"
+    assert report.unseen_s > 0.5 * report.program.host_s
+
+
+def test_triage_says_what_share_was_not_seen(traced: Traced, tmp_path: Path) -> None:
+    signature = tmp_path / "p.sig"
+    foretrace = [sys.executable, "-m", "foretrace"]  # in a directory without one
+    subprocess.run(
+        [*foretrace, "trace", "-o", str(signature), str(traced.directory / "program.py")], check=True, cwd=tmp_path
+    )
+    ask = [*foretrace, "triage", str(signature), "--host", "jaguar-xt4", "--accelerator", "convey-hc1-fpga"]
+    said = subprocess.run(ask, check=True, cwd=tmp_path, capture_output=True, text=True).stdout
+    assert "nothing to offload" not in said
+    assert "in compiled code that was not seen (spinning.spin" in said
+    document = json.loads(
+        subprocess.run([*ask, "--json"], check=True, cwd=tmp_path, capture_output=True, text=True).stdout
+    )
+    assert document["unseen_share"] > 0.5
+
+
+def test_element_accesses_of_a_library_do_not_lose_its_time(tmp_path: Path) -> None:
+    """They fill chunks of the stream while a single block runs; its timing is kept all the same."""
+    run = trace(
+        tmp_path,
+        "import numpy as np\nclass Odd(np.ndarray):\n    pass\na = np.zeros(1000)\n"
+        "def f(i):\n    return a[i % 1000]\nv = np.frompyfunc(f, 1, 1)\nx = v(np.arange(200_000))\ny = 1\n",
+    )
+    block = max((b for b in run.blocks() if b.line == 8 and b.instructions), key=lambda b: b.executions)
+    assert block.timed or block.long_rounds
+
+
+def test_return_markers_change_no_result(tmp_path: Path) -> None:
+    program = (
+        "def g(n):\n    for i in range(n):\n        yield i\n    return 7\n"
+        "def h(n):\n    x = yield from g(n)\n    return x\n"
+        "def f(n):\n    try:\n        return [*h(n)]\n    finally:\n        print('out')\n"
+        "class A:\n    def __enter__(self):\n        return self\n    def __exit__(self, *a):\n        return True\n"
+        "def w():\n    with A():\n        raise ValueError\n    return 'after'\n"
+        "print(f(3), w(), (lambda: None)(), sum(i for i in range(4)))\n"
+    )
+    (tmp_path / "p.py").write_text(program)
+    found = run_traced(tmp_path, "p.py")
+    assert (found.returncode, found.stdout) == (0, "out\n[0, 1, 2] after None 6\n")

@@ -1,0 +1,204 @@
+"""What is timed of a Python program: which blocks, for how many executions, and what is left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+from python_runs import Run, trace
+
+from foretrace.tracer.analysis.result import Analysis
+from foretrace.tracer.python.analysis import BLOCK_LINES, LIST_ELEMENT_LINES, analyse
+from foretrace.tracer.python.program import PythonCore
+from foretrace.tracer.reader.raw_trace import RawPythonBlock
+
+PROGRAM = """\
+import json
+def numbers(n):
+    for i in range(n):
+        yield i
+def sort(values):
+    return sorted(values)
+total = 0
+for x in numbers(3000):
+    total += x
+values = [(i * 7919) % 200003 for i in range(200003)]
+for _ in range(3):
+    a = sort(values)
+b = 0
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return trace(tmp_path_factory.mktemp("times"), PROGRAM)
+
+
+def analysed(run: Run) -> Analysis:
+    """With times, a round of what the agent runs being 100 lines."""
+    return analyse(run.recording.raw, run.recording.simulator.statistics(), 100.0)
+
+
+def block_of(run: Run, line: int, function: str = "<module>") -> RawPythonBlock:
+    return max((b for b in run.blocks(function) if b.line == line and b.instructions), key=lambda b: b.executions)
+
+
+def test_the_first_executions_are_timed_and_then_one_of_many_stands_for_all(run: Run) -> None:
+    for line in (7, 10, 11, 13):
+        assert block_of(run, line).timed > 0
+    for block in (block_of(run, 9), block_of(run, 4, "numbers")):
+        assert 3000 - 200 <= block.timed <= block.executions
+
+
+def test_what_goes_on_after_a_yield_is_no_execution_of_its_own(run: Run) -> None:
+    resumptions = [b for b in run.blocks("numbers") if not b.instructions]
+    assert sum(b.executions for b in resumptions) >= 3000
+    assert not any(b.timed for b in resumptions)
+
+
+def test_a_block_that_imports_is_not_timed(run: Run) -> None:
+    assert block_of(run, 1).timed == 0
+
+
+def test_what_a_block_calls_of_compiled_code_counts_for_it(run: Run) -> None:
+    sort = block_of(run, 6, "sort")
+    assert sort.timed == 3
+    assert (sort.timed_rounds + sort.long_rounds) / sort.timed > 100 * block_of(run, 7).timed_rounds
+
+
+def test_a_module_that_is_loaded_late_does_not_end_a_timing(tmp_path: Path) -> None:
+    """Its code has markers, of which none is timed; what the line goes on to do is the line's."""
+    (tmp_path / "late.py").write_text("def f():\n    return 1\nx = [f() for _ in range(100)]\n")
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    (library / "lazy.py").write_text(
+        "import importlib\ndef ordered(values):\n    importlib.import_module('late')\n    return sorted(values)\n"
+    )
+    source = (
+        f"import sys\nsys.path[:0] = [{str(tmp_path)!r}, {str(library)!r}]\nimport lazy\n"
+        "values = [(i * 7919) % 200003 for i in range(200003)]\n"
+        "a = lazy.ordered(values)\nb = lazy.ordered(values)\n"
+    )
+    run = trace(tmp_path, source)
+    first, second = block_of(run, 5), block_of(run, 6)
+    assert (first.timed_rounds + first.long_rounds) > 0.5 * (second.timed_rounds + second.long_rounds)
+
+
+def test_the_last_block_is_timed_to_the_program_s_end(run: Run) -> None:
+    assert block_of(run, 13).timed == 1
+
+
+@pytest.mark.parametrize("last", ["b = 0", "raise SystemExit(0)"])
+def test_the_interpreter_s_end_is_not_timed(tmp_path: Path, last: str) -> None:
+    """What the program still holds then takes about as long to take apart as it took to make."""
+    run = trace(tmp_path, f"a = 0\nvalues = list(map(list, [()] * 1_000_000))\n{last}\n")
+    made, end = block_of(run, 2), block_of(run, 3)
+    assert end.timed == 1
+    assert 20 * (end.timed_rounds + end.long_rounds) < made.timed_rounds + made.long_rounds
+
+
+def test_less_than_nothing_is_nothing(run: Run) -> None:
+    """What reading the clock takes is taken off, and can be more than its ticks tell of short blocks."""
+    blocks = tuple(structs.replace(block, timed_rounds=-5, long_rounds=0) for block in run.recording.raw.python_blocks)
+    raw = replace(run.recording.raw, python_blocks=blocks)
+    times = analyse(raw, run.recording.simulator.statistics(), 100.0).interpreter_times
+    assert times
+    assert not any(time.lines for time in times)
+
+
+def test_times_are_told_in_lines(run: Run) -> None:
+    raw, statistics = run.recording.raw, run.recording.simulator.statistics()
+    assert analyse(raw, statistics).interpreter_times == ()
+    times = {time.block_id: time for time in analyse(raw, statistics, 100.0).interpreter_times}
+    (number,) = (b.block_id for b in run.analysis.blocks if b.function == "sort" and b.offset)
+    sort = block_of(run, 6, "sort")
+    rounds = (sort.timed_rounds + sort.long_rounds) * 1e-6
+    assert times[number].lines == pytest.approx(rounds / 3 * 100.0 - BLOCK_LINES)
+    assert times[number].recording_lines == BLOCK_LINES
+
+
+def test_array_operations_that_are_seen_are_left_out(tmp_path: Path) -> None:
+    """The first can be told from its accesses; Fourier transforms cannot."""
+    source = (
+        "import numpy as np\na = np.ones(3_000_000)\n"
+        "for _ in range(5):\n    b = a * 1.5\n"
+        "for _ in range(5):\n    b = np.fft.rfft(a)\n"
+    )
+    run = trace(tmp_path, source)
+    seen, unseen = block_of(run, 4), block_of(run, 6)
+    assert seen.timed == unseen.timed == 5
+    assert unseen.timed_rounds + unseen.long_rounds > 20 * (seen.timed_rounds + seen.long_rounds)
+
+
+def test_what_recording_elements_adds_is_taken_off(tmp_path: Path) -> None:
+    run = trace(tmp_path, "a = [1] * 100\nfor i in range(3000):\n    a[i % 100] = a[0]\n")
+    analysis = analysed(run)
+    (number,) = (b.block_id for b in analysis.blocks if b.line == 3)
+    (time,) = (time for time in analysis.interpreter_times if time.block_id == number)
+    assert time.recording_lines == pytest.approx(BLOCK_LINES + 2 * LIST_ELEMENT_LINES)
+
+
+def test_the_other_core_times_nothing(tmp_path: Path) -> None:
+    run = trace(tmp_path, "x = 1\ny = 2\n", core=PythonCore.SETTRACE)
+    assert not any(block.timed for block in run.recording.raw.python_blocks)
+    assert analysed(run).interpreter_times == ()
+
+
+def test_what_takes_very_long_counts_for_itself(tmp_path: Path) -> None:
+    """The sort begins when the last key has been asked for. Few of these calls are timed; the last would have all."""
+    source = (
+        "values = [(i * 7919) % 200003 for i in range(200003)]\n"
+        "x = sorted(values, key=lambda v: (v % 7, v))[:3]\ny = 1\n"
+    )
+    run = trace(tmp_path, source)
+    assert block_of(run, 2).executions == 1
+    long_rounds = {
+        line: sum(b.long_rounds for b in run.recording.raw.python_blocks if b.line == line) for line in (1, 2)
+    }
+    assert long_rounds[2] > long_rounds[1] + 1e6 * 10
+
+
+def test_pages_of_arrays_that_come_and_go_are_counted(tmp_path: Path) -> None:
+    source = (
+        "import mmap\nimport numpy as np\na = np.ones(1 << 17)\n"
+        "for _ in range(20):\n    b = np.frombuffer(mmap.mmap(-1, 1 << 20))\n"
+        "    np.copyto(b, a)\n    b += a\n    del b\n"
+    )
+    run = trace(tmp_path, source)
+    times = {time.block_id: time for time in analysed(run).interpreter_times}
+
+    def faults(line: int) -> float:
+        return max(
+            times[b.block_id].array_faults for b in run.analysis.blocks if b.line == line and b.block_id in times
+        )
+
+    assert 200 <= faults(6) <= 300  # 256 pages
+    assert faults(7) < 10
+
+
+def test_pages_that_recording_touches_are_not_counted(tmp_path: Path) -> None:
+    """The stream holds the indices: more than the program's own memory."""
+    source = (
+        "import numpy as np\na = np.zeros(1000)\ni = np.arange(300_000) % 1000\nfor _ in range(4):\n    a[i] = 1.0\n"
+    )
+    run = trace(tmp_path, source)
+    (block,) = (b for b in run.blocks("<module>") if b.line == 5 and b.instructions)
+    assert block.timed == 4
+    assert block.timed_faults < 4 * 100
+
+
+def test_waiting_for_the_reader_hides_no_time(tmp_path: Path) -> None:
+    """Recording the indices waits, within the same lines as the sorts."""
+    source = (
+        "import numpy as np\na = np.zeros(1_000_000)\n"
+        "i = np.random.default_rng(1).integers(0, 1_000_000, 4_000_000)\n"
+        "values = [(k * 7919) % 50021 for k in range(50021)]\n"
+        "for _ in range(3):\n    b = sorted(values)\n"
+        "for _ in range(3):\n    a[i] = 1.0; b = sorted(values)\n"
+    )
+    run = trace(tmp_path, source)
+    alone, beside = block_of(run, 6), block_of(run, 8)
+    assert alone.timed == beside.timed == 3
+    assert beside.timed_rounds + beside.long_rounds > 0.4 * (alone.timed_rounds + alone.long_rounds)

@@ -1,0 +1,99 @@
+"""The signature of a run, put together from its recording and its analysis."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from foretrace import __version__
+
+from .result import Analysis
+from foretrace.tracer.sampling.burst_schedule import Accuracy
+from foretrace.tracer.sampling.estimate import estimated_misses, scaled_reuse
+from foretrace.tracer.recorded import Part
+from foretrace.tracer.session import Recording
+from foretrace.tracer.signature.records import ProcessRecord, Provenance, Sampling, Signature
+from .unseen import unseen_of
+
+
+def signature_of(
+    command: tuple[str, ...],
+    engine: str,
+    guest: str,
+    started: str,
+    recording: Recording,
+    part: Part,
+    analysis: Analysis,
+    processes: tuple[ProcessRecord, ...] = (),
+) -> Signature:
+    """The signature of a run, told by its recording and by what its analysis made of that."""
+    mapping, count = analysis.operation_map, len(analysis.operations)
+    return Signature(
+        provenance=Provenance(
+            command=command,
+            engine=engine,
+            guest=guest,
+            foretrace_version=__version__,
+            host=platform.node(),
+            started=started,
+            wall_s=recording.wall_s,
+            exit_code=recording.ending.exit_code,
+            signal=recording.ending.signal_number,
+            complete=not recording.problem,
+            incomplete_reason=recording.problem,
+            decoded_share=analysis.decoded_share,
+            unseen_calls=recording.unseen_calls,
+            unseen=unseen_of(part.raw, recording.unseen_calls),
+            untraced_children=recording.untraced_children,
+            untraced_threads=recording.untraced_threads,
+            threads=recording.threads,
+            notes=tuple(analysis.notes),
+            processes=processes,
+            waiting=recording.waiting,
+        ),
+        blocks=analysis.blocks,
+        operations=analysis.operations,
+        loops=analysis.loops,
+        idioms=analysis.idioms,
+        edges=analysis.edges,
+        hierarchies=[
+            simulated.merged(mapping, count).merged_blocks(analysis.block_map, len(analysis.blocks))
+            for simulated in part.simulated
+        ],
+        reuse=None if part.reuse is None else part.reuse.merged(mapping, count),
+        paths=analysis.paths,
+        interpreter_times=analysis.interpreter_times,
+        linear_algebra=analysis.linear_algebra,
+    )
+
+
+def estimated(signature: Signature, operation_map: npt.NDArray[np.int64], part: Part, accuracy: Accuracy) -> Signature:
+    """The signature with what was recorded in bursts scaled to the whole run."""
+    bursts = part.bursts
+    if bursts is None:
+        return signature
+    count = len(signature.operations)
+    bursts = bursts.merged(operation_map, count)
+    executions = np.array([operation.executions for operation in signature.operations], np.uint64)
+    accesses = max(int(executions.sum()), 1)
+    hierarchies, misses = estimated_misses(bursts, signature.hierarchies, executions)
+    sampling = Sampling(
+        accuracy=str(accuracy),
+        seed=bursts.seed,
+        bursts=int(bursts.bursts.sum()),
+        early_bursts=bursts.early_bursts,
+        recorded_share=int(bursts.recorded.sum()) / accesses,
+        unmeasured_operations=int(bursts.is_unmeasured.sum()),
+        unmeasured_share=int(executions[bursts.is_unmeasured].sum()) / accesses,
+        misses=misses,
+    )
+    return replace(
+        signature,
+        provenance=msgspec.structs.replace(signature.provenance, sampling=sampling),
+        hierarchies=hierarchies,
+        reuse=None if signature.reuse is None else scaled_reuse(signature.reuse, bursts.recorded, executions),
+    )

@@ -1,0 +1,34 @@
+"""What the analysis of a recording returns, for machine code and Python alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.tracer.signature.records import NO_PATHS, Block, Idiom, InterpreterTime, LinearAlgebra, Loop, MemoryOperation, Paths
+
+
+class Analysis(msgspec.Struct, frozen=True, eq=False):
+    """What a program was made of, ready for its `Signature`.
+
+    `operation_map`: int64 [raw operations], the id in `operations` of each operation of the recording.
+    `block_map`: int64 [raw block ids], the block that each engine block begins in; empty where code is not fetched.
+    `edges`: uint64 [edges, 3], ids of `blocks`. `decoded_share`: of the executed instructions, those that were decoded.
+    `notes` say what the user should know of the analysis.
+    """
+
+    blocks: Sequence[Block]
+    operations: Sequence[MemoryOperation]
+    loops: Sequence[Loop]
+    idioms: Sequence[Idiom]
+    edges: npt.NDArray[np.uint64]
+    operation_map: npt.NDArray[np.int64]
+    block_map: npt.NDArray[np.int64] = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
+    decoded_share: float = 1.0
+    notes: Sequence[str] = ()
+    paths: Paths = NO_PATHS
+    interpreter_times: Sequence[InterpreterTime] = ()
+    linear_algebra: Sequence[LinearAlgebra] = ()

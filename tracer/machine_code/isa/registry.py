@@ -1,0 +1,129 @@
+"""What the analysis of a traced binary has to know about an instruction set, and which instruction sets are known."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from enum import IntEnum
+from typing import Protocol
+
+import msgspec
+
+from foretrace.errors import ProgramError
+from foretrace.tracer.signature.records import OperationKind
+
+
+class Flow(IntEnum):
+    """Where control goes after an instruction."""
+
+    FALLTHROUGH = 0
+    BRANCH = 1  # to its target or to the next instruction
+    JUMP = 2
+    INDIRECT_JUMP = 3
+    CALL = 4
+    RETURN = 5
+    SYSCALL = 6  # to the next instruction, unless the system says otherwise
+
+
+class InstructionClass(msgspec.Struct, frozen=True):
+    """What an instruction computes, on `lanes` elements of `element_bits` (0: no particular width), and its flow.
+
+    `hides_access` marks one that accesses memory without the engine's knowledge.
+    """
+
+    kind: OperationKind
+    element_bits: int = 0
+    lanes: int = 1
+    flow: Flow = Flow.FALLTHROUGH
+    hides_access: bool = False
+
+
+UNKNOWN_INSTRUCTION = InstructionClass(OperationKind.UNKNOWN)
+
+
+class AddressSum(msgspec.Struct, frozen=True):
+    """A sum of registers, each times a scale, and a displacement: a memory operand, or what an add computes."""
+
+    registers: tuple[tuple[str, int], ...] = ()
+    displacement: int = 0
+
+
+class DataFlow(msgspec.Struct, frozen=True):
+    """How values flow through one instruction. Registers are named by their widest form; flags are left out.
+
+    The instruction loads from the addresses `loads` and stores to `stores`. Every register in `writes`, and every
+    store, receives one result, computed from the registers `reads` and the values loaded. `sum` gives that result
+    where it is a sum of registers; `copies` says that it is the loaded value itself, `adds` that it is the sum of all
+    it is computed from, `varies` that it depends on more than registers and loads, such as flags. Each register in
+    `steps` moves on from its own old value alone. `stack_bytes` is added to the stack pointer. An indirect jump or call
+    takes its destination from the registers `target`, or from memory if `loads_target`. `is_gather` marks a vector
+    gather or scatter instruction. `then` is what the instruction does next, where it takes several steps: loading a
+    second register, moving on the one that held the address.
+    """
+
+    loads: tuple[AddressSum, ...] = ()
+    stores: tuple[AddressSum, ...] = ()
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    sum: AddressSum | None = None
+    copies: bool = False
+    adds: bool = False
+    steps: tuple[str, ...] = ()
+    varies: bool = False
+    stack_bytes: int = 0
+    target: tuple[str, ...] = ()
+    loads_target: bool = False
+    is_gather: bool = False
+    then: DataFlow | None = None
+
+    def followed_by(self, then: DataFlow) -> DataFlow:
+        """This, and then something else."""
+        return msgspec.structs.replace(self, then=then)
+
+
+class Isa(Protocol):
+    """An instruction set. Instructions are handed over as bytes, together with the address they run at."""
+
+    stack_pointer: str
+    call_clobbered: frozenset[str]
+    """Registers whose values a called function may change."""
+
+    def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
+        """Size of each load (or store) that the instruction makes, in bytes; 0 if unknown or not fixed."""
+        ...
+
+    def classify(self, codes: Sequence[bytes]) -> list[InstructionClass]:
+        """Class of each instruction, given by its bytes: it does not depend on where the instruction is."""
+        ...
+
+    def data_flow(self, code: bytes, address: int, loads: bool, stores: bool) -> DataFlow:
+        """Data flow of one instruction that was seen to load and to store, or not to."""
+        ...
+
+    def likeness(self, code: bytes) -> Hashable:
+        """What an instruction shares only with such as have its data flow and flags, but for numbers in them."""
+        ...
+
+    def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
+        """Whether an instruction reads condition flags, and whether it writes them."""
+        ...
+
+
+def load(arch: str) -> Isa:
+    """The instruction set of `arch`, named as by QEMU ("x86_64").
+
+    Raises:
+        ProgramError: it is not known.
+    """
+    if arch == "x86_64":
+        from .x86_64 import X8664
+
+        return X8664()
+    if arch == "aarch64":
+        from .aarch64 import AArch64
+
+        return AArch64()
+    if arch == "riscv64":
+        from .riscv64 import RiscV64
+
+        return RiscV64()
+    raise ProgramError(f"instructions of {arch} cannot be decoded: foretrace knows x86_64, aarch64 and riscv64")

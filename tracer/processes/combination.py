@@ -1,0 +1,137 @@
+"""Several processes' traces as one: the same code of the same file is the same, wherever each process had it mapped.
+
+Each file gets a range of addresses of its own, in which its code lies by file offset; what is no file gets one in each
+process. So the analysis, which tells instructions apart by address and bytes, sums over processes by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+
+import msgspec
+import numpy as np
+
+from foretrace.cache_sim.results import MemoryEvents, OperationStatistics, SimulatedHierarchy
+from foretrace.cache_sim.reuse.results import ReuseHistograms
+
+from foretrace.tracer.sampling.bursts import BurstCounts, concatenated
+from foretrace.tracer.analysis.modules import ModuleMap
+from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
+from foretrace.tracer.recorded import Part
+
+_REGION_BYTES = 1 << 40  # longer than any file's code; there is room for 2^24 such ranges
+
+
+class _Regions:
+    """Which module has which range of addresses."""
+
+    def __init__(self) -> None:
+        self._start: dict[tuple[str, int, int], int] = {}
+
+    def of(self, path: str, process: int = 0, stretch: int = 0) -> int:
+        """Start of the range of what is mapped from `path`; the rest tells apart what is no file."""
+        return self._start.setdefault((path, process, stretch), (len(self._start) + 1) * _REGION_BYTES)
+
+    def maps(self) -> str:
+        """The ranges as a memory map."""
+        lines = []
+        for (path, _, _), start in self._start.items():
+            name = path.replace("\\", "\\134").replace("\n", "\\012")
+            lines.append(f"{start:x}-{start + _REGION_BYTES:x} r-xp 00000000 00:00 0 {name}\n")
+        return "".join(lines)
+
+
+def combine(parts: Sequence[Part]) -> Part:
+    """The parts as one. Each process has simulated caches of its own: misses, like all counts, are summed."""
+    regions = _Regions()
+    raws = []
+    block_offset = 0
+    for process, part in enumerate(parts):
+        raws.append(_moved(part.raw, regions, process, block_offset))
+        block_offset += max((block.block_id for block in part.raw.blocks), default=0)
+    offsets = np.cumsum([0, *(part.statistics.num_operations for part in parts)])[:-1].tolist()
+    raw = replace(
+        parts[0].raw,
+        blocks=tuple(block for moved in raws for block in moved.blocks),
+        operation_block=np.concatenate([moved.operation_block for moved in raws]),
+        operation_slot=np.concatenate([moved.operation_slot for moved in raws]),
+        operation_array=np.concatenate([moved.operation_array for moved in raws]),
+        operation_longest_range=np.concatenate([moved.operation_longest_range for moved in raws]),
+        edges=np.concatenate([moved.edges for moved in raws]),
+        maps=(regions.maps(),),
+        guest_base=0,
+        paths=tuple(path for moved in raws for path in moved.paths),
+    )
+    return Part(
+        raw=raw,
+        statistics=_statistics([part.statistics for part in parts]),
+        simulated=[_simulated(of_one) for of_one in zip(*(part.simulated for part in parts), strict=True)],
+        reuse=_reuse([part.reuse for part in parts], offsets),
+        bursts=_bursts([part.bursts for part in parts]),
+    )
+
+
+def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) -> RawTrace:
+    """A trace with its blocks at their modules' addresses, and numbered from `block_offset`."""
+    maps = ModuleMap(raw.maps, raw.guest_base)
+
+    def move(block: RawBlock) -> RawBlock:
+        path, offset = maps.locate(block.address)
+        if path.startswith("/"):
+            address = regions.of(path) + offset % _REGION_BYTES
+        else:
+            address = regions.of(path, process, block.address // _REGION_BYTES) + block.address % _REGION_BYTES
+        return msgspec.structs.replace(block, block_id=block.block_id + block_offset, address=address)
+
+    return replace(
+        raw,
+        blocks=tuple(move(block) for block in raw.blocks),
+        operation_block=raw.operation_block + np.uint32(block_offset),
+        edges=raw.edges + np.array([block_offset, block_offset, 0], np.uint64),
+        paths=tuple(msgspec.structs.replace(path, blocks=path.blocks + block_offset) for path in raw.paths),
+    )
+
+
+def _statistics(parts: Sequence[OperationStatistics]) -> OperationStatistics:
+    names = [field.name for field in fields(OperationStatistics)]
+    return OperationStatistics(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+
+
+def _simulated(parts: Sequence[SimulatedHierarchy]) -> SimulatedHierarchy:
+    events = [part.events for part in parts if part.events is not None]
+    return SimulatedHierarchy(
+        parts[0].hierarchy,
+        np.concatenate([part.misses for part in parts]),
+        None if not events else _events(events),
+    )
+
+
+def _events(parts: Sequence[MemoryEvents]) -> MemoryEvents:
+    return replace(parts[0], by_operation=np.concatenate([part.by_operation for part in parts]))
+
+
+def _bursts(parts: Sequence[BurstCounts | None]) -> BurstCounts | None:
+    known = [part for part in parts if part is not None]
+    return concatenated(known) if len(known) == len(parts) else None
+
+
+def _reuse(parts: Sequence[ReuseHistograms | None], offsets: Sequence[int]) -> ReuseHistograms | None:
+    """Histograms of all processes; `sampling_rate` is the lowest of theirs."""
+    known = [(part, offset) for part, offset in zip(parts, offsets, strict=True) if part is not None]
+    if len(known) < len(parts):
+        return None
+    return ReuseHistograms(
+        accesses=sum(part.accesses for part, _ in known),
+        bursts=sum(part.bursts for part, _ in known),
+        burst_accesses=sum(part.burst_accesses for part, _ in known),
+        sampling_rate=min(part.sampling_rate for part, _ in known),
+        sampled_blocks=sum(part.sampled_blocks for part, _ in known),
+        bin_edges=known[0][0].bin_edges,
+        operation=np.concatenate([part.operation + np.uint32(offset) for part, offset in known]),
+        line_bytes=np.concatenate([part.line_bytes for part, _ in known]),
+        way=np.concatenate([part.way for part, _ in known]),
+        bin=np.concatenate([part.bin for part, _ in known]),
+        count=np.concatenate([part.count for part, _ in known]),
+        errors=np.sqrt(sum(part.errors**2 for part, _ in known)),  # of sums of independent samples
+    )

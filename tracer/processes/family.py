@@ -1,0 +1,189 @@
+"""The processes that descend from a traced program, where they are followed: each has a stream, a thread that reads it,
+and simulated caches of its own.
+
+A forked child and a program about to replace itself ask for a stream (children.h); a replaced program is a new member.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.errors import ForetraceError
+
+from foretrace.tracer.reader import _reader
+from foretrace.tracer.sampling.burst_schedule import Schedule
+from foretrace.tracer.recorded import Part, part_of
+from foretrace.tracer.session import Ending, Engine, Recording, Session
+from foretrace.tracer.signature.records import ProcessRecord
+
+MAX_AT_ONCE = 64
+"""Processes that are read at the same time; each takes a thread and its own simulated caches. More go on untraced."""
+MAX_IN_ALL = 1024
+"""Processes that are read in one run: what is kept of each takes some 600 KB. More go on untraced."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """A process, or what it was until it replaced itself by another program.
+
+    `number` counts from 1 in the order in which they began; the first program is 0. `command` is empty for a forked
+    child, which goes on with its parent's program.
+    """
+
+    number: int
+    parent: int
+    command: tuple[str, ...]
+    part: Part
+    problem: str
+    untraced_children: int
+    untraced_threads: int
+    threads: int
+
+
+class Family:
+    """Reads those that ask for a stream while the first program runs."""
+
+    def __init__(self, engine: Engine, hierarchies: Sequence[Hierarchy], schedule: Schedule | None = None) -> None:
+        """`engine`, `hierarchies` and `schedule` are those of the first program."""
+        self._engine = engine
+        self._hierarchies = hierarchies
+        self._schedule = schedule
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._members: list[Member] = []
+        self._ends = threading.Event()
+        self._asked = 0
+        self._at_once = 0
+
+    def adopt(self, parent: int, pid: int, kind: int, command: bytes) -> int:
+        """Begin to read the process `pid`. Returns a descriptor of the memory for its stream, or -1 to refuse it."""
+        try:
+            process = os.pidfd_open(pid)
+        except OSError:
+            return -1
+        with self._lock:
+            if self._at_once >= MAX_AT_ONCE or self._asked >= MAX_IN_ALL or self._ends.is_set():
+                os.close(process)
+                return -1
+            self._at_once += 1
+            self._asked += 1
+            number = self._asked
+        words = tuple(os.fsdecode(word) for word in command.split(b"\0")[:-1])
+        try:
+            session = _MemberSession(
+                self._engine, self._hierarchies, family=self, number=number, schedule=self._schedule
+            )
+        except (ForetraceError, MemoryError):
+            os.close(process)
+            with self._lock:
+                self._at_once -= 1
+            return -1
+        arguments = (session, process, number, parent, words if kind == _reader.EXEC else ())
+        thread = threading.Thread(target=self._read, args=arguments)
+        self._threads.append(thread)
+        thread.start()
+        return session.descriptor
+
+    def finish(self) -> list[Member]:
+        """Once the first program has ended: all members. Those that still run go on untraced."""
+        self._ends.set()
+        for thread in self._threads:
+            thread.join()
+        return sorted(self._members, key=lambda member: member.number)
+
+    def _read(self, session: _MemberSession, process: int, number: int, parent: int, command: tuple[str, ...]) -> None:
+        try:
+            recording = session.read(process, self._ends)
+            if recording is not None:
+                member = _member(recording, number, parent, command)
+                with self._lock:
+                    self._members.append(member)
+        finally:
+            os.close(process)
+            with self._lock:
+                self._at_once -= 1
+
+
+class _MemberSession(Session):
+    """Reads a process that is not our child: it tells of its end by its descriptor, but not how it ended."""
+
+    @property
+    def descriptor(self) -> int:
+        """Of the memory, until the process has it."""
+        return self._fd
+
+    def close_descriptor(self) -> None:
+        """Once the process has it, or never will."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def read(self, process: int, ends: threading.Event) -> Recording | None:
+        """Read until the process is dead, or until `ends`. None if it never used its stream."""
+        poll = select.poll()
+        poll.register(process, select.POLLIN)
+        while True:
+            idle = self.turn()
+            if self._reader.header()["attached"]:
+                self.close_descriptor()
+            if ends.is_set() or (idle and poll.poll(0)):
+                break
+        is_dead = bool(poll.poll(0))
+        self.close_descriptor()
+        if not is_dead:
+            self._fail("it was still running when the first program ended")
+        self._read(self._reader.salvage)
+        with suppress(ForetraceError):
+            return self._recording(Ending(None, None), 0.0)
+        return None
+
+
+def _member(recording: Recording, number: int, parent: int, command: tuple[str, ...]) -> Member:
+    return Member(
+        number=number,
+        parent=parent,
+        command=command,
+        part=part_of(replace(recording, raw=recording.raw.executed())),
+        problem=recording.problem,
+        untraced_children=recording.untraced_children,
+        untraced_threads=recording.untraced_threads,
+        threads=recording.threads,
+    )
+
+
+def with_members(recording: Recording, members: Sequence[Member]) -> Recording:
+    """The first program's recording with what holds for all processes."""
+    cut_short = [member.problem for member in members if member.problem]
+    problem = recording.problem
+    if cut_short and not problem:
+        problem = f"{len(cut_short)} of {len(members)} child processes were not recorded to their end: {cut_short[0]}"
+    return replace(
+        recording,
+        problem=problem,
+        untraced_children=recording.untraced_children + sum(member.untraced_children for member in members),
+        untraced_threads=recording.untraced_threads + sum(member.untraced_threads for member in members),
+        threads=recording.threads + sum(member.threads for member in members),
+    )
+
+
+def records(
+    command: tuple[str, ...], recording: Recording, part: Part, members: Sequence[Member]
+) -> tuple[ProcessRecord, ...]:
+    """A line for each process."""
+    first = ProcessRecord(0, 0, command, *_work(part), recording.threads, recording.problem)
+    return (
+        first,
+        *(ProcessRecord(m.number, m.parent, m.command, *_work(m.part), m.threads, m.problem) for m in members),
+    )
+
+
+def _work(part: Part) -> tuple[int, int]:
+    """Instructions and accesses."""
+    instructions = sum(block.executions * len(block.lengths) for block in part.raw.blocks)
+    return instructions, int(part.statistics.executions.sum())

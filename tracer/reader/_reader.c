@@ -1,0 +1,446 @@
+/* Python's face of the stream reader. See reader.h. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "tracer/transport/futex.h"
+#include "reader.h"
+#include "tracer/processes/signals.h"
+
+
+typedef struct {
+    PyObject_HEAD
+    Py_buffer memory;
+    PyObject *sink; /* the capsule: keeps the simulator alive */
+    struct ft_reader *reader;
+} StreamReader;
+
+static int stream_reader_init(StreamReader *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"memory", "sink", NULL};
+    PyObject *capsule;
+    Py_buffer memory;
+    if (self->reader) {
+        PyErr_SetString(PyExc_RuntimeError, "StreamReader is already initialised");
+        return -1;
+    }
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "w*O", names, &memory, &capsule))
+        return -1;
+    const struct ft_sink *sink = PyCapsule_GetPointer(capsule, FT_SINK_CAPSULE);
+    if (!sink || !ft_stream_format(memory.buf, (uint64_t)memory.len)) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "memory is too small for a stream");
+        PyBuffer_Release(&memory);
+        return -1;
+    }
+    self->memory = memory;
+    self->sink = Py_NewRef(capsule);
+    self->reader = ft_reader_new(memory.buf, (uint64_t)memory.len, *sink);
+    if (!self->reader) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+static void stream_reader_dealloc(StreamReader *self)
+{
+    ft_reader_free(self->reader);
+    if (self->memory.obj)
+        PyBuffer_Release(&self->memory);
+    Py_XDECREF(self->sink);
+    PyTypeObject *type = Py_TYPE(self);
+    type->tp_free((PyObject *)self);
+    Py_DECREF(type);
+}
+
+static PyObject *outcome(StreamReader *self, enum ft_read_status status)
+{
+    if (status == FT_READ_MEMORY)
+        return PyErr_NoMemory();
+    if (status == FT_READ_CORRUPT) {
+        PyErr_SetString(PyExc_ValueError, self->reader->corrupt);
+        return NULL;
+    }
+    return PyLong_FromLong(status);
+}
+
+static PyObject *stream_reader_run(StreamReader *self, PyObject *args)
+{
+    unsigned int max_chunks, timeout_ms;
+    enum ft_read_status status;
+    if (!PyArg_ParseTuple(args, "II", &max_chunks, &timeout_ms))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = ft_reader_run(self->reader, max_chunks, timeout_ms);
+    Py_END_ALLOW_THREADS
+    return outcome(self, status);
+}
+
+static PyObject *stream_reader_salvage(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    enum ft_read_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = ft_reader_salvage(self->reader);
+    Py_END_ALLOW_THREADS
+    return outcome(self, status);
+}
+
+static PyObject *stream_reader_asked(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    if (self->reader->asked_operation >= self->reader->n_operations) {
+        PyErr_SetString(PyExc_RuntimeError, "no width was asked for");
+        return NULL;
+    }
+    const struct ft_operation *operation = &self->reader->operations[self->reader->asked_operation];
+    return Py_BuildValue("II", operation->block_id, operation->slot);
+}
+
+static PyObject *stream_reader_mark(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromUnsignedLong(self->reader->mark);
+}
+
+static PyObject *stream_reader_set_width(StreamReader *self, PyObject *width)
+{
+    unsigned long bytes = PyLong_AsUnsignedLong(width);
+    if (PyErr_Occurred())
+        return NULL;
+    if (self->reader->asked_operation >= self->reader->n_operations || bytes > UINT16_MAX) {
+        PyErr_SetString(PyExc_ValueError, "no width was asked for, or it is too large");
+        return NULL;
+    }
+    ft_reader_set_width(self->reader, (uint32_t)bytes);
+    Py_RETURN_NONE;
+}
+
+/* uint64 [blocks]: executions of the blocks with ids 1, 2, ... */
+static PyObject *stream_reader_block_executions(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    const struct ft_reader *reader = self->reader;
+    if (!ft_reader_count_paths(self->reader))
+        return PyErr_NoMemory();
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)reader->n_blocks * 8);
+    if (bytes)
+        ft_reader_executions(reader, (uint64_t *)PyBytes_AS_STRING(bytes));
+    return bytes;
+}
+
+/* uint32 [operations, 3]: block id, slot, array operation id */
+static PyObject *stream_reader_operations(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    const struct ft_reader *reader = self->reader;
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)reader->n_operations * 12);
+    if (bytes)
+        for (uint32_t i = 0; i < reader->n_operations; i++) {
+            uint32_t *row = (uint32_t *)PyBytes_AS_STRING(bytes) + 3 * (size_t)i;
+            row[0] = reader->operations[i].block_id;
+            row[1] = reader->operations[i].slot;
+            row[2] = reader->operations[i].array_id;
+        }
+    return bytes;
+}
+
+/* uint64 [operations]: of indexed operands, the longest range of one execution; 0 for the others */
+static PyObject *stream_reader_longest_ranges(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    const struct ft_reader *reader = self->reader;
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)reader->n_operations * 8);
+    if (bytes)
+        for (uint32_t i = 0; i < reader->n_operations; i++)
+            ((uint64_t *)PyBytes_AS_STRING(bytes))[i] = reader->operations[i].longest_range_bytes;
+    return bytes;
+}
+
+/* uint64 [arrays, 3]: first operation, executions, points of the array operations with ids 1, 2, ... */
+static PyObject *stream_reader_arrays(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    const struct ft_reader *reader = self->reader;
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)reader->n_arrays * 24);
+    if (bytes)
+        for (uint32_t i = 0; i < reader->n_arrays; i++) {
+            uint64_t *row = (uint64_t *)PyBytes_AS_STRING(bytes) + 3 * (size_t)i;
+            row[0] = reader->arrays[i + 1].first_operation;
+            row[1] = reader->arrays[i + 1].executions;
+            row[2] = reader->arrays[i + 1].points;
+        }
+    return bytes;
+}
+
+/* uint64 [edges, 3] */
+static PyObject *stream_reader_edges(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    if (!ft_reader_count_paths(self->reader))
+        return PyErr_NoMemory();
+    uint64_t n = ft_reader_edges(self->reader, NULL);
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)n * 24);
+    if (bytes)
+        ft_reader_edges(self->reader, (uint64_t *)PyBytes_AS_STRING(bytes));
+    return bytes;
+}
+
+/* list: of each chunk that was kept as a sample, its number, its thread's cursor, and its words as bytes. */
+static PyObject *stream_reader_samples(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    const struct ft_samples *samples = &self->reader->samples;
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < samples->n; i++) {
+        const struct ft_sample *sample = &samples->sample[i];
+        PyObject *row = Py_BuildValue("KIy#", (unsigned long long)sample->number, sample->cursor,
+                                      (const char *)sample->words, (Py_ssize_t)sample->n_words * 8);
+        if (!row || PyList_Append(list, row) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+/* tuple: for each thread that wrote, the id of the block that it was in last. */
+static PyObject *stream_reader_last_blocks(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < FT_MAX_CURSORS; i++) {
+        uint32_t block_id = self->reader->cursors[i].block_id;
+        PyObject *number = block_id ? PyLong_FromUnsignedLong(block_id) : NULL;
+        if (block_id && (!number || PyList_Append(list, number) < 0))
+            Py_CLEAR(list);
+        Py_XDECREF(number);
+    }
+    PyObject *tuple = list ? PyList_AsTuple(list) : NULL;
+    Py_XDECREF(list);
+    return tuple;
+}
+
+/* The header's figures as a dict. */
+static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    struct ft_header *h = self->reader->header;
+    uint32_t message_bytes = atomic_load(&h->message_bytes);
+    if (message_bytes > sizeof h->message)
+        message_bytes = sizeof h->message;
+    return Py_BuildValue("{sOsOsOsOsIsIsIsIsKsKsKsKsKsKsKsKsKsy#}",
+                         "attached", atomic_load(&h->attached) ? Py_True : Py_False,
+                         "finished", atomic_load(&h->finished) ? Py_True : Py_False,
+                         "replaced", atomic_load(&h->replaced) ? Py_True : Py_False,
+                         "edges_full", self->reader->edges_full ? Py_True : Py_False,
+                         "forks", atomic_load(&h->forks), "side_full", atomic_load(&h->side_full),
+                         "threads", atomic_load(&h->threads), "threads_untraced", atomic_load(&h->threads_untraced),
+                         "side_offset", (unsigned long long)h->side_offset,
+                         "side_bytes", (unsigned long long)self->reader->side_read_bytes,
+                         "guest_base", (unsigned long long)h->guest_base,
+                         "unseen_calls", (unsigned long long)atomic_load(&h->unseen_calls),
+                         "waited_ns", (unsigned long long)h->waited_ns, "children_ns", (unsigned long long)h->children_ns,
+                         "processor_ns", (unsigned long long)h->processor_ns,
+                         "executions", (unsigned long long)self->reader->executions,
+                         "accesses", (unsigned long long)(self->reader->accesses + self->reader->batch_length),
+                         "message", h->message, (Py_ssize_t)message_bytes);
+}
+
+/* Says who reads, and which system calls map code; to be called before the program starts. */
+static PyObject *stream_reader_expect(StreamReader *self, PyObject *args)
+{
+    unsigned long long mmap_call, mprotect_call;
+    unsigned int pid;
+    if (!PyArg_ParseTuple(args, "IKK", &pid, &mmap_call, &mprotect_call))
+        return NULL;
+    self->reader->header->mmap_call = mmap_call;
+    self->reader->header->mprotect_call = mprotect_call;
+    atomic_store(&self->reader->header->reader_pid, pid);
+    Py_RETURN_NONE;
+}
+
+/* Says how many blocks may be described at most; to be called before the program starts. */
+static PyObject *stream_reader_limit(StreamReader *self, PyObject *number)
+{
+    unsigned long max_blocks = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred())
+        return NULL;
+    self->reader->header->max_blocks = max_blocks < UINT32_MAX ? (uint32_t)max_blocks : UINT32_MAX;
+    Py_RETURN_NONE;
+}
+
+/* Says when accesses are to be recorded; to be called before the program starts. */
+static PyObject *stream_reader_schedule(StreamReader *self, PyObject *args)
+{
+    unsigned long long seed;
+    unsigned int first, period, warm, measured;
+    if (!PyArg_ParseTuple(args, "KIIII", &seed, &first, &period, &warm, &measured))
+        return NULL;
+    if (period < FT_MIN_PHASE_CHUNKS || warm < FT_MIN_PHASE_CHUNKS || measured < FT_MIN_PHASE_CHUNKS)
+        return PyErr_Format(PyExc_ValueError, "phases have at least %u chunks", FT_MIN_PHASE_CHUNKS);
+    self->reader->header->schedule = (struct ft_schedule){seed, first, period, warm, measured};
+    Py_RETURN_NONE;
+}
+
+/* Says that children are followed; to be called before the program starts. */
+static PyObject *stream_reader_follow(StreamReader *self, PyObject *args)
+{
+    struct ft_request *request = &self->reader->header->request;
+    unsigned long long execve_call;
+    unsigned int elf_machine;
+    if (!PyArg_ParseTuple(args, "KI", &execve_call, &elf_machine))
+        return NULL;
+    request->execve_call = execve_call;
+    request->elf_machine = elf_machine;
+    atomic_store(&request->follow, 1);
+    Py_RETURN_NONE;
+}
+
+/* A process that asks for a stream of its own: (pid, kind, command), or None. */
+static PyObject *stream_reader_request(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    struct ft_request *request = &self->reader->header->request;
+    if (atomic_load(&request->state) != FT_REQUEST_ASKED)
+        Py_RETURN_NONE;
+    uint32_t bytes = request->command_bytes;
+    return Py_BuildValue("IIy#", atomic_load(&request->pid), request->kind, request->command,
+                         (Py_ssize_t)(bytes < sizeof request->command ? bytes : sizeof request->command));
+}
+
+/* Answers it: with the descriptor of a stream's memory, or with a negative number. */
+static PyObject *stream_reader_answer(StreamReader *self, PyObject *number)
+{
+    struct ft_request *request = &self->reader->header->request;
+    long fd = PyLong_AsLong(number);
+    if (PyErr_Occurred())
+        return NULL;
+    request->fd = (uint32_t)fd;
+    atomic_store(&request->state, fd < 0 ? FT_REQUEST_REFUSED : FT_REQUEST_GRANTED);
+    ft_futex_wake(&request->state);
+    Py_RETURN_NONE;
+}
+
+/* Stops reading: the program goes on untraced. */
+static PyObject *stream_reader_detach(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    atomic_store(&self->reader->header->reader_pid, 0);
+    Py_RETURN_NONE;
+}
+
+/* The layout as this compiler sees it, for the tests that compare it with tracer/reader/side_table.py and write streams. */
+static PyObject *layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return Py_BuildValue("{snsnsnsnsnsnsnsnsnsnsnsnsnsn}", "side_entry", sizeof(struct ft_side_entry), "side_block",
+                         sizeof(struct ft_side_block), "side_pyblock", sizeof(struct ft_side_pyblock),
+                         "side_operation", sizeof(struct ft_side_operation), "side_unseen",
+                         sizeof(struct ft_side_unseen), "side_linear", sizeof(struct ft_side_linear), "side_compiled",
+                         sizeof(struct ft_side_compiled), "operand", sizeof(struct ft_operand),
+                         "chunk_words", (Py_ssize_t)FT_CHUNK_WORDS, "ready_head", offsetof(struct ft_header, ready_head),
+                         "ready", offsetof(struct ft_header, ready), "side_used_bytes",
+                         offsetof(struct ft_header, side_used_bytes), "chunks_offset",
+                         offsetof(struct ft_header, chunks_offset), "side_offset",
+                         offsetof(struct ft_header, side_offset));
+}
+
+static PyMethodDef stream_reader_methods[] = {
+    {"expect", (PyCFunction)stream_reader_expect, METH_VARARGS, "expect(pid, mmap_call, mprotect_call)"},
+    {"run", (PyCFunction)stream_reader_run, METH_VARARGS, "run(max_chunks, timeout_ms) -> status"},
+    {"salvage", (PyCFunction)stream_reader_salvage, METH_NOARGS, "salvage() -> status"},
+    {"asked", (PyCFunction)stream_reader_asked, METH_NOARGS, "asked() -> (block id, slot)"},
+    {"set_width", (PyCFunction)stream_reader_set_width, METH_O, "set_width(bytes)"},
+    {"block_executions", (PyCFunction)stream_reader_block_executions, METH_NOARGS, "uint64 [blocks]"},
+    {"operations", (PyCFunction)stream_reader_operations, METH_NOARGS, "uint32 [operations, 3]"},
+    {"longest_ranges", (PyCFunction)stream_reader_longest_ranges, METH_NOARGS, "uint64 [operations]"},
+    {"arrays", (PyCFunction)stream_reader_arrays, METH_NOARGS, "uint64 [arrays, 3]"},
+    {"edges", (PyCFunction)stream_reader_edges, METH_NOARGS, "uint64 [edges, 3]"},
+    {"last_blocks", (PyCFunction)stream_reader_last_blocks, METH_NOARGS, "ids of the blocks that the threads ran last"},
+    {"samples", (PyCFunction)stream_reader_samples, METH_NOARGS, "[(number, cursor, words)]"},
+    {"header", (PyCFunction)stream_reader_header, METH_NOARGS, "the header's figures"},
+    {"limit", (PyCFunction)stream_reader_limit, METH_O, "limit(max_blocks)"},
+    {"schedule", (PyCFunction)stream_reader_schedule, METH_VARARGS,
+     "schedule(seed, first_chunks, period_chunks, warm_chunks, measured_chunks)"},
+    {"mark", (PyCFunction)stream_reader_mark, METH_NOARGS, "mark() -> the last one read"},
+    {"follow", (PyCFunction)stream_reader_follow, METH_VARARGS, "follow(execve_call, elf_machine)"},
+    {"request", (PyCFunction)stream_reader_request, METH_NOARGS, "(pid, kind, command) of who asks for a stream"},
+    {"answer", (PyCFunction)stream_reader_answer, METH_O, "answer(fd)"},
+    {"detach", (PyCFunction)stream_reader_detach, METH_NOARGS, "stop reading"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot stream_reader_slots[] = {
+    {Py_tp_doc, "Reads an address stream and feeds a simulator."},
+    {Py_tp_init, stream_reader_init},
+    {Py_tp_dealloc, stream_reader_dealloc},
+    {Py_tp_methods, stream_reader_methods},
+    {0, NULL},
+};
+
+static PyType_Spec stream_reader_spec = {
+    .name = "foretrace.tracer.reader._reader.StreamReader",
+    .basicsize = sizeof(StreamReader),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = stream_reader_slots,
+};
+
+static PyObject *caught(PyObject *bits, int (*ft_catch)(uint64_t signals))
+{
+    unsigned long long signals = PyLong_AsUnsignedLongLong(bits);
+    if (PyErr_Occurred())
+        return NULL;
+    if (!ft_catch(signals))
+        return PyErr_SetFromErrno(PyExc_OSError);
+    Py_RETURN_NONE;
+}
+
+static PyObject *catch_signals(PyObject *Py_UNUSED(module), PyObject *bits)
+{
+    return caught(bits, ft_signals_catch);
+}
+
+static PyObject *catch_ignored_signals(PyObject *Py_UNUSED(module), PyObject *bits)
+{
+    return caught(bits, ft_signals_catch_ignored);
+}
+
+static PyObject *release_signals(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    ft_signals_release();
+    Py_RETURN_NONE;
+}
+
+static PyObject *take_signals(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromUnsignedLongLong(ft_signals_take());
+}
+
+static PyObject *interrupts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromUnsignedLong(ft_signals_interrupts());
+}
+
+static PyMethodDef module_methods[] = {
+    {"catch_signals", catch_signals, METH_O,
+     "catch_signals(bits): note these signals instead of acting on them, but for those that are ignored"},
+    {"catch_ignored_signals", catch_ignored_signals, METH_O,
+     "catch_ignored_signals(bits): note those of these signals, too, that are ignored"},
+    {"release_signals", release_signals, METH_NOARGS, "release_signals(): undo catch_signals"},
+    {"take_signals", take_signals, METH_NOARGS, "take_signals() -> bits of those sent to us since the last call"},
+    {"interrupts", interrupts, METH_NOARGS, "interrupts() -> how often SIGINT has come since catch_signals"},
+    {"layout", layout, METH_NOARGS, "sizes of the structures in stream.h"},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, .m_name = "foretrace.tracer.reader._reader", .m_size = -1, .m_methods = module_methods,
+};
+
+PyMODINIT_FUNC PyInit__reader(void)
+{
+    PyObject *m = PyModule_Create(&module);
+    PyObject *type = m ? PyType_FromSpec(&stream_reader_spec) : NULL;
+    if (!type || PyModule_AddObjectRef(m, "StreamReader", type) < 0 ||
+        PyModule_AddIntConstant(m, "IDLE", FT_READ_IDLE) < 0 ||
+        PyModule_AddIntConstant(m, "EXEC", FT_REQUEST_EXEC) < 0 || PyModule_AddIntConstant(m, "MORE", FT_READ_MORE) < 0 ||
+        PyModule_AddIntConstant(m, "WIDTH", FT_READ_WIDTH) < 0 ||
+        PyModule_AddIntConstant(m, "MARK", FT_READ_MARK) < 0 ||
+        PyModule_AddIntConstant(m, "MARK_COUNT", FT_MARK_COUNT) < 0 ||
+        PyModule_AddIntConstant(m, "MARK_WARM", FT_MARK_WARM) < 0 ||
+        PyModule_AddIntConstant(m, "MARK_MEASURE", FT_MARK_MEASURE) < 0 ||
+        PyModule_AddIntConstant(m, "MARK_NEW_CODE", FT_MARK_NEW_CODE) < 0 ||
+        PyModule_AddIntConstant(m, "CHUNK_WORDS", FT_CHUNK_WORDS) < 0) {
+        Py_XDECREF(type);
+        Py_XDECREF(m);
+        return NULL;
+    }
+    Py_DECREF(type);
+    return m;
+}

@@ -1,0 +1,165 @@
+"""What the stream reader hands over when a program has ended: counts per translated block and per operation, not yet
+related to functions, loops or lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+class RawBlock(msgspec.Struct, frozen=True):
+    """A block of machine code as the engine translated it.
+
+    It starts at guest address `address` and holds the instructions whose lengths are `lengths` and whose bytes are
+    `code`. An engine may translate the same instruction into several blocks (a jump into the middle of one starts
+    another that shares its tail), so these are not yet basic blocks. One that `is_counted` ran between the bursts in
+    which accesses were recorded: its memory operations are unknown.
+    """
+
+    block_id: int
+    address: int
+    lengths: tuple[int, ...]
+    code: bytes
+    executions: int
+    is_counted: bool = False
+
+
+class RawPythonBlock(msgspec.Struct, frozen=True):
+    """A run of bytecode that belongs to one line, from `offset_bytes` of its function's code.
+
+    `timed` of its executions took `timed_rounds` millionths of a round (tracer/python/blocks/lines.c) together, and had
+    `timed_faults` page faults in recorded array operations: few were timed, each stands for some. `long_rounds` is what
+    single executions took that lasted long, and is not in the others.
+    """
+
+    block_id: int
+    code_id: int
+    file: str
+    function: str
+    line: int
+    first_line: int
+    offset_bytes: int
+    instructions: int
+    executions: int
+    timed: int = 0
+    timed_rounds: int = 0
+    timed_faults: int = 0
+    long_rounds: int = 0
+
+
+class RawArrayOperation(msgspec.Struct, frozen=True):
+    """An array operation of a Python program, called at byte `site` of the code of its block.
+
+    Of its operands, those `indexed` are gathered or scattered, through the indices that those marked `index` load.
+    """
+
+    array_operation_id: int
+    block_id: int
+    name: str
+    site: int
+    flops_per_point: int
+    int_ops_per_point: int
+    operand_sizes: tuple[int, ...]
+    operand_is_store: tuple[bool, ...]
+    operand_is_indexed: tuple[bool, ...]
+    operand_is_index: tuple[bool, ...]
+    executions: int
+    points: int
+
+
+class RawUnseen(msgspec.Struct, frozen=True):
+    """Calls of an array operation whose accesses are not in the stream, or are there as one pass over each array.
+
+    `bytes` are those of one pass over the arrays; of calls and bytes, `one_pass_` are those in the stream as such.
+    """
+
+    block_id: int
+    name: str
+    calls: int
+    bytes: int
+    one_pass_calls: int
+    one_pass_bytes: int
+
+
+class RawLinear(msgspec.Struct, frozen=True):
+    """Calls of a routine of linear algebra on operands of the same shapes, at byte `site` of the code of its block.
+
+    `kind` and `item_bytes` are those of the elements it computes with. Shapes are rows and columns of the first and the
+    second operand, and of the largest result: a vector has 0 columns, what there is not 0 rows. `symmetric`: a matrix
+    times its own transpose. Each call does `batch` times that.
+    """
+
+    block_id: int
+    site: int
+    name: str
+    kind: str
+    item_bytes: int
+    symmetric: bool
+    first: tuple[int, int]
+    second: tuple[int, int]
+    result: tuple[int, int]
+    batch: int
+    calls: int
+
+
+class RawCompiled(msgspec.Struct, frozen=True):
+    """Time that a block of bytecode spent in a compiled function whose accesses were not seen.
+
+    `rounds` are millionths of a round (tracer/python/blocks/lines.c), of all executions. They are part of the block's own.
+    """
+
+    block_id: int
+    name: str
+    rounds: int
+
+
+class RawPath(msgspec.Struct, frozen=True, eq=False):
+    """What a thread ran for a while, in order: executions of blocks, and the accesses that each of them made.
+
+    `blocks` int64 [executions]: block ids. Per access: `execution` int64, the position of its block in `blocks`; `slot`
+    int64, as in `RawTrace.operation_slot`; `address` uint64.
+    """
+
+    blocks: npt.NDArray[np.int64]
+    execution: npt.NDArray[np.int64]
+    slot: npt.NDArray[np.int64]
+    address: npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RawTrace:
+    """All that the stream told. Operation ids are the simulator's: dense, in order of first use.
+
+    Per operation: `operation_block` uint32 [operations] is its block id; `operation_slot` uint32 [operations] is
+    2 x instruction + is_store for machine code, and for an array operation its operand number.
+    `operation_array` uint32 [operations] is the array operation id, 0 for none. `operation_longest_range` uint64
+    [operations] is, for an indexed operand, the longest address range of a single execution; 0 for others.
+    `edges` uint64 [edges, 3]: source block id, destination block id, count.
+    `maps` are copies of the program's memory map as text, `guest_base` the host address of guest address 0.
+    """
+
+    blocks: tuple[RawBlock, ...]
+    python_blocks: tuple[RawPythonBlock, ...]
+    array_operations: tuple[RawArrayOperation, ...]
+    operation_block: npt.NDArray[np.uint32]
+    operation_slot: npt.NDArray[np.uint32]
+    operation_array: npt.NDArray[np.uint32]
+    operation_longest_range: npt.NDArray[np.uint64]
+    edges: npt.NDArray[np.uint64]
+    maps: tuple[str, ...]
+    guest_base: int
+    unseen: tuple[RawUnseen, ...] = ()
+    linear: tuple[RawLinear, ...] = ()
+    compiled: tuple[RawCompiled, ...] = ()
+    paths: tuple[RawPath, ...] = ()
+
+    def executed(self) -> RawTrace:
+        """The same without the blocks that never ran, which a forked child has from its parent."""
+        used = set(self.operation_block.tolist())
+        return replace(self, blocks=tuple(b for b in self.blocks if b.executions or b.block_id in used))

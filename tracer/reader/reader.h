@@ -1,0 +1,129 @@
+/* The reading side of the address stream: turns words into accesses for a simulator, and counts what ran.
+ *
+ * Everything in the shared memory can be overwritten by a program gone wrong, so each number taken from it is checked
+ * before use; what does not fit ends the reading with FT_READ_CORRUPT and `corrupt` saying what was wrong.
+ */
+#ifndef FORETRACE_READER_H
+#define FORETRACE_READER_H
+
+#include "block_path.h"
+#include "cache_sim/simulation/access.h"
+#include "kept_chunks.h"
+#include "tracer/transport/stream.h"
+
+#include <stdbool.h>
+
+#define FT_NO_OPERATION UINT32_MAX
+#define FT_BATCH 8192u
+
+enum ft_read_status {
+    FT_READ_IDLE,    /* nothing more was ready within the time given */
+    FT_READ_MORE,    /* stopped after the chunks asked for; there may be more */
+    FT_READ_WIDTH,   /* needs ft_reader_set_width for `asked_operation`, then goes on where it stopped */
+    FT_READ_MARK,    /* came to a mark, `mark`; all but one access before it has been fed */
+    FT_READ_CORRUPT, /* the stream cannot be right */
+    FT_READ_MEMORY   /* out of memory */
+};
+
+struct ft_block {
+    uint64_t successor_count[2];
+    uint32_t successor[2]; /* 0: free */
+    uint64_t starts;       /* executions that no other block came before, in their thread */
+    struct ft_path *path;   /* that begins with it; NULL until one is known */
+    uint32_t *operation;    /* by slot; FT_NO_OPERATION until first used; NULL until any is */
+    uint16_t n_slots;
+    uint16_t first_access; /* see struct ft_side_block */
+    uint16_t misfits;      /* executions that were on no path; no more are counted at the largest */
+    uint16_t code_bytes;   /* 0 for a block that is no machine code */
+    uint64_t address;
+};
+
+struct ft_operation {
+    uint32_t block_id;
+    uint32_t slot;     /* 2 x instruction + is_store, or an array operation's operand number */
+    uint32_t array_id; /* 0 for an instruction */
+    uint32_t width_bytes; /* of the program's access: 0 unknown. The engine may report it in parts. */
+    /* Of an indexed operand: the bytes touched by the array operation's execution at hand, and the longest such range. */
+    uint64_t first, last_exclusive, longest_range_bytes;
+};
+
+struct ft_array {
+    struct ft_side_operation facts; /* without its name */
+    uint32_t first_operation;
+    uint64_t executions;
+    uint64_t points;
+};
+
+#define FT_MAX_RARE_EDGES (1u << 17)
+
+struct ft_edge {
+    uint64_t key; /* source << 32 | destination; 0: free */
+    uint64_t count;
+};
+
+struct ft_reader_cursor {
+    uint32_t block_id; /* the block its thread is in; 0 before the first */
+    uint32_t sequence; /* of the last chunk read */
+    uint32_t last_tag; /* of the access just before in this run of the block; 0 if there is none */
+};
+
+struct ft_reader {
+    struct ft_header *header;
+    uint64_t memory_bytes;
+    struct ft_sink sink;
+
+    struct ft_block *blocks; /* by id, from 1 */
+    uint32_t n_blocks, blocks_capacity;
+    struct ft_operation *operations;
+    uint32_t n_operations, operations_capacity;
+    struct ft_array *arrays; /* by id, from 1 */
+    uint32_t n_arrays, arrays_capacity;
+    struct ft_edge *edges; /* those beyond a block's two successors: open addressing */
+    uint64_t n_edges, edges_capacity;
+    bool edges_full; /* there were more than FT_MAX_RARE_EDGES: the others are not counted */
+    uint64_t side_read_bytes;
+    struct ft_reader_cursor cursors[FT_MAX_CURSORS];
+
+    /* The chunk being read: reading can stop inside it to ask for a width. */
+    struct ft_ready chunk;
+    uint32_t position;
+    bool in_chunk;
+    size_t path_bytes; /* of all paths */
+
+    uint64_t index[2 * FT_CHUNK_WORDS]; /* of the array record at hand */
+    struct ft_access batch[FT_BATCH + 1];
+    uint32_t batch_length;
+    uint32_t asked_operation;
+    uint32_t mark; /* the last one */
+    uint32_t thread; /* the cursor whose accesses the sink expects */
+    uint64_t executions, accesses; /* of blocks; of all operations */
+    struct ft_samples samples;
+    const char *corrupt;
+};
+
+/* NULL when out of memory. `memory` outlives the reader. */
+struct ft_reader *ft_reader_new(void *memory, uint64_t memory_bytes, struct ft_sink sink);
+void ft_reader_free(struct ft_reader *reader);
+
+/* Lays out `memory_bytes` of zeroed memory as an empty stream. False if it is too small. */
+bool ft_stream_format(void *memory, uint64_t memory_bytes);
+
+/* Reads up to `max_chunks`, as they come within `timeout_ms`. */
+enum ft_read_status ft_reader_run(struct ft_reader *reader, uint32_t max_chunks, uint32_t timeout_ms);
+
+/* Answers FT_READ_WIDTH. */
+void ft_reader_set_width(struct ft_reader *reader, uint32_t width_bytes);
+
+/* Once the program is dead: reads what is ready, then what its threads had written but not published. */
+enum ft_read_status ft_reader_salvage(struct ft_reader *reader);
+
+/* Adds what was counted by path to what the two functions below tell. False when memory ran out. */
+bool ft_reader_count_paths(struct ft_reader *reader);
+
+/* Writes the executions of blocks 1 .. n_blocks. */
+void ft_reader_executions(const struct ft_reader *reader, uint64_t *out);
+
+/* Number of distinct edges; `out`, if not NULL, gets source, destination and count of each. */
+uint64_t ft_reader_edges(const struct ft_reader *reader, uint64_t *out);
+
+#endif

@@ -1,0 +1,451 @@
+"""The application signature: what a program did, as typed records. It knows of no machine.
+
+Ids are dense and count from 0: `blocks[i].block_id == i`, and likewise for operations and loops. `signature_file` keeps
+these records on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.cache_sim.results import SimulatedHierarchy as SimulatedHierarchy
+from foretrace.cache_sim.reuse.results import ReuseHistograms as ReuseHistograms
+
+from .linear_algebra import LinearRoutine
+from .waiting import Waiting
+
+
+class OperationKind(StrEnum):
+    """What an instruction computes, as far as its cost depends on it."""
+
+    INT_ALU = "int_alu"  # what every integer unit does in a cycle: sums, comparisons, bits by bits, extensions
+    INT_SHIFT = "int_shift"  # shifts, rotates, bit fields
+    INT_SELECT = "int_select"  # by a condition: moves, and 0 or 1
+    INT_SHIFT_ADD = "int_shift_add"  # sums of three parts, or with a register that is shifted or extended first
+    INT_BIT_COUNT = "int_bit_count"  # how many bits are set, or lead, or trail
+    INT_MUL = "int_mul"
+    INT_DIV = "int_div"
+    FP_ADD = "fp_add"
+    FP_MUL = "fp_mul"
+    FP_FMA = "fp_fma"
+    FP_DIV = "fp_div"
+    FP_SQRT = "fp_sqrt"
+    FP_COMPARE = "fp_compare"
+    FP_CONVERT = "fp_convert"  # between formats or with integers, and to whole numbers
+    FP_OTHER = "fp_other"  # min/max, bitwise, shuffles on floating-point registers: no flop
+    FP_CONTROL = "fp_control"  # the register of rounding mode and exceptions read or written
+    VECTOR_INT = "vector_int"
+    MOVE = "move"  # between registers, loads and stores included
+    BRANCH = "branch"
+    CALL = "call"
+    RETURN = "return"
+    OTHER = "other"
+    UNKNOWN = "unknown"  # could not be decoded
+    BYTECODE = "bytecode"  # an instruction of the Python interpreter
+
+
+FLOPS_PER_LANE = {
+    OperationKind.FP_ADD: 1,
+    OperationKind.FP_MUL: 1,
+    OperationKind.FP_FMA: 2,
+    OperationKind.FP_DIV: 1,
+    OperationKind.FP_SQRT: 1,
+}
+
+
+class OperationCount(msgspec.Struct, frozen=True):
+    """So many instructions of one kind in one execution of a block; `lanes` elements of `element_bits` each."""
+
+    kind: OperationKind
+    element_bits: int
+    lanes: int
+    count: int
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of these instructions together."""
+        return FLOPS_PER_LANE.get(self.kind, 0) * self.lanes * self.count
+
+
+class Block(msgspec.Struct, frozen=True):
+    """A basic block: it runs from its first instruction to its last whenever it is entered.
+
+    `offset` is the address within `module` (its link-time virtual address; for Python the bytecode offset). `file` and
+    `line` are empty and 0 where the program does not tell. `loop_id` is the innermost loop, or None.
+    """
+
+    block_id: int
+    module: str
+    offset: int
+    function: str
+    file: str
+    line: int
+    loop_id: int | None
+    executions: int
+    instructions: int
+    operations: tuple[OperationCount, ...]
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of one execution."""
+        return sum(operation.flops for operation in self.operations)
+
+
+class InterpreterTime(msgspec.Struct, frozen=True):
+    """What the interpreter took for an execution of a block, with the compiled code and the foreign Python code called.
+
+    It was timed while the program ran, and is told in lines: by how long a line of `foretrace/python_line.py` took on
+    the same machine. Array operations whose accesses were seen are not in it. `recording_lines` is what recording the
+    block was taken to add, and has been taken off. `array_faults` is how often array operations whose accesses were
+    seen came to a page that had to be mapped.
+    """
+
+    block_id: int
+    lines: float
+    recording_lines: float
+    array_faults: float = 0.0
+
+
+class LinearAlgebra(msgspec.Struct, frozen=True):
+    """Calls of a routine of linear algebra on operands of the same sizes, in one loop of array operations.
+
+    For m, n and k see `LinearRoutine`. Each call does `batch` times `flops` floating-point operations (those of its
+    elements where they are integers). `element_type` is NumPy's name; "integer" or "other" where BLAS has no such type.
+    Its memory operations are one pass over each operand.
+    """
+
+    loop_id: int
+    routine: LinearRoutine
+    element_type: str
+    m: int
+    n: int
+    k: int
+    batch: int
+    calls: int
+    flops: float
+
+
+class MemoryOperation(msgspec.Struct, frozen=True):
+    """One instruction's load or store (or one operand of an array operation), over the whole run.
+
+    `first` and `last_exclusive` bound the bytes touched. Each access but the first is classed by its distance from the
+    one before: `repeated` (same address), `unit_stride` (the next element), `strided` (the same distance again, another
+    than those), `irregular`. The four sum to `executions` - 1 (or 0). `size_bytes` is the largest access's.
+
+    `index_operation` is the load that its address is computed from (in the same loop), None if there is none;
+    `self_dependent` says that its address depends on a value it loaded itself before (pointer chasing).
+    `array_operation` names the array operation, for Python ("numpy.add"), and is empty for instructions. Its arrays may
+    lie elsewhere each time: `execution_range_bytes` is, for the operand that indices lead to, the longest range of a
+    single execution (None for all others).
+    """
+
+    operation_id: int
+    block_id: int
+    offset: int
+    file: str
+    line: int
+    is_store: bool
+    size_bytes: int
+    executions: int
+    total_bytes: int
+    first: int
+    last_exclusive: int
+    repeated: int
+    unit_stride: int
+    strided: int
+    irregular: int
+    index_operation: int | None = None
+    self_dependent: bool = False
+    array_operation: str = ""
+    execution_range_bytes: int | None = None
+
+    @property
+    def range_bytes(self) -> int:
+        """Length of the address range."""
+        return self.last_exclusive - self.first
+
+
+class Loop(msgspec.Struct, frozen=True):
+    """A natural loop of one function. Of Python, also an array operation's own loop (`kind` "array"), or the calls of a
+    compiled function whose accesses were not seen ("compiled"): `module` names the operation or function.
+
+    `entries` counts the times it was entered from outside, `iterations` the executions of its header. `order` is its
+    rank in the order in which loops first ran.
+    """
+
+    loop_id: int
+    parent_id: int | None
+    header_block_id: int
+    module: str
+    function: str
+    file: str
+    line: int
+    depth: int
+    entries: int
+    iterations: int
+    order: int
+    kind: str = "code"
+
+
+class IdiomKind(StrEnum):
+    """Idioms of paper 002, section 2, that the trace itself shows."""
+
+    GATHER = "gather"
+    SCATTER = "scatter"
+
+
+class Idiom(msgspec.Struct, frozen=True):
+    """A gather (B[i] = A[index[i]]) or scatter (A[index[i]] = B[i]) in a loop.
+
+    `operations` are the indirect accesses to one array A (several if the compiler unrolled the loop),
+    `index_operations` the loads their addresses come from.
+    """
+
+    idiom_id: int
+    loop_id: int
+    kind: IdiomKind
+    file: str
+    line: int
+    operations: tuple[int, ...]
+    index_operations: tuple[int, ...]
+
+
+class AddressRange(msgspec.Struct, frozen=True):
+    """Bytes [first, last_exclusive)."""
+
+    first: int
+    last_exclusive: int
+
+    @property
+    def range_bytes(self) -> int:
+        """Length."""
+        return self.last_exclusive - self.first
+
+
+def merge_ranges(ranges: Iterable[AddressRange]) -> tuple[AddressRange, ...]:
+    """The fewest ranges that cover the given ones: sorted by first address, overlapping ones merged.
+
+    Paper 002, section 3.2.2.
+    """
+    merged: list[AddressRange] = []
+    for new in sorted(ranges, key=lambda r: r.first):
+        if merged and new.first < merged[-1].last_exclusive:
+            if new.last_exclusive > merged[-1].last_exclusive:
+                merged[-1] = AddressRange(merged[-1].first, new.last_exclusive)
+        else:
+            merged.append(new)
+    return tuple(merged)
+
+
+class InstructionForm(msgspec.Struct, frozen=True):
+    """An instruction as a core sees it: what it computes, and the registers by which it waits for others.
+
+    `flow` says where control goes after it ("branch", "jump", "indirect_jump", "call", "return", "syscall"; empty: on).
+    An instruction's result, `writes`, needs `reads` and what it loads; the address it loads from or stores to needs
+    `addresses`, and if `scaled` a multiple of one of them. Condition flags are a register, "flags"; the stack pointer
+    is left out, as cores keep it apart.
+    """
+
+    kind: OperationKind
+    element_bits: int
+    lanes: int
+    length_bytes: int
+    flow: str
+    reads: tuple[str, ...]
+    addresses: tuple[str, ...]
+    writes: tuple[str, ...]
+    scaled: bool
+
+
+class Instruction(InstructionForm, frozen=True):
+    """An instruction of a block, with the memory operations that it makes."""
+
+    load_operation: int | None
+    store_operation: int | None
+
+
+class Paths(msgspec.Struct, frozen=True, eq=False):
+    """Stretches of a run as they went, evenly spread over it.
+
+    `starts` int64 [paths + 1]: the first execution of each path, and their number. `blocks` uint32 [executions]: ids of
+    blocks. For each memory operation of each execution, in the order of their ids, uint16 [accesses], counted in such
+    accesses: `store_distances`, how long ago the last store was to any of the bytes that it touches,
+    `line_distances`, how long ago its line (64 bytes) was touched; 0 where it was not in that path, or longer ago than
+    can be said.
+    `instructions` are those of the blocks in the paths, by block id.
+    """
+
+    starts: npt.NDArray[np.int64]
+    blocks: npt.NDArray[np.uint32]
+    store_distances: npt.NDArray[np.uint16]
+    line_distances: npt.NDArray[np.uint16]
+    instructions: Mapping[int, tuple[Instruction, ...]]
+
+
+NO_PATHS = Paths(np.zeros(1, np.int64), np.zeros(0, np.uint32), np.zeros(0, np.uint16), np.zeros(0, np.uint16), {})
+
+
+class UnseenOperation(msgspec.Struct, frozen=True):
+    """An array operation of a Python program whose accesses were not seen.
+
+    `bytes` are those of one pass over the arrays of all `calls`; `one_pass_calls` of them are recorded as such a pass.
+    """
+
+    name: str
+    calls: int
+    bytes: int
+    one_pass_calls: int
+
+
+class Unseen(msgspec.Struct, frozen=True):
+    """What was not seen of a Python program's array operations, beside how many calls it was.
+
+    The shares, from 0 to 1, are of the calls and of the bytes of all array operations. `operations` are those with the
+    most bytes, at most 30.
+    """
+
+    calls_share: float = 0.0
+    bytes: int = 0
+    bytes_share: float = 0.0
+    operations: tuple[UnseenOperation, ...] = ()
+
+
+class ProcessRecord(msgspec.Struct, frozen=True):
+    """One of several processes that a signature sums up, or what a process was until it replaced itself.
+
+    `number` counts from 0, the first program. `command` is empty for a forked child, which goes on with its `parent`'s
+    program. `problem` says why it was not recorded to its end, and is empty if it was.
+    """
+
+    number: int
+    parent: int
+    command: tuple[str, ...]
+    instructions: int
+    accesses: int
+    threads: int
+    problem: str = ""
+
+
+class EstimatedMisses(msgspec.Struct, frozen=True):
+    """Misses of a level of a simulated hierarchy, summed over the program, that were estimated from bursts.
+
+    They lie from `low` to `high` with 95 % confidence.
+    """
+
+    hierarchy: str
+    level: str
+    misses: int
+    low: int
+    high: int
+
+    @property
+    def standard_error(self) -> float:
+        """That of a normal distribution which reaches as far as the farther end of the interval."""
+        return max(self.high - self.misses, self.misses - self.low) / 1.96
+
+
+class Sampling(msgspec.Struct, frozen=True):
+    """How accesses were sampled: they were recorded in `bursts` that were due, at places that `seed` decides, and in
+    `early_bursts` for new code.
+
+    What blocks tell is exact: how often they ran, control flow, instructions, floating-point operations, and loads and
+    stores by instructions that make as many accesses each time. `recorded_share` of the accesses were recorded; where
+    they go is known of these alone: ranges hold what was seen, patterns are scaled, and misses estimated.
+    `unmeasured_share` of the accesses are by `unmeasured_operations` that ran in no burst that was due, nor before the
+    first gap: how often they miss is guessed from a few of their first accesses.
+    """
+
+    accuracy: str
+    seed: int
+    bursts: int
+    early_bursts: int
+    recorded_share: float
+    unmeasured_operations: int
+    unmeasured_share: float
+    misses: tuple[EstimatedMisses, ...]
+
+
+class Provenance(msgspec.Struct, frozen=True):
+    """How a signature was obtained. `complete` is False when the run was cut short, with the reason beside it."""
+
+    command: tuple[str, ...]
+    engine: str
+    guest: str
+    foretrace_version: str
+    host: str
+    started: str
+    wall_s: float
+    exit_code: int | None
+    signal: int | None
+    complete: bool
+    incomplete_reason: str = ""
+    decoded_share: float = 1.0
+    unseen_calls: int = 0
+    unseen: Unseen = Unseen()
+    untraced_children: int = 0
+    untraced_threads: int = 0
+    threads: int = 1
+    libraries: dict[str, str] = msgspec.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    processes: tuple[ProcessRecord, ...] = ()
+    """Where children were followed and there were some: all processes."""
+    sampling: Sampling | None = None
+    """Where accesses were recorded in bursts, and some were not."""
+    waiting: Waiting | None = None
+    """None: not known."""
+    most_lines: float | None = None
+    """Of a Python program of which nothing was timed: what the traced run took of a processor, in lines
+    (foretrace/python_line.py). The program alone takes no more."""
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """Sums over a whole run, as `foretrace info` prints them."""
+
+    instructions: int
+    loads: int
+    stores: int
+    load_bytes: int
+    store_bytes: int
+    flops: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Signature:
+    """What a program did.
+
+    `edges`: uint64 [edges, 3], source block, destination block, count, in the order executed at run time (calls and
+    returns included). `reuse` is None when the run took no samples.
+    """
+
+    provenance: Provenance
+    blocks: Sequence[Block]
+    operations: Sequence[MemoryOperation]
+    loops: Sequence[Loop]
+    idioms: Sequence[Idiom]
+    edges: npt.NDArray[np.uint64]
+    hierarchies: Sequence[SimulatedHierarchy]
+    reuse: ReuseHistograms | None
+    paths: Paths = NO_PATHS
+    interpreter_times: Sequence[InterpreterTime] = ()
+    """Of blocks of Python; not of all of them."""
+    linear_algebra: Sequence[LinearAlgebra] = ()
+
+    @property
+    def totals(self) -> Totals:
+        """Sums over all blocks and operations."""
+        loads = [op for op in self.operations if not op.is_store]
+        stores = [op for op in self.operations if op.is_store]
+        return Totals(
+            instructions=sum(block.executions * block.instructions for block in self.blocks),
+            loads=sum(op.executions for op in loads),
+            stores=sum(op.executions for op in stores),
+            load_bytes=sum(op.total_bytes for op in loads),
+            store_bytes=sum(op.total_bytes for op in stores),
+            flops=sum(block.executions * block.flops for block in self.blocks),
+        )
