@@ -31,7 +31,13 @@ SIMULATORS = [
 SIMULATOR_HEADERS = ["access", "aged_sets", "lanes", "recent_lines", "reuse_samples", "sets", "wide_sets"]
 REUSE_PARTS = [f"reuse_{part}" for part in ("arrays", "bursts", "classes", "counts", "replays", "tracks")]
 WRITER_SOURCES = ["tracer/transport/writer.c", "tracer/processes/children.c", "tracer/transport/waiting.c"]
-WRITER_HEADERS = ["tracer/transport/stream.h", "tracer/transport/futex.h", "tracer/transport/writer.h", "tracer/processes/children.h", "tracer/transport/waiting.h"]
+WRITER_HEADERS = [
+    "tracer/transport/stream.h",
+    "tracer/transport/futex.h",
+    "tracer/transport/writer.h",
+    "tracer/processes/children.h",
+    "tracer/transport/waiting.h",
+]
 AGENT_PARTS = [
     *(
         "blocks",

@@ -20,11 +20,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from foretrace.benchmarks.harness import programs, tools
 from foretrace.errors import EngineError, ForetraceError
 from foretrace.terminal import table
 from foretrace.units import format_seconds
-
-from foretrace.benchmarks.harness import programs, tools
 
 DIRECTORY = Path("demo")
 HOST, ACCELERATOR = "jaguar-xt4", "convey-hc1-fpga"

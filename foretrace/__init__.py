@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY as DEFAULT_HIERARCHY
     from foretrace.cache_sim.hierarchy import Hierarchy as Hierarchy
-    from .errors import ForetraceError as ForetraceError
     from foretrace.profiles.library import find as find_machine
-    from foretrace.replay.predict import predict as predict
     from foretrace.replay.offload.triage import triage as triage
+    from foretrace.replay.predict import predict as predict
     from foretrace.tracer.signature.file import read_signature as read_signature
     from foretrace.tracer.signature.file import write_signature as write_signature
     from foretrace.tracer.tracing import trace_binary as trace_binary
     from foretrace.tracer.tracing import trace_python as trace_python
+
+    from .errors import ForetraceError as ForetraceError
 
 __version__ = "0.1.0"
 

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from foretrace import __version__, standard_streams
+
 from .errors import ForetraceError
 
 VERBS = {

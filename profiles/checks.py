@@ -19,8 +19,34 @@ from foretrace.errors import HierarchyError, ProfileError, quoted
 from .figure import figures_of_record
 from .hierarchies import hierarchy_of
 from .plausibility import refuse_contradictions, refuse_unlikely
-from .points import ARRAY_OPERATIONS, LINEAR_ROUTINES, LINEAR_TYPES, ArrayCost, IdiomRate, LatencyQuantile, LinearCost, MessagePoint, OperationCost, PrefetchPoint, SurfacePoint, ThreadPoint
-from .profile import RECORDS, SCHEMA, BandwidthPoint, CacheLevel, CurvePiece, CurvePoint, GatherScatterCurve, LatencyPoint, MachineKind, Memory, Profile, Source
+from .points import (
+    ARRAY_OPERATIONS,
+    LINEAR_ROUTINES,
+    LINEAR_TYPES,
+    ArrayCost,
+    IdiomRate,
+    LatencyQuantile,
+    LinearCost,
+    MessagePoint,
+    OperationCost,
+    PrefetchPoint,
+    SurfacePoint,
+    ThreadPoint,
+)
+from .profile import (
+    RECORDS,
+    SCHEMA,
+    BandwidthPoint,
+    CacheLevel,
+    CurvePiece,
+    CurvePoint,
+    GatherScatterCurve,
+    LatencyPoint,
+    MachineKind,
+    Memory,
+    Profile,
+    Source,
+)
 
 _Entry = TypeVar(
     "_Entry",

@@ -16,7 +16,19 @@ from foretrace.cache_sim.level import Inclusion, Replacement
 
 from . import defaults
 from .figure import Figure
-from .points import ArrayCost, IdiomRate, IndexMode, LatencyQuantile, LinearCost, MessagePoint, OperationCost, PrefetchPoint, SurfacePoint, ThreadPoint, Tlb
+from .points import (
+    ArrayCost,
+    IdiomRate,
+    IndexMode,
+    LatencyQuantile,
+    LinearCost,
+    MessagePoint,
+    OperationCost,
+    PrefetchPoint,
+    SurfacePoint,
+    ThreadPoint,
+    Tlb,
+)
 
 
 class MachineKind(StrEnum):

@@ -16,7 +16,18 @@ from .clock import at_clock
 from .figure import figures_of_record
 from .library import content, find, names
 from .points import ArrayCost, LatencyQuantile, OperationCost, PrefetchPoint, SurfacePoint, Tlb
-from .profile import BandwidthPoint, CacheLevel, Core, GatherScatterCurve, MachineKind, Memory, Pattern, Profile, Source, SourceKind
+from .profile import (
+    BandwidthPoint,
+    CacheLevel,
+    Core,
+    GatherScatterCurve,
+    MachineKind,
+    Memory,
+    Pattern,
+    Profile,
+    Source,
+    SourceKind,
+)
 
 NOISE_OF_CORE = 0.1
 """Added to the noise of a relative's core and of its own caches: assumed, calibrations of one machine differ by 2 %."""

@@ -18,14 +18,14 @@ from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Core, Profile
 from foretrace.profiles.relatives import Informed, informed
-
-from foretrace.replay.limits.array_costs import point_times
 from foretrace.replay.core.figures import CoreFigures, core_figures
-from .known import KnownCore, core_class
+from foretrace.replay.limits.array_costs import point_times
 from foretrace.replay.limits.linear_algebra import LinearFigures
-from foretrace.replay.memory.figures import MemoryFigures, memory_figures
 from foretrace.replay.limits.page_faults import page_times
 from foretrace.replay.limits.python_figures import python_figures
+from foretrace.replay.memory.figures import MemoryFigures, memory_figures
+
+from .known import KnownCore, core_class
 from .records import Assumption
 from .spread import TYPICAL, Notes, between, cycles, exactly
 

@@ -13,20 +13,20 @@ import numpy as np
 from foretrace.errors import PredictionError
 from foretrace.profiles.hierarchies import as_measured, effective_bytes
 from foretrace.profiles.profile import MachineKind, Profile
+from foretrace.replay.core.regions import CoreRegions, core_regions, with_core_model
+from foretrace.replay.engine.rank_replay import Activity, replay
+from foretrace.replay.limits.array_costs import ARRAY_POINT
+from foretrace.replay.limits.convolution import RegionTimes, convolve, irregular_shares
+from foretrace.replay.limits.page_faults import first_touches, in_huge_pages, with_cleared_pages, with_page_faults
+from foretrace.replay.limits.python_figures import LONG_CALLS
+from foretrace.replay.memory.hit_rates import Misses, misses_on
+from foretrace.replay.memory.shared_cache import evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
 from foretrace.tracer.signature.records import AddressRange, Provenance, Signature, merge_ranges
 from foretrace.units import format_bytes, format_count
 
-from foretrace.replay.limits.array_costs import ARRAY_POINT
-from foretrace.replay.limits.convolution import RegionTimes, convolve, irregular_shares
-from foretrace.replay.core.regions import CoreRegions, core_regions, with_core_model
-from foretrace.replay.engine.rank_replay import Activity, replay
-from .machine_figures import MachineFigures, figures_of, on_another_instruction_set
-from foretrace.replay.memory.hit_rates import Misses, misses_on
 from .interval import figure_error, model_error, path_error, relative_error, together
-from foretrace.replay.limits.page_faults import first_touches, in_huge_pages, with_cleared_pages, with_page_faults
-from foretrace.replay.limits.python_figures import LONG_CALLS
+from .machine_figures import MachineFigures, figures_of, on_another_instruction_set
 from .records import Assumption, Bound, ErrorPart, Prediction, RegionKind, RegionTime
-from foretrace.replay.memory.shared_cache import evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
 from .spread import FAST, SLOW, TYPICAL, Floats
 from .workload import Region, Workload, issue_slots
 

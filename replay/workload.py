@@ -17,11 +17,19 @@ from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.level import Level
 from foretrace.cache_sim.reuse.model import misses_from_reuse
 from foretrace.errors import PredictionError
-from foretrace.tracer.signature.records import AddressRange, Block, Idiom, InterpreterTime, OperationKind, Signature, merge_ranges
-
-from foretrace.replay.limits.array_costs import ArrayWork
 from foretrace.replay.core.program import CoreProgram
+from foretrace.replay.limits.array_costs import ArrayWork
 from foretrace.replay.limits.linear_algebra import LinearWork
+from foretrace.tracer.signature.records import (
+    AddressRange,
+    Block,
+    Idiom,
+    InterpreterTime,
+    OperationKind,
+    Signature,
+    merge_ranges,
+)
+
 from .records import Place, RegionKind
 
 Floats = npt.NDArray[np.float64]

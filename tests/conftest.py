@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +11,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from compilers import compiler_for
 
 # A shell that starts pytest in the background has it, and all it starts, ignore the terminal's ^C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -32,15 +31,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
         report.outcome = "failed"
         report.longrepr = f"skipped, which FORETRACE_FORBID_SKIPS forbids: {report.longrepr}"
     return report
-
-
-def compiler_for(target: str) -> str:
-    """The C compiler that makes programs for an architecture, named as by QEMU. Skips where it cannot be used."""
-    compiler = "gcc" if target == platform.machine() else f"{target}-linux-gnu-gcc"
-    for tool, package in ((compiler, f"gcc-{target}-linux-gnu"), (f"qemu-{target}", "qemu-user")):
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed (Debian: {package})")
-    return compiler
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from foretrace.cache_sim.results import OperationStatistics, SimulatedHierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms
-
-from foretrace.tracer.sampling.bursts import BurstCounts
 from foretrace.tracer.reader.raw_trace import RawTrace
+from foretrace.tracer.sampling.bursts import BurstCounts
+
 from .session import Recording
 
 

@@ -21,16 +21,21 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator_core import SimulatorCore
 from foretrace.errors import EngineError, ProgramError
-
 from foretrace.tracer.reader import _reader
-from foretrace.tracer.sampling.burst_schedule import Schedule
 from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace
-from foretrace.tracer.reader.side_table import INSTRUCTIONS_PER_BLOCK, MEMORY_BYTES, BlockEntry, PythonBlockEntry, SideTable, StreamError
+from foretrace.tracer.reader.side_table import (
+    INSTRUCTIONS_PER_BLOCK,
+    MEMORY_BYTES,
+    BlockEntry,
+    PythonBlockEntry,
+    SideTable,
+    StreamError,
+)
+from foretrace.tracer.sampling.burst_schedule import Schedule
 from foretrace.tracer.signature.waiting import Waiting
 
 if TYPE_CHECKING:
     from foretrace.cache_sim.simulator import Simulator
-
     from foretrace.tracer.sampling.bursts import BurstCounts, BurstRecorder
 
 _Counts = TypeVar("_Counts")

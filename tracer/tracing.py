@@ -16,8 +16,8 @@ import msgspec
 
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.errors import ForetraceError, HierarchyError
-
 from foretrace.tracer.sampling.burst_schedule import Accuracy, schedule_of
+
 from .launch import Interpreter, Target
 from .session import Ending, Engine, Progress, Session
 
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from foretrace.tracer.qemu.binary import QemuEngine
-    from foretrace.tracer.stored.stored_stream import StreamWriter
-
     from foretrace.tracer.signature.records import ProcessRecord, Signature
+    from foretrace.tracer.stored.stored_stream import StreamWriter
 
 OnProgress = Callable[[Progress], None]
 
@@ -91,9 +90,9 @@ def trace_binary(
     importing = threading.Thread(target=_import_for_machine_code, args=[engine])
     recording = session.run(on_progress, on_start=importing.start)
     importing.join()
+    from foretrace.tracer.analysis.assembly import estimated, signature_of
     from foretrace.tracer.machine_code import binary_analysis, endings
 
-    from foretrace.tracer.analysis.assembly import estimated, signature_of
     from .recorded import part_of
 
     members = family.finish() if family else []
@@ -166,9 +165,9 @@ def trace_python(
     importing = threading.Thread(target=_import, args=["python.analysis"])
     recording = Session(engine, hierarchies, _tee(keep, engine, command)).run(on_progress, on_start=importing.start)
     importing.join()
+    from foretrace.tracer.analysis.assembly import signature_of
     from foretrace.tracer.python import analysis as python_analysis
 
-    from foretrace.tracer.analysis.assembly import signature_of
     from .recorded import part_of
 
     part = part_of(recording)

@@ -8,10 +8,9 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from foretrace.benchmarks.harness.sampling import STABLE_NOISE
 from foretrace.profiles.clock import at_clock
 from foretrace.profiles.profile import Profile
-
-from foretrace.benchmarks.harness.sampling import STABLE_NOISE
 
 AGREEMENT = 0.05
 """Two runs on a quiet machine are to agree within this part."""

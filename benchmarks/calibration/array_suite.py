@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from foretrace.profiles.points import ArrayCost
-
 from foretrace.benchmarks.harness.sampling import Measurement, Run, Timing, rounded
+from foretrace.profiles.points import ArrayCost
 
 _POINTS, _FEW_POINTS = 1000, 8
 """Three vectors of the first lie in a nearest cache."""

@@ -13,6 +13,23 @@ from msgspec import structs
 from threadpoolctl import threadpool_limits
 
 from foretrace import __version__
+from foretrace.benchmarks.harness import sampling
+from foretrace.benchmarks.harness.buffers import Pages
+from foretrace.benchmarks.harness.machine_facts import (
+    CacheFacts,
+    Limits,
+    Load,
+    caches,
+    core_cpus,
+    environment,
+    limits,
+    load,
+    memory_bytes,
+    pinned,
+)
+from foretrace.benchmarks.harness.reference_loop import ReferenceLoop
+from foretrace.benchmarks.harness.sampling import STABLE_NOISE, STATISTIC, Measurement, Progress, Room, Samples
+from foretrace.benchmarks.kernels import _kernels
 from foretrace.errors import CalibrationError
 from foretrace.profiles.checks import check
 from foretrace.profiles.plausibility import with_contradictions_as_noise
@@ -20,24 +37,18 @@ from foretrace.profiles.points import IndexMode
 from foretrace.profiles.profile import Profile
 from foretrace.units import format_bytes
 
-from foretrace.benchmarks.kernels import _kernels
-from foretrace.benchmarks.harness import sampling
 from .agreement import unstable_figures
 from .array_suite import array_measurements
-from foretrace.benchmarks.harness.buffers import Pages
 from .calibrated_profile import Measured, measured_profile, with_network
 from .core_suite import CYCLE, core_measurements
 from .latency_suite import latency_measurements, tlb_measurements
 from .line_lifetime import lifetime_measurements
 from .linear_suite import linear_measurements
 from .load_times import load_time_measurements
-from foretrace.benchmarks.harness.machine_facts import CacheFacts, Limits, Load, caches, core_cpus, environment, limits, load, memory_bytes, pinned
 from .memory_suite import first_touch_measurements, memory_measurements
 from .multimaps import surface_measurements
 from .ping_pong import network_measurement
 from .prefetch_suite import mix_measurements, prefetch_measurements
-from foretrace.benchmarks.harness.reference_loop import ReferenceLoop
-from foretrace.benchmarks.harness.sampling import STABLE_NOISE, STATISTIC, Measurement, Progress, Room, Samples
 from .sgbench import ELEMENT_BYTES, OPERATIONS, Loop, loop_measurements, ranges
 from .thread_suite import numbers_of_threads, thread_measurements
 from .window_suite import window_measurements

@@ -14,26 +14,36 @@ from typing import TypeVar
 from msgspec import structs
 
 from foretrace import __version__
+from foretrace.benchmarks.harness.buffers import Pages, allocate, huge_page_bytes, page_bytes_of
+from foretrace.benchmarks.harness.machine_facts import CacheFacts, microarchitecture
+from foretrace.benchmarks.harness.sampling import Timing, rounded
+from foretrace.benchmarks.kernels import _kernels
 from foretrace.profiles.hierarchies import as_measured, hierarchy_of
 from foretrace.profiles.points import Movement
-from foretrace.profiles.profile import SCHEMA, CacheLevel, Core, LatencyPoint, MachineKind, Memory, Profile, Source, SourceKind
+from foretrace.profiles.profile import (
+    SCHEMA,
+    CacheLevel,
+    Core,
+    LatencyPoint,
+    MachineKind,
+    Memory,
+    Profile,
+    Source,
+    SourceKind,
+)
 from foretrace.units import format_bytes, format_seconds
 
-from foretrace.benchmarks.kernels import _kernels
 from .array_suite import array_costs
-from foretrace.benchmarks.harness.buffers import Pages, allocate, huge_page_bytes, page_bytes_of
 from .cache_sizes import cache_ends, effective_size, streamed_size
 from .core_suite import core_figures, operation_costs
 from .latency_suite import Chain, latency_points, tlbs
 from .line_lifetime import line_lifetime
 from .linear_suite import Linear, linear_costs
 from .load_times import LoadTime, latency_quantiles
-from foretrace.benchmarks.harness.machine_facts import CacheFacts, microarchitecture
 from .memory_suite import LOAD_BYTES, RANDOM, Point, bandwidth_points
 from .multimaps import Sweep, surface_points
 from .ping_pong import network_of
 from .prefetch_suite import Lookahead, Mix, Stream, lookahead, prefetch_points, stream_points
-from foretrace.benchmarks.harness.sampling import Timing, rounded
 from .sgbench import Loop, curves
 from .thread_suite import Team, thread_points
 from .window_suite import Window, in_flight

@@ -7,8 +7,9 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from .cache_sizes import without_bumps
 from foretrace.benchmarks.harness.sampling import Timing, rounded
+
+from .cache_sizes import without_bumps
 
 
 class Edge(NamedTuple):

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from foretrace.benchmarks.harness.buffers import allocate, over
+from foretrace.benchmarks.harness.sampling import Measurement, Timing, in_pieces, rounded
+from foretrace.benchmarks.kernels import _kernels
 from foretrace.profiles.points import Operation, OperationCost
 from foretrace.python_line import run_lines
 
-from foretrace.benchmarks.kernels import _kernels
-from foretrace.benchmarks.harness.buffers import allocate, over
 from .capacity_limits import edge_of
-from foretrace.benchmarks.harness.sampling import Measurement, Timing, in_pieces, rounded
 
 CYCLE = "int_add_64x1_chain"
 _L1_BYTES = 4096

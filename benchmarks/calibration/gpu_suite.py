@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import structs
 
 from foretrace import __version__
+from foretrace.benchmarks.harness.sampling import Measurement, Progress, Run, Timing, measure, rounded
 from foretrace.errors import CalibrationError
 from foretrace.profiles.checks import check
 from foretrace.profiles.points import IdiomRate, IndexMode
@@ -24,7 +25,6 @@ from foretrace.units import format_bytes
 
 from .agreement import unstable_figures
 from .calibrate import Calibration
-from foretrace.benchmarks.harness.sampling import Measurement, Progress, Run, Timing, measure, rounded
 from .sgbench import ELEMENTS_PER_INDEX, INDEX_BYTES, OPERATIONS, Loop, curves, index_array, ranges
 
 LEAST_INDICES = 1 << 22

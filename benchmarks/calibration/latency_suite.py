@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from foretrace.benchmarks.harness.buffers import Pages, allocate, allocate_each, huge_page_bytes, over, page_bytes_of
+from foretrace.benchmarks.harness.sampling import Measurement, Room, Timing, rounded
+from foretrace.benchmarks.kernels import _kernels
 from foretrace.profiles.points import Tlb
 from foretrace.profiles.profile import LatencyPoint
 
-from foretrace.benchmarks.kernels import _kernels
-from foretrace.benchmarks.harness.buffers import Pages, allocate, allocate_each, huge_page_bytes, over, page_bytes_of
 from .cache_sizes import without_bumps
-from foretrace.benchmarks.harness.sampling import Measurement, Room, Timing, rounded
 
 SMALLEST_BYTES = 4096
 MOST_PAGES = 16384

@@ -8,11 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from foretrace.benchmarks.kernels import _kernels
 from foretrace.benchmarks.harness.buffers import Buffer, allocate
+from foretrace.benchmarks.harness.sampling import Measurement, Run, Samples, Timing, rounded
+from foretrace.benchmarks.kernels import _kernels
+
 from .cache_sizes import crossing
 from .memory_suite import RANDOM
-from foretrace.benchmarks.harness.sampling import Measurement, Run, Samples, Timing, rounded
 
 IDLE_S = (0.0, *(0.00025 * 2**n for n in range(9)))
 """So long the lines are left alone."""

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.benchmarks.harness.sampling import Measurement, Timing, rounded
 from foretrace.profiles.points import LinearCost
 
 from .array_suite import repeated
-from foretrace.benchmarks.harness.sampling import Measurement, Timing, rounded
 
 _TYPES = ("float32", "float64", "complex128")
 _PRODUCT_SIZES = (4, 16, 32, 64, 128, 256, 512)

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretrace.profiles.points import LatencyQuantile
-
-from foretrace.benchmarks.kernels import _kernels
 from foretrace.benchmarks.harness.buffers import Pages, allocate
 from foretrace.benchmarks.harness.sampling import Measurement, Room, Run, Timing, rounded
+from foretrace.benchmarks.kernels import _kernels
+from foretrace.profiles.points import LatencyQuantile
 
 QUANTILES = tuple((2 * number + 1) / 32 for number in range(16))
 _NEAREST_BYTES = 4096

@@ -8,12 +8,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from foretrace.benchmarks.harness.buffers import Pages, allocate, huge_page_bytes, new_memory, over
+from foretrace.benchmarks.harness.sampling import Measurement, Room, Run, Samples, Timing, rounded
+from foretrace.benchmarks.kernels import _kernels
 from foretrace.profiles.profile import BandwidthPoint, Pattern
 
-from foretrace.benchmarks.kernels import _kernels
-from foretrace.benchmarks.harness.buffers import Pages, allocate, huge_page_bytes, new_memory, over
 from .latency_suite import working_sets
-from foretrace.benchmarks.harness.sampling import Measurement, Room, Run, Samples, Timing, rounded
 
 ELEMENT_BYTES = 8
 LOAD_BYTES = {"load8": 8, "load16": 16, "load32": 32}

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.benchmarks.harness.buffers import allocate, over
+from foretrace.benchmarks.harness.sampling import Measurement, Room, Timing, rounded
+from foretrace.benchmarks.kernels import _kernels
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.profiles.points import Movement, SurfacePoint
 
-from foretrace.benchmarks.kernels import _kernels
-from foretrace.benchmarks.harness.buffers import allocate, over
 from .latency_suite import working_sets
-from foretrace.benchmarks.harness.sampling import Measurement, Room, Timing, rounded
 
 ACCESS_BYTES = 8
 STRIDES_BYTES = (8, 16, 32, 64, 128, 256)

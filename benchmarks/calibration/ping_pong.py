@@ -14,10 +14,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from foretrace.benchmarks.harness.sampling import rounded, timing_of
 from foretrace.profiles.points import MessagePoint
 from foretrace.profiles.profile import Network
-
-from foretrace.benchmarks.harness.sampling import rounded, timing_of
 
 SIZES_BYTES = (8, 64, 512, 4096, 16384, 65536, 262144, 1 << 20, 4 << 20)
 SAMPLES = 7

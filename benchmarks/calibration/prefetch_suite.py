@@ -20,11 +20,11 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.benchmarks.harness.buffers import allocate, over
+from foretrace.benchmarks.harness.sampling import Measurement, Room, Timing, rounded
 from foretrace.profiles.points import PrefetchPoint
 
-from foretrace.benchmarks.harness.buffers import allocate, over
 from .cache_sizes import without_bumps
-from foretrace.benchmarks.harness.sampling import Measurement, Room, Timing, rounded
 
 _KERNEL = "stream_beside"
 LINES_BESIDE = (0, 1, 2, 4, 6, 8, 16)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from foretrace.profiles.points import Movement, ThreadPoint
-
-from foretrace.benchmarks.kernels import _kernels
 from foretrace.benchmarks.harness.buffers import allocate
 from foretrace.benchmarks.harness.sampling import Measurement, Room, Run, Timing, rounded
+from foretrace.benchmarks.kernels import _kernels
+from foretrace.profiles.points import Movement, ThreadPoint
 
 _WIDTHS_BYTES = (32, 16, 8)  # the widest that there are kernels for
 

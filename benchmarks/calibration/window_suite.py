@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretrace.benchmarks.kernels import _kernels
 from foretrace.benchmarks.harness.buffers import Pages, allocate
-from .capacity_limits import Edge, edge_of
 from foretrace.benchmarks.harness.sampling import Measurement, Run, Timing, in_pieces
+from foretrace.benchmarks.kernels import _kernels
+
+from .capacity_limits import Edge, edge_of
 
 KINDS = ("window", "int_waiting", "vector_waiting", "address_waiting", "int_writing", "vector_writing", "storing")
 """Of instructions: a figure of profile.Core is called after each."""

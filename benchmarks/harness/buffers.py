@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.benchmarks.kernels import _kernels
+
 from .sampling import Run
 
 Buffer = mmap.mmap | memoryview

@@ -22,9 +22,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from foretrace.benchmarks.kernels import _kernels
 from foretrace.errors import EngineError, ForetraceError
 
-from foretrace.benchmarks.kernels import _kernels
 from .buffers import allocate
 
 _PR_SET_PDEATHSIG, _PR_SET_THP_DISABLE = 1, 41  # linux/prctl.h

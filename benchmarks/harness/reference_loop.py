@@ -18,10 +18,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from foretrace.benchmarks.kernels import _kernels
 from foretrace.neighbours import LoopSample
 from foretrace.profiles.profile import Profile, SourceKind
-
-from foretrace.benchmarks.kernels import _kernels
 
 DISTURBED_GLANCE = 1.02
 """From this on a glance was disturbed, which a neighbour shares wholly or not at all. Others were within 0.7 %."""

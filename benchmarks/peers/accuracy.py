@@ -17,11 +17,10 @@ from typing import Any
 
 from rich.table import Table
 
+from foretrace.benchmarks.harness import programs, tools
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import ForetraceError
 from foretrace.terminal import console
-
-from foretrace.benchmarks.harness import programs, tools
 
 ACCURACIES = ("low", "medium", "high")
 HIERARCHY = "L1=32K/8/64,L2=512K/8/64,LL=8M/16/64"

@@ -20,11 +20,11 @@ from typing import Any
 
 from rich.console import Console
 
+from foretrace.benchmarks.harness import programs, tools
 from foretrace.errors import ForetraceError
 from foretrace.terminal import console
 
 from . import exactness, peak_memory, simulator_speed, tracing_cost
-from foretrace.benchmarks.harness import programs, tools
 
 ACCESSES, QUICK_ACCESSES = 20_000_000, 500_000
 

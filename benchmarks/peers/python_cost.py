@@ -23,10 +23,9 @@ from pathlib import Path
 import msgspec
 from rich.table import Table
 
+from foretrace.benchmarks.harness import tables, tools
 from foretrace.errors import ForetraceError
 from foretrace.terminal import console
-
-from foretrace.benchmarks.harness import tables, tools
 
 _PROGRAMS = Path(__file__).with_name("programs")
 

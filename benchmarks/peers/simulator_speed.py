@@ -17,11 +17,10 @@ import numpy as np
 import numpy.typing as npt
 from rich.table import Table
 
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.cache_sim.simulator import DEFAULT_REUSE_RATE, Simulator
-
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.tables import table
+from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.simulator import DEFAULT_REUSE_RATE, Simulator
 
 ACCESS_BYTES = 8
 _PIECES = 4

@@ -15,12 +15,11 @@ from pathlib import Path
 
 from rich.table import Table
 
+from foretrace.benchmarks.harness import programs, tools
+from foretrace.benchmarks.harness.tables import table
 from foretrace.errors import ForetraceError
 from foretrace.terminal import console
 from foretrace.units import format_bytes, format_count
-
-from foretrace.benchmarks.harness import programs, tools
-from foretrace.benchmarks.harness.tables import table
 
 
 @dataclass(frozen=True, slots=True)

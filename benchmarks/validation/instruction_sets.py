@@ -14,10 +14,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from foretrace.benchmarks.harness import programs, tools
 from foretrace.errors import ForetraceError
 from foretrace.terminal import console, table
-
-from foretrace.benchmarks.harness import programs, tools
 
 TARGETS = ("x86_64", "aarch64", "riscv64")
 ARGUMENTS = {
@@ -66,7 +65,9 @@ def rows(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(prog="foretrace.benchmarks.validation.instruction_sets", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="foretrace.benchmarks.validation.instruction_sets", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--optimisation", action="append", metavar="FLAG", help="default: -O2 and -O3")
     options = parser.parse_args(arguments)
     shown = table("program", "options", "target", "executed", *_FIGURES, left=("program", "options", "target"))

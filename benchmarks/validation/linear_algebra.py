@@ -17,12 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from foretrace.benchmarks.harness import programs, tools
+from foretrace.benchmarks.harness.tables import table, times
 from foretrace.errors import ForetraceError
 from foretrace.terminal import console
 from foretrace.units import format_seconds
-
-from foretrace.benchmarks.harness import programs, tools
-from foretrace.benchmarks.harness.tables import table, times
 
 PROGRAM = programs.SOURCES / "linear_algebra.py"
 ONE_THREAD = dict.fromkeys(
@@ -93,7 +92,9 @@ def _measured_s(case: str, calls: int) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(prog="foretrace.benchmarks.validation.linear_algebra", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="foretrace.benchmarks.validation.linear_algebra", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("cases", nargs="*", metavar="CASE", help="those whose names begin so; default: all")
     parser.add_argument("--machine", required=True, metavar="PROFILE", help="the profile of this machine")
     options = parser.parse_args(arguments)

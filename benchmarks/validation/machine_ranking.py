@@ -17,10 +17,10 @@ from typing import Any
 
 from msgspec import structs
 
+from foretrace.benchmarks.harness import tools
 from foretrace.errors import EngineError
 from foretrace.profiles.profile_file import write_profile
 
-from foretrace.benchmarks.harness import tools
 from .validation_file import MeasuredMachine
 
 NOTABLE_RATIO = 1.10

@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from foretrace.benchmarks.harness import programs, tools
+from foretrace.benchmarks.harness.suite import Program
 from foretrace.errors import EngineError
 from foretrace.profiles.profile_file import profile_data
 
-from foretrace.benchmarks.harness import programs, tools
 from .run_times import Machine, RunTimes, compare
-from foretrace.benchmarks.harness.suite import Program
 from .validation_file import SCHEMA
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.cache_sim.hierarchy import Hierarchy, Level
+
 from .results import CHAINS, LINE_BYTES, NUM_WAYS, ONE_SET_FAR, ONE_SET_NEAR, ReuseHistograms
 
 _MOST_NEAR_WAYS, _MOST_FAR_WAYS = 28, 192  # associativities up to which distances are measured

@@ -15,11 +15,21 @@ from foretrace.cache_sim.level import MAX_WAYS
 from foretrace.errors import HierarchyError
 from foretrace.file_kinds import PICTURE
 from foretrace.files import check_output, write_atomically
+from foretrace.replay.memory.miss_curves import (
+    FULLY_ASSOCIATIVE,
+    Curve,
+    MissRatio,
+    Part,
+    miss_curve,
+    miss_ratio,
+    part_of_function,
+    part_of_line,
+    whole_program,
+)
 from foretrace.reports.plots import check_picture, draw_curves
-from foretrace.replay.memory.miss_curves import FULLY_ASSOCIATIVE, Curve, MissRatio, Part, miss_curve, miss_ratio, part_of_function, part_of_line, whole_program
 from foretrace.terminal import console, plain, print_json
-from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.file import read_signature
+from foretrace.tracer.signature.records import Signature
 from foretrace.units import format_bytes
 from foretrace.verb import Verb
 

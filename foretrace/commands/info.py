@@ -12,12 +12,19 @@ from typing import Any
 import click
 import msgspec
 
-from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.names import demangle, short_name
+from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.session import signal_name
-from foretrace.tracer.signature.records import AddressRange, MemoryOperation, ProcessRecord, Sampling, Signature, merge_ranges
 from foretrace.tracer.signature.file import read_signature
+from foretrace.tracer.signature.records import (
+    AddressRange,
+    MemoryOperation,
+    ProcessRecord,
+    Sampling,
+    Signature,
+    merge_ranges,
+)
 from foretrace.units import format_bytes, format_count, format_seconds
 from foretrace.verb import Verb
 

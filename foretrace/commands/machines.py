@@ -13,7 +13,6 @@ from foretrace.benchmarks.calibration.agreement import Difference, differences
 from foretrace.errors import ForetraceError, ProfileError
 from foretrace.file_kinds import PICTURE
 from foretrace.files import check_output, write_atomically
-from foretrace.reports.plots import check_picture, draw_charts
 from foretrace.profiles.charts import charts_of, chosen
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find, names
@@ -22,10 +21,10 @@ from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.profiles.profile_file import read_profile
 from foretrace.replay.machine_figures import figures_of
 from foretrace.replay.offload.costs import Accelerator
+from foretrace.reports.machine_reports import list_machines, show_check, show_comparison, show_machine
+from foretrace.reports.plots import check_picture, draw_charts
 from foretrace.terminal import console, plain, print_json
 from foretrace.verb import VerbGroup
-
-from foretrace.reports.machine_reports import list_machines, show_check, show_comparison, show_machine
 
 
 @click.group(cls=VerbGroup, invoke_without_command=True, epilog="Example: foretrace machines show convey-hc1-fpga")

@@ -18,13 +18,13 @@ from foretrace.replay.predict import predict_each
 from foretrace.replay.ranking import ranks
 from foretrace.replay.records import Place, Prediction, RegionTime
 from foretrace.replay.totals import By, totals
+from foretrace.reports.prediction_documents import Measured, document
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.native.timing_file import read_timing
 from foretrace.tracer.signature.file import read_signature
 from foretrace.units import format_count, format_hz, format_seconds
 from foretrace.verb import Verb
 
-from foretrace.reports.prediction_documents import Measured, document
 from .time import said_of_neighbours, said_of_segments
 
 LEAST_SHOWN = 1e-3

@@ -12,16 +12,25 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from foretrace.benchmarks.calibration.sgbench import (
+    ELEMENT_BYTES,
+    OFFSET_BYTES,
+    OPERATIONS,
+    SMALLEST_BYTES,
+    Loop,
+    curves,
+    ranges,
+    run_sgbench,
+)
 from foretrace.benchmarks.harness.machine_facts import core_cpus, cpu_model
 from foretrace.benchmarks.harness.sampling import Timing
-from foretrace.benchmarks.calibration.sgbench import ELEMENT_BYTES, OFFSET_BYTES, OPERATIONS, SMALLEST_BYTES, Loop, curves, ranges, run_sgbench
 from foretrace.cache_sim.level import parse_size_bytes
 from foretrace.errors import HierarchyError
 from foretrace.file_kinds import PICTURE
 from foretrace.files import check_output, write_atomically
-from foretrace.reports.plots import check_picture, draw_charts
 from foretrace.profiles.charts import gather_scatter_charts
 from foretrace.profiles.points import IndexMode
+from foretrace.reports.plots import check_picture, draw_charts
 from foretrace.terminal import console, plain, print_json, progress_bar
 from foretrace.units import format_bytes, format_bytes_per_s
 from foretrace.verb import Verb

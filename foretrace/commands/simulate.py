@@ -16,7 +16,6 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from foretrace.cache_sim.results import OperationStatistics
 from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
-from .caches import cache_options, wanted_hierarchies
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.stored.foreign import FORMATS, STORED
 from foretrace.tracer.stored.simulate import OUTPUT_FORMATS, SimulatedStream, simulate_stream
@@ -24,6 +23,8 @@ from foretrace.tracer.stored.simulate import Progress as Report
 from foretrace.tracer.stored.stored_stream import Place
 from foretrace.units import format_bytes, format_count, format_seconds
 from foretrace.verb import Verb
+
+from .caches import cache_options, wanted_hierarchies
 
 _PATTERNS = ("repeated", "unit_stride", "strided", "irregular")
 

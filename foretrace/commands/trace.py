@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.cli import die_by_signal
-from .caches import cache_options, wanted_hierarchies
 from foretrace.file_kinds import SIGNATURE, STREAM
 from foretrace.files import check_output
 from foretrace.interrupts import Interrupts
 from foretrace.tracer.launch import CompiledProgram, PythonProgram, Target, launch_of, python_program_behind
 from foretrace.verb import Verb
+
+from .caches import cache_options, wanted_hierarchies
 
 if TYPE_CHECKING:
     from foretrace.tracer.sampling.burst_schedule import Accuracy

@@ -12,16 +12,16 @@ from rich.table import Table
 
 from foretrace.names import short_name
 from foretrace.profiles.library import find
+from foretrace.replay.offload.triage import triage
 from foretrace.replay.predict import NOTABLE_SHARE
 from foretrace.replay.records import Instance, Triage
-from foretrace.replay.offload.triage import triage
+from foretrace.reports.prediction_documents import hit_rates_document, place_document
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.signature.file import read_signature
 from foretrace.units import format_bytes, format_seconds
 from foretrace.verb import Verb
 
 from .predict import LEAST_SHOWN, short_place
-from foretrace.reports.prediction_documents import hit_rates_document, place_document
 
 
 @click.command(cls=Verb, epilog="Example: foretrace triage cg.sig --host jaguar-xt4 --accelerator convey-hc1-fpga")

@@ -81,8 +81,8 @@ def command(
     The profile is measured beforehand: nothing is fitted to the programs. Needs compilers and QEMU, and takes minutes.
     With --compare, say whether predictions rank several machines as measured times do.
     """
-    from foretrace.benchmarks.validation.run_times import Machine
     from foretrace.benchmarks.harness.suite import QUICK, choose
+    from foretrace.benchmarks.validation.run_times import Machine
     from foretrace.benchmarks.validation.validate import validate
 
     if documents:
@@ -135,7 +135,6 @@ def _compare(
     """Whether predictions rank the machines of these documents as measured times do."""
     from foretrace.benchmarks.validation.machine_ranking import rank
     from foretrace.benchmarks.validation.validation_file import find_validation
-
     from foretrace.reports.ranking_reports import show_ranking
 
     if len(documents) < 2 or directory is None:

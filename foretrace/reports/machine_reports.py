@@ -18,8 +18,9 @@ from foretrace.profiles.profile import GatherScatterCurve, LatencyPoint, Memory,
 from foretrace.profiles.relatives import informed
 from foretrace.terminal import plain
 from foretrace.terminal import table as fitting
-from .terminal_charts import draw
 from foretrace.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
+
+from .terminal_charts import draw
 
 
 def list_machines(profiles: list[Profile], out: Console) -> None:

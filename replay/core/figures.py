@@ -12,13 +12,13 @@ import numpy as np
 from foretrace.profiles import defaults
 from foretrace.profiles.points import Movement, Operation, OperationCost
 from foretrace.profiles.profile import Core, Pattern, Profile
+from foretrace.replay.known import KnownCore, core_class, default_of
+from foretrace.replay.records import Bound
+from foretrace.replay.spread import TYPICAL, Floats, Notes, between, exactly
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 from . import _core_model
 from .program import DECODED_AT_ONCE
-from foretrace.replay.known import KnownCore, core_class, default_of
-from foretrace.replay.records import Bound
-from foretrace.replay.spread import TYPICAL, Floats, Notes, between, exactly
 
 INT, INT_MUL, INT_DIV, FP_ADD, FP_MUL, FP_DIV, VECTOR, BRANCH = range(8)
 """Units, as they are numbered for core_model.h."""

@@ -14,14 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.replay.limits.convolution import RegionTimes, access_hits, irregular_shares, nearest_group
-from .figures import CAUSES
-from .times import BlockTimes, OperationCosts, run_core
 from foretrace.replay.machine_figures import MachineFigures
-from foretrace.replay.memory.hit_rates import Misses
 from foretrace.replay.memory.figures import MemoryFigures
+from foretrace.replay.memory.hit_rates import Misses
 from foretrace.replay.records import Bound
 from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
 from foretrace.replay.workload import Workload
+
+from .figures import CAUSES
+from .times import BlockTimes, OperationCosts, run_core
 
 _OF_MEMORY = 0.1
 """Share of a stream's lines that come from main memory, at least, to call it one out of there."""

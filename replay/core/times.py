@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.replay.records import Bound
+from foretrace.replay.spread import Floats
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 from . import _core_model
 from .figures import BRANCH, CAUSES, DIVIDERS, FP_ADD, FP_DIV, FP_MUL, INT, INT_DIV, INT_MUL, VECTOR, CoreFigures
 from .program import CoreProgram
-from foretrace.replay.records import Bound
-from foretrace.replay.spread import Floats
 
 _MAX_LEVELS = _core_model.MAX_LEVELS
 _NAMES, _FORMATS, _OFFSETS = zip(*_core_model.CORE_FIGURES, strict=True)

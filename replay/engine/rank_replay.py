@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 
 import simpy
 
-from foretrace.tracer.signature.records import AddressRange, merge_ranges
-
 from foretrace.replay.records import Decision, OffloadCost, Replay, TimelineEntry
+from foretrace.tracer.signature.records import AddressRange, merge_ranges
 
 HOST = "host"
 

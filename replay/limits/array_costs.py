@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.profiles.points import ARRAY_OPERATIONS, ArrayCost
-from foretrace.tracer.signature.records import Block, MemoryOperation, OperationKind, Signature
-
 from foretrace.replay.spread import Floats
+from foretrace.tracer.signature.records import Block, MemoryOperation, OperationKind, Signature
 
 ARRAY_POINT = (0.7, 1.6)
 """What another operation of the kind takes, or the same on other numbers, over what was measured: 56 calls of NumPy and

@@ -14,14 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .array_costs import array_times, of_accesses
 from foretrace.replay.machine_figures import MachineFigures
-from foretrace.replay.memory.hit_rates import Misses
 from foretrace.replay.memory.figures import MemoryFigures
-from .python_figures import LONG_CALLS, RECORDING_ERROR
+from foretrace.replay.memory.hit_rates import Misses
 from foretrace.replay.records import Bound, RegionKind
 from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
 from foretrace.replay.workload import OperationArrays, Workload
+
+from .array_costs import array_times, of_accesses
+from .python_figures import LONG_CALLS, RECORDING_ERROR
 
 MEMORY_BOUNDS = (
     Bound.PORTS,

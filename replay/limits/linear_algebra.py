@@ -19,11 +19,10 @@ import numpy.typing as npt
 from msgspec import structs
 
 from foretrace.profiles.points import LinearCost
+from foretrace.replay.spread import Floats
 from foretrace.tracer.signature.linear_algebra import TALL, linear_flops
 from foretrace.tracer.signature.linear_algebra import LinearRoutine as Routine
 from foretrace.tracer.signature.records import LinearAlgebra
-
-from foretrace.replay.spread import Floats
 
 MEASURED = (0.85, 1.0, 1.25)
 """What other shapes and layouts take over what was measured of square matrices: assumed, here and below."""

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.profiles.profile import Core, Profile
-
 from foretrace.replay.spread import Notes, between
 
 Floats = npt.NDArray[np.float64]

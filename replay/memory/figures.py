@@ -16,10 +16,10 @@ from foretrace.errors import PredictionError
 from foretrace.profiles.defaults import LINES_IN_FLIGHT
 from foretrace.profiles.points import Movement, PrefetchPoint, SurfacePoint
 from foretrace.profiles.profile import BandwidthPoint, CacheLevel, Core, LatencyPoint, Memory, Pattern, Profile
-
 from foretrace.replay.known import KnownCore, assumption_text, core_class, default_of
-from .random_stores import random_store_s, random_write_back_s
 from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats, Notes, between, cycles, exactly
+
+from .random_stores import random_store_s, random_write_back_s
 from .translation import Translation, translation_of
 
 _Point = TypeVar("_Point", BandwidthPoint, LatencyPoint, SurfacePoint)

@@ -13,7 +13,6 @@ import numpy as np
 
 from foretrace.profiles.points import IndexMode
 from foretrace.profiles.profile import Profile
-
 from foretrace.replay.spread import Floats
 
 _INDEX_BYTES = 4

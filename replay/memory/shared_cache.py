@@ -22,9 +22,9 @@ import numpy as np
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.profiles.hierarchies import effective_bytes
 from foretrace.profiles.profile import Profile
+from foretrace.replay.spread import Floats
 
 from .hit_rates import Misses
-from foretrace.replay.spread import Floats
 
 MOST_STEPS = 8
 SETTLED = 0.02

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from foretrace.profiles.profile import Profile
-
 from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
 
 _BEYOND = 1.5

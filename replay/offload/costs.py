@@ -17,14 +17,13 @@ from foretrace.errors import PredictionError
 from foretrace.profiles.figure import figures_of_record
 from foretrace.profiles.profile import GatherScatterCurve, MachineKind, Profile
 from foretrace.profiles.profile import Link as PublishedLink
-from foretrace.tracer.signature.records import AddressRange, MemoryOperation, Signature, merge_ranges
-from foretrace.units import format_bytes, format_bytes_per_s, format_seconds
-
 from foretrace.replay.engine.rank_replay import Link, Offload, Transfer
 from foretrace.replay.predict import HostRun
 from foretrace.replay.records import Assumption, Decision
 from foretrace.replay.spread import TYPICAL, Floats
 from foretrace.replay.workload import Region
+from foretrace.tracer.signature.records import AddressRange, MemoryOperation, Signature, merge_ranges
+from foretrace.units import format_bytes, format_bytes_per_s, format_seconds
 
 BREAK_EVEN_RANGES = np.unique(np.geomspace(1 << 10, 1 << 34, 193).astype(np.int64))
 

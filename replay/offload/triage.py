@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from foretrace.profiles.profile import Profile
-from foretrace.tracer.signature.records import Signature
-
 from foretrace.replay.engine.rank_replay import Activity, replay
-from .costs import Accelerator, Candidate, break_even_bytes, candidates, reason
 from foretrace.replay.predict import HostRun, unseen_code, unseen_code_of, warnings_of
 from foretrace.replay.records import Decision, Instance, ProgramGain, Triage
 from foretrace.replay.workload import Workload
+from foretrace.tracer.signature.records import Signature
+
+from .costs import Accelerator, Candidate, break_even_bytes, candidates, reason
 
 MOST_OF_THE_GAIN = 0.95
 

@@ -13,8 +13,8 @@ import subprocess
 
 import pytest
 
-from foretrace.benchmarks.peers import exactness
 from foretrace.benchmarks.harness import programs, tools
+from foretrace.benchmarks.peers import exactness
 
 RANGE_BYTES = [20_480, 65_536, 1 << 18, 1 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20]
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec import structs
 from replay_samples import Program, measured_host
-from test_native_timing import TIMING
+from timing_samples import TIMING
 
 from foretrace.benchmarks.harness import suite
 from foretrace.benchmarks.validation import validation_file
@@ -23,8 +23,8 @@ from foretrace.replay.anchor import anchor, region_samples
 from foretrace.replay.predict import predict
 from foretrace.tracer.native.timing import NativeRun, SampledPosition
 from foretrace.tracer.native.timing_file import read_timing, write_timing
-from foretrace.tracer.signature.records import OperationKind
 from foretrace.tracer.signature.file import read_signature, write_signature
+from foretrace.tracer.signature.records import OperationKind
 
 
 def comparison(measured, predicted, anchored_s=1.0, first="a", second="b"):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from foretrace.benchmarks.peers import exactness, tracing_cost
 from foretrace.benchmarks.harness import tools
+from foretrace.benchmarks.peers import exactness, tracing_cost
 from foretrace.benchmarks.validation import validate
 from foretrace.errors import EngineError
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_reference import ReferenceMemory
 
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.level import Inclusion, Level, Prefetch, Replacement, Tlb, WritePolicy
-from memory_reference import ReferenceMemory
 from foretrace.cache_sim.results import Event, MemoryEvents
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.errors import HierarchyError

@@ -3,15 +3,15 @@
 from collections import Counter
 from dataclasses import replace
 
+import cache_reference as reference
 import numpy as np
 import numpy.typing as npt
 import pytest
+from cache_reference import Access
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import cache_reference as reference
 from foretrace.cache_sim.hierarchy import Hierarchy
-from cache_reference import Access
 from foretrace.cache_sim.reuse.model import miss_count_error, misses_from_reuse
 from foretrace.cache_sim.reuse.results import CHAINS, LINE_BYTES, ReuseHistograms
 from foretrace.cache_sim.simulator import Simulator

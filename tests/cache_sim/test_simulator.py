@@ -6,15 +6,15 @@ import sys
 import threading
 from collections.abc import Sequence
 
+import cache_reference as reference
 import numpy as np
 import numpy.typing as npt
 import pytest
+from cache_reference import Access
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import cache_reference as reference
 from foretrace.cache_sim.hierarchy import Hierarchy, Level
-from cache_reference import Access
 from foretrace.cache_sim.results import OperationStatistics
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.errors import ForetraceError

@@ -19,7 +19,14 @@ import pytest
 
 from foretrace.cli import VERBS, group
 from foretrace.errors import EngineError, ProgramError
-from foretrace.tracer.launch import CompiledProgram, PythonProgram, find_program, first_line, launch_of, python_program_behind
+from foretrace.tracer.launch import (
+    CompiledProgram,
+    PythonProgram,
+    find_program,
+    first_line,
+    launch_of,
+    python_program_behind,
+)
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -23,7 +23,14 @@ os.posix_spawn = spawn
 from foretrace.cli import main
 main()
 """
-LATER = {"numpy", "capstone", "elftools", "sqlite3", "foretrace.tracer.signature.records", "foretrace.cache_sim.results"}
+LATER = {
+    "numpy",
+    "capstone",
+    "elftools",
+    "sqlite3",
+    "foretrace.tracer.signature.records",
+    "foretrace.cache_sim.results",
+}
 
 
 @pytest.mark.parametrize("program", [("--", "/bin/true"), ("empty.py",)])

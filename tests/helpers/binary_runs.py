@@ -7,8 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from foretrace.tracer.signature.records import MemoryOperation, Signature
 from foretrace.tracer.signature.file import read_signature
+from foretrace.tracer.signature.records import MemoryOperation, Signature
 
 TIMEOUT_S = 120
 

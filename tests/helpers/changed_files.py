@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from foretrace import json_text
-from foretrace.tracer.signature import checksum as signature_checksum
 from foretrace.tracer.native import timing_file
+from foretrace.tracer.signature import checksum as signature_checksum
 
 
 def change_signature(path: Path, *statements: str | tuple[str, tuple[Any, ...]]) -> None:

@@ -9,8 +9,35 @@ import msgspec
 import numpy as np
 
 from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.profiles.profile import SCHEMA, BandwidthPoint, CacheLevel, Core, CurvePiece, GatherScatterCurve, LatencyPoint, Link, MachineKind, Memory, Pattern, Profile, Source, SourceKind
-from foretrace.tracer.signature.records import Block, Idiom, IdiomKind, InterpreterTime, Loop, MemoryOperation, OperationCount, OperationKind, Provenance, Signature, SimulatedHierarchy
+from foretrace.profiles.profile import (
+    SCHEMA,
+    BandwidthPoint,
+    CacheLevel,
+    Core,
+    CurvePiece,
+    GatherScatterCurve,
+    LatencyPoint,
+    Link,
+    MachineKind,
+    Memory,
+    Pattern,
+    Profile,
+    Source,
+    SourceKind,
+)
+from foretrace.tracer.signature.records import (
+    Block,
+    Idiom,
+    IdiomKind,
+    InterpreterTime,
+    Loop,
+    MemoryOperation,
+    OperationCount,
+    OperationKind,
+    Provenance,
+    Signature,
+    SimulatedHierarchy,
+)
 
 CACHES = Hierarchy.parse("L1=1K/2/64,L2=8K/4/64", name="tiny")
 SOURCES = {"here": Source(SourceKind.MEASURED, "measured for a test", "2020")}

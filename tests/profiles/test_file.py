@@ -19,7 +19,19 @@ from foretrace.file_kinds import PROFILE
 from foretrace.files import check_output
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find
-from foretrace.profiles.profile import BandwidthPoint, Core, CurvePiece, GatherScatterCurve, LatencyPoint, MachineKind, Memory, Pattern, Profile, Source, SourceKind
+from foretrace.profiles.profile import (
+    BandwidthPoint,
+    Core,
+    CurvePiece,
+    GatherScatterCurve,
+    LatencyPoint,
+    MachineKind,
+    Memory,
+    Pattern,
+    Profile,
+    Source,
+    SourceKind,
+)
 from foretrace.profiles.profile_file import MAX_FILE_BYTES, format_profile, parse_profile, read_profile, write_profile
 
 

@@ -5,8 +5,34 @@ import itertools
 import pytest
 
 from foretrace.errors import ProfileError
-from foretrace.profiles.points import ArrayCost, IdiomRate, IndexMode, LatencyQuantile, MessagePoint, Movement, Operation, OperationCost, PrefetchPoint, SurfacePoint, ThreadPoint, Tlb
-from foretrace.profiles.profile import SCHEMA, CacheLevel, Core, CurvePoint, GatherScatterCurve, LatencyPoint, MachineKind, Memory, Network, Profile, Source, SourceKind
+from foretrace.profiles.points import (
+    ArrayCost,
+    IdiomRate,
+    IndexMode,
+    LatencyQuantile,
+    MessagePoint,
+    Movement,
+    Operation,
+    OperationCost,
+    PrefetchPoint,
+    SurfacePoint,
+    ThreadPoint,
+    Tlb,
+)
+from foretrace.profiles.profile import (
+    SCHEMA,
+    CacheLevel,
+    Core,
+    CurvePoint,
+    GatherScatterCurve,
+    LatencyPoint,
+    MachineKind,
+    Memory,
+    Network,
+    Profile,
+    Source,
+    SourceKind,
+)
 from foretrace.profiles.profile_file import format_profile, parse_profile
 
 KIB, MIB = 1 << 10, 1 << 20

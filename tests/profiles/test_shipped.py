@@ -11,7 +11,6 @@ import tomli_w
 from msgspec.structs import replace
 
 from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.reports import machine_reports
 from foretrace.errors import ProfileError
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find, names
@@ -20,8 +19,9 @@ from foretrace.profiles.points import IndexMode
 from foretrace.profiles.profile import CacheLevel, MachineKind, Source, SourceKind
 from foretrace.profiles.profile_file import format_profile, parse_profile, read_profile, write_profile
 from foretrace.replay.offload.costs import Accelerator
-from foretrace.replay.predict import predict_each
 from foretrace.replay.offload.triage import triage
+from foretrace.replay.predict import predict_each
+from foretrace.reports import machine_reports
 from foretrace.tracer.signature.file import read_signature
 
 KB, MB = 1024, 1024 * 1024

@@ -4,9 +4,9 @@ import json
 from dataclasses import replace
 
 import pytest
+from command_line import run
 from replay_samples import Program, measured_host
-from test_native_timing import TIMING
-from test_replay_commands import run
+from timing_samples import TIMING
 
 from foretrace.commands import predict as predict_command
 from foretrace.errors import TimingError
@@ -14,8 +14,8 @@ from foretrace.replay.anchor import anchor, key_of, region_samples
 from foretrace.replay.predict import predict
 from foretrace.tracer.native.timing import NativeRun, SampledPosition
 from foretrace.tracer.native.timing_file import write_timing
-from foretrace.tracer.signature.records import OperationKind
 from foretrace.tracer.signature.file import write_signature
+from foretrace.tracer.signature.records import OperationKind
 
 
 def two_loops():

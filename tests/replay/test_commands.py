@@ -5,17 +5,16 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from click.testing import CliRunner
+from command_line import run
 from replay_samples import Program, gather_into, gather_program
 
-from foretrace.cli import group
 from foretrace.errors import PredictionError, ProfileError
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind
 from foretrace.profiles.profile_file import write_profile
-from foretrace.tracer.signature.records import SimulatedHierarchy
 from foretrace.tracer.signature.file import write_signature
+from foretrace.tracer.signature.records import SimulatedHierarchy
 
 HOSTILE = "\x1b]0;owned\x07[bold red]x[/]\n\u202eevil.c"
 HOSTS = [name for name in names() if find(name).kind is MachineKind.HOST]
@@ -36,13 +35,6 @@ def write(signature, path):
 @pytest.fixture
 def gather_sig(tmp_path):
     return write(gather_program(1 << 20), tmp_path / "gather.sig")
-
-
-def run(*arguments):
-    result = CliRunner().invoke(group, [str(a) for a in arguments], prog_name="foretrace")
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
 
 
 def test_predict_json(gather_sig):

@@ -20,12 +20,12 @@ from foretrace.profiles.profile import LatencyPoint, Memory
 from foretrace.replay.core import _core_model
 from foretrace.replay.core.program import BLOCK, BRANCH, INSTRUCTION, CoreProgram
 from foretrace.replay.core.times import CORE, OPERATION
-from foretrace.replay.machine_figures import figures_of
+from foretrace.replay.core.wrong_path import ALL_DEPEND
 from foretrace.replay.interval import path_error, together
+from foretrace.replay.machine_figures import figures_of
 from foretrace.replay.predict import predict
 from foretrace.replay.records import Bound
 from foretrace.replay.workload import Workload
-from foretrace.replay.core.wrong_path import ALL_DEPEND
 
 CYCLE = 1e-9
 REACHED = defaults.REACHED[0].typical

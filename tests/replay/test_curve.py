@@ -8,14 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from foretrace.benchmarks.validation import miss_rates
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.programs import Linking
+from foretrace.benchmarks.validation import miss_rates
 from foretrace.cache_sim.hierarchy import Level
 from foretrace.errors import PredictionError
-from foretrace.replay.memory.miss_curves import FULLY_ASSOCIATIVE, miss_curve, miss_ratio, part_of_function, part_of_line, whole_program
-from foretrace.tracer.signature.records import Signature
+from foretrace.replay.memory.miss_curves import (
+    FULLY_ASSOCIATIVE,
+    miss_curve,
+    miss_ratio,
+    part_of_function,
+    part_of_line,
+    whole_program,
+)
 from foretrace.tracer.signature.file import read_signature
+from foretrace.tracer.signature.records import Signature
 
 pytestmark = pytest.mark.skipif(shutil.which("qemu-x86_64") is None, reason="needs qemu-x86_64 (qemu-user)")
 

@@ -13,14 +13,14 @@ from replay_samples import CACHES, Program, measured_host, published_host, with_
 from foretrace.profiles.hierarchies import effective_bytes
 from foretrace.profiles.points import IndexMode, LatencyQuantile, Movement, PrefetchPoint, SurfacePoint, Tlb
 from foretrace.profiles.profile import BandwidthPoint, CurvePoint, GatherScatterCurve, LatencyPoint, Memory, Pattern
-from foretrace.replay.limits.convolution import irregular_shares
 from foretrace.replay.core.regions import operation_costs
+from foretrace.replay.limits.convolution import irregular_shares
+from foretrace.replay.limits.page_faults import first_touches, in_huge_pages, with_cleared_pages
 from foretrace.replay.machine_figures import figures_of
 from foretrace.replay.memory.hit_rates import Misses, misses_on
-from foretrace.replay.limits.page_faults import first_touches, in_huge_pages, with_cleared_pages
-from foretrace.replay.records import HitSource
 from foretrace.replay.memory.shared_cache import evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
 from foretrace.replay.memory.translation import translation_of
+from foretrace.replay.records import HitSource
 from foretrace.replay.workload import Workload
 
 SIZE = CACHES.levels[-1].size_bytes

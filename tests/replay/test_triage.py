@@ -18,9 +18,9 @@ from replay_samples import (
 from foretrace.errors import PredictionError
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import Memory
+from foretrace.replay.offload.triage import program_gain, triage
 from foretrace.replay.predict import predict
 from foretrace.replay.records import Instance, Place
-from foretrace.replay.offload.triage import program_gain, triage
 from foretrace.tracer.signature.records import IdiomKind
 from foretrace.tracer.tracing import trace_binary
 

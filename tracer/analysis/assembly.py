@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace import __version__
-
-from .result import Analysis
+from foretrace.tracer.recorded import Part
 from foretrace.tracer.sampling.burst_schedule import Accuracy
 from foretrace.tracer.sampling.estimate import estimated_misses, scaled_reuse
-from foretrace.tracer.recorded import Part
 from foretrace.tracer.session import Recording
 from foretrace.tracer.signature.records import ProcessRecord, Provenance, Sampling, Signature
+
+from .result import Analysis
 from .unseen import unseen_of
 
 

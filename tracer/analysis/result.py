@@ -8,7 +8,16 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.tracer.signature.records import NO_PATHS, Block, Idiom, InterpreterTime, LinearAlgebra, Loop, MemoryOperation, Paths
+from foretrace.tracer.signature.records import (
+    NO_PATHS,
+    Block,
+    Idiom,
+    InterpreterTime,
+    LinearAlgebra,
+    Loop,
+    MemoryOperation,
+    Paths,
+)
 
 
 class Analysis(msgspec.Struct, frozen=True, eq=False):

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 
 from foretrace.cache_sim.results import OperationStatistics
-from foretrace.tracer.analysis.result import Analysis
-from foretrace.tracer.sampling.bursts import BurstCounts
-from foretrace.tracer.sampling.estimate import scaled_to_run, varying
 from foretrace.tracer.analysis.loops import LoopForest, find_loops
 from foretrace.tracer.analysis.modules import UNMAPPED, ModuleMap
+from foretrace.tracer.analysis.result import Analysis
+from foretrace.tracer.machine_code.debug_info.line_table import LineTable
+from foretrace.tracer.machine_code.debug_info.symbols import Function, Symbols
+from foretrace.tracer.machine_code.isa import registry as isa
 from foretrace.tracer.reader.raw_trace import RawTrace
+from foretrace.tracer.sampling.bursts import BurstCounts
+from foretrace.tracer.sampling.estimate import scaled_to_run, varying
 from foretrace.tracer.signature.records import Block, Loop, MemoryOperation, OperationCount, OperationKind
 
-from foretrace.tracer.machine_code.isa import registry as isa
 from .basic_blocks import BasicBlocks, Counts, Ints, find_basic_blocks
 from .idioms import IdiomFinder, Indirections
-from foretrace.tracer.machine_code.debug_info.line_table import LineTable
 from .paths import find_paths
-from foretrace.tracer.machine_code.debug_info.symbols import Function, Symbols
 
 _MAX_NOTES = 20
 _STATISTICS = (

@@ -14,12 +14,11 @@ import msgspec
 import numpy as np
 
 from foretrace.tracer.analysis.modules import ModuleMap
-from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
-from foretrace.tracer.session import Recording
-
-from foretrace.tracer.machine_code.isa.registry import Flow, load
 from foretrace.tracer.machine_code.debug_info.line_table import LineTable
 from foretrace.tracer.machine_code.debug_info.symbols import Symbols
+from foretrace.tracer.machine_code.isa.registry import Flow, load
+from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
+from foretrace.tracer.session import Recording
 
 if TYPE_CHECKING:
     from capstone import Cs

@@ -15,11 +15,11 @@ import msgspec
 from foretrace.cache_sim.results import OperationStatistics
 from foretrace.tracer.analysis.graphs import cycles, groups
 from foretrace.tracer.analysis.loops import LoopForest
+from foretrace.tracer.machine_code.isa.registry import DataFlow, Flow, Isa
 from foretrace.tracer.signature.records import Idiom, IdiomKind
 
 from .basic_blocks import BasicBlocks
 from .data_flow import AddressOrigins, BlockCode, LoopDataFlow, Step
-from foretrace.tracer.machine_code.isa.registry import DataFlow, Flow, Isa
 
 
 class Indirections(msgspec.Struct):

@@ -11,13 +11,13 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.tracer.signature.instruction_table import NO_OPERATION, InstructionTable
+from foretrace.tracer.machine_code.isa.registry import DataFlow, Flow, InstructionClass, Isa
 from foretrace.tracer.reader.raw_trace import RawPath
+from foretrace.tracer.signature.instruction_table import NO_OPERATION, InstructionTable
 from foretrace.tracer.signature.records import NO_PATHS, InstructionForm, Paths
 
 from ._distances import distances
 from .basic_blocks import BasicBlocks
-from foretrace.tracer.machine_code.isa.registry import DataFlow, Flow, InstructionClass, Isa
 
 Ints = npt.NDArray[np.int64]
 Names = tuple[str, ...]

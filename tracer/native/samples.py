@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from foretrace.tracer.machine_code.debug_info.symbols import Symbols
 from foretrace.tracer.analysis.modules import Mapping
+from foretrace.tracer.machine_code.debug_info.symbols import Symbols
 
 
 @dataclass(frozen=True, slots=True)

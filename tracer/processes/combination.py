@@ -14,11 +14,10 @@ import numpy as np
 
 from foretrace.cache_sim.results import MemoryEvents, OperationStatistics, SimulatedHierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms
-
-from foretrace.tracer.sampling.bursts import BurstCounts, concatenated
 from foretrace.tracer.analysis.modules import ModuleMap
 from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
 from foretrace.tracer.recorded import Part
+from foretrace.tracer.sampling.bursts import BurstCounts, concatenated
 
 _REGION_BYTES = 1 << 40  # longer than any file's code; there is room for 2^24 such ranges
 

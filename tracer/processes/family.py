@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import ForetraceError
-
 from foretrace.tracer.reader import _reader
-from foretrace.tracer.sampling.burst_schedule import Schedule
 from foretrace.tracer.recorded import Part, part_of
+from foretrace.tracer.sampling.burst_schedule import Schedule
 from foretrace.tracer.session import Ending, Engine, Recording, Session
 from foretrace.tracer.signature.records import ProcessRecord
 

@@ -19,10 +19,20 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.cache_sim.results import OperationStatistics
-from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.analysis.loops import LoopForest, nest_loops
+from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawPythonBlock, RawTrace
-from foretrace.tracer.signature.records import Block, Idiom, IdiomKind, InterpreterTime, LinearAlgebra, Loop, MemoryOperation, OperationCount, OperationKind
+from foretrace.tracer.signature.records import (
+    Block,
+    Idiom,
+    IdiomKind,
+    InterpreterTime,
+    LinearAlgebra,
+    Loop,
+    MemoryOperation,
+    OperationCount,
+    OperationKind,
+)
 
 from .compiled import CompiledLoops, compiled_calls
 from .linear_algebra import linear_algebra

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from foretrace.tracer.reader.raw_trace import RawLinear
 from foretrace.tracer.signature.linear_algebra import LinearRoutine as Routine
 from foretrace.tracer.signature.linear_algebra import linear_flops
-from foretrace.tracer.reader.raw_trace import RawLinear
 from foretrace.tracer.signature.records import LinearAlgebra
 
 _ELEMENT_TYPES = {

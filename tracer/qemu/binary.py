@@ -195,6 +195,8 @@ class QemuEngine:
 
     @cached_property
     def _isa(self) -> Isa:
-        from foretrace.tracer.machine_code.isa import registry as isa  # takes long to import: the program runs meanwhile
+        from foretrace.tracer.machine_code.isa import (
+            registry as isa,  # takes long to import: the program runs meanwhile
+        )
 
         return isa.load(self.guest)

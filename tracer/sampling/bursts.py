@@ -15,8 +15,8 @@ import numpy.typing as npt
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.results import Counts
 from foretrace.cache_sim.simulator import Simulator
-
 from foretrace.tracer.reader import _reader
+
 from .burst_schedule import Schedule
 
 NUM_GROUPS = 16

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from foretrace.cache_sim.results import Counts, OperationStatistics, SimulatedHierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms
+from foretrace.tracer.signature.records import EstimatedMisses
 
 from .bursts import BurstCounts
-from foretrace.tracer.signature.records import EstimatedMisses
 
 Floats = npt.NDArray[np.float64]
 

@@ -35,9 +35,23 @@ from foretrace.errors import HierarchyError, SignatureError
 from foretrace.file_kinds import SIGNATURE, SIGNATURE_APPLICATION_ID, instead
 from foretrace.files import write_atomically
 
-from . import checksum as signature_checksum, path_tables as signature_paths, reuse_tables as signature_reuse
+from . import checksum as signature_checksum
+from . import path_tables as signature_paths
+from . import reuse_tables as signature_reuse
 from .instruction_table import InstructionTable
-from .records import AddressRange, Block, Idiom, InterpreterTime, LinearAlgebra, Loop, MemoryOperation, Provenance, Signature, SimulatedHierarchy, merge_ranges
+from .records import (
+    AddressRange,
+    Block,
+    Idiom,
+    InterpreterTime,
+    LinearAlgebra,
+    Loop,
+    MemoryOperation,
+    Provenance,
+    Signature,
+    SimulatedHierarchy,
+    merge_ranges,
+)
 
 VERSION = 10
 MAX_FILE_BYTES = 8 << 30

@@ -4,8 +4,8 @@ import json
 
 import msgspec
 import pytest
+from calibration_samples import machine
 from click.testing import CliRunner
-from test_calibrate_machine import machine
 
 from foretrace.benchmarks.calibration.agreement import AGREEMENT, differences, unstable_figures
 from foretrace.commands.calibrate import MOST_TOLD, _say_differences

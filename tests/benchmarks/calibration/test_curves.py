@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from cache_reference import Access, simulate
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
@@ -12,11 +13,10 @@ from foretrace.benchmarks.calibration.cache_sizes import cache_ends, effective_s
 from foretrace.benchmarks.calibration.capacity_limits import Edge, edge_of
 from foretrace.benchmarks.calibration.latency_suite import MOST_PAGES, Chain, tlb_steps, tlbs, working_sets
 from foretrace.benchmarks.calibration.multimaps import Sweep, hit_rates
-from foretrace.benchmarks.harness.sampling import Timing
 from foretrace.benchmarks.calibration.sgbench import Loop, index_array, ranges
 from foretrace.benchmarks.calibration.window_suite import Window, in_flight
+from foretrace.benchmarks.harness.sampling import Timing
 from foretrace.cache_sim.hierarchy import Hierarchy
-from cache_reference import Access, simulate
 from foretrace.profiles.points import IndexMode, Movement
 from foretrace.profiles.profile import Core
 

@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 
-from foretrace.benchmarks.kernels import _kernels
-from foretrace.benchmarks.harness.buffers import Pages, allocate, allocate_each, huge_page_bytes
 from foretrace.benchmarks.calibration.window_suite import window_measurements
+from foretrace.benchmarks.harness.buffers import Pages, allocate, allocate_each, huge_page_bytes
+from foretrace.benchmarks.kernels import _kernels
 
 MIB = 1 << 20
 KERNELS = _kernels.available()

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrace.benchmarks.calibration import line_lifetime
-from foretrace.benchmarks.harness import sampling
 from foretrace.benchmarks.calibration.line_lifetime import IDLE_S, lifetime_measurements
+from foretrace.benchmarks.harness import sampling
 from foretrace.benchmarks.harness.sampling import Timing
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from foretrace.benchmarks.kernels import _kernels
-from foretrace.benchmarks.harness import sampling
 from foretrace.benchmarks.calibration.load_times import QUANTILES, LoadTime, latency_quantiles, load_time_measurements
+from foretrace.benchmarks.harness import sampling
 from foretrace.benchmarks.harness.sampling import Room, Timing
+from foretrace.benchmarks.kernels import _kernels
 
 KIB, MIB = 1 << 10, 1 << 20
 CLOCK_S = 25e-9

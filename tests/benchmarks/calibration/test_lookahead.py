@@ -2,8 +2,16 @@
 
 import pytest
 
+from foretrace.benchmarks.calibration.prefetch_suite import (
+    BUSY_MIXES,
+    MIXES,
+    Lookahead,
+    Mix,
+    lookahead,
+    mix_measurements,
+    stream_points,
+)
 from foretrace.benchmarks.harness import sampling
-from foretrace.benchmarks.calibration.prefetch_suite import BUSY_MIXES, MIXES, Lookahead, Mix, lookahead, mix_measurements, stream_points
 from foretrace.benchmarks.harness.sampling import Room, Timing
 
 KIB, MIB = 1 << 10, 1 << 20

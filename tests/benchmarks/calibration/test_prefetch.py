@@ -2,8 +2,8 @@
 
 import pytest
 
-from foretrace.benchmarks.harness import sampling
 from foretrace.benchmarks.calibration.prefetch_suite import LINES_BESIDE, Stream, prefetch_measurements, prefetch_points
+from foretrace.benchmarks.harness import sampling
 from foretrace.benchmarks.harness.sampling import Room, Timing
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretrace.benchmarks.harness import sampling
-from foretrace.benchmarks.harness.sampling import SAMPLES_OF_PASS, Measurement, Room, Sample, Samples, measure, timing_of
+from foretrace.benchmarks.harness.sampling import (
+    SAMPLES_OF_PASS,
+    Measurement,
+    Room,
+    Sample,
+    Samples,
+    measure,
+    timing_of,
+)
 
 KIB, MIB = 1 << 10, 1 << 20
 OF_FOUR = 3.30682

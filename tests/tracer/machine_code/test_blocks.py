@@ -11,17 +11,11 @@ import pytest
 from analysis_toy import BRANCH, CALL, FLOWS, JUMP, LENGTH, LOAD, NOP, RETURN, UPDATE, Program, ToyEngine, ToyIsa, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from toy_programs import programs
 
 from foretrace.tracer.machine_code.basic_blocks import BasicBlocks, find_basic_blocks
 from foretrace.tracer.machine_code.isa.registry import Flow
 from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
-
-
-@st.composite
-def programs(draw: st.DrawFn) -> Program:
-    length = draw(st.integers(2, 40))
-    operations = draw(st.lists(st.integers(0, 6), min_size=length, max_size=length))
-    return [(operation, draw(st.integers(0, length - 1)) if operation in FLOWS else 0) for operation in operations]
 
 
 def number_of(blocks: BasicBlocks, instruction: int) -> int:

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import compiler_for
+from compilers import compiler_for
 
-from foretrace.benchmarks.validation import instruction_sets
 from foretrace.benchmarks.harness.programs import SOURCES
+from foretrace.benchmarks.validation import instruction_sets
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
 from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.machine_code import binary_analysis

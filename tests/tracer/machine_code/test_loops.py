@@ -7,7 +7,7 @@ import pytest
 from analysis_toy import BRANCH, CALL, JUMP, LENGTH, NOP, RETURN, Program, ToyIsa, run, run_counted
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_analysis_blocks import programs
+from toy_programs import programs
 
 from foretrace.tracer.analysis.graphs import cycles, groups
 from foretrace.tracer.analysis.loops import LoopForest, find_loops, nest_loops

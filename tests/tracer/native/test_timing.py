@@ -14,11 +14,12 @@ from types import SimpleNamespace
 
 import pytest
 from changed_files import change_timing
+from timing_samples import TIMING
 
 from foretrace.errors import ProgramError, TimingError
 from foretrace.neighbours import LoopSample
 from foretrace.tracer.native.perf_events import PerfSampler
-from foretrace.tracer.native.timing import NativeRun, SampledPosition, Timing, time_natively
+from foretrace.tracer.native.timing import NativeRun, time_natively
 from foretrace.tracer.native.timing_file import MAX_FILE_BYTES, read_timing, write_timing
 
 
@@ -157,22 +158,6 @@ def test_an_interrupt_in_a_later_run_interrupts_the_timing(tmp_path):
     script = f"test -e {tmp_path}/seen && kill -INT $$; touch {tmp_path}/seen"
     with pytest.raises(KeyboardInterrupt):
         time_natively(["sh", "-c", script], runs=2)
-
-
-TIMING = Timing(
-    command=("./program", "1"),
-    foretrace_version="0",
-    host="nowhere",
-    started="2020-01-01",
-    exit_code=0,
-    signal=None,
-    runs=(NativeRun(1.5, 1.0, 0.25), NativeRun(1.25, 0.75, 0.25), NativeRun(3.0, 1.0, 0.5)),
-    method="by hand",
-    interval_s=0.001,
-    positions=(SampledPosition("/bin/program", 4096, 7, 2),),
-    elsewhere=3,
-    lost=0,
-)
 
 
 def test_a_timing_is_read_as_it_was_written(tmp_path):

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.reuse.model import misses_from_reuse
 from foretrace.cache_sim.simulator import Simulator
-from foretrace.tracer.reader import _reader, side_table as stream
+from foretrace.tracer.reader import _reader
+from foretrace.tracer.reader import side_table as stream
 
 MEMORY_BYTES = 80 << 20
 LAYOUT = _reader.layout()

@@ -13,9 +13,9 @@ import pytest
 from python_runs import run_traced, trace
 
 from foretrace.profiles.library import find
+from foretrace.replay.offload.triage import triage
 from foretrace.replay.predict import predict
 from foretrace.replay.records import Bound, Prediction, RegionKind, RegionTime
-from foretrace.replay.offload.triage import triage
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.tracing import trace_python
 

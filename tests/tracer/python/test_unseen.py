@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from python_runs import trace
 
-from foretrace.tracer.reader.raw_trace import RawUnseen
 from foretrace.tracer.analysis.unseen import unseen_of
+from foretrace.tracer.reader.raw_trace import RawUnseen
 
 pytest.importorskip("numpy")
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
 from foretrace.cache_sim.simulator import Simulator
-from foretrace.tracer.reader import _reader, side_table as stream
+from foretrace.tracer.reader import _reader
+from foretrace.tracer.reader import side_table as stream
 from foretrace.tracer.reader.side_table import SideTable, StreamError
 
 MEMORY_BYTES = 80 << 20

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from binary_runs import BinaryRun, run_traced, trace_command
-from test_runs_endings import FORKS_OFTEN, REPLACES_ITSELF, nothing_is_left, processes_of
+from process_programs import FORKS_OFTEN, REPLACES_ITSELF, nothing_is_left, processes_of
 
 from foretrace.profiles import library
 from foretrace.replay.predict import predict

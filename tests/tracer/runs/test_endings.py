@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from binary_runs import run_traced, trace_command
+from process_programs import FORKS_OFTEN
 
 Compile = Callable[..., Path]
 
@@ -147,34 +148,11 @@ int main(int argc, char **argv) {
     return mkdir(argv[1], 0700) || argc != 2;
 }"""
 
-FORKS_OFTEN = r"""
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-int main(int argc, char **argv) {
-    int right = 0, forks = atoi(argv[1]);
-    for (int i = 0; i < forks; i++) {
-        pid_t child = fork();
-        if (child < 0) return 1;
-        if (child == 0) _exit(i & 127);
-        int status;
-        if (waitpid(child, &status, 0) == child && WIFEXITED(status)) right += WEXITSTATUS(status) == (i & 127);
-    }
-    printf("%d right\n", right); return argc;
-}"""
 
 BECOMES_ANOTHER = r"""
 #include <unistd.h>
 int main(void) { execl("/bin/sh", "sh", "-c", "echo another; exit 11", (char *)0); return 1; }"""
 
-REPLACES_ITSELF = r"""
-#include <stdio.h>
-#include <unistd.h>
-int main(int argc, char **argv) {
-    if (argc == 1) execl("/proc/self/exe", argv[0], "again", (char *)0);
-    puts(argv[1]); return 5;
-}"""
 
 WORKS_LONG = r"""
 #include <stdio.h>
@@ -189,31 +167,6 @@ import os, resource, sys
 resource.setrlimit(getattr(resource, sys.argv[1]), (int(sys.argv[2]), int(sys.argv[2])))
 os.execv(sys.executable, [sys.executable, "-P", "-m", "foretrace", *sys.argv[3:]])
 """
-
-
-def processes_of(directory: Path) -> list[str]:
-    """Command lines of the processes that have to do with `directory`."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes().decode(errors="replace")
-        except OSError:
-            continue  # it has ended
-        if str(directory) in command:
-            found.append(command)
-    return found
-
-
-@pytest.fixture
-def nothing_is_left(tmp_path: Path) -> Iterator[None]:
-    """After the test no process of it runs, and with them their shared memory, which has no name, is gone."""
-    before = set(Path("/dev/shm").iterdir())
-    yield
-    deadline = time.monotonic() + 30
-    while processes_of(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert processes_of(tmp_path) == []
-    assert not [path for path in set(Path("/dev/shm").iterdir()) - before if "foretrace" in path.name]
 
 
 @pytest.mark.usefixtures("nothing_is_left")

@@ -11,9 +11,9 @@ from binary_runs import run_traced
 
 from foretrace.tracer import session
 from foretrace.tracer.qemu.binary import QemuEngine
+from foretrace.tracer.reader.side_table import INSTRUCTIONS_PER_BLOCK
 from foretrace.tracer.session import Session
 from foretrace.tracer.signature.records import OperationKind
-from foretrace.tracer.reader.side_table import INSTRUCTIONS_PER_BLOCK
 
 Compile = Callable[..., Path]
 

@@ -11,10 +11,10 @@ from replay_samples import measured_host
 
 from foretrace.cli import group
 from foretrace.replay.predict import predict
-from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.file import write_signature
-from foretrace.tracer.tracing import trace_binary, trace_python
+from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.waiting import Waiting
+from foretrace.tracer.tracing import trace_binary, trace_python
 
 WAYS = {
     "sleep": "import time\ntime.sleep(0.3)\n",

@@ -24,8 +24,8 @@ from foretrace.tracer import tracing
 from foretrace.tracer.sampling.burst_schedule import Accuracy, Schedule, schedule_of
 from foretrace.tracer.sampling.bursts import NUM_GROUPS, BurstCounts
 from foretrace.tracer.sampling.estimate import estimated_misses, scaled_to_run
-from foretrace.tracer.signature.records import EstimatedMisses, Signature
 from foretrace.tracer.signature.file import read_signature, write_signature
+from foretrace.tracer.signature.records import EstimatedMisses, Signature
 from foretrace.tracer.stored.stored_stream import StreamWriter
 
 Compile = Callable[..., Path]

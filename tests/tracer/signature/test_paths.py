@@ -14,16 +14,16 @@ from analysis_toy import BRANCH, LOAD, NOP, UPDATE, ToyEngine, ToyIsa
 from changed_files import change_signature
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_reader import FIRST_ACCESS, Execution, Stream, words_of
+from word_streams import FIRST_ACCESS, Execution, Stream, words_of
 
 from foretrace.errors import SignatureError
 from foretrace.tracer.machine_code._distances import distances
 from foretrace.tracer.machine_code.paths import find_paths
 from foretrace.tracer.reader.raw_paths import read_paths
 from foretrace.tracer.reader.raw_trace import RawPath
-from foretrace.tracer.signature.records import Paths, Signature
-from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.reader.side_table import BlockEntry
+from foretrace.tracer.signature.file import read_signature, write_signature
+from foretrace.tracer.signature.records import Paths, Signature
 from foretrace.tracer.tracing import trace_binary
 
 SOURCE = """

@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.errors import OutputError, SignatureError
-from foretrace.tracer.signature import checksum as signature_checksum, file as signature_file
+from foretrace.tracer.signature import checksum as signature_checksum
+from foretrace.tracer.signature import file as signature_file
+from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.linear_algebra import LinearRoutine
 from foretrace.tracer.signature.records import AddressRange, InterpreterTime, LinearAlgebra, Signature, merge_ranges
-from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.tracing import trace_binary
 
 GATHER = r"""

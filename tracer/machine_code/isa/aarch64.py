@@ -18,8 +18,8 @@ import capstone
 
 from foretrace.tracer.signature.records import OperationKind as Kind
 
-from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass
 from .operand_text import integer, split_operands
+from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass
 
 _INSTRUCTION_BYTES = 4
 _NO_FLOW = DataFlow()

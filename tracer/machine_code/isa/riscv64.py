@@ -15,8 +15,8 @@ import capstone
 
 from foretrace.tracer.signature.records import OperationKind as Kind
 
-from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass
 from .operand_text import integer, split_operands
+from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass
 
 _NO_FLOW = DataFlow()
 
