@@ -10,8 +10,8 @@ PYTEST := $(BIN)/pytest
 
 # The package is installed as links into this checkout: a changed Python file needs nothing. A changed C file, a changed
 # pyproject.toml, and a file that was added or removed (they change the stamp's name) make it install again.
-FOLDERS := foretrace foretrace/commands tracer tracer/machine_code tracer/native tracer/python tracer/qemu tracer/streams cache_sim replay profiles profiles/machines benchmarks benchmarks/programs
-FILES := $(sort $(wildcard $(foreach folder,$(FOLDERS),$(foreach suffix,py c h cpp f90 toml,$(folder)/*.$(suffix)))))
+FOLDERS := foretrace tracer cache_sim replay profiles benchmarks
+FILES := $(sort $(shell find $(FOLDERS) -name __pycache__ -prune -o -type f -regex '.*\.\(py\|c\|h\|cpp\|f90\|toml\)' -print))
 NATIVE := $(filter %.c %.h,$(filter-out benchmarks/programs/%,$(FILES)))
 # What Python would do on its own at the first start, unless told not to (PYTHONDONTWRITEBYTECODE): else each start of
 # foretrace takes a third as long again.
@@ -95,11 +95,12 @@ UNSANITIZED := tests/cache_sim/test_simulator.py::test_memory_that_runs_out_is_a
 BUILD_SANITIZED = CFLAGS="$(SANITIZE)" LDFLAGS="-fsanitize=address,undefined" $(BIN)/python setup.py -q build \
 	--build-lib $(SANITIZED) --build-temp $(SANITIZED)-objects
 WITH_SANITIZERS = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
-	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED):tests
+	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED):tests/helpers
 sanitize: $(INSTALLED) ## run the tests of the C cores under AddressSanitizer and UBSan
 	$(BUILD_SANITIZED)
 	$(WITH_SANITIZERS) $(PYTEST) $(addprefix --deselect=,$(UNSANITIZED)) \
-		$(or $(ARGS),$(wildcard tests/test_cache_sim_*.py tests/test_core_model*.py tests/benchmarks/calibration/test_kernels.py tests/tracer/reader/test_reader.py tests/tracer/reader/test_stream.py tests/test_streams_*.py))
+		$(or $(ARGS),tests/cache_sim tests/replay/test_core_model.py tests/replay/test_core_model_twin.py \
+		tests/benchmarks/calibration/test_kernels.py tests/tracer/reader tests/tracer/stored)
 
 fuzz: $(INSTALLED) ## read millions of mutated traces and streams under AddressSanitizer and UBSan (ARGS="--cases 100000")
 	$(BUILD_SANITIZED)

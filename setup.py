@@ -1,77 +1,26 @@
 """Builds the C cores: Python extensions, and the plugin that QEMU loads.
 
-Everything else is declared in pyproject.toml.
+Sources, headers and packages are found by globs: a new file needs no entry here. All else is in pyproject.toml.
 """
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
+FOLDERS = ("tracer", "cache_sim", "replay", "profiles", "benchmarks")
+"""Installed as `foretrace.tracer` and so on: names this general must not land bare in site-packages."""
+
 WARNINGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]
-
-SIMULATORS = [
-    "array_lines",
-    "array_streams",
-    "array_walk",
-    "cache",
-    "memory_feed",
-    "memory_system",
-    "recency",
-    "repeats",
-    "reuse",
-    "set_order",
-    "simulation",
-    "statistics",
-    "tags",
-    "workers",
-]
-SIMULATOR_HEADERS = ["access", "aged_sets", "lanes", "recent_lines", "reuse_samples", "sets", "wide_sets"]
-REUSE_PARTS = [f"reuse_{part}" for part in ("arrays", "bursts", "classes", "counts", "replays", "tracks")]
-WRITER_SOURCES = ["tracer/transport/writer.c", "tracer/processes/children.c", "tracer/transport/waiting.c"]
-WRITER_HEADERS = [
-    "tracer/transport/stream.h",
-    "tracer/transport/futex.h",
-    "tracer/transport/writer.h",
-    "tracer/processes/children.h",
-    "tracer/transport/waiting.h",
-]
-AGENT_PARTS = [
-    *(
-        "blocks",
-        "buffers",
-        "bytecode",
-        "code",
-        "conversions",
-        "cython",
-        "exec",
-        "flat",
-        "hooks",
-        "index",
-        "key",
-        "linear",
-    ),
-    *("lines", "list", "markers", "numpy", "other", "processes", "record", "search", "settrace", "sparse"),
-    *("templates", "timing", "ufunc", "unseen"),
-]
-AGENT_HEADERS = [
-    *("agent", "blocks", "buffers", "bytecode", "code", "frames"),
-    *("hooks", "key", "lines", "markers", "numpy", "processes", "sparse", "timing"),
-]
-
-READER_PARTS = ("reader", "block_path", "samples", "signals")
-READER_OWN_PARTS = ("side_table", "edges", "learning", "arrays")
-STREAM_PARTS = ["block_queue", "foreign", "foreign_binary", "foreign_text", "stored_reader", "stored_writer"]
-STREAM_HEADERS = ["block_queue", "foreign", "stored"]
-KERNEL_PARTS = ["kernels", "memory_kernels", "window_kernels", "core_kernels", "code_kernels", "fp_kernels", "together"]
-PLUGIN_HEADERS = ["bursts", "plain_access", "qemu_api", "store_exclusive"]
-
-
 KERNEL_FLAGS = [*WARNINGS, "-falign-functions=64", "-falign-loops=64"]
-"""What is measured begins with a line of code, and so does each loop: where these lay by accident of what is linked
-before them, some took half as long again in one build as in another."""
+"""Kernels and their loops start at a cache line: elsewhere some took half as long again."""
+
+HEADERS = sorted(str(path) for folder in FOLDERS for path in Path(folder).rglob("*.h"))
+WRITER = ["tracer/transport/*.c", "tracer/processes/children.c"]
+"""The writing side of the address stream, compiled into each producer."""
 
 
 class SharedObject(Extension):
@@ -96,74 +45,47 @@ class BuildNative(build_ext):
         return next((e for e in self.extensions if e.name.rpartition(".")[2] == last), None)
 
 
+def native(
+    name: str,
+    *sources: str,
+    kind: type[Extension] = Extension,
+    flags: list[str] = WARNINGS,
+    threads: bool = False,
+    **options: list[str] | list[tuple[str, str | None]],
+) -> Extension:
+    """The extension `foretrace.<name>` of C files that match the globs `sources`; includes are relative to the root."""
+    return kind(
+        f"foretrace.{name}",
+        sources=sorted(str(path) for pattern in sources for path in Path().glob(pattern)),
+        depends=HEADERS,
+        include_dirs=["."],
+        extra_compile_args=[*flags, *(["-pthread"] if threads else [])],
+        **options,
+    )
+
+
 setup(
     cmdclass={"build_ext": BuildNative},
+    packages=[
+        *find_packages(include=["foretrace*"]),
+        *(f"foretrace.{folder}" for folder in FOLDERS),
+        *(f"foretrace.{folder}.{package}" for folder in FOLDERS for package in find_packages(folder)),
+    ],
+    package_dir={"foretrace": "foretrace", **{f"foretrace.{folder}": folder for folder in FOLDERS}},
     ext_modules=[
-        Extension(
-            "foretrace.cache_sim.simulation._core",
-            sources=[f"cache_sim/{n}.c" for n in ("_core", *SIMULATORS, *REUSE_PARTS)],
-            depends=[f"cache_sim/{n}.h" for n in (*SIMULATOR_HEADERS, *SIMULATORS)],
-            extra_compile_args=[*WARNINGS, "-pthread"],
-        ),
-        Extension(
-            "foretrace.tracer.reader._reader",
-            sources=[
-                *(f"tracer/{part}.c" for part in ("_reader", *READER_PARTS)),
-                *(f"tracer/reader_{part}.c" for part in READER_OWN_PARTS),
-            ],
-            depends=[
-                *(f"tracer/{part}.h" for part in ("stream", "futex", "reader_parts", *READER_PARTS)),
-                *(f"cache_sim/{part}.h" for part in ("access", "lanes")),
-            ],
-            include_dirs=["."],
-            extra_compile_args=WARNINGS,
-        ),
-        Extension(
-            "foretrace.tracer.machine_code._distances",
-            sources=[f"tracer/machine_code/{part}.c" for part in ("_distances", "distances")],
-            depends=["tracer/machine_code/distances.h"],
-            extra_compile_args=WARNINGS,
-        ),
-        Extension(
-            "foretrace.tracer.stored._streams",
-            sources=[f"tracer/streams/{part}.c" for part in ("_streams", *STREAM_PARTS)],
-            depends=[
-                *(f"tracer/streams/{part}.h" for part in ("block_queue", "foreign", "stored")),
-                "cache_sim/simulation/access.h",
-            ],
-            include_dirs=["."],
-            extra_compile_args=[*WARNINGS, "-pthread"],
-        ),
-        Extension(
-            "foretrace.tracer.python._agent",
-            sources=[*WRITER_SOURCES, *(f"tracer/python/{part}.c" for part in ("_agent", *AGENT_PARTS))],
-            depends=[*WRITER_HEADERS, *(f"tracer/python/{part}.h" for part in AGENT_HEADERS)],
-            include_dirs=["."],
-            extra_compile_args=WARNINGS,
-        ),
-        Extension(
-            "foretrace.benchmarks.kernels._kernels",
-            sources=[f"benchmarks/{part}.c" for part in ("_kernels", *KERNEL_PARTS)],
-            depends=[f"benchmarks/{part}.h" for part in ("kernels", "kernel_parts", "together")],
+        native("cache_sim.simulation._core", "cache_sim/*/*.c", threads=True),
+        native("tracer.reader._reader", "tracer/reader/*.c", "tracer/processes/signals.c"),
+        native("tracer.machine_code._distances", "tracer/machine_code/*.c"),
+        native("tracer.stored._streams", "tracer/stored/*.c", threads=True),
+        native("tracer.python._agent", "tracer/python/**/*.c", *WRITER),
+        native("tracer.qemu.plugin", "tracer/qemu/*.c", *WRITER, kind=SharedObject),
+        native("replay.core._core_model", "replay/core/*.c", libraries=["m"]),
+        native(
+            "benchmarks.kernels._kernels",
+            "benchmarks/kernels/*.c",
+            flags=KERNEL_FLAGS,
+            threads=True,
             define_macros=[("FT_COMPILER_FLAGS", f'"{" ".join(KERNEL_FLAGS)}"')],  # for the metadata of a profile
-            extra_compile_args=[*KERNEL_FLAGS, "-pthread"],
-        ),
-        Extension(
-            "foretrace.replay.core._core_model",
-            sources=[f"replay/{part}.c" for part in ("_core_model", "core_model", "branches")],
-            depends=[f"replay/{part}.h" for part in ("core_model", "branches")],
-            extra_compile_args=WARNINGS,
-            libraries=["m"],
-        ),
-        SharedObject(
-            "foretrace.tracer.qemu.plugin",
-            sources=[*(f"tracer/qemu/{part}.c" for part in ("plugin", "bursts", "plain_access")), *WRITER_SOURCES],
-            depends=[
-                *WRITER_HEADERS,
-                *(f"tracer/qemu/{part}.h" for part in PLUGIN_HEADERS),
-            ],
-            include_dirs=["."],
-            extra_compile_args=WARNINGS,
         ),
     ],
 )

@@ -1,7 +1,7 @@
 """What runs tell of one without a neighbour on the same core: each has the slowdown of a reference loop beside it.
 
-The loop is in `foretrace.benchmarks.harness.reference_loop`; here is what follows from its times. Where no run was without a
-neighbour, segments of runs may have been: their times are measured in `foretrace.tracer.native.segments`.
+The loop is in `foretrace.benchmarks.harness.reference_loop`; here is what follows from its times. Where no run was
+without a neighbour, segments of runs may have been: their times are measured in `foretrace.tracer.native.segments`.
 """
 
 from __future__ import annotations

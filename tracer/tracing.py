@@ -116,7 +116,7 @@ def trace_binary(
 
 
 def _import_for_machine_code(engine: QemuEngine) -> None:
-    _import(f"machine_code.isa_{engine.guest}", "machine_code.binary_analysis", "machine_code.endings")
+    _import(f"machine_code.isa.{engine.guest}", "machine_code.binary_analysis", "machine_code.endings")
     from foretrace.tracer.machine_code.debug_info import symbols
 
     symbols.import_for_lines(str(engine.path))
@@ -124,7 +124,7 @@ def _import_for_machine_code(engine: QemuEngine) -> None:
 
 def _import(*names: str) -> None:
     """Import what is not needed before a program's end, while it runs."""
-    for name in (*names, "assembly", "signature_file"):
+    for name in (*names, "analysis.assembly", "signature.file"):
         importlib.import_module(f"foretrace.tracer.{name}")
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from foretrace.errors import EngineError
 
-SOURCES = Path(__file__).parent / "programs"
+SOURCES = Path(__file__).parents[1] / "programs"
 
 
 @dataclass(frozen=True, slots=True)

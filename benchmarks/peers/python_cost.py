@@ -27,7 +27,7 @@ from foretrace.benchmarks.harness import tables, tools
 from foretrace.errors import ForetraceError
 from foretrace.terminal import console
 
-_PROGRAMS = Path(__file__).with_name("programs")
+_PROGRAMS = Path(__file__).parents[1] / "programs"
 
 EVENT_PROGRAMS = ("python_events.py",)
 """They time themselves: started with the name of a file, they write `_Result`s into it."""

@@ -1,4 +1,6 @@
-"""Linear algebra of Python programs, predicted and measured here: `python -m foretrace.benchmarks.validation.linear_algebra`.
+"""Linear algebra of Python programs, predicted and measured here.
+
+Run by `python -m foretrace.benchmarks.validation.linear_algebra`.
 
 Each case is traced, and predicted with the profile of this machine (`foretrace calibrate`): the time of the line that
 calls it. Beside it stands the processor time that the same calls take untraced. BLAS has one thread in both.

@@ -19,7 +19,7 @@ from foretrace.profiles.profile import Profile
 from foretrace.profiles.profile_file import profile_of
 
 SCHEMA = "foretrace.validate/2"
-MEASURED = Path(__file__).parent / "measured"
+MEASURED = Path(__file__).parents[1] / "measured"
 MAX_FILE_BYTES = 16 << 20
 MAX_PROGRAMS = 1000
 

@@ -16,7 +16,7 @@ from foretrace.tracer.qemu.binary import QemuEngine
 from foretrace.tracer.session import Session
 from foretrace.tracer.signature.records import OperationKind
 
-KERNELS = Path(__file__).parents[2] / "benchmarks"
+KERNELS = Path(__file__).parents[2] / "benchmarks" / "kernels"
 ROUNDS = 7
 RUN_ALL = rf"""
 #include <inttypes.h>

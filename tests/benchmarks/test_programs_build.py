@@ -16,7 +16,7 @@ from foretrace.errors import EngineError
 SMALL = {
     "patterns": ("fft", "256", "1"),
     "sgbench": ("20480",),
-    **{program.name: program.small for program in suite.SUITE if not program.is_python},
+    **{program.source.stem: program.small for program in suite.SUITE if not program.is_python},
 }
 FIXED = [name for name, path in programs.compiled_programs().items() if path.suffix == ".c"]
 """Those that are meant for tools that must see the same addresses."""

@@ -1,1 +1,1 @@
-"""What is read off a binary: its blocks, loops, instructions, symbols and source lines."""
+"""Analysis of traced binaries: blocks, data flow, idioms and paths."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from foretrace.cache_sim.results import OperationStatistics
-from foretrace.tracer.analysis.loops import LoopForest, find_loops
+from foretrace.tracer.analysis.loops import LoopForest
 from foretrace.tracer.analysis.modules import UNMAPPED, ModuleMap
 from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.machine_code.debug_info.line_table import LineTable
@@ -21,6 +21,7 @@ from foretrace.tracer.sampling.estimate import scaled_to_run, varying
 from foretrace.tracer.signature.records import Block, Loop, MemoryOperation, OperationCount, OperationKind
 
 from .basic_blocks import BasicBlocks, Counts, Ints, find_basic_blocks
+from .control_flow import find_loops
 from .idioms import IdiomFinder, Indirections
 from .paths import find_paths
 

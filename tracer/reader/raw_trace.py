@@ -111,7 +111,7 @@ class RawLinear(msgspec.Struct, frozen=True):
 class RawCompiled(msgspec.Struct, frozen=True):
     """Time that a block of bytecode spent in a compiled function whose accesses were not seen.
 
-    `rounds` are millionths of a round (tracer/python/blocks/lines.c), of all executions. They are part of the block's own.
+    `rounds` are millionths of a round (tracer/python/blocks/lines.c), of all executions: part of the block's own.
     """
 
     block_id: int

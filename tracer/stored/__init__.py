@@ -1,1 +1,1 @@
-"""Address streams in files: our own stored ones and those of other tools."""
+"""Address streams kept in files: foretrace's own format and those of other tools."""

@@ -12,7 +12,7 @@ from python_runs import Run, run_plain, run_traced, trace
 
 from foretrace.tracer.python.program import PythonCore
 
-SYNTAX = Path(__file__).with_name("python_syntax.py").read_text()
+SYNTAX = (Path(__file__).parents[2] / "helpers" / "python_syntax.py").read_text()
 
 
 def blocks(run: Run) -> Counter[tuple[object, ...]]:

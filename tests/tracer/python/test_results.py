@@ -9,7 +9,7 @@ from python_runs import run_plain, run_traced
 
 pytest.importorskip("scipy")
 
-BATTERY = Path(__file__).with_name("python_battery.py")
+BATTERY = Path(__file__).parents[2] / "helpers" / "python_battery.py"
 
 
 @pytest.mark.parametrize("seed", [1, 2])

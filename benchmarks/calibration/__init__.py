@@ -1,0 +1,1 @@
+"""Micro-benchmarks of this machine, and the profile made from them."""

@@ -1,0 +1,1 @@
+"""What measurements share: programs, repeated timing, machine facts."""

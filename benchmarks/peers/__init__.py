@@ -1,0 +1,1 @@
+"""foretrace against its peers: cost, exactness, memory."""

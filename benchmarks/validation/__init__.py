@@ -1,0 +1,1 @@
+"""Predictions against measured run times and published figures."""

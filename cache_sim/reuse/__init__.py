@@ -1,0 +1,1 @@
+"""Reuse distances: sampling them, and the hit rates of any cache they imply."""

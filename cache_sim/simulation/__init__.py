@@ -1,0 +1,1 @@
+"""The C core: LRU hierarchies simulated in batches, and access statistics."""

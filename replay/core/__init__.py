@@ -1,0 +1,1 @@
+"""The core model: sampled paths of a program run through a model of an out-of-order pipeline."""

@@ -1,0 +1,1 @@
+"""The discrete-event engine: ranks, cores and accelerators in SimPy's time."""

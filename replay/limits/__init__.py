@@ -1,0 +1,1 @@
+"""The convolution: operations and accesses against the rates of a machine."""

@@ -1,0 +1,1 @@
+"""The memory model: hit rates, latencies, bandwidths, address translation and page faults."""

@@ -1,0 +1,23 @@
+"""docs/architecture.md shows the rooms as they are."""
+
+import import_graph
+
+
+def test_the_page_lists_every_room_and_its_imports():
+    assert import_graph.PAGE.read_text() == import_graph.page(), "run: python tests/helpers/import_graph.py"
+
+
+def test_relative_imports_are_followed(tmp_path):
+    path = tmp_path / "x.py"
+    path.write_text("from . import a\nfrom ..reader.raw_trace import RawTrace\nimport foretrace.errors\nimport os\n")
+    names = list(import_graph.imported_names(path, "foretrace.tracer.signature"))
+    known = {"tracer.signature", "tracer.reader", "foretrace"}
+    rooms = [import_graph.room_of(name, known) for name in names]
+    assert rooms == ["tracer.signature", "tracer.reader", "foretrace", None]
+
+
+def test_no_room_imports_itself_through_others():
+    """Rooms of one part may import each other, but not in circles between parts."""
+    graph = import_graph.imports()
+    parts = {(a.split(".")[0], b.split(".")[0]) for a, targets in graph.items() for b in targets}
+    assert not {(a, b) for a, b in parts if a != b and (b, a) in parts and "foretrace" not in (a, b)}

@@ -1,0 +1,1 @@
+"""ELF files: sections, function ranges, symbols and source lines."""

@@ -1,0 +1,1 @@
+"""Child processes of a traced program, and signals meant for it."""

@@ -1,0 +1,1 @@
+"""The reading side of the address stream: words become accesses for simulators, and counts of what ran."""

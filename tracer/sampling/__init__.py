@@ -1,0 +1,1 @@
+"""Recording accesses in bursts, and estimating the whole run from them."""

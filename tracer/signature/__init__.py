@@ -1,0 +1,1 @@
+"""The application signature: its typed records and its file."""
