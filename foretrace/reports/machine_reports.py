@@ -118,8 +118,10 @@ def show_comparison(names: tuple[str, str], found: Sequence[Difference], out: Co
     if not shown:
         return
     table = Table(box=None, pad_edge=False)
-    for heading in ("figure", *names, "differs", "noise", ""):
-        table.add_column(plain(heading), justify="left" if heading in ("figure", "") else "right")
+    short = tuple(Path(name).name for name in names)
+    for heading in ("figure", *(short if len(set(short)) == len(names) else names), "differs", "noise", ""):
+        left = heading in ("figure", "")
+        table.add_column(plain(heading), justify="left" if left else "right", no_wrap=left)
     for d in shown:
         said = "named as unstable" if d.unstable else ""
         noise = "" if d.noise is None else f"{d.noise:.1%}"

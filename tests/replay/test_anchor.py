@@ -12,6 +12,7 @@ from foretrace.commands import predict as predict_command
 from foretrace.errors import TimingError
 from foretrace.replay.anchor import anchor, key_of, region_samples
 from foretrace.replay.predict import predict
+from foretrace.reports import prediction_documents
 from foretrace.tracer.native.timing import NativeRun, SampledPosition
 from foretrace.tracer.native.timing_file import write_timing
 from foretrace.tracer.signature.file import write_signature
@@ -122,7 +123,9 @@ def test_predict_shows_both_ways_apart(tmp_path, machines, monkeypatch):
     signature, measured = tmp_path / "x.sig", tmp_path / "x.timing"
     write_signature(two_loops(), signature)
     write_timing(timing((0, 50), (16, 50)), measured)
-    monkeypatch.setattr(predict_command, "find", {machine.name: machine for machine in machines}.__getitem__)
+    by_name = {machine.name: machine for machine in machines}.__getitem__
+    monkeypatch.setattr(predict_command, "find", by_name)
+    monkeypatch.setattr(prediction_documents, "find", by_name)
     names = ("here", "there")
     shown = run("predict", signature, "--machine", names[1], "--timing", measured, "--anchor", names[0]).output
     assert "measured: 2 s of a processor" in shown
