@@ -109,6 +109,9 @@ def _run() -> int:
         code = group.main(prog_name="foretrace", standalone_mode=False)
     except ForetraceError as error:
         return _complain(str(error), error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:  # its message is the whole help, of many lines
+        print(f"{error.format_message()}\n", file=sys.stderr)
+        return _complain("name a verb", error.exit_code)
     except click.UsageError as error:
         if error.ctx is not None:
             print(f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help'.\n", file=sys.stderr)

@@ -176,6 +176,14 @@ def test_bad_hierarchies(spec: str, words: str, foretrace: Run, tmp_path: Path) 
     assert len(line) < 250
 
 
+def test_no_verb_shows_the_help(foretrace: Run) -> None:
+    result = foretrace()
+    assert (result.returncode, result.stdout) == (2, "")
+    *help_lines, error = result.stderr.splitlines()
+    assert "  trace      run a program and record its signature" in help_lines
+    assert error == "foretrace: error: name a verb"
+
+
 def test_mistyped_verbs_are_guessed(foretrace: Run) -> None:
     result = foretrace("pradict")
     assert result.returncode == 2
