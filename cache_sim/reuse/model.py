@@ -14,8 +14,10 @@ level has never more misses than an inner one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -84,14 +86,53 @@ def measured_line_bytes(level: Level) -> int:
     return min(max(level.line_bytes, LINE_BYTES[0]), LINE_BYTES[-1])
 
 
+class _LineSize:
+    """The distances between lines of one size. Results are kept: machines have many figures of their caches in common.
+
+    Args:
+        reuse: the histograms.
+        line_bytes: one of the sizes that were measured.
+    """
+
+    _MOST_KEPT = 64
+
+    def __init__(self, reuse: ReuseHistograms, line_bytes: int) -> None:
+        rows = reuse.line_bytes == line_bytes
+        self._edges = reuse.bin_edges
+        self._cell = reuse.way[rows].astype(np.int64) * len(self._edges) + reuse.bin[rows]
+        self._count = reuse.count[rows].astype(np.float64)
+        self._operation = reuse.operation[rows].astype(np.int64)
+        self._at_least = lru_cache(self._MOST_KEPT)(self._count_at_least)
+
+    def at_least(self, probes: Sequence[_Probe], num_operations: int) -> Floats:
+        """[operations]: how many of their accesses the probes count. Not to be written to."""
+        return self._at_least(tuple(probes), num_operations)
+
+    def total(self, probe: _Probe) -> float:
+        """The same of all operations."""
+        return float((self._count * _coefficients(self._edges, [probe]).ravel()[self._cell]).sum())
+
+    def _count_at_least(self, probes: tuple[_Probe, ...], num_operations: int) -> Floats:
+        weights = self._count * _coefficients(self._edges, probes).ravel()[self._cell]
+        return np.bincount(self._operation, weights=weights, minlength=num_operations).astype(np.float64)
+
+
+_LINE_SIZES: WeakKeyDictionary[ReuseHistograms, dict[int, _LineSize]] = WeakKeyDictionary()
+
+
+def _line_size(reuse: ReuseHistograms, line_bytes: int) -> _LineSize:
+    sizes = _LINE_SIZES.setdefault(reuse, {})
+    if line_bytes not in sizes:
+        sizes[line_bytes] = _LineSize(reuse, line_bytes)
+    return sizes[line_bytes]
+
+
 def _misses(reuse: ReuseHistograms, level: Level, num_operations: int) -> Floats:
     line_bytes = measured_line_bytes(level)
-    rows = reuse.line_bytes == line_bytes
+    lines = _line_size(reuse, line_bytes)
 
-    def at_least(probes: list[_Probe]) -> Floats:
-        coefficients = _coefficients(reuse.bin_edges, probes)
-        weights = reuse.count[rows] * coefficients[reuse.way[rows], reuse.bin[rows]]
-        return np.bincount(reuse.operation[rows], weights=weights, minlength=num_operations).astype(np.float64)
+    def at_least(probes: Sequence[_Probe]) -> Floats:
+        return lines.at_least(probes, num_operations)
 
     probes = _probes(level)
     misses = at_least(probes)
@@ -100,11 +141,13 @@ def _misses(reuse: ReuseHistograms, level: Level, num_operations: int) -> Floats
         far = at_least([_Probe(1.0, ONE_SET_FAR, max(level.size_bytes, _NEAR_BYTES) / line_bytes)])
         if level.size_bytes <= _NEAR_BYTES:  # at least those that miss a larger one; bursts tell of the others
             far = np.maximum(far, at_least([_Probe(1.0, ONE_SET_NEAR, level.size_bytes / line_bytes)]))
-        misses[unseen] = far[unseen]
+        misses = np.where(unseen, far, misses)
     return misses
 
 
-def _unseen(at_least: Callable[[list[_Probe]], Floats], probes: list[_Probe], line_bytes: int) -> npt.NDArray[np.bool_]:
+def _unseen(
+    at_least: Callable[[Sequence[_Probe]], Floats], probes: list[_Probe], line_bytes: int
+) -> npt.NDArray[np.bool_]:
     """The operations that a sample which is read has missed, though others saw accesses that belong into it.
 
     What has two or more of a track's smallest ways between two uses has another line of its set between them.
@@ -141,11 +184,8 @@ def miss_count_error(reuse: ReuseHistograms, level: Level) -> float:
 def _interpolation_error(reuse: ReuseHistograms, level: Level, probes: list[_Probe]) -> float:
     if len(probes) == 1:
         return 0.0
-    rows = reuse.line_bytes == measured_line_bytes(level)
-    misses = []
-    for probe in probes:
-        coefficients = _coefficients(reuse.bin_edges, [replace(probe, weight=1.0)])
-        misses.append(float((reuse.count[rows] * coefficients[reuse.way[rows], reuse.bin[rows]]).sum()))
+    lines = _line_size(reuse, measured_line_bytes(level))
+    misses = [lines.total(replace(probe, weight=1.0)) for probe in probes]
     estimate = sum(probe.weight * count for probe, count in zip(probes, misses, strict=True))
     return max(abs(count - estimate) for probe, count in zip(probes, misses, strict=True) if probe.weight)
 
@@ -158,7 +198,7 @@ def _place(edges: Floats, lines: float) -> tuple[int, float]:
     return index, (lines - edges[index]) / (edges[index + 1] - edges[index])
 
 
-def _coefficients(edges: Floats, probes: list[_Probe]) -> Floats:
+def _coefficients(edges: Floats, probes: Sequence[_Probe]) -> Floats:
     """[ways, bins]: how many misses a count of 1 there is."""
     table = np.zeros((NUM_WAYS, len(edges)))
     for probe in probes:

@@ -40,7 +40,7 @@ Rows = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[A
 """Operations, line sizes, ways, bins and counts."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ReuseHistograms:
     """How many lines of its set were used since a line was, for many cache geometries at once.
 

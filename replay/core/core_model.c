@@ -207,12 +207,26 @@ static double leave(struct queue *queue)
     return top;
 }
 
-/* When there is room for another one, from some time on. */
+/* Takes out all that start by `at`. */
+static void drain(struct queue *queue, double at)
+{
+    const uint32_t n = queue->n;
+    queue->n = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (queue->heap[i] > at)
+            enter(queue, queue->heap[i]); /* never past i */
+}
+
+/* When there is room for another one, from some time on, which never decreases. What has started is taken out only once the
+ * queue is full. */
 static double room_from(struct queue *queue, double at)
 {
-    while (queue->n && queue->heap[0] <= at)
-        leave(queue);
-    return queue->n < queue->size ? at : later(at, leave(queue));
+    if (queue->n < queue->size)
+        return at;
+    if (queue->heap[0] > at)
+        return leave(queue);
+    drain(queue, at);
+    return at;
 }
 
 static bool ring_new(struct ring *ring, double size)

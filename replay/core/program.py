@@ -106,6 +106,13 @@ class CoreProgram:
         chosen = self.vectors & (loads >= 0)
         return np.asarray((first + loads)[chosen], np.int64)
 
+    @functools.cached_property
+    def distinct_kinds(self) -> tuple[list[tuple[OperationKind, int, int]], Ints]:
+        """The distinct `kinds`, and the position of each instruction's kind among them."""
+        position: dict[tuple[OperationKind, int, int], int] = {}
+        of_instruction = np.array([position.setdefault(kind, len(position)) for kind in self.kinds], np.int64)
+        return list(position), of_instruction
+
     @property
     def fused_per_block(self) -> Floats:
         """[blocks]: instructions that take no slot of the issue width, as they go with the one before."""

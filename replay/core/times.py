@@ -156,15 +156,13 @@ def _operations(
 
 def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.NDArray[np.void]:
     table = program.instructions.copy()
-    known: dict[tuple[Kind, int, int], tuple[float, ...]] = {}
-    for kind in set(program.kinds):
-        known[kind] = _figures_of(kind, core, corner)
-    rows = np.array([known[kind] for kind in program.kinds])
+    distinct, of_instruction = program.distinct_kinds
+    rows = np.array([_figures_of(kind, core, corner) for kind in distinct]).reshape(len(distinct), -1)[of_instruction]
     table["latency"] = rows[:, 0] + np.where(program.crosses, core.crossing[corner], 0)
     table["latency"] += np.where(program.extends, core.extension[corner], 0)
     table["load_more"] = np.where(program.vectors, core.vector_load[corner], 0)
     table["load_more"] += np.where(program.scaled, core.scaled[corner], 0)
-    wide = np.array([bits * lanes >= _WIDE_BITS for _, bits, lanes in program.kinds], bool)
+    wide = np.array([bits * lanes >= _WIDE_BITS for _, bits, lanes in distinct], bool)[of_instruction]
     kinds_of_access = [program.vectors & wide, program.vectors]
     table["load_cycles"] = np.select(
         kinds_of_access, [core.wide_load_cycles[corner], core.vector_load_cycles[corner]], core.load[corner]
@@ -194,7 +192,8 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
 
 def _are(program: CoreProgram, kind: Kind) -> npt.NDArray[np.bool_]:
     """Which instructions are of a kind."""
-    return np.array([one is kind for one, _, _ in program.kinds], bool)
+    distinct, of_instruction = program.distinct_kinds
+    return np.array([one is kind for one, _, _ in distinct], bool)[of_instruction]
 
 
 def _forward(program: CoreProgram, costs: OperationCosts, core: CoreFigures, corner: int) -> Floats:
