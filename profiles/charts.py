@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from statistics import median
 from typing import Any
 
 from foretrace.errors import ProfileError, quoted
@@ -23,6 +24,12 @@ class Quantity(StrEnum):
     THREADS = "threads"
     TIME = "seconds"
     BANDWIDTH = "bytes/s"
+    HIT_RATE = "hit rate"
+
+    @property
+    def is_logarithmic(self) -> bool:
+        """Whether an axis of it is; a hit rate may be 0."""
+        return self is not Quantity.HIT_RATE
 
     def shown(self, value: float) -> str:
         """A value of it, for people."""
@@ -30,6 +37,8 @@ class Quantity(StrEnum):
             return format_bytes(round(value))
         if self is Quantity.TIME:
             return format_seconds(value)
+        if self is Quantity.HIT_RATE:
+            return f"{value:.0%}"
         return format_bytes_per_s(value) if self is Quantity.BANDWIDTH else f"{value:.3g}"
 
 
@@ -47,7 +56,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Curves that share their axes, both logarithmic."""
+    """Curves that share their axes, which are logarithmic but for hit rates."""
 
     title: str
     x: Quantity
@@ -69,6 +78,10 @@ def charts_of(profile: Profile) -> tuple[Chart, ...]:
         Chart("dependent loads", Quantity.SIZE, set_title, Quantity.TIME, "latency", tuple(_latency(profile))),
         Chart("one core's bandwidth", Quantity.SIZE, set_title, Quantity.BANDWIDTH, "bandwidth", _bandwidth(profile)),
         Chart("loads by stride", Quantity.SIZE, set_title, Quantity.BANDWIDTH, "bandwidth", _surface(profile)),
+        Chart(
+            "loads by hit rate", Quantity.HIT_RATE, "hit rate of the first cache", Quantity.BANDWIDTH, "bandwidth",
+            _by_hit_rate(profile),
+        ),
         *gather_scatter_charts(profile.gather_scatter),
         Chart("several threads", Quantity.THREADS, "threads", Quantity.BANDWIDTH, "bandwidth", _threads(profile)),
     )  # fmt: skip
@@ -147,6 +160,23 @@ def _surface(profile: Profile) -> tuple[Series, ...]:
     )
 
 
+def _by_hit_rate(profile: Profile) -> tuple[Series, ...]:
+    """The MultiMAPS surface as in Figure 8 of Carrington et al., ICS'11: a curve for each level that serves most of the
+    misses, the median of the points with equal hit rates."""
+    names = [*(cache.name for cache in profile.caches), "main memory"]
+    found: dict[int, dict[float, list[float]]] = {}
+    for point in profile.surface:
+        if point.movement is Movement.LOAD and len(point.hit_rates) == len(profile.caches):
+            served = [b - a for a, b in itertools.pairwise((*point.hit_rates, 1.0))]
+            level = served.index(max(served)) + 1
+            if max(served) > 0:
+                found.setdefault(level, {}).setdefault(point.hit_rates[0], []).append(point.bandwidth_bytes_per_s)
+    return tuple(
+        _measured(f"misses served by {names[level]}", [(x, median(ys), None) for x, ys in found[level].items()])
+        for level in sorted(found)
+    )
+
+
 def _threads(profile: Profile) -> tuple[Series, ...]:
     return _grouped(
         (f"{p.movement}, {format_bytes(p.working_set_bytes)} each", (p.movement, p.working_set_bytes), p.threads, p)
@@ -194,6 +224,6 @@ def _between(first: int, last: int) -> Iterator[int]:
     return itertools.takewhile(lambda x: x < last, (round(first * 2 ** (k / 8)) for k in range(1, 512)))
 
 
-def _measured(title: str, points: list[tuple[int, float, float | None]]) -> Series:
+def _measured(title: str, points: Sequence[tuple[float, float, float | None]]) -> Series:
     ordered = sorted(points, key=lambda point: point[0])
     return Series(title, tuple((float(x), y, noise or 0.0) for x, y, noise in ordered), measured=True)

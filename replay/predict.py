@@ -10,23 +10,26 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import PredictionError
 from foretrace.profiles.hierarchies import as_measured, effective_bytes
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.core.regions import CoreRegions, core_regions, with_core_model
 from foretrace.replay.engine.rank_replay import Activity, replay
 from foretrace.replay.limits.array_costs import ARRAY_POINT
-from foretrace.replay.limits.convolution import RegionTimes, convolve, irregular_shares
+from foretrace.replay.limits.convolution import RegionTimes, access_hits, convolve, irregular_shares
 from foretrace.replay.limits.page_faults import first_touches, in_huge_pages, with_cleared_pages, with_page_faults
 from foretrace.replay.limits.python_figures import LONG_CALLS
+from foretrace.replay.limits.surface import BandwidthSurface, SurfaceTimes
+from foretrace.replay.limits.surface_of_profile import surface_of
 from foretrace.replay.memory.hit_rates import Misses, misses_on
 from foretrace.replay.memory.shared_cache import evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
 from foretrace.tracer.signature.records import AddressRange, Provenance, Signature, merge_ranges
 from foretrace.units import format_bytes, format_count
 
-from .interval import figure_error, model_error, path_error, relative_error, together
+from .interval import convolution_error, figure_error, model_error, path_error, relative_error, together
 from .machine_figures import MachineFigures, figures_of, on_another_instruction_set
-from .records import Assumption, Bound, ErrorPart, Prediction, RegionKind, RegionTime
+from .records import Assumption, Bound, ErrorPart, Model, Prediction, RegionKind, RegionTime
 from .spread import FAST, SLOW, TYPICAL, Floats
 from .workload import Region, Workload, issue_slots
 
@@ -56,9 +59,10 @@ class HostRun:
     times: RegionTimes
     core: CoreRegions | None  # what of the times the core model says
     assumptions: tuple[Assumption, ...]
+    model: Model
 
     @classmethod
-    def of(cls, workload: Workload, profile: Profile) -> HostRun:
+    def of(cls, workload: Workload, profile: Profile, model: Model = Model.CORE) -> HostRun:
         """Convolve `workload` with `profile`.
 
         Raises:
@@ -76,16 +80,14 @@ class HostRun:
             figures = on_another_instruction_set(figures, guest, runs)
         pages, of_operations = first_touches(workload, misses, figures.page_bytes)
         pages = in_huge_pages(workload, pages, profile.memory)
-        misses = _sharing(workload, profile, figures, misses)
+        region_times = _RegionModel.of(workload, profile, figures, misses.hierarchy, model)
+        misses = _sharing(region_times, profile, misses)
         page_s = float(figures.page_s[TYPICAL])
         found, misses = misses, with_cleared_pages(misses, of_operations, figures.page_bytes, page_s)
-        times = convolve(workload, misses, figures)
-        core = core_regions(workload, misses, figures)
-        if core is not None:
-            times = with_core_model(times, core)
+        times, core = region_times.at(misses)
         times = with_page_faults(times, pages, figures.page_s)
-        assumptions = _assumptions(workload, figures, misses, times)
-        return cls(workload, profile, figures, found, times, core, assumptions)
+        assumptions = (*region_times.assumptions(misses), *_assumptions(workload, figures, misses, times))
+        return cls(workload, profile, figures, found, times, core, assumptions, model)
 
     def least_s(self) -> Floats:
         """[regions]: the time of their instructions at the full issue width, which no core can undercut."""
@@ -96,6 +98,7 @@ class HostRun:
         fast, typical, slow = (float(self.times.time_s[corner].sum()) for corner in (FAST, TYPICAL, SLOW))
         parts = [figure_error(fast, typical, slow)]
         parts += [relative_error()] if self.figures.relative else []
+        parts += [convolution_error()] if self.model is Model.CONVOLUTION else []
         if self.core is not None:
             spoken = float(self.core.time_s[TYPICAL].sum())
             parts += [
@@ -108,6 +111,7 @@ class HostRun:
         """The same of one region."""
         parts = [figure_error(*(float(time) for time in self.times.time_s[:, region]))]
         parts += [relative_error()] if self.figures.relative else []
+        parts += [convolution_error()] if self.model is Model.CONVOLUTION else []
         if self.core is not None and self.core.covered[region]:
             time_s = float(self.times.time_s[TYPICAL, region])
             parts.append(path_error(self.core.halves_s[:, region].tolist(), time_s))
@@ -127,8 +131,42 @@ class HostRun:
         return merge_ranges(AddressRange(one.first, one.last_exclusive) for one in operations if one.is_store)
 
 
-def _sharing(workload: Workload, profile: Profile, figures: MachineFigures, whole: Misses) -> Misses:
+@dataclass(frozen=True, slots=True, eq=False)
+class _RegionModel:
+    """The times of a workload's regions on a machine, as a function of the misses in its caches."""
+
+    workload: Workload
+    figures: MachineFigures
+    surface: BandwidthSurface | None  # None: the core model
+
+    @classmethod
+    def of(
+        cls, workload: Workload, profile: Profile, figures: MachineFigures, hierarchy: Hierarchy, model: Model
+    ) -> _RegionModel:
+        published = model is Model.CONVOLUTION
+        return cls(workload, figures, surface_of(profile, figures.memory, hierarchy) if published else None)
+
+    def at(
+        self, misses: Misses, corners: Sequence[int] = (FAST, TYPICAL, SLOW)
+    ) -> tuple[RegionTimes, CoreRegions | None]:
+        if self.surface is not None:
+            return convolve(self.workload, misses, self.figures, self._surface_times(self.surface, misses)), None
+        times = convolve(self.workload, misses, self.figures)
+        core = core_regions(self.workload, misses, self.figures, corners=corners)
+        return (times if core is None else with_core_model(times, core)), core
+
+    def assumptions(self, misses: Misses) -> tuple[Assumption, ...]:
+        if self.surface is None:
+            return ()
+        return self.surface.assumptions(self.figures.machine, self._surface_times(self.surface, misses))
+
+    def _surface_times(self, surface: BandwidthSurface, misses: Misses) -> SurfaceTimes:
+        return surface.memory_times(self.workload.operations, lambda corner: access_hits(misses, corner))
+
+
+def _sharing(region_times: _RegionModel, profile: Profile, whole: Misses) -> Misses:
     """The misses in what the program holds of a last cache that it shares; `whole` are those if it held all of it."""
+    workload, figures = region_times.workload, region_times.figures
     signature = workload.signature
     others = others_bytes_per_s(profile, float(figures.memory.dependent_s[TYPICAL, -2]))
     if not others or signature.reuse is None:
@@ -145,9 +183,8 @@ def _sharing(workload: Workload, profile: Profile, figures: MachineFigures, whol
         return evicted_at_random(lru, held, float(whole.hierarchy.levels[-1].size_bytes), irregular)
 
     def time_s(misses: Misses) -> float:
-        times = convolve(workload, misses, figures)
-        core = core_regions(workload, misses, figures, corners=(TYPICAL,))
-        return float((times if core is None else with_core_model(times, core)).time_s[TYPICAL].sum())
+        times, _ = region_times.at(misses, corners=(TYPICAL,))
+        return float(times.time_s[TYPICAL].sum())
 
     held = held_bytes(whole.hierarchy, others, float(most_bytes(profile)), misses_if, time_s)
     typical = misses_if(held)
@@ -171,14 +208,14 @@ def _said_of_share(held: float, least: float, size_bytes: int) -> str:
     return f"{kept} (at least {format_bytes(round(least))}, at most all)" if least < held else f"{kept} (at most all)"
 
 
-def predict(signature: Signature | Workload, profile: Profile) -> Prediction:
-    """The time of a program on a host.
+def predict(signature: Signature | Workload, profile: Profile, model: Model = Model.CORE) -> Prediction:
+    """The time of a program on a host, by the detailed core model or by the convolution as published.
 
     Raises:
         PredictionError: signature and profile together do not tell enough.
     """
     workload = signature if isinstance(signature, Workload) else Workload.of(signature)
-    run = HostRun.of(workload, profile)
+    run = HostRun.of(workload, profile, model)
     times = run.times
     time_s = replay([run.activities()]).makespan_s
     provenance = workload.signature.provenance
@@ -244,7 +281,7 @@ def _most_s(provenance: Provenance, figures: MachineFigures) -> float:
 
 
 def predict_each(
-    signature: Signature, profiles: Sequence[Profile]
+    signature: Signature, profiles: Sequence[Profile], model: Model = Model.CORE
 ) -> tuple[tuple[Prediction, ...], dict[str, PredictionError]]:
     """Predictions on all machines that one can be made for, fastest first; and for the others, why not.
 
@@ -257,7 +294,7 @@ def predict_each(
     with ThreadPoolExecutor(
         len(os.sched_getaffinity(0))
     ) as workers:  # the core model runs without the interpreter's lock
-        futures = [workers.submit(predict, workload, profile) for profile in profiles]
+        futures = [workers.submit(predict, workload, profile, model) for profile in profiles]
         for profile, future in zip(profiles, futures, strict=True):
             try:
                 made.append(future.result())

@@ -42,6 +42,13 @@ class RegionKind(StrEnum):
     FUNCTION = "function"
 
 
+class Model(StrEnum):
+    """What gives a region its time: the detailed core model, or the convolution as published (equation 1)."""
+
+    CORE = "core"
+    CONVOLUTION = "convolution"
+
+
 class HitSource(StrEnum):
     """Where the hit rates of a prediction come from."""
 

@@ -59,7 +59,8 @@ class LoopShare:
 class Row:
     """A program of the suite. `loops` are the five in which it was most often seen; none for Python programs.
 
-    `at_clock_s` is what is predicted for the clock beside the measured time, where that is known.
+    `at_clock_s` is what is predicted for the clock beside the measured time, where that is known; `convolution_s` what
+    the convolution as published predicts (equation 1 of Carrington et al., ICS'11), without the core model.
 
     `cause` says where most of a notable error comes from, as far as samples tell, or why there are none. The checksums
     are those of what was run (the executable, or the script) and of the timing that the shares are from.
@@ -78,6 +79,7 @@ class Row:
     executable_sha256: str | None = None
     timing_sha256: str | None = None
     at_clock_s: float | None = None
+    convolution_s: float | None = None
 
     @property
     def error(self) -> float:
@@ -88,6 +90,11 @@ class Row:
     def error_at_clock(self) -> float | None:
         """Of the prediction for the clock that was measured beside the runs."""
         return None if self.at_clock_s is None else self.at_clock_s / self.measured.time_s - 1
+
+    @property
+    def error_of_convolution(self) -> float | None:
+        """Of the convolution's prediction."""
+        return None if self.convolution_s is None else self.convolution_s / self.measured.time_s - 1
 
     @property
     def error_alone(self) -> float | None:
@@ -171,6 +178,11 @@ class RunTimes:
     def mean_absolute_error_at_clock(self) -> float | None:
         """The same of predictions for the clock beside each program's runs; None where it is known of none."""
         return _mean_size_of_known(row.error_at_clock for row in self.rows)
+
+    @property
+    def mean_absolute_error_of_convolution(self) -> float | None:
+        """The same of the convolution as published; None where nothing was predicted by it."""
+        return _mean_size_of_known(row.error_of_convolution for row in self.rows)
 
     @property
     def worst(self) -> Row:
@@ -342,6 +354,7 @@ def _row(subject: _Subject, measured: Measured, sampled: dict[str, Any] | None, 
         executable_sha256=_sha256(Path(subject.traced[0]).read_bytes()),
         timing_sha256=None if sampled is None else _sha256(subject.timing.read_bytes()),
         at_clock_s=_at_clock(subject, machine, measured.time_clock_hz),
+        convolution_s=float(_predicted(subject.signature, machine, "--model", "convolution")["time_s"]),
     )
     if abs(row.error) < NOTABLE_ERROR:
         return row

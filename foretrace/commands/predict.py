@@ -16,7 +16,7 @@ from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.predict import predict_each
 from foretrace.replay.ranking import ranks
-from foretrace.replay.records import Place, Prediction, RegionTime
+from foretrace.replay.records import Model, Place, Prediction, RegionTime
 from foretrace.replay.totals import By, totals
 from foretrace.reports.prediction_documents import Measured, document
 from foretrace.terminal import console, plain, print_json, table
@@ -56,6 +56,13 @@ _LEAST_WAITING_S = 1e-3
     type=NumberRange(0.01, 100),
     help="Predict with the machines' cores at this clock, not that of their profiles.",
 )
+@click.option(
+    "--model",
+    type=click.Choice([str(model) for model in Model]),
+    default=str(Model.CORE),
+    show_default=True,
+    help="The detailed core model, or the convolution of memory references with the MultiMAPS surface as published.",
+)
 @click.option("--top", default=5, show_default=True, type=click.IntRange(min=0), help="Rows shown per machine.")
 @click.option(
     "--by",
@@ -74,6 +81,7 @@ def command(
     timing_file: Path | None,
     anchor_machine: str | None,
     clock_ghz: float | None,
+    model: str,
     top: int,
     by: str,
     all_loops: bool,
@@ -91,7 +99,7 @@ def command(
         )
     profiles, without_clock = _at_clock(_profiles(machines, every), clock_ghz)
     read = read_signature(signature)
-    predictions, unpredicted = predict_each(read, profiles)
+    predictions, unpredicted = predict_each(read, profiles, Model(model))
     refused: dict[str, ForetraceError] = {**without_clock, **unpredicted}
     for name, error in refused.items():
         if not predictions or not every or name in machines:

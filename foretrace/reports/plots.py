@@ -65,7 +65,7 @@ def draw_curves(curves: list[Curve], title: str, picture_format: str) -> bytes:
 
 
 def draw_charts(charts: Sequence[Chart], title: str, picture_format: str) -> bytes:
-    """A machine's charts below each other, both axes logarithmic, noise as bars."""
+    """A machine's charts below each other, noise as bars."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -93,7 +93,8 @@ def _draw_chart(chart: Chart, axes: Axes) -> None:
             xs, ys, yerr=(below, above) if any(noise) else None, marker="o" if series.measured else "", markersize=3,
             capsize=2, label=series.title,
         )  # fmt: skip
-    axes.set_xscale("log", base=2)
+    if chart.x.is_logarithmic:
+        axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_minor_formatter(NullFormatter())

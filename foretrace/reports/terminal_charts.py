@@ -1,4 +1,4 @@
-"""Curves drawn with characters, on logarithmic axes."""
+"""Curves drawn with characters."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ def draw(chart: Chart) -> list[str]:
     series = chart.series[:MAX_SERIES]
     xs = [x for one in series for x, _, _ in one.points]
     ys = [y for one in series for _, y, _ in one.points]
-    columns = _steps(min(xs), max(xs), WIDTH)
+    logarithmic = chart.x.is_logarithmic
+    columns = [_between(min(xs), max(xs), k / (WIDTH - 1), logarithmic=logarithmic) for k in range(WIDTH)]
     low, high = min(ys), max(ys)
     grid = [[" "] * WIDTH for _ in range(HEIGHT)]
     for mark, one in reversed(list(zip(MARKS, series, strict=False))):
         for column, x in enumerate(columns):
-            if (y := _value_at(one, x)) is not None:
+            if (y := _value_at(one, x, logarithmic=logarithmic)) is not None:
                 grid[_row(y, low, high)][column] = mark
     labels = {0: chart.y.shown(high), HEIGHT - 1: chart.y.shown(low)}
     labels[HEIGHT // 2] = chart.y.shown(_between(high, low, (HEIGHT // 2) / (HEIGHT - 1)))
@@ -43,14 +44,12 @@ def draw(chart: Chart) -> list[str]:
     return lines
 
 
-def _steps(first: float, last: float, count: int) -> list[float]:
-    return [_between(first, last, k / (count - 1)) for k in range(count)]
-
-
-def _between(first: float, last: float, part: float) -> float:
-    """The value at a part of the way, on a logarithmic axis."""
+def _between(first: float, last: float, part: float, *, logarithmic: bool = True) -> float:
+    """The value at a part of the way along an axis."""
     if part in (0.0, 1.0):
         return first if part == 0.0 else last
+    if not logarithmic:
+        return first + part * (last - first)
     return math.exp(math.log(first) + part * (math.log(last) - math.log(first)))
 
 
@@ -59,8 +58,8 @@ def _row(y: float, low: float, high: float) -> int:
     return round(min(max(part, 0.0), 1.0) * (HEIGHT - 1))
 
 
-def _value_at(series: Series, x: float) -> float | None:
-    """A series' value between its points; None beyond them."""
+def _value_at(series: Series, x: float, *, logarithmic: bool) -> float | None:
+    """A series' value between its points, at a place on the x axis; None beyond them."""
     xs: Sequence[float] = [point[0] for point in series.points]
     right = bisect_left(xs, x)
     if right == len(xs) or x < xs[0]:
@@ -68,4 +67,5 @@ def _value_at(series: Series, x: float) -> float | None:
     if xs[right] == x:
         return series.points[right][1]
     (x0, y0, _), (x1, y1, _) = series.points[right - 1 : right + 1]
-    return _between(y0, y1, (math.log(x) - math.log(x0)) / (math.log(x1) - math.log(x0)))
+    part = math.log(x / x0) / math.log(x1 / x0) if logarithmic else (x - x0) / (x1 - x0)
+    return _between(y0, y1, part)

@@ -1,10 +1,11 @@
 """The convolution: a workload on a machine's figures gives the time of each region.
 
-Memory time is equation 1 of Carrington et al., ICS'11: references times size over the bandwidth that the machine gives
-references of their kind, here as time per access, interpolated between the measured levels by hit rates. Compute time
-is the tightest of the core's limits. The two overlap as in SKOPE (Guo et al., "Analytically
-Modeling Application Execution for Software-Hardware Co-Design", IPDPS 2014, section V-A): T = Tc + Tm - To,
-To = min(Tc, Tm) x (1 - 1/n). docs/model.md says what n is and bounds each approximation.
+Memory time follows equation 1 of Carrington et al., ICS'11: references times size over the bandwidth that the machine
+gives references of their kind. As published, that bandwidth is read off the MultiMAPS surface (surface.py); otherwise
+it comes from figures by level and pattern, random accesses and latencies included. Compute time is the tightest of the
+core's limits. The two overlap as in SKOPE (Guo et al., "Analytically Modeling Application Execution for
+Software-Hardware Co-Design", IPDPS 2014, section V-A): T = Tc + Tm - To, To = min(Tc, Tm) x (1 - 1/n).
+docs/model.md says what n is and bounds each approximation.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from foretrace.replay.workload import OperationArrays, Workload
 
 from .array_costs import array_times, of_accesses
 from .python_figures import LONG_CALLS, RECORDING_ERROR
+from .surface import SurfaceTimes
 
 MEMORY_BOUNDS = (
     Bound.PORTS,
@@ -57,12 +59,22 @@ class RegionTimes:
     bound_by: tuple[Bound, ...]
 
 
-def convolve(workload: Workload, misses: Misses, figures: MachineFigures) -> RegionTimes:
-    """The time of each region of `workload` on a machine, with `misses` in that machine's caches."""
+def convolve(
+    workload: Workload, misses: Misses, figures: MachineFigures, surface: SurfaceTimes | None = None
+) -> RegionTimes:
+    """The time of each region of `workload` on a machine, with `misses` in that machine's caches.
+
+    With `surface`, memory time is what equation 1 reads off the MultiMAPS surface, and compute time that of issue and
+    arithmetic alone: dependency chains and mispredicted branches are no part of the published model.
+    """
     totals = workload.totals
     regions = len(workload.regions)
-    memory_parts = _memory_parts(workload.operations, misses, figures.memory, regions)  # [3, regions, bounds]
     compute_parts = _compute_parts(workload, figures)
+    if surface is None:
+        memory_parts = memory_times(workload.operations, misses, figures.memory, regions)  # [3, regions, bounds]
+    else:
+        memory_parts = _surface_parts(workload.operations, surface, regions)
+        compute_parts[:, :, [COMPUTE_BOUNDS.index(b) for b in (Bound.CHAIN, Bound.PORTS, Bound.BRANCH)]] = 0
     is_linear = workload.linear.mask  # what it computes is known by formula, and its accesses as one pass over operands
     compute_parts[:, is_linear] = 0
     of_linear, hiding = workload.linear.times(figures.linear)
@@ -124,7 +136,23 @@ def _per_corner(figure: Floats, amount: Floats) -> Floats:
     return figure[:, None] * amount[None, :]
 
 
-def _memory_parts(operations: OperationArrays, misses: Misses, figures: MemoryFigures, regions: int) -> Floats:
+def _surface_parts(operations: OperationArrays, surface: SurfaceTimes, regions: int) -> Floats:
+    """Memory time [3, regions, MEMORY_BOUNDS] by equation 1, put down to the bandwidth of the level that serves it."""
+    parts = np.zeros((3, regions, len(MEMORY_BOUNDS)))
+    of_level = {
+        Bound.PORTS: surface.seconds[:, :, 0],
+        Bound.CACHE_BANDWIDTH: surface.seconds[:, :, 1:-1].sum(axis=2),
+        Bound.MEMORY_BANDWIDTH: surface.seconds[:, :, -1],
+    }
+    for bound, seconds in of_level.items():
+        for corner in (FAST, TYPICAL, SLOW):
+            parts[corner, :, MEMORY_BOUNDS.index(bound)] = np.bincount(
+                operations.region, weights=seconds[corner], minlength=regions
+            )
+    return parts
+
+
+def memory_times(operations: OperationArrays, misses: Misses, figures: MemoryFigures, regions: int) -> Floats:
     """Memory time [3, regions, MEMORY_BOUNDS]."""
     parts = np.zeros((3, regions, len(MEMORY_BOUNDS)))
     if not len(operations.executions):
