@@ -62,8 +62,9 @@ def command(
     PROGRAM is a compiled program with its arguments, or a Python script, which is timed with its interpreter. Its
     output, exit code and signals are its own; those of foretrace itself are listed in docs/exit-codes.md. Later runs
     than the first read the same input (a file again, up to 1 GiB of a pipe; nothing of a terminal), and what they print
-    is thrown away; a program that ends because whoever reads its output stopped runs once. A loop of 0.1 ms that runs on its core every 8 ms tells how much a neighbour disturbed it; with
-    --signature, the time that it takes undisturbed is told even where no run was.
+    is thrown away. A program that ends because whoever reads its output stopped runs once. A loop of 0.1 ms that runs
+    on its core every 8 ms tells how much a neighbour disturbed it; with --signature, the time that it takes undisturbed
+    is told even where no run was.
     """
     if not is_standard_output(output):
         check_output(output, TIMING, force=force)
