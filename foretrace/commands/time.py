@@ -62,8 +62,9 @@ def command(
     PROGRAM is a compiled program with its arguments, or a Python script, which is timed with its interpreter. Its
     output, exit code and signals are its own; those of foretrace itself are listed in docs/exit-codes.md. Later runs
     than the first read the same input (a file again, up to 1 GiB of a pipe; nothing of a terminal), and what they print
-    is thrown away. A loop of 0.1 ms that runs on its core every 8 ms tells how much a neighbour disturbed it; with
-    --signature, the time that it takes undisturbed is told even where no run was.
+    is thrown away. A program that ends because whoever reads its output stopped runs once. A loop of 0.1 ms that runs
+    on its core every 8 ms tells how much a neighbour disturbed it; with --signature, the time that it takes undisturbed
+    is told even where no run was.
     """
     if not is_standard_output(output):
         check_output(output, TIMING, force=force)
@@ -71,7 +72,7 @@ def command(
     from foretrace.errors import EngineError
     from foretrace.tracer.launch import launch_of
     from foretrace.tracer.native.program_input import ProgramInput
-    from foretrace.tracer.native.timing import divide, time_natively
+    from foretrace.tracer.native.timing import NO_READER, divide, time_natively
     from foretrace.tracer.native.timing_file import write_timing
     from foretrace.tracer.signature.file import read_signature
 
@@ -91,6 +92,8 @@ def command(
         if read is not None:
             timing = divide(timing, read, seconds, loop, given)
     write_timing(timing, output, force=force)
+    if len(timing.runs) < runs:
+        print(f"foretrace: {len(timing.runs)} of {runs} runs: {NO_READER}", file=sys.stderr)
     _say_done(output, timing)
     if timing.undivided and not sys.stderr.isatty():
         from foretrace.terminal import plain

@@ -7,7 +7,7 @@ import select
 import stat
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import BinaryIO, Self
 
@@ -25,7 +25,8 @@ class ProgramInput:
     """Our own standard input, for one run after the other.
 
     A file is read again from where it stood. What the first run could read of a pipe or socket is kept in a temporary
-    file, up to `MAX_KEPT_BYTES`, for the others. Of a terminal nothing is kept: the others find an empty input.
+    file, up to `MAX_KEPT_BYTES`, and comes to the others through pipes as well: programs may look what their input is.
+    Of a terminal nothing is kept: the others find an empty input.
     """
 
     def __init__(self, *, several: bool = True) -> None:
@@ -58,23 +59,12 @@ class ProgramInput:
             self._kept = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
         except OSError as error:
             raise ProgramError(_PROBLEM.format(error.strerror)) from error
-        source, target = os.pipe()
-        os.set_blocking(target, False)
-        ended, end = os.pipe()
-        feeder = threading.Thread(target=self._feed, args=[target, ended], name="foretrace-input", daemon=True)
-        feeder.start()
-        reading = Reading(source, source)
-        try:
+        with _pipe(self._arriving) as reading:
             yield reading
-        finally:
-            reading.begun()
-            os.close(end)
-            feeder.join()
-            os.close(ended)
 
     @contextmanager
-    def again(self) -> Iterator[int | None]:
-        """For a later run: a descriptor, or None for an empty input.
+    def again(self) -> Iterator[Reading]:
+        """For a later run.
 
         Raises:
             ProgramError: what the first run could read was not kept.
@@ -82,33 +72,35 @@ class ProgramInput:
         if self._problem:
             raise ProgramError(self._problem)
         if self._is_device:
-            yield _STDIN
-        elif not self._is_file and self._kept is None:
-            yield None
+            yield Reading(_STDIN)
+        elif self._kept is not None:
+            with _pipe(self._stored) as reading:
+                yield reading
+        elif not self._is_file:
+            yield Reading(None)
         else:
-            stood = os.lseek(_STDIN, 0, os.SEEK_CUR) if self._is_file else 0
-            own = _opened(_STDIN if self._kept is None else self._kept.fileno())
+            stood = os.lseek(_STDIN, 0, os.SEEK_CUR)
+            own = _opened(_STDIN)
             try:
                 os.lseek(own, self._start, os.SEEK_SET)
-                yield own
+                yield Reading(own)
             finally:
                 os.close(own)
-                if self._is_file:
-                    os.lseek(_STDIN, stood, os.SEEK_SET)  # where `own` is the same open file
+                os.lseek(_STDIN, stood, os.SEEK_SET)  # where `own` is the same open file
 
-    def _feed(self, target: int, ended: int) -> None:
-        """Pass on what comes until there is no more, the program reads no more, or has ended."""
-        try:
-            while _ready(_STDIN, select.POLLIN, ended) and (data := os.read(_STDIN, _CHUNK_BYTES)):
-                self._keep(data)
-                while data and _ready(target, select.POLLOUT, ended):
-                    data = data[os.write(target, data) :]
-                if data:
-                    break
-        except OSError:  # the program has closed its input, or ours cannot be read
-            pass
-        finally:
-            os.close(target)
+    def _arriving(self, ended: int) -> Iterator[bytes]:
+        """What comes, kept for later runs."""
+        while _ready(_STDIN, select.POLLIN, ended) and (data := os.read(_STDIN, _CHUNK_BYTES)):
+            self._keep(data)
+            yield data
+
+    def _stored(self, _ended: int) -> Iterator[bytes]:
+        """What was kept."""
+        assert self._kept is not None
+        position = 0
+        while data := os.pread(self._kept.fileno(), _CHUNK_BYTES, position):
+            position += len(data)
+            yield data
 
     def _keep(self, data: bytes) -> None:
         if self._problem or self._kept is None:
@@ -123,18 +115,58 @@ class ProgramInput:
 
 
 class Reading:
-    """What a run has for its standard input: a descriptor, or None for ours."""
+    """What a run has for its standard input: a descriptor. None: the first run has ours, a later one an empty input."""
 
-    def __init__(self, descriptor: int | None, ours: int | None = None) -> None:
-        """`ours` is to be closed once the program has its own."""
+    def __init__(self, descriptor: int | None, begin: Callable[[], None] | None = None) -> None:
+        """`begin` is called once the program has its own copy of the descriptor."""
         self.descriptor = descriptor
-        self._ours = ours
+        self._begin = begin
 
     def begun(self) -> None:
         """To be called once the program runs."""
-        if self._ours is not None:
-            os.close(self._ours)
-            self._ours = None
+        if self._begin is not None:
+            self._begin()
+            self._begin = None
+
+
+@contextmanager
+def _pipe(chunks: Callable[[int], Iterator[bytes]]) -> Iterator[Reading]:
+    """A pipe for a run, fed by a thread from when it has begun to its end.
+
+    Args:
+        chunks: what to feed; its argument is a descriptor that is at its end when the run is.
+    """
+    source, target = os.pipe()
+    os.set_blocking(target, False)
+    ended, end = os.pipe()
+    feeder = threading.Thread(target=_feed, args=[chunks(ended), target, ended], name="foretrace-input", daemon=True)
+
+    def begin() -> None:
+        os.close(source)  # else the feeder would not learn that the program has closed its own
+        feeder.start()
+
+    reading = Reading(source, begin)
+    try:
+        yield reading
+    finally:
+        reading.begun()
+        os.close(end)
+        feeder.join()
+        os.close(ended)
+
+
+def _feed(chunks: Iterator[bytes], target: int, ended: int) -> None:
+    """Write until there is no more, the program reads no more, or has ended."""
+    try:
+        for data in chunks:
+            while data and _ready(target, select.POLLOUT, ended):
+                data = data[os.write(target, data) :]
+            if data:
+                break
+    except OSError:  # the program has closed its input, or ours cannot be read
+        pass
+    finally:
+        os.close(target)
 
 
 def _mode() -> int:

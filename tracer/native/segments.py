@@ -38,7 +38,7 @@ from foretrace.tracer.launch import is_own_python
 from foretrace.tracer.signature.records import Signature
 
 from .interpreter_places import affordable, counted, find_functions, start_up
-from .program_input import ProgramInput
+from .program_input import ProgramInput, Reading
 from .stamp_code import Place
 from .stamp_points import COUNTING_S, COUNTING_SHARES, SEGMENT_S, Candidate, choose, find_candidates, probe
 from .stamped_run import StampedRun, TimeStampCounter, run_stamped
@@ -213,8 +213,8 @@ class _Program:
 
     def run(self, places: Sequence[Place], num_records: int) -> StampedRun:
         """Run it once, and see that it ended well and wrote no more than there is room for."""
-        with nullcontext() if self._given is None else self._given.again() as stdin:
-            run = run_stamped(self._path, self._command, places, num_records, self._counter, self._environment, stdin)
+        with nullcontext(Reading(None)) if self._given is None else self._given.again() as reading:
+            run = run_stamped(self._path, self._command, places, num_records, self._counter, self._environment, reading)
         if run.exit_code == -signal.SIGINT != self._exit_code:
             raise KeyboardInterrupt
         if run.exit_code != self._exit_code:

@@ -25,6 +25,7 @@ from foretrace.errors import ProgramError
 from foretrace.tracer.analysis.modules import Mapping, parse_maps
 from foretrace.tracer.machine_code.debug_info.elf_file import PT_LOAD, ElfFile
 
+from .program_input import Reading
 from .stamp_code import COUNTER_BYTES, PAGE_BYTES, RECORDS_AT, Place, no_records, records_bytes, region, region_bytes
 from .system_calls import ptrace
 
@@ -84,7 +85,7 @@ def run_stamped(
     num_records: int,
     counter: TimeStampCounter,
     environment: dict[str, str] | None = None,
-    stdin: int | None = None,
+    reading: Reading | None = None,
 ) -> StampedRun:
     """Run it to its end.
 
@@ -95,7 +96,7 @@ def run_stamped(
         num_records: for so many records there is room.
         counter: of this processor.
         environment: of the program; None: ours.
-        stdin: a descriptor that it reads; None: an empty input.
+        reading: its standard input; None: an empty one.
 
     Raises:
         OSError: the system does not let us.
@@ -106,7 +107,7 @@ def run_stamped(
     descriptor = os.memfd_create("foretrace", 0)  # inherited, and closed by the program once it is mapped
     try:
         variables = dict(os.environ) if environment is None else environment
-        with _started(path, command, variables, descriptor, stdin) as child:
+        with _started(path, command, variables, descriptor, reading or Reading(None)) as child:
             began = counter.now()
             child.go_to(_entry(child, path))
             stopped = counter.now()
@@ -220,7 +221,7 @@ class _Stopped:
 
 @contextmanager
 def _started(
-    path: str, command: Sequence[str], environment: dict[str, str], descriptor: int, stdin: int | None
+    path: str, command: Sequence[str], environment: dict[str, str], descriptor: int, reading: Reading
 ) -> Iterator[_Stopped]:
     """The program, stopped before its first instruction. It is killed if we fail."""
     arguments = list(command)
@@ -228,7 +229,7 @@ def _started(
     if pid == 0:
         try:
             nothing = os.open(os.devnull, os.O_RDWR)
-            os.dup2(nothing if stdin is None else stdin, 0)
+            os.dup2(nothing if reading.descriptor is None else reading.descriptor, 0)
             os.dup2(nothing, 1)
             os.dup2(nothing, 2)
             for number in (signal.SIGPIPE, signal.SIGXFSZ):
@@ -238,6 +239,7 @@ def _started(
             os.execve(path, arguments, environment)
         finally:
             os._exit(127)
+    reading.begun()
     _, status = os.waitpid(pid, 0)
     if not os.WIFSTOPPED(status):
         raise ProgramError(f"cannot run {path} under ptrace")

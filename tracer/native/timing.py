@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import select
 import signal
 import statistics
 import time
@@ -33,6 +34,7 @@ from .segments import UndividedError, time_by_segments, time_script_by_segments
 PERF_INTERVAL_S = 0.000997
 PTRACE_INTERVAL_S = 0.00997
 """Not whole milliseconds: a program's own rhythm should not meet them."""
+NO_READER = "whoever reads its output stopped early, and nobody reads that of later runs; send it to a file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,9 @@ def time_natively(
 ) -> Timing:
     """Run `command` `runs` times, sampling it each time.
 
+    A program that ends because nobody reads its output any more runs once (`lost_its_reader`): nothing would end a
+    later run, whose output is thrown away.
+
     Args:
         command: a program's name, then its arguments.
         runs: how often.
@@ -189,8 +194,8 @@ def time_natively(
                     with given.first() as reading:
                         run, status = _run(sampler, path, command, place, reading)
                 else:
-                    with given.again() as stdin:
-                        run, status = _run(sampler, path, command, place, Reading(stdin), is_quiet=True)
+                    with given.again() as reading:
+                        run, status = _run(sampler, path, command, place, reading, is_quiet=True)
                 found.append(sampler.samples())
             finally:
                 sampler.close()
@@ -202,6 +207,8 @@ def time_natively(
             raise KeyboardInterrupt
         if endings[-1] != endings[0]:
             raise ProgramError(_difference(command[0], endings[0], endings[-1], number + 1))
+        if lost_its_reader(endings[0]):
+            break
     return Timing(
         command=tuple(command),
         foretrace_version=__version__,
@@ -218,12 +225,26 @@ def time_natively(
     )
 
 
+def lost_its_reader(ending: int) -> bool:
+    """Whether a program ended because nobody reads its output any more, as far as its end and our output tell.
+
+    Args:
+        ending: as by `os.waitstatus_to_exitcode`.
+    """
+    if ending == -signal.SIGPIPE:
+        return True
+    poll = select.poll()
+    for descriptor in (1, 2):
+        poll.register(descriptor, 0)
+    return ending != 0 and any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+
+
 def _difference(program: str, first: int, later: int, number: int) -> str:
     """What to say of a program whose runs end in two ways, told as by `os.waitstatus_to_exitcode`."""
-    said = f"{program}: {_said(first)} in the first run, {_said(later)} in run {number}"
-    if first == -signal.SIGPIPE:
-        return f"{said}: whoever reads its output stopped early, and nobody reads that of later runs; send it to a file"
-    return f"{said}; time a single run (--runs 1), or make it end the same way each time"
+    return (
+        f"{program}: {_said(first)} in the first run, {_said(later)} in run {number}; "
+        "time a single run (--runs 1), or make it end the same way each time"
+    )
 
 
 def _said(ending: int) -> str:
@@ -255,6 +276,8 @@ def divide(
         given: the program's standard input, as `time_natively` had it; None: an empty one.
     """
     ending = -timing.signal if timing.exit_code is None and timing.signal is not None else timing.exit_code or 0
+    if lost_its_reader(ending):
+        return replace(timing, undivided=NO_READER)
     path = str(find_program(timing.command[0]))
     try:
         if signature.provenance.guest == "python":

@@ -48,8 +48,12 @@ struct agent_site {
     bool indexed;
 };
 
+struct agent_times;
+
 struct agent_thread {
     struct ft_cursor *cursor; /* NULL until the thread's first word */
+    struct agent_times *times; /* the timing that runs, see timing.h; NULL: none does */
+    uint64_t timed_points;    /* of array operations that were recorded since the last timing ended */
     uint32_t charged;         /* the block that array operations are charged to; 0: not known */
     void *charged_frame;      /* and its frame, which is on the stack */
     const void *hook_frame;   /* the frame that called the hooked function which runs; NULL: none runs */
@@ -67,10 +71,9 @@ struct agent_thread {
 
 extern _Thread_local struct agent_thread agent_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* The timing that runs, if `block` is not NULL: see timing.h. */
+/* A timing of one thread, which other threads neither end nor write to. */
 struct agent_times {
     struct ft_side_pyblock *block;
-    const struct agent_thread *thread;
     uint32_t stands_for;         /* executions like the first of them, */
     bool goes_on;                /* which have begun before */
     bool imports;                /* it loads a module, whose blocks do not end it */
@@ -91,10 +94,7 @@ struct agent_times {
     bool is_short;                        /* executions of the block do not take long, with what follows them */
 };
 
-extern struct agent_times agent_times;
-extern uint64_t agent_times_points; /* of array operations that were recorded since the last timing ended */
-
-/* While a timing runs: a hooked call begins; its original has returned; what it touched has been recorded; no more is. */
+/* While a timing of this thread runs: a hooked call begins; its original has returned; what it touched has been recorded; no more is. */
 void agent_times_call(void);
 void agent_times_return(void);
 void agent_times_record(void);
@@ -124,7 +124,7 @@ static inline const void *agent_hook_begin(void)
 {
     const void *outer = agent_thread.hook_frame;
     agent_thread.hook_frame = agent_current_frame();
-    if (__builtin_expect(agent_times.block && agent_thread.hook_frame != outer, 0))
+    if (__builtin_expect(agent_thread.times && agent_thread.hook_frame != outer, 0))
         agent_times_call();
     return outer;
 }
@@ -160,8 +160,8 @@ static inline struct agent_named agent_named_begin(const char *name)
     call.outer = agent_hook_begin();
     if (call.outer == agent_thread.hook_frame) /* part of the outer one */
         return call;
-    if (__builtin_expect(agent_times.block != NULL, 0)) {
-        call.outer_runs = agent_times.named_ns != 0;
+    if (__builtin_expect(agent_thread.times != NULL, 0)) {
+        call.outer_runs = agent_thread.times->named_ns != 0;
         agent_times_named_begin(name);
     } else {
         agent_thread.hook_name = name;
@@ -174,7 +174,7 @@ static inline void agent_named_end(const struct agent_named *call, bool outermos
 {
     if (!outermost)
         return;
-    if (__builtin_expect(agent_times.block != NULL, 0))
+    if (__builtin_expect(agent_thread.times != NULL, 0))
         agent_times_named_end(call->outer_name, call->outer_runs);
     else
         agent_thread.hook_name = call->outer_name;
@@ -198,7 +198,7 @@ static inline void agent_keep_time(void)
 /* Brackets the recording of a call. After it, tells whether agent_unseen was called. */
 static inline void agent_record_begin(void)
 {
-    if (__builtin_expect(agent_times.block != NULL, 0))
+    if (__builtin_expect(agent_thread.times != NULL, 0))
         agent_times_return();
     agent_thread.unseen = agent_thread.wrote = agent_thread.timed = false;
 }

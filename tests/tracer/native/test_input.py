@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,8 +16,8 @@ from binary_runs import trace_command
 
 from foretrace.errors import ProgramError
 from foretrace.tracer.native import program_input
-from foretrace.tracer.native.program_input import ProgramInput
-from foretrace.tracer.native.timing import time_natively
+from foretrace.tracer.native.program_input import ProgramInput, Reading
+from foretrace.tracer.native.timing import NO_READER, time_natively
 from foretrace.tracer.native.timing_file import read_timing
 
 SUMS = r"""
@@ -27,6 +28,18 @@ int main(int argc, char **argv) {
     FILE *log = fopen(argv[argc - 1], "a");
     fprintf(log, "%ld %u\n", count, sum); fclose(log);
     printf("%u\n", sum); return 0;
+}"""
+LOOKS = r"""
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    struct stat status; char buffer[4096]; long count = 0, got;
+    fstat(0, &status);
+    while ((got = read(0, buffer, sizeof buffer)) > 0) count += got;
+    FILE *log = fopen(argv[argc - 1], "a");
+    fprintf(log, "%s %ld\n", S_ISFIFO(status.st_mode) ? "pipe" : S_ISREG(status.st_mode) ? "file" : "other", count);
+    return fclose(log);
 }"""
 CONTENT = bytes(i * i % 251 for i in range(1_000_003))
 
@@ -162,6 +175,50 @@ def test_a_terminal_is_said_to_be_read_once(tmp_path: Path) -> None:
     assert result.returncode == 0
 
 
+@pytest.mark.parametrize("options", [("--runs", "3"), ("--signature", "x.sig", "--seconds", "0.5")])
+@pytest.mark.parametrize("kind", ["file", "pipe"])
+def test_programs_that_look_find_the_same_kind_of_input(
+    kind: str, options: tuple[str, ...], compile_c: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as `wc -c`, which asks a file for its length, and reads a pipe to its end."""
+    monkeypatch.chdir(tmp_path)
+    looks, log = compile_c(LOOKS, "-O1"), tmp_path / "log"
+    (tmp_path / "input").write_bytes(CONTENT[:200_000])
+    with (tmp_path / "input").open("rb") as file:
+        if "--signature" in options:
+            subprocess.run(trace_command("x.sig", looks, log), stdin=file, check=True, capture_output=True, timeout=60)
+            log.unlink()
+            file.seek(0)
+        command = time_command(tmp_path / "x.timing", looks, log, options=options)
+        if kind == "file":
+            subprocess.run(command, stdin=file, check=True, capture_output=True, timeout=60)
+        else:
+            subprocess.run(command, input=file.read(), check=True, capture_output=True, timeout=60)
+    lines = log.read_text().splitlines()
+    assert len(lines) >= 3
+    assert set(lines) == {f"{kind} 200000"}
+
+
+def test_a_later_run_that_reads_little_of_much_is_not_waited_for(tmp_path: Path) -> None:
+    """Nor a child of it that keeps its input open."""
+    script = "head -c 10; sleep 100 & exit 0"
+    command = time_command(tmp_path / "x.timing", "sh", "-c", f"{script}")
+    result = subprocess.run(command, input=CONTENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+    assert result.returncode == 0
+    assert len(read_timing(tmp_path / "x.timing").runs) == 4
+
+
+def read_of(reading: Reading) -> bytes:
+    """What a program reads of it at once, which has a copy of its own."""
+    assert reading.descriptor is not None
+    own = os.dup(reading.descriptor)
+    reading.begun()
+    try:
+        return os.read(own, 10)
+    finally:
+        os.close(own)
+
+
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     source, target = os.pipe()
@@ -170,28 +227,70 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         descriptors = set(Path("/proc/self/fd").iterdir())
         with ProgramInput() as given:
             with given.first() as reading:
-                assert reading.descriptor is not None
-                assert os.read(reading.descriptor, 10) == b"some"
+                assert read_of(reading) == b"some"
             for _ in range(2):
-                with given.again() as descriptor:
-                    assert descriptor is not None
-                    assert os.read(descriptor, 10) == b"some"
+                with given.again() as again:
+                    assert read_of(again) == b"some"
         assert set(Path("/proc/self/fd").iterdir()) == descriptors
     os.close(source)
     os.close(target)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_output_that_nobody_reads_any_more_is_named(tmp_path: Path) -> None:
-    """The first run dies of it, later ones write to nobody."""
-    command = time_command(tmp_path / "x.timing", "seq", "1000000", options=("--runs", "2"))
+ENDLESS_PYTHON = (
+    "import sys\ntry:\n    while True: print('y')\nexcept BrokenPipeError:\n    sys.stdout = None\n    sys.exit(3)"
+)
+
+
+@pytest.mark.parametrize(
+    ("program", "ending"),
+    [(("yes",), -signal.SIGPIPE), (("sh", "-c", "yes; exit"), 141), ((sys.executable, "-c", ENDLESS_PYTHON), 3)],
+)
+def test_a_program_whose_output_nobody_reads_any_more_runs_once(
+    program: tuple[str, ...], ending: int, tmp_path: Path
+) -> None:
+    """Nothing would end a later run."""
+    output = tmp_path / "x.timing"
+    process = subprocess.Popen(
+        time_command(output, *program, options=("--runs", "3")),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "y\n"
+    process.stdout.close()
+    assert process.stderr is not None
+    complaint = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(60) == ending
+    assert complaint == f"foretrace: 1 of 3 runs: {NO_READER}\n"
+    timing = read_timing(output)
+    assert len(timing.runs) == 1
+    assert (timing.signal, timing.exit_code) == ((-ending, None) if ending < 0 else (None, ending))
+
+
+def test_a_program_whose_output_nobody_reads_is_not_divided(tmp_path: Path) -> None:
+    output, signature = tmp_path / "x.timing", tmp_path / "x.sig"
+    subprocess.run(trace_command(signature, "seq", "1000000"), check=True, stdout=subprocess.DEVNULL, timeout=120)
+    command = time_command(output, "seq", "1000000", options=("--signature", str(signature)))
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.close()
     assert process.stderr is not None
-    complaint = process.stderr.read().decode()
+    assert NO_READER in process.stderr.read().decode()
     process.stderr.close()
-    assert process.wait(60) == 71
-    assert "seq: killed by SIGPIPE in the first run, exit code 0 in run 2: whoever reads its output" in complaint
-    assert complaint.count("\n") == 1
+    assert process.wait(60) == -signal.SIGPIPE
+    assert read_timing(output).undivided == NO_READER
+
+
+def test_runs_go_on_where_an_output_without_reader_ended_nothing(tmp_path: Path) -> None:
+    """All of it was in the pipe already."""
+    output = tmp_path / "x.timing"
+    process = subprocess.Popen(
+        time_command(output, "sh", "-c", "sleep 0.2; echo done", options=("--runs", "3")), stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"done\n"
+    process.stdout.close()
+    assert process.wait(60) == 0
+    assert len(read_timing(output).runs) == 3

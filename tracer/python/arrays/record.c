@@ -401,8 +401,8 @@ void agent_bulk_write(struct agent_bulk *bulk, struct agent_index *index)
         write_split(bulk, id, 0, bases, index);
     else
         write_record(bulk, id, 0, bulk->extent[0], bases, NULL);
-    agent_times_points += (uint64_t)points_from(bulk, 0);
-    if (__builtin_expect(agent_times.block != NULL, 0))
+    agent_thread.timed_points += (uint64_t)points_from(bulk, 0);
+    if (__builtin_expect(agent_thread.times != NULL, 0))
         agent_times_record();
 }
 

@@ -5,6 +5,7 @@
 #include "blocks.h"
 #include "code.h"
 #include "frames.h"
+#include "timing.h"
 
 #include <pthread.h>
 
@@ -16,6 +17,7 @@ static pthread_key_t thread_end;
 static void close_thread(void *cursor)
 {
     core->end_thread();
+    timing_end_thread();
     ft_writer_close(cursor);
 }
 

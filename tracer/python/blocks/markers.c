@@ -213,10 +213,10 @@ static bool is_importing(const _PyInterpreterFrame *frame)
  * behind that is its own. */
 static __attribute__((noinline)) void end_timing(const _PyInterpreterFrame *frame, bool enters)
 {
-    if (enters || agent_times.imports) {
+    if (enters || agent_thread.times->imports) {
         const uint64_t now_ns = timing_now_ns();
-        agent_times.imports = is_importing(frame);
-        if (!agent_times.imports)
+        agent_thread.times->imports = is_importing(frame);
+        if (!agent_thread.times->imports)
             timing_end_at(now_ns);
     } else {
         timing_end();
@@ -227,7 +227,7 @@ static __attribute__((noinline)) void end_timing(const _PyInterpreterFrame *fram
 static bool begin_timing(Marker *marker, uint32_t block, uint32_t before, bool goes_on)
 {
     struct ft_side_pyblock *entry = code_timed_block(block);
-    if (agent_times.block) { /* of the block that imports */
+    if (agent_thread.times) { /* of the block that imports */
         marker->pace.until_timed = 1;
         return true;
     }
@@ -244,7 +244,7 @@ static marker_result run_marker(PyObject *self)
     struct marked_frame *top;
     if (AGENT_FRAME_CODE(frame) != marker->code) /* a program asks it something: markers are among its constants */
         return go_on();
-    if (__builtin_expect(agent_times.block != NULL, 0))
+    if (__builtin_expect(agent_thread.times != NULL, 0))
         end_timing(frame, marker->kind & (MARKER_ENTRY | MARKER_RESUME));
     if (marker->kind & (MARKER_ENTRY | MARKER_RESUME)) {
         top = begun_frame(frame, marker->table);
@@ -273,7 +273,7 @@ static marker_result run_block_marker(PyObject *self)
     Marker *marker = (Marker *)self;
     const struct marked_thread *t = &marked_thread;
     struct ft_cursor *cursor = agent_thread.cursor;
-    if (__builtin_expect(agent_times.block != NULL, 0))
+    if (__builtin_expect(agent_thread.times != NULL, 0))
         end_timing(agent_interpreter_frame(), false);
     if (__builtin_expect(marker->block && t->n_frames && cursor, 1)) {
         struct marked_frame *top = &t->frames[t->n_frames - 1];
@@ -297,10 +297,10 @@ static marker_result run_return_marker(PyObject *self)
 {
     const Marker *marker = (Marker *)self;
     const struct marked_thread *t = &marked_thread;
-    if (__builtin_expect(!agent_times.block, 1))
+    if (__builtin_expect(!agent_thread.times, 1))
         return go_on();
     const _PyInterpreterFrame *frame = agent_interpreter_frame();
-    if (AGENT_FRAME_CODE(frame) != marker->code || (agent_times.imports && is_importing(frame)))
+    if (AGENT_FRAME_CODE(frame) != marker->code || (agent_thread.times->imports && is_importing(frame)))
         return go_on();
     uint32_t n = t->n_frames;
     while (n && !is_of(&t->frames[n - 1], frame))

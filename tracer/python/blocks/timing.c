@@ -1,9 +1,11 @@
-/* See timing.h. One timing runs at a time: `agent_times`. */
+/* See timing.h. In a thread one timing runs at a time, `agent_thread.times`; its memory is the thread's. */
 #define _GNU_SOURCE
 #include "timing.h"
 
 #include "lines.h"
 
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -24,14 +26,23 @@
 #define N_FIRST_ROUNDS 20       /* until the interpreter has specialised their bytecode */
 #define N_READINGS 16           /* of the clock, one after the other, with each round */
 
-struct agent_times agent_times;
-uint64_t agent_times_points;
+#define MAX_COMPILED 64 /* names in one timing; what others take stays with the interpreter */
 
-static struct { /* when and where the last timing ended; no thread: not known */
-    const struct agent_thread *thread;
-    const uint64_t *words, *chunk_end;
-    uint64_t ns;
-} last;
+/* What a thread keeps. */
+struct thread_times {
+    struct agent_times times; /* agent_thread.times, while it runs */
+    struct { /* of that timing: time in compiled functions whose accesses are not seen */
+        const char *name;
+        uint64_t ns;
+    } compiled[MAX_COMPILED];
+    bool last_known; /* when and where the last timing ended */
+    const uint64_t *last_words, *last_chunk_end;
+    uint64_t last_ns;
+    uint64_t seen_ns, seen_processor_ns; /* what the clocks said when they were last looked at together */
+};
+
+static _Thread_local struct thread_times *own __attribute__((tls_model("initial-exec"))); /* NULL: nothing yet */
+static atomic_uint n_threads; /* that keep something */
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -51,16 +62,33 @@ uint64_t timing_now_ns(void)
 
 /* ---- waiting ---------------------------------------------------------------------------------------------------- */
 
-static uint64_t seen_ns, seen_processor_ns; /* what the clocks said when they were last looked at together */
-
-/* For how long this thread had no processor since. */
+/* For how long this thread had no processor since the clocks were last looked at together. */
 static uint64_t waited_ns(void)
 {
     const uint64_t now_ns = timing_now_ns(), processor_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    const uint64_t waited = less(now_ns - seen_ns, less(processor_ns, seen_processor_ns));
-    seen_ns = now_ns;
-    seen_processor_ns = processor_ns;
+    const uint64_t waited = less(now_ns - own->seen_ns, less(processor_ns, own->seen_processor_ns));
+    own->seen_ns = now_ns;
+    own->seen_processor_ns = processor_ns;
     return waited;
+}
+
+/* Whether the thread has memory to time itself. */
+static bool is_thread_known(void)
+{
+    if (!own && (own = calloc(1, sizeof *own))) {
+        atomic_fetch_add_explicit(&n_threads, 1, memory_order_relaxed);
+        waited_ns();
+    }
+    return own != NULL;
+}
+
+void timing_end_thread(void)
+{
+    if (own)
+        atomic_fetch_sub_explicit(&n_threads, 1, memory_order_relaxed);
+    free(own);
+    own = NULL;
+    agent_thread.times = NULL;
 }
 
 /* A timing that has just ended, less all waiting that may have been in it. */
@@ -115,7 +143,7 @@ static bool time_round(uint64_t now_ns)
 
 void timing_init(void)
 {
-    for (int i = 0; i < N_FIRST_ROUNDS && lines_init() && time_round(timing_now_ns()); i++)
+    for (int i = 0; i < N_FIRST_ROUNDS && is_thread_known() && lines_init() && time_round(timing_now_ns()); i++)
         ;
 }
 
@@ -178,7 +206,8 @@ static uint64_t minor_faults(void)
 void timing_put_off(struct timing_pace *pace)
 {
     pace->until_timed = 1;
-    last.thread = NULL;
+    if (own)
+        own->last_known = false;
 }
 
 /* New rounds, whose median is that of now. */
@@ -196,28 +225,28 @@ static uint64_t very_long_rounds(uint64_t taken_ns, bool *is_raised)
     return (uint64_t)((double)taken_ns / round_ns * 1e6 + 0.5);
 }
 
-static struct { /* an execution that took very long, counted by the speed before it */
+static struct long_execution { /* one that took very long, counted by the speed before it */
     struct ft_side_pyblock *block; /* NULL: none */
     double own_ns;
     uint64_t rounds;
-} judged;
+} judged; /* the last one, of any thread */
 
 /* Judges it by the speed now that it has just ended. */
 static void judge_again(bool *is_raised)
 {
-    struct ft_side_pyblock *block = judged.block;
+    const struct long_execution was = judged;
     judged.block = NULL;
-    time_rounds(is_raised);
-    const uint64_t rounds = (uint64_t)in_rounds(judged.own_ns);
-    atomic_fetch_add_explicit(&block->long_rounds, rounds - judged.rounds, memory_order_relaxed);
+    time_rounds(is_raised); /* another thread may run meanwhile */
+    const uint64_t rounds = (uint64_t)in_rounds(was.own_ns);
+    atomic_fetch_add_explicit(&was.block->long_rounds, rounds - was.rounds, memory_order_relaxed);
 }
 
 /* What came into the stream since the last timing: much less than a chunk, as timings are no further apart. */
 static uint64_t words_since(const struct ft_cursor *cursor)
 {
-    if (cursor->end == last.chunk_end)
-        return (uint64_t)(cursor->next - last.words);
-    return (uint64_t)(last.chunk_end - last.words) + FT_CHUNK_WORDS - (uint64_t)(cursor->end - cursor->next);
+    if (cursor->end == own->last_chunk_end)
+        return (uint64_t)(cursor->next - own->last_words);
+    return (uint64_t)(own->last_chunk_end - own->last_words) + FT_CHUNK_WORDS - (uint64_t)(cursor->end - cursor->next);
 }
 
 /* What took very long since the last timing, if hardly anything came into the stream meanwhile: that which the frame's
@@ -225,11 +254,11 @@ static uint64_t words_since(const struct ft_cursor *cursor)
 static void count_very_long(struct ft_side_pyblock *before, uint64_t now_ns, bool *is_raised)
 {
     const struct ft_cursor *cursor = agent_thread.cursor;
-    if (!before || !cursor || last.thread != &agent_thread)
+    if (!before || !cursor || !own->last_known)
         return;
-    if (now_ns - last.ns < VERY_LONG_NS || words_since(cursor) > FEW_WORDS)
+    if (now_ns - own->last_ns < VERY_LONG_NS || words_since(cursor) > FEW_WORDS)
         return;
-    const uint64_t taken_ns = less(without_waiting(now_ns - last.ns), agent_times_points * POINT_NS);
+    const uint64_t taken_ns = less(without_waiting(now_ns - own->last_ns), agent_thread.timed_points * POINT_NS);
     if (taken_ns >= VERY_LONG_NS)
         atomic_fetch_add_explicit(&before->long_rounds, very_long_rounds(taken_ns, is_raised), memory_order_relaxed);
 }
@@ -238,6 +267,10 @@ bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struc
 {
     const uint64_t mean = mean_ns(block), now_ns = timing_now_ns();
     bool is_raised = false;
+    if (!is_thread_known()) {
+        timing_put_off(pace);
+        return true;
+    }
     if (judged.block)
         judge_again(&is_raised);
     if (round_ns > 0 && !is_raised)
@@ -250,121 +283,122 @@ bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struc
     }
     if (round_ns <= 0)
         return true;
-    const bool may_be_long = pace->n_first < N_FIRST || asks_kernel(block, mean);
-    agent_times = (struct agent_times){
-        .block = block, .thread = &agent_thread, .stands_for = pace->stands_for, .goes_on = goes_on,
+    /* A short execution takes long where it lets go of the interpreter, and has to wait for it then. */
+    const bool may_be_long = pace->n_first < N_FIRST || asks_kernel(block, mean) ||
+                             atomic_load_explicit(&n_threads, memory_order_relaxed) > 1;
+    struct agent_times *t = agent_thread.times = &own->times;
+    *t = (struct agent_times){
+        .block = block, .stands_for = pace->stands_for, .goes_on = goes_on,
         .is_short = pace->n_first >= N_FIRST && mean < REST_NS,
         .reader_ns = ft_writer_waited_ns(),
         .processor_begun_ns = may_be_long ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0,
     };
     set_pace(pace, block, mean);
-    agent_times.begun_ns = clock_ns(CLOCK_MONOTONIC); /* last, not to time ourselves */
+    t->begun_ns = clock_ns(CLOCK_MONOTONIC); /* last, not to time ourselves */
     return true;
 }
 
 /* What asks the kernel is left out with the call. */
 void agent_times_call(void)
 {
+    struct agent_times *t = agent_thread.times;
     agent_times_settle();
-    agent_times.call_reader_ns = ft_writer_waited_ns();
-    agent_times.call_ns = clock_ns(CLOCK_MONOTONIC);
-    if (agent_times.processor_begun_ns) {
-        agent_times.call_faults = minor_faults();
-        agent_times.call_processor_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    t->call_reader_ns = ft_writer_waited_ns();
+    t->call_ns = clock_ns(CLOCK_MONOTONIC);
+    if (t->processor_begun_ns) {
+        t->call_faults = minor_faults();
+        t->call_processor_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     }
-    agent_times.record_ns = agent_times.returned_ns = 0;
-    agent_times.n_readings++;
+    t->record_ns = t->returned_ns = 0;
+    t->n_readings++;
 }
-
-#define MAX_COMPILED 64 /* names in one timing; what others take stays with the interpreter */
-
-static struct { /* of the timing that runs: time in compiled functions whose accesses are not seen */
-    const char *name;
-    uint64_t ns;
-} compiled[MAX_COMPILED];
 
 /* Charges what the named function took until then, but for calls in it that were recorded whole. */
 static void settle_named(uint64_t until_ns)
 {
-    struct agent_times *t = &agent_times;
-    if (!t->named_ns || t->thread != &agent_thread)
+    struct agent_times *t = agent_thread.times;
+    if (!t->named_ns)
         return;
     const uint64_t ns = less(less(until_ns, t->named_ns), t->left_out_ns - t->named_left_out_ns);
     uint32_t at = t->first_compiled;
-    while (at < t->n_compiled && compiled[at].name != agent_thread.hook_name)
+    while (at < t->n_compiled && own->compiled[at].name != agent_thread.hook_name)
         at++;
     if (at == t->n_compiled && at < MAX_COMPILED) {
-        compiled[at].name = agent_thread.hook_name;
-        compiled[at].ns = 0;
+        own->compiled[at].name = agent_thread.hook_name;
+        own->compiled[at].ns = 0;
         t->n_compiled++;
     }
     if (at < MAX_COMPILED)
-        compiled[at].ns += ns;
+        own->compiled[at].ns += ns;
     t->named_ns = 0;
 }
 
 void agent_times_named_begin(const char *name)
 {
-    settle_named(agent_times.call_ns);
+    struct agent_times *t = agent_thread.times;
+    settle_named(t->call_ns);
     agent_thread.hook_name = name;
-    agent_times.named_ns = agent_times.call_ns;
-    agent_times.named_left_out_ns = agent_times.left_out_ns;
+    t->named_ns = t->call_ns;
+    t->named_left_out_ns = t->left_out_ns;
 }
 
 void agent_times_named_end(const char *outer_name, bool outer_runs)
 {
-    const bool is_seen = agent_times.record_ns && !agent_thread.unseen;
-    const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC), returned_ns = agent_times.returned_ns;
+    struct agent_times *t = agent_thread.times;
+    const bool is_seen = t->record_ns && !agent_thread.unseen;
+    const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC), returned_ns = t->returned_ns;
     if (!is_seen)
         settle_named(returned_ns ? returned_ns : now_ns);
     agent_times_settle();
     agent_thread.hook_name = outer_name;
-    agent_times.named_ns = outer_name && outer_runs ? now_ns : 0;
-    agent_times.named_left_out_ns = agent_times.left_out_ns;
-    agent_times.n_readings++;
+    t->named_ns = outer_name && outer_runs ? now_ns : 0;
+    t->named_left_out_ns = t->left_out_ns;
+    t->n_readings++;
 }
 
 /* Recording takes its time, and touches pages of its own, of the stream. */
 void agent_times_return(void)
 {
-    if (agent_times.processor_begun_ns) {
-        agent_times.return_faults = minor_faults();
-        agent_times.return_processor_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    struct agent_times *t = agent_thread.times;
+    if (t->processor_begun_ns) {
+        t->return_faults = minor_faults();
+        t->return_processor_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     }
-    agent_times.returned_ns = clock_ns(CLOCK_MONOTONIC);
-    agent_times.n_readings++;
+    t->returned_ns = clock_ns(CLOCK_MONOTONIC);
+    t->n_readings++;
 }
 
 /* One call may be recorded in a hundred parts. The kernel is not asked behind each: between two that follow each other at
  * once the thread ran. */
 void agent_times_record(void)
 {
+    struct agent_times *t = agent_thread.times;
     uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-    if (agent_times.processor_begun_ns) {
-        if (agent_times.record_ns && now_ns - agent_times.record_ns < AT_ONCE_NS) {
-            agent_times.record_processor_ns += now_ns - agent_times.record_ns;
+    if (t->processor_begun_ns) {
+        if (t->record_ns && now_ns - t->record_ns < AT_ONCE_NS) {
+            t->record_processor_ns += now_ns - t->record_ns;
         } else {
-            agent_times.record_processor_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+            t->record_processor_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
             now_ns = clock_ns(CLOCK_MONOTONIC);
         }
     }
-    agent_times.record_ns = now_ns;
-    agent_times.record_reader_ns = ft_writer_waited_ns();
+    t->record_ns = now_ns;
+    t->record_reader_ns = ft_writer_waited_ns();
 }
 
 /* A call that was recorded whole is left out. Of one that was not seen, or only as a pass over its arrays, or takes a time
  * that does not follow from these, only the recording is. */
 void agent_times_settle(void)
 {
+    struct agent_times *t = agent_thread.times;
     const bool is_kept = agent_thread.unseen || agent_thread.timed;
-    if (agent_times.call_ns && agent_times.record_ns && (!is_kept || agent_times.returned_ns)) {
-        agent_times.left_out_ns += less(agent_times.record_ns - (is_kept ? agent_times.returned_ns : agent_times.call_ns),
-                                        agent_times.record_reader_ns - agent_times.call_reader_ns);
-        agent_times.left_out_processor_ns +=
-            agent_times.record_processor_ns - (is_kept ? agent_times.return_processor_ns : agent_times.call_processor_ns);
-        agent_times.left_out_faults += is_kept ? 0 : agent_times.return_faults - agent_times.call_faults;
+    if (t->call_ns && t->record_ns && (!is_kept || t->returned_ns)) {
+        t->left_out_ns +=
+            less(t->record_ns - (is_kept ? t->returned_ns : t->call_ns), t->record_reader_ns - t->call_reader_ns);
+        t->left_out_processor_ns += t->record_processor_ns - (is_kept ? t->return_processor_ns : t->call_processor_ns);
+        t->left_out_faults += is_kept ? 0 : t->return_faults - t->call_faults;
     }
-    agent_times.call_ns = agent_times.returned_ns = agent_times.record_ns = 0;
+    t->call_ns = t->returned_ns = t->record_ns = 0;
 }
 
 /* Adds what of a block's own time compiled functions took. That was read off the clock, the own time may be without
@@ -373,12 +407,12 @@ static void count_compiled(const struct ft_side_pyblock *block, uint32_t first, 
 {
     double all_ns = 0;
     for (uint32_t i = first; i < end; i++)
-        all_ns += (double)compiled[i].ns;
+        all_ns += (double)own->compiled[i].ns;
     const double share = all_ns > own_ns ? own_ns / all_ns : 1;
     for (uint32_t i = first; i < end && share > 0; i++) {
-        const int64_t rounds = in_rounds((double)stands_for * share * (double)compiled[i].ns);
+        const int64_t rounds = in_rounds((double)stands_for * share * (double)own->compiled[i].ns);
         if (rounds > 0)
-            agent_count_compiled(block->block_id, compiled[i].name, (uint64_t)rounds);
+            agent_count_compiled(block->block_id, own->compiled[i].name, (uint64_t)rounds);
     }
 }
 
@@ -399,7 +433,7 @@ static void add_rounds(struct ft_side_pyblock *block, uint32_t first, uint32_t e
 /* Of what a timing took, without what was left out, the part behind its frame's return: 0 if that is too short to tell. */
 static double share_of_rest(uint64_t now_ns)
 {
-    const struct agent_times *t = &agent_times;
+    const struct agent_times *t = agent_thread.times;
     if (!t->returned_to || (!t->in_hook && now_ns - t->frame_end_ns < REST_NS))
         return 0;
     const double all = (double)less(now_ns - t->begun_ns, t->left_out_ns);
@@ -409,30 +443,31 @@ static double share_of_rest(uint64_t now_ns)
 
 /* Adds to blocks what their timing found: `taken_ns` without what was left out, less what reading the clock took, which can
  * be more than the clock's next tick tells. Runs no Python: the interpreter may have ended. */
-static void count(struct ft_side_pyblock *block, uint64_t taken_ns, uint64_t stands_for, double share_of_rest)
+static void count(const struct agent_times *t, uint64_t taken_ns, uint64_t stands_for, double share_of_rest)
 {
-    const uint32_t end = agent_times.n_compiled, first = share_of_rest > 0 ? agent_times.first_compiled : end;
-    const double own_ns = (1 - share_of_rest) * (double)taken_ns - (1 + agent_times.n_readings) * reading_ns -
-                          agent_times.n_returns * RETURN_ROUNDS * round_ns;
-    if (!agent_times.goes_on)
+    struct ft_side_pyblock *block = t->block;
+    const uint32_t end = t->n_compiled, first = share_of_rest > 0 ? t->first_compiled : end;
+    const double own_ns = (1 - share_of_rest) * (double)taken_ns - (1 + t->n_readings) * reading_ns -
+                          t->n_returns * RETURN_ROUNDS * round_ns;
+    if (!t->goes_on)
         atomic_fetch_add_explicit(&block->timed, stands_for, memory_order_relaxed);
     add_rounds(block, 0, first, own_ns, stands_for);
     if (share_of_rest > 0)
-        add_rounds(agent_times.returned_to, first, end, share_of_rest * (double)taken_ns, stands_for);
-    atomic_fetch_add_explicit(&block->timed_faults, stands_for * agent_times.left_out_faults, memory_order_relaxed);
+        add_rounds(t->returned_to, first, end, share_of_rest * (double)taken_ns, stands_for);
+    atomic_fetch_add_explicit(&block->timed_faults, stands_for * t->left_out_faults, memory_order_relaxed);
     block->array_ns -= block->array_ns / 4; /* a single one that took long, for whatever reason, is forgotten */
-    if (agent_times.left_out_ns > block->array_ns)
-        block->array_ns = agent_times.left_out_ns;
+    if (t->left_out_ns > block->array_ns)
+        block->array_ns = t->left_out_ns;
 }
 
 static void note_end(uint64_t now_ns)
 {
-    const struct ft_cursor *cursor = agent_times.thread == &agent_thread ? agent_thread.cursor : NULL;
-    last.thread = cursor ? &agent_thread : NULL;
-    last.words = cursor ? cursor->next : NULL;
-    last.chunk_end = chunk_end();
-    last.ns = now_ns;
-    agent_times_points = 0;
+    const struct ft_cursor *cursor = agent_thread.cursor;
+    own->last_known = cursor != NULL;
+    own->last_words = cursor ? cursor->next : NULL;
+    own->last_chunk_end = chunk_end();
+    own->last_ns = now_ns;
+    agent_thread.timed_points = 0;
 }
 
 void timing_end(void)
@@ -442,57 +477,57 @@ void timing_end(void)
 
 void timing_end_at(uint64_t now_ns)
 {
-    uint64_t taken_ns = now_ns - agent_times.begun_ns, stands_for = agent_times.stands_for;
-    struct ft_side_pyblock *block = agent_times.block;
+    const struct agent_times *t = agent_thread.times;
+    uint64_t stands_for = t->stands_for;
     agent_times_settle();
     settle_named(now_ns);
-    agent_times.block = NULL;
+    const double rest = share_of_rest(now_ns);
+    agent_thread.times = NULL;
     note_end(now_ns);
-    if (agent_times.thread != &agent_thread)
-        return;
-    taken_ns = less(taken_ns, ft_writer_waited_ns() - agent_times.reader_ns);
-    uint64_t left_out_ns = agent_times.left_out_ns;
-    if (taken_ns >= LONG_NS && agent_times.processor_begun_ns) {
-        taken_ns = less(clock_ns(CLOCK_THREAD_CPUTIME_ID), agent_times.processor_begun_ns);
-        left_out_ns = agent_times.left_out_processor_ns; /* without waiting for the reader, too */
+    uint64_t taken_ns = less(now_ns - t->begun_ns, ft_writer_waited_ns() - t->reader_ns);
+    uint64_t left_out_ns = t->left_out_ns;
+    if (taken_ns >= LONG_NS && t->processor_begun_ns) {
+        taken_ns = less(clock_ns(CLOCK_THREAD_CPUTIME_ID), t->processor_begun_ns);
+        left_out_ns = t->left_out_processor_ns; /* without waiting for the reader, too */
     } else if (taken_ns >= LONG_NS && (taken_ns = without_waiting(taken_ns)) >= LONG_NS && taken_ns < VERY_LONG_NS)
         stands_for = stands_for * taken_ns <= RARE_NS ? stands_for : 1 + RARE_NS / taken_ns;
-    count(block, less(taken_ns, left_out_ns), stands_for, share_of_rest(now_ns));
+    count(t, less(taken_ns, left_out_ns), stands_for, rest);
 }
 
 /* Goes on with another block, for as many executions as the timing before stood for. */
-static void begin_again(struct ft_side_pyblock *block, const struct agent_times *before)
+static void begin_again(struct ft_side_pyblock *block)
 {
-    agent_times = (struct agent_times){
-        .block = block, .thread = &agent_thread, .stands_for = before->stands_for, .goes_on = true,
+    struct agent_times *t = agent_thread.times = &own->times;
+    *t = (struct agent_times){
+        .block = block, .stands_for = t->stands_for, .goes_on = true,
         .reader_ns = ft_writer_waited_ns(),
-        .processor_begun_ns = before->processor_begun_ns ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0,
+        .processor_begun_ns = t->processor_begun_ns ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0,
     };
-    agent_times.begun_ns = clock_ns(CLOCK_MONOTONIC);
+    t->begun_ns = clock_ns(CLOCK_MONOTONIC);
 }
 
 /* What follows is noted, and split off when the timing ends: to end it here and begin another would disturb what is short. */
 void timing_return(struct ft_side_pyblock *to, bool in_hook)
 {
-    agent_times.n_returns++;
-    if (!to || agent_times.thread != &agent_thread || (to == agent_times.block && !agent_times.returned_to) ||
-        (agent_times.is_short && !in_hook))
+    struct agent_times *t = agent_thread.times;
+    t->n_returns++;
+    if (!to || (to == t->block && !t->returned_to) ||
+        (t->is_short && !in_hook))
         return;
     const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-    if (agent_times.returned_to && (agent_times.in_hook || now_ns - agent_times.frame_end_ns >= REST_NS)) {
-        const struct agent_times before = agent_times;
+    if (t->returned_to && (t->in_hook || now_ns - t->frame_end_ns >= REST_NS)) {
         timing_end();
-        begin_again(to, &before);
+        begin_again(to);
     } else {
         agent_times_settle();
         settle_named(now_ns);
-        agent_times.returned_to = to;
-        agent_times.frame_end_ns = now_ns;
-        agent_times.frame_left_out_ns = agent_times.left_out_ns;
-        agent_times.first_compiled = agent_times.n_compiled;
-        agent_times.n_readings++;
+        t->returned_to = to;
+        t->frame_end_ns = now_ns;
+        t->frame_left_out_ns = t->left_out_ns;
+        t->first_compiled = t->n_compiled;
+        t->n_readings++;
     }
-    agent_times.in_hook = in_hook;
-    agent_times.named_ns = in_hook && agent_thread.hook_name ? now_ns : 0;
-    agent_times.named_left_out_ns = agent_times.left_out_ns;
+    t->in_hook = in_hook;
+    t->named_ns = in_hook && agent_thread.hook_name ? now_ns : 0;
+    t->named_left_out_ns = t->left_out_ns;
 }

@@ -1,8 +1,8 @@
 /* Times some of the executions of blocks while the program runs: what the interpreter takes for them, and what it calls.
  *
  * That is in no stream: the bytes that a dictionary, a sort or a regular expression touch are not seen, nor what they
- * compute. A timing begins when a block's marker has run and ends when the next marker does, in whatever code; what takes
- * 2 us and more behind a return is the caller's. So it holds what the block calls of compiled code, and of Python code without
+ * compute. A timing begins when a block's marker has run and ends when the thread's next marker does, in any code; what takes
+ * 2 us and more behind a return is the caller's. Each thread times itself. So it holds what the block calls of compiled code, and of Python code without
  * markers; what functions with markers take is theirs. Compiled functions that are hooked and not seen are charged by
  * name as well. The times of all executions add up to that of the program. Left out are
  *  - array operations that are in the stream in full: their time follows from what they touch;
@@ -41,18 +41,21 @@ uint64_t timing_now_ns(void);
 /* Has the next execution timed in place of this one, of which nothing is to be counted. */
 void timing_put_off(struct timing_pace *pace);
 
-/* While a timing runs: the frame that is timed returns to that of the block `to` (NULL: not known), through a hooked
+/* While a timing of this thread runs: the frame that is timed returns to that of the block `to` (NULL: not known), through a hooked
  * function if `in_hook`. What takes long until the next marker is that block's. */
 void timing_return(struct ft_side_pyblock *to, bool in_hook);
 
-/* Ends the timing that runs, or has it end at a time that is past. */
+/* Frees what is kept for the thread that ends. Without the GIL. */
+void timing_end_thread(void);
+
+/* Ends the timing that runs in this thread, or has it end at a time that is past. */
 void timing_end(void);
 void timing_end_at(uint64_t now_ns);
 
 /* To be called first thing by whatever ends an execution. */
 static inline void timing_stop(void)
 {
-    if (__builtin_expect(agent_times.block != NULL, 0))
+    if (__builtin_expect(agent_thread.times != NULL, 0))
         timing_end();
 }
 
