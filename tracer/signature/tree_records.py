@@ -183,15 +183,24 @@ class ExecutionTree:
     def nodes(self) -> Iterator[TreeNode]:
         """All nodes as objects, depth first."""
         below = self.children()
-        columns = zip(
-            self.kind.tolist(), self.parent.tolist(), self.rank.tolist(), self.keys, self.loop_id.tolist(),
-            self.entries.tolist(), self.iterations.tolist(), self.least.tolist(), self.most.tolist(),
-            self.depth.tolist(),
-            self.recursive_entries.tolist(), self.is_estimated.tolist(), strict=True,
-        )  # fmt: skip
-        for node, (kind, parent, rank, key, loop_id, *counts) in enumerate(columns):
-            loop = loop_id if loop_id >= 0 else None
-            yield TreeNode(node, TreeNodeKind(kind), parent, rank, key, loop, *counts, tuple(below[node]))
+        for node, key in enumerate(self.keys):
+            loop_id = int(self.loop_id[node])
+            yield TreeNode(
+                node=node,
+                kind=TreeNodeKind(self.kind[node]),
+                parent=int(self.parent[node]),
+                rank=int(self.rank[node]),
+                key=key,
+                loop_id=loop_id if loop_id >= 0 else None,
+                entries=int(self.entries[node]),
+                iterations=int(self.iterations[node]),
+                least=int(self.least[node]),
+                most=int(self.most[node]),
+                depth=int(self.depth[node]),
+                recursive_entries=int(self.recursive_entries[node]),
+                is_estimated=bool(self.is_estimated[node]),
+                children=tuple(below[node]),
+            )
 
     def inclusive(self, own: npt.NDArray[np.generic]) -> Floats:
         """Sums over each node and all below it of what nodes have themselves: float64 [nodes, ...]."""
@@ -234,7 +243,9 @@ def own_counts(signature: Signature, tree: ExecutionTree) -> TreeCounts:
         per_block[5 if operation.is_store else 4, operation.block_id] += operation.total_bytes
     per_block[2:] /= executions
     sums = [
-        np.bincount(tree.work_node, weights=of_one[tree.work_block] * tree.work_executions, minlength=len(tree))
+        np.bincount(tree.work_node, weights=of_one[tree.work_block] * tree.work_executions, minlength=len(tree)).astype(
+            np.float64
+        )
         for of_one in per_block
     ]
     return TreeCounts(*sums)
