@@ -45,8 +45,8 @@ uint32_t ft_function_of(struct ft_tree *tree, uint32_t id)
     tree->functions[number] = (struct ft_function){.entry = id, .low = UINT64_MAX, .nodes = FT_NONE};
     tree->num_functions++;
     tree->codes[id].entered = number;
-    bool is_new;
-    return ft_local_of(tree, number, id, &is_new) == FT_NONE ? FT_NONE : number;
+    bool is_end;
+    return ft_local_of(tree, number, id, &is_end) == FT_NONE ? FT_NONE : number;
 }
 
 uint32_t ft_local_find(const struct ft_tree *tree, uint32_t function, uint32_t id)
@@ -68,15 +68,16 @@ static bool overlaps(const struct ft_tree *tree, const struct ft_function *funct
     return false;
 }
 
-uint32_t ft_local_of(struct ft_tree *tree, uint32_t function, uint32_t id, bool *is_new)
+uint32_t ft_local_of(struct ft_tree *tree, uint32_t function, uint32_t id, bool *is_end)
 {
     struct ft_function *f = &tree->functions[function];
     uint32_t local = ft_local_find(tree, function, id);
-    *is_new = local == FT_NONE;
+    *is_end = false;
     if (local != FT_NONE)
         return local;
     local = f->num_locals;
     const bool splits = overlaps(tree, f, id);
+    *is_end = !splits;
     if (!ft_tree_reserve((void **)&f->locals, &f->locals_capacity, local, sizeof *f->locals) ||
         !ft_table_put(&tree->local_table, function, id, local))
         return FT_NONE;
@@ -96,8 +97,8 @@ uint32_t ft_edge_of(struct ft_tree *tree, uint32_t function, uint32_t from, uint
     uint32_t edge = ft_table_find(&tree->edge_table, a, id);
     if (edge != FT_NONE)
         return edge;
-    bool is_new;
-    const uint32_t to = ft_local_of(tree, function, id, &is_new);
+    bool is_end;
+    const uint32_t to = ft_local_of(tree, function, id, &is_end);
     if (to == FT_NONE)
         return FT_NONE;
     struct ft_function *f = &tree->functions[function];
@@ -107,8 +108,6 @@ uint32_t ft_edge_of(struct ft_tree *tree, uint32_t function, uint32_t from, uint
         return FT_NONE;
     f->edges[edge] = (struct ft_tree_edge){from, to, id, 0};
     f->num_edges++;
-    /* A block that nothing leaves yet closes no loop, unless it goes on as one that is known. */
-    const bool is_end = is_new && f->locals[to].last == to;
     if (!is_end && ft_forest_changes(tree, f, from, to))
         return ft_forest_build(tree, function) ? edge : FT_NONE;
     return ft_forest_action(tree, f, from, to, &f->edges[edge].action) ? edge : FT_NONE;

@@ -87,8 +87,9 @@ uint32_t ft_function_of(struct ft_tree *tree, uint32_t id);
 /* A block's local number; FT_NONE if the function has no such block. */
 uint32_t ft_local_find(const struct ft_tree *tree, uint32_t function, uint32_t id);
 
-/* The same, adding it. FT_NONE when memory ran out. */
-uint32_t ft_local_of(struct ft_tree *tree, uint32_t function, uint32_t id, bool *is_new);
+/* The same, adding it. `*is_end` says that it is new, and that no edge leaves it: none that overlaps it was known. FT_NONE when
+ * memory ran out. */
+uint32_t ft_local_of(struct ft_tree *tree, uint32_t function, uint32_t id, bool *is_end);
 
 /* The number of the edge between two blocks of a function; it is added, and loops are found again, if it is new. FT_NONE when
  * memory ran out. */

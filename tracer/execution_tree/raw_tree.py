@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -27,7 +28,10 @@ class CallKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RawTree:
-    """Tables of numbers, uint64 [rows, columns]; tree.h names their columns. Node numbers are positions in `nodes`."""
+    """Tables of numbers, uint64 [rows, columns]; tree.h names their columns. Node numbers are positions in `nodes`.
+
+    `threads` has one more column: the process's number.
+    """
 
     nodes: Counts
     counts: Counts
@@ -39,6 +43,32 @@ class RawTree:
     resumed: int
     signals: int
     overflows: int
+
+
+def combined(trees: Sequence[RawTree], block_offsets: Sequence[int]) -> RawTree:
+    """The trees of several processes, whose blocks are numbered from those offsets, as one."""
+    num_nodes = 0
+    moved: dict[str, list[Counts]] = {"nodes": [], "counts": [], "loops": [], "histograms": [], "threads": []}
+    for process, (tree, offset) in enumerate(zip(trees, block_offsets, strict=True)):
+        nodes = tree.nodes.copy()
+        nodes[:, 0][nodes[:, 0] != NONE] += np.uint64(num_nodes)
+        for column in (1, 2):
+            nodes[:, column][nodes[:, column] != 0] += np.uint64(offset)
+        step = np.array([num_nodes, offset], np.uint64)
+        threads = tree.threads + np.array([0, num_nodes, 0, 0, 0, 0], np.uint64)
+        threads[:, 5] = process
+        moved["nodes"].append(nodes)
+        moved["threads"].append(threads)
+        for name in ("counts", "loops", "histograms"):
+            table = getattr(tree, name).copy()
+            table[:, :2] += step
+            moved[name].append(table)
+        num_nodes += len(nodes)
+    sums = {
+        name: sum(getattr(tree, name) for tree in trees)
+        for name in ("merged_contexts", "unwound", "resumed", "signals", "overflows")
+    }
+    return RawTree(**{name: np.concatenate(tables) for name, tables in moved.items()}, **sums)
 
 
 def raw_tree(rows: TreeRows | None) -> RawTree | None:
@@ -54,7 +84,7 @@ def raw_tree(rows: TreeRows | None) -> RawTree | None:
         counts=table("counts", 3),
         loops=table("loops", 8),
         histograms=table("histograms", 4),
-        threads=table("threads", 5),
+        threads=np.hstack([table("threads", 5), np.zeros((len(rows["threads"]) // 40, 1), np.uint64)]),
         merged_contexts=rows["merged_contexts"],
         unwound=rows["unwound"],
         resumed=rows["resumed"],

@@ -94,8 +94,8 @@ static bool follow(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
 /* Goes to a block of the current function by no edge of it. */
 static bool jump(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
 {
-    bool is_new;
-    const uint32_t local = ft_local_of(tree, t->function, id, &is_new);
+    bool is_end;
+    const uint32_t local = ft_local_of(tree, t->function, id, &is_end);
     uint32_t action = 0;
     tree->events++;
     if (local == FT_NONE || !refresh(tree, t))
