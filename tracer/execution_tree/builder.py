@@ -47,6 +47,7 @@ class TreeBuilder:
     """Nodes by their identity below a parent."""
 
     def __init__(self) -> None:
+        """None yet."""
         self.drafts: list[Draft] = []
         self._numbers: dict[Hashable, int] = {}
 

@@ -1,9 +1,8 @@
-"""The execution tree of machine code: from functions in their contexts, as the engine saw them, to the signature's blocks,
-functions and loops.
+"""The execution tree of machine code: from functions in their contexts, as the engine saw them, to blocks and loops.
 
-What the machine took for one function can be several: code that a function jumps to is another function's where symbols say
-so (a tail call that was the first to reach it). Stubs of procedure linkage tables, and the loader that resolves them, are left
-out between a caller and what it calls.
+What the machine took for one function can be several: code that a function jumps to is another function's where symbols
+say so (a tail call that was the first to reach it). Stubs of procedure linkage tables, and the loader that resolves
+them, are left out between a caller and what it calls.
 """
 
 from __future__ import annotations
@@ -214,11 +213,11 @@ class _CodeTree:
         above, site = self._parent[node], self._site_block(node)
         parent = self._place(above, site) if site >= 0 else self._main(above)
         number = self._add_function(node, self._own[node], parent, site, self._entry[node])
-        draft = builder.drafts[number]
-        draft.entries += self._entries[node]
-        draft.recursive_entries += recursive
-        draft.depth = max(draft.depth, depth)
-        draft.rank = min(draft.rank, self._rank[node])
+        own = builder.drafts[number]
+        own.entries += self._entries[node]
+        own.recursive_entries += recursive
+        own.depth = max(own.depth, depth)
+        own.rank = min(own.rank, self._rank[node])
         others = {int(self._function[block]) for block in self._work[node]} - {0, self._own[node]}
         for function in sorted(others):
             members = [block for block in self._work[node] if self._function[block] == function]

@@ -1,4 +1,4 @@
-"""The execution tree as the stream reader hands it over: functions in their contexts, and blocks as the engine has them."""
+"""The execution tree as the stream reader hands it over: functions in their contexts, and the engine's blocks."""
 
 from __future__ import annotations
 
@@ -64,11 +64,19 @@ def combined(trees: Sequence[RawTree], block_offsets: Sequence[int]) -> RawTree:
             table[:, :2] += step
             moved[name].append(table)
         num_nodes += len(nodes)
-    sums = {
-        name: sum(getattr(tree, name) for tree in trees)
-        for name in ("merged_contexts", "unwound", "resumed", "signals", "overflows")
-    }
-    return RawTree(**{name: np.concatenate(tables) for name, tables in moved.items()}, **sums)
+    tables = {name: np.concatenate(of_all) for name, of_all in moved.items()}
+    return RawTree(
+        nodes=tables["nodes"],
+        counts=tables["counts"],
+        loops=tables["loops"],
+        histograms=tables["histograms"],
+        threads=tables["threads"],
+        merged_contexts=sum(tree.merged_contexts for tree in trees),
+        unwound=sum(tree.unwound for tree in trees),
+        resumed=sum(tree.resumed for tree in trees),
+        signals=sum(tree.signals for tree in trees),
+        overflows=sum(tree.overflows for tree in trees),
+    )
 
 
 def raw_tree(rows: TreeRows | None) -> RawTree | None:

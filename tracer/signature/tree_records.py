@@ -288,8 +288,15 @@ def check_tree(tree: ExecutionTree, num_blocks: int, num_loops: int) -> None:
         is_known = (of_node >= 0) & (of_node < nodes) & (of_other >= 0) & (of_other < bound)
         if not np.all(is_known) or np.any(np.diff(of_node) < 0):
             raise ValueError("work or a distribution belongs to a node or block that does not exist")
+    if [thread.number for thread in tree.threads] != list(range(len(tree.threads))):
+        raise ValueError("the threads of the execution tree are not numbered 0, 1, 2, ...")
     for thread in tree.threads:
+        if not -1 <= thread.parent < len(tree.threads) or thread.process < 0:
+            raise ValueError("a thread of the execution tree has an impossible parent or process")
         if not 0 <= thread.root < nodes or not is_root[thread.root] or not 0 <= thread.first <= thread.last:
             raise ValueError("a thread of the execution tree has no root, or ends before it begins")
-    if tree.merged_contexts < 0 or any(edge.count < 0 for edge in tree.synchronisation):
+    if tree.merged_contexts < 0:
         raise ValueError("a count in the execution tree is negative, or a distribution impossible")
+    for edge in tree.synchronisation:
+        if edge.count < 0 or not all(0 <= end < len(tree.threads) for end in (edge.source, edge.target)):
+            raise ValueError("threads wait for one another in an impossible way")
