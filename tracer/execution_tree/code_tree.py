@@ -7,9 +7,11 @@ them, are left out between a caller and what it calls.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +25,10 @@ from .raw_tree import NONE, CallKind, RawTree
 
 Ints = npt.NDArray[np.int64]
 
-_RESOLVER = "_dl_runtime_resolve"
+_RESOLVER = re.compile(r"^$|^_dl_runtime_resolve|\+0x[0-9a-f]+$")
+"""Names of the loader's function that resolves symbols, which is often left without one."""
+_STUB = re.compile(r"^$|@plt$|\+0x[0-9a-f]+$")
+"""Names of stubs, and of code without a name."""
 _STUB_INSTRUCTIONS = 12
 """Of a stub, at most, in one entry."""
 
@@ -139,7 +144,11 @@ class _CodeTree:
 
     def _is_resolver(self, node: int) -> bool:
         entry = self._entry[node]
-        return entry >= 0 and self._blocks[entry].function.startswith(_RESOLVER)
+        if entry < 0 or self._kind[node] != CallKind.TAIL_CALL:
+            return False
+        block = self._blocks[entry]
+        name = PurePosixPath(block.module).name
+        return name.startswith(("ld-", "ld.", "ld64")) and bool(_RESOLVER.search(block.function))
 
     def _leave_out_stubs(self) -> None:
         """Put what is called through a stub, or the resolver, in its place."""
@@ -171,13 +180,13 @@ class _CodeTree:
                 self._work[node] = {}
 
     def _is_stub(self, node: int, children: Sequence[int]) -> bool:
-        if self._own[node] or self._entry[node] < 0 or not children:
+        if self._entry[node] < 0 or not children:
             return False
         if any(self._kind[child] != CallKind.TAIL_CALL for child in children):
             return False
         work = self._work[node]
         instructions = sum(self._blocks[block].instructions * times for block, times in work.items())
-        is_unnamed = all(not self._function[block] for block in work)
+        is_unnamed = all(_STUB.search(self._blocks[block].function) for block in work)
         return is_unnamed and instructions <= _STUB_INSTRUCTIONS * max(self._entries[node], 1)
 
     # ---- nodes ----

@@ -380,8 +380,56 @@ static void forget_successors(struct ft_function *f)
     }
 }
 
+/* Numbers the blocks that a block leads to 1, all others 0. */
+static void mark_reached(struct work *w, uint32_t from)
+{
+    uint32_t top = 0;
+    memset(w->number, 0, w->n * sizeof *w->number);
+    w->number[from] = 1;
+    w->stack[top++] = from;
+    while (top > 0) {
+        const uint32_t block = w->stack[--top];
+        for (uint32_t i = w->succ_first[block]; i < w->succ_first[block + 1]; i++)
+            if (!w->number[w->succ[i]]) {
+                w->number[w->succ[i]] = 1;
+                w->stack[top++] = w->succ[i];
+            }
+    }
+}
+
+/* Puts an entry with one iteration aside for each call of a node, on a thread's stack, that another one of the same node interrupted
+ * behind the header of a loop that is new. `*number` is how many entries are open so. */
+static bool save_interrupted(struct work *w, struct ft_tree_thread *t, uint32_t node, uint32_t slot, uint64_t most,
+                             uint64_t *number)
+{
+    const struct ft_function *f = w->f;
+    if (t->num_frames)
+        mark_reached(w, f->loops[slot].header);
+    for (uint32_t i = 0; i < t->num_frames; i++) {
+        const bool is_last = i + 1 == t->num_frames;
+        if (!t->frames[i].folds || (is_last ? t->node : t->frames[i + 1].node) != node)
+            continue;
+        uint32_t below = i;
+        while (below > 0 && t->frames[below].node != node)
+            below--;
+        if (t->frames[below].node != node || *number >= most ||
+            !w->number[f->locals[t->frames[below].current].last])
+            continue;
+        const uint32_t at = is_last ? t->num_saved : t->frames[i + 1].saved;
+        if (!ft_tree_reserve((void **)&t->saved, &t->saved_capacity, t->num_saved, sizeof *t->saved))
+            return false;
+        memmove(t->saved + at + 1, t->saved + at, (t->num_saved - at) * sizeof *t->saved);
+        t->saved[at] = (struct ft_saved_loop){node, slot, 1};
+        t->num_saved++;
+        for (uint32_t above = i + 1; above < t->num_frames; above++)
+            t->frames[above].saved++;
+        (*number)++;
+    }
+    return true;
+}
+
 /* All entries so far of loops that are new had one iteration each. */
-static bool begin_loops(struct ft_tree *tree, const struct work *w)
+static bool begin_loops(struct ft_tree *tree, struct work *w)
 {
     struct ft_function *f = w->f;
     for (uint32_t slot = 0; slot < f->num_loops; slot++) {
@@ -398,7 +446,12 @@ static bool begin_loops(struct ft_tree *tree, const struct work *w)
             const uint64_t known = state->iterations; /* it was a loop before */
             if (!state->entries)
                 state->rank = ++tree->clock;
-            if (executions - known > 1 && !ft_loop_record(state, 1, executions - known - 1))
+            uint64_t open = 1;
+            for (uint32_t i = 1; i <= tree->num_threads; i++)
+                if (tree->threads[i] && tree->threads[i]->number == node->thread &&
+                    !save_interrupted(w, tree->threads[i], number, slot, executions - known, &open))
+                    return false;
+            if (executions - known > open && !ft_loop_record(state, 1, executions - known - open))
                 return false;
             state->entries += executions - known;
             state->start = executions - 1;

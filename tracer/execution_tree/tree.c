@@ -110,20 +110,14 @@ static bool jump(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
 
 /* ---- calls -------------------------------------------------------------------------------------------------------- */
 
-/* Puts aside the loops of a node that are open where it stands, as it is called again. */
+/* Puts aside the last entry of each of a node's loops, which may go on when the call that begins has returned. */
 static bool save_loops(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t number)
 {
     struct ft_node *node = tree->nodes[number];
     const struct ft_function *f = &tree->functions[node->function];
-    uint32_t i = t->num_frames;
-    while (i > 0 && t->frames[i - 1].node != number)
-        i--;
-    if (i == 0)
-        return true;
-    const uint32_t at = f->locals[t->frames[i - 1].current].last;
-    for (uint32_t slot = f->locals[at].loop; slot != FT_NONE; slot = f->loops[slot].parent) {
-        struct ft_loop_state *state = slot < node->loops_capacity ? &node->loops[slot] : NULL;
-        if (!state || !state->pending)
+    for (uint32_t slot = 0; slot < f->num_loops && slot < node->loops_capacity; slot++) {
+        struct ft_loop_state *state = &node->loops[slot];
+        if (!state->pending)
             continue;
         if (!ft_tree_reserve((void **)&t->saved, &t->saved_capacity, t->num_saved, sizeof *t->saved))
             return false;
