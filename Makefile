@@ -48,7 +48,7 @@ numpy-suite: $(INSTALLED) ## run tests of NumPy and SciPy themselves, alone and 
 bench-streams: $(INSTALLED) ## measure what stored streams cost (ARGS=--quick for small programs)
 	@$(BIN)/python -P -m foretrace.benchmarks.peers.streams $(ARGS)
 
-accuracy: $(INSTALLED) ## measure what --accuracy low, medium and high cost, and how far off they are
+accuracy: $(INSTALLED) ## measure what --accuracy auto, low, medium and high cost, and how far off they are
 	@$(BIN)/python -P -m foretrace.benchmarks.peers.accuracy $(ARGS)
 
 curves: $(INSTALLED) ## miss ratios worked out from one trace beside the direct simulation (ARGS=--quick: two programs)

@@ -57,14 +57,15 @@ def trace_binary(
     keep: StreamWriter | None = None,
     *,
     follow_children: bool = False,
-    accuracy: Accuracy = Accuracy.HIGH,
+    accuracy: Accuracy = Accuracy.AUTO,
     seed: int | None = None,
 ) -> Traced:
     """Run a compiled program (its name, then its arguments), simulating `hierarchies`.
 
     The address stream goes to `keep` as well, which then is for `kept_stream.commit`. With `follow_children` the
     processes it forks, and the programs that it or they become, are traced too; the signature sums them up. Below
-    `Accuracy.HIGH` accesses are recorded in bursts, at places that `seed` decides, or chance (docs/sampling.md).
+    `Accuracy.HIGH` accesses are recorded in bursts, at places that `seed` decides, or chance (docs/sampling.md); with
+    `Accuracy.AUTO` only those beyond about 10^9, and none of a run whose stream is kept.
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
@@ -76,6 +77,8 @@ def trace_binary(
     if follow_children and any(hierarchy.instruction is not None for hierarchy in hierarchies):
         raise HierarchyError("an instruction cache cannot be simulated together with --follow-children; leave out one")
 
+    if keep is not None and accuracy is Accuracy.AUTO:
+        accuracy = Accuracy.HIGH
     schedule = schedule_of(accuracy, seed)
     if schedule is not None and keep is not None:
         raise ForetraceError("a kept stream has all accesses: it needs --accuracy high")

@@ -186,7 +186,7 @@ def _show_sampling(sampling: Sampling) -> None:
     early = f" and {sampling.early_bursts} for new code" if sampling.early_bursts else ""
     out.print(
         f"accuracy      {plain(sampling.accuracy)}: {sampling.recorded_share:.1%} of the accesses recorded, in "
-        f"{sampling.bursts} bursts{early} (seed {sampling.seed})"
+        f"{sampling.bursts} bursts{early} (seed {sampling.seed}); the first {format_count(sampling.exact_accesses)} all"
     )
     out.print(f"{margin}counts are exact; misses, reuse, patterns and ranges are estimates")
     for level in sampling.misses:

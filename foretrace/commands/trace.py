@@ -42,9 +42,10 @@ if TYPE_CHECKING:
 @cache_options
 @click.option(
     "--accuracy",
-    type=click.Choice(["low", "medium", "high"]),
-    help="How much of a long run's accesses to record: bursts of them (low, medium), or all. Blocks, instructions, "
-    "loads and stores are counted exactly either way. For compiled programs.  [default: high]",
+    type=click.Choice(["auto", "low", "medium", "high"]),
+    help="How much of a long run's accesses to record: the first 10^9 and then bursts of them (auto), bursts almost "
+    "from the beginning (low, medium), or all (high). Blocks, instructions, loads and stores are counted exactly "
+    "either way.  [default: auto]",
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides where bursts lie.  [default: chance]")
 @click.option(
@@ -114,8 +115,9 @@ def command(
     from foretrace.tracer.sampling.burst_schedule import Accuracy
     from foretrace.tracer.tracing import trace_binary, trace_python
 
+    wanted = Accuracy(accuracy or Accuracy.AUTO)
     if accuracy is not None and not is_python:
-        _say_cost(Accuracy(accuracy))
+        _say_cost(wanted)
     simulated = wanted_hierarchies(machines, hierarchies)
     with ExitStack() as stack:
         unwritten = [path for path in (output, keep_stream) if path is not None]
@@ -139,7 +141,7 @@ def command(
                 on_progress,
                 keep,
                 follow_children=follow_children,
-                accuracy=Accuracy(accuracy or Accuracy.HIGH),
+                accuracy=wanted,
                 seed=seed,
             )
         else:
@@ -163,6 +165,7 @@ def command(
 
             kept_stream.commit(keep, traced)
     _explain(traced.explanation)
+    _say_sampled(traced.signature.provenance)
     _say_done(traced.signature.provenance, output, keep_stream)
     if traced.ending.signal_number is not None:
         die_by_signal(traced.ending.signal_number)
@@ -200,7 +203,9 @@ def _say_cost(accuracy: Accuracy) -> None:
     """Says what a run at this accuracy is expected to take, before it begins."""
     from foretrace.tracer.sampling.burst_schedule import EXPECTED_COSTS
 
-    cost = EXPECTED_COSTS[accuracy]
+    cost = EXPECTED_COSTS.get(accuracy)
+    if cost is None:
+        return
     range_ = f"{cost.least:g} to {cost.most:g}"
     print(
         f"foretrace: accuracy {accuracy}: expect about {cost.mean:g} times the time under QEMU alone ({range_} were "
@@ -216,6 +221,15 @@ def _explain(explanation: str) -> None:
         from foretrace.terminal import plain
 
         print(f"foretrace: {plain(explanation)}", file=sys.stderr)
+
+
+def _say_sampled(provenance: Provenance) -> None:
+    """Says how much of a long run was recorded, and how sure what was estimated is."""
+    if provenance.sampling is not None:
+        from foretrace.reports import sampling_report
+        from foretrace.terminal import plain
+
+        print(f"foretrace: {plain(sampling_report.line(provenance.sampling))}", file=sys.stderr)
 
 
 def _hint(launch: PythonProgram | CompiledProgram, output: Path) -> None:

@@ -86,6 +86,7 @@ def estimated(signature: Signature, operation_map: npt.NDArray[np.int64], part: 
         seed=bursts.seed,
         bursts=int(bursts.bursts.sum()),
         early_bursts=bursts.early_bursts,
+        exact_accesses=int(bursts.first[:, 0].sum()),
         recorded_share=int(bursts.recorded.sum()) / accesses,
         unmeasured_operations=int(bursts.is_unmeasured.sum()),
         unmeasured_share=int(executions[bursts.is_unmeasured].sum()) / accesses,

@@ -352,7 +352,7 @@ class EstimatedMisses(msgspec.Struct, frozen=True):
 
 class Sampling(msgspec.Struct, frozen=True):
     """How accesses were sampled: they were recorded in `bursts` that were due, at places that `seed` decides, and in
-    `early_bursts` for new code.
+    `early_bursts` for new code. The first `exact_accesses` were all recorded, before the first gap between bursts.
 
     What blocks tell is exact: how often they ran, control flow, instructions, floating-point operations, and loads and
     stores by instructions that make as many accesses each time. `recorded_share` of the accesses were recorded; where
@@ -365,6 +365,7 @@ class Sampling(msgspec.Struct, frozen=True):
     seed: int
     bursts: int
     early_bursts: int
+    exact_accesses: int
     recorded_share: float
     unmeasured_operations: int
     unmeasured_share: float
