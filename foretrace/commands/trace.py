@@ -103,10 +103,6 @@ def command(
         raise click.UsageError("--follow-children follows compiled programs only, not Python's child processes yet")
     if follow_children and keep_stream is not None:
         raise click.UsageError("--keep-stream keeps the accesses of one process; leave out --follow-children")
-    if is_python and accuracy in ("low", "medium"):
-        raise click.UsageError(
-            f"--accuracy {accuracy} is for compiled programs, a Python program is recorded whole; leave it out"
-        )
     _hint(launch, output)
     gc.disable()  # nearly all that is made lives until the signature is written
     # NumPy's linear algebra, which nothing here uses, starts threads unless told not to. `os.environ`, which the
@@ -155,6 +151,8 @@ def command(
                 core=python_core,
                 on_progress=on_progress,
                 keep=keep,
+                accuracy=wanted,
+                seed=seed,
             )
         from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
 

@@ -1,4 +1,4 @@
-"""The twin of tracer/qemu/bursts.c: when bursts come, one phase after the other."""
+"""The twin of tracer/transport/phases.h: when bursts come, one phase after the other."""
 
 from __future__ import annotations
 
@@ -25,27 +25,30 @@ class _Random:
         return (z ^ (z >> 31)) % bound
 
 
-def phases(schedule: Schedule, events: Iterable[str]) -> list[tuple[int, int]]:
-    """(chunks written so far, the phase that begins), of a program that writes a chunk with each event.
+def phases(schedule: Schedule, events: Iterable[str], unit: int = 1) -> list[tuple[int, int]]:
+    """(units of time so far, the phase that begins), of a program for which one goes by with each event.
+
+    A chunk of the schedule is `unit` of them.
 
     An event "n" says that code has been translated that no burst has seen, "t" that a further thread has begun; any
-    other event is of one chunk.
+    other event is one unit.
     """
     random = _Random(schedule.seed)
-    warm, measured, period = schedule.warm_chunks, schedule.measured_chunks, schedule.period_chunks
-    early_burst = schedule.measured_chunks
-    phase, left = MEASURE, schedule.first_chunks
+    lengths = (schedule.warm_chunks, schedule.measured_chunks, schedule.period_chunks)
+    warm, measured, period = (length * unit for length in lengths)
+    least_gap, early_burst = _LEAST_CHUNKS * unit, measured
+    phase, left = MEASURE, schedule.first_chunks * unit
     gap = period_left = interrupted = 0
     credits, bursts_of_length, doublings = 8, 0, 0
     is_new = has_threads = False
     begun = []
-    chunks = 0
+    time = 0
     for event in events:
         is_new |= event == "n"
         has_threads |= event == "t"
         if event in "nt":
             continue
-        chunks += 1
+        time += 1
         left = max(left - 1, 0)
         following = phase
         if has_threads:
@@ -54,7 +57,7 @@ def phases(schedule: Schedule, events: Iterable[str]) -> list[tuple[int, int]]:
             elif phase == WARM and left == 0:
                 following = MEASURE
         elif phase == COUNT and left > 0:
-            if is_new and credits > 0 and gap - left >= _LEAST_CHUNKS:
+            if is_new and credits > 0 and gap - left >= least_gap:
                 credits -= 1
                 following = NEW_CODE
         elif left == 0:
@@ -73,11 +76,11 @@ def phases(schedule: Schedule, events: Iterable[str]) -> list[tuple[int, int]]:
                 doublings += 1
             is_new = False
         phase = following
-        begun.append((chunks, phase))
+        begun.append((time, phase))
         if phase == COUNT:
             if interrupted == 0:
                 before = random.below(period)
-                interrupted = period_left + before + _LEAST_CHUNKS
+                interrupted = period_left + before + least_gap
                 period_left = period - before
             gap = left = interrupted
             interrupted = 0

@@ -22,6 +22,8 @@ from foretrace.cache_sim.results import OperationStatistics
 from foretrace.tracer.analysis.loops import LoopForest, nest_loops
 from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawPythonBlock, RawTrace
+from foretrace.tracer.sampling.bursts import BurstCounts
+from foretrace.tracer.sampling.estimate import scaled_to_run
 from foretrace.tracer.signature.records import (
     Block,
     Idiom,
@@ -66,13 +68,20 @@ the most part. Reading the clock is not in it. In CPython 3.11, over 37 loops: 0
 and 0.4 to 0.5 for the elements."""
 
 
-def analyse(raw: RawTrace, statistics: OperationStatistics, round_lines: float | None = None) -> Analysis:
+def analyse(
+    raw: RawTrace,
+    statistics: OperationStatistics,
+    round_lines: float | None = None,
+    bursts: BurstCounts | None = None,
+) -> Analysis:
     """Relate what ran to functions, lines, loops and idioms.
 
     `statistics` are those of the raw operations; each becomes one operation of the result. `round_lines` is how many
     lines of `foretrace/python_line.py` take as long as a round of those that the agent runs; without it times are left
-    out.
+    out. Where accesses were recorded in `bursts`, `statistics` are scaled to the run.
     """
+    if bursts is not None and bursts.gaps:
+        statistics = _scaled_to_run(raw, statistics, bursts)
     code = _Code(raw)
     arrays = _Arrays(raw, code, statistics)
     timed = tuple(_interpreter_times(code, arrays, round_lines))
@@ -91,6 +100,14 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, round_lines: float |
         interpreter_times=(*_without(timed, compiled, executions), *compiled.times()),
         linear_algebra=arrays.linear_algebra,
     )
+
+
+def _scaled_to_run(raw: RawTrace, statistics: OperationStatistics, bursts: BurstCounts) -> OperationStatistics:
+    """An array operation accesses each of its operands once at each point, and all its points were counted."""
+    points = np.array([0, *(operation.points for operation in raw.array_operations)], np.uint64)
+    executions = points[raw.operation_array]
+    recorded = statistics.executions
+    return scaled_to_run(statistics, recorded=recorded, executions=executions, in_parts=bursts.in_parts)
 
 
 class _Code:

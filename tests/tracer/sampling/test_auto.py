@@ -117,10 +117,82 @@ def _same(one: Signature, other: Signature) -> bool:
     return all(list(getattr(one, part)) == list(getattr(other, part)) for part in ("blocks", "operations", "loops"))
 
 
+ARRAYS = """
+import numpy as np
+a, b = np.arange(50_000.0), np.ones(50_000)
+indices = np.random.default_rng(1).integers(0, 50_000, 20_000)
+table, total = np.zeros(100), 0.0
+for step in range(80):
+    c = a + b
+    a = c * 0.5
+    total += a[indices].sum()
+    if step > 50:
+        d = a.reshape(250, 200).T + 1
+for i in range(20_000):
+    total += table[i % 100]
+"""
+
+
+def _trace_python(script: Path, accuracy: Accuracy) -> Signature:
+    script.write_text(ARRAYS)
+    return tracing.trace_python(str(script), [], CACHES, accuracy=accuracy, seed=1).signature
+
+
+@pytest.mark.usefixtures("early_limit")
+def test_python_programs_go_over_to_bursts(tmp_path: Path) -> None:
+    full, sampled = (_trace_python(tmp_path / "arrays.py", accuracy) for accuracy in (Accuracy.HIGH, Accuracy.AUTO))
+    sampling = sampled.provenance.sampling
+    assert sampling is not None
+    assert sampling.accuracy == "auto"
+    assert sampling.exact_accesses == pytest.approx(120 * 8192, abs=20_000)  # an operation with indices is not divided
+    assert 0.1 < sampling.recorded_share < 0.8
+    assert sampled.totals == full.totals
+    assert _exact(sampled) == _exact(full)
+    for level, known in zip(sampling.misses, full.hierarchies[0].misses.sum(axis=0).tolist(), strict=True):
+        assert level.low - 0.01 * known <= known <= level.high + 0.01 * known  # two runs lie at other addresses
+        assert level.misses == pytest.approx(known, rel=0.05)
+    assert full.provenance.sampling is None
+    points = {b.block_id: b.executions for b in full.blocks}
+    assert all(op.executions == points[op.block_id] for op in full.operations if op.array_operation == "numpy.add")
+
+
+def _exact(signature: Signature) -> tuple[object, ...]:
+    """All that is the same however much was recorded."""
+    operations = [(o.line, o.array_operation, o.is_store, o.executions, o.total_bytes) for o in signature.operations]
+    blocks = [(b.line, b.function, b.executions, b.instructions, b.operations) for b in signature.blocks]
+    loops = [(loop.line, loop.module, loop.entries, loop.iterations) for loop in signature.loops]
+    return operations, blocks, loops
+
+
+@pytest.mark.parametrize("accuracy", ["low", "medium"])
+def test_python_programs_have_every_accuracy(
+    accuracy: str, tmp_path: Path, foretrace: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    (tmp_path / "arrays.py").write_text(
+        "import numpy as np\na = np.zeros(2_000_000)\nfor _ in range(14):\n    a += 1\n"
+    )
+    result = foretrace("trace", "--accuracy", accuracy, "-o", tmp_path / "x.sig", tmp_path / "arrays.py")
+    assert result.returncode == 0
+    assert f"foretrace: accuracy {accuracy}: the first " in result.stderr
+    sampling = read_signature(tmp_path / "x.sig").provenance.sampling
+    assert sampling is not None
+    assert sampling.accuracy == accuracy
+
+
+def test_a_python_program_below_the_limit_is_recorded_whole(tmp_path: Path) -> None:
+    full, auto = (_trace_python(tmp_path / "arrays.py", accuracy) for accuracy in (Accuracy.HIGH, Accuracy.AUTO))
+    assert auto.provenance.sampling is None
+    assert _exact(auto) == _exact(full)
+
+
 @pytest.mark.usefixtures("early_limit")
 def test_a_kept_stream_has_all_accesses(compile_c: Compile, tmp_path: Path) -> None:
     with StreamWriter(tmp_path / "kept", force=False) as keep:
         traced = tracing.trace_binary([str(compile_c(PHASES, "-O1", "-static"))], CACHES, keep=keep)
+    assert traced.signature.provenance.sampling is None
+    (tmp_path / "arrays.py").write_text(ARRAYS)
+    with StreamWriter(tmp_path / "other", force=False) as keep:
+        traced = tracing.trace_python(str(tmp_path / "arrays.py"), [], CACHES, keep=keep)
     assert traced.signature.provenance.sampling is None
 
 
