@@ -248,6 +248,7 @@ def _say_done(provenance: Provenance, output: Path, keep_stream: Path | None) ->
     """On a terminal, says what was written and what to do next; elsewhere standard error is the program's alone."""
     if not sys.stderr.isatty():
         return
+    from foretrace.reports import unseen_report
     from foretrace.terminal import plain
 
     name = shlex.quote(str(output))
@@ -256,7 +257,9 @@ def _say_done(provenance: Provenance, output: Path, keep_stream: Path | None) ->
     if provenance.exit_code:
         how += f"; the program ended with exit code {provenance.exit_code}"
     lines = [f"wrote {output}{kept}{how}", f"next: foretrace info {name}, or foretrace predict {name} --all"]
+    if (provenance.unseen.time_share or 0.0) >= unseen_report.NOTABLE_SHARE:
+        lines.insert(1, unseen_report.line(provenance.unseen))
     if keep_stream is not None:
-        lines[1] += f", or foretrace simulate {shlex.quote(str(keep_stream))}"
+        lines[-1] += f", or foretrace simulate {shlex.quote(str(keep_stream))}"
     for line in lines:
         print(f"foretrace: {plain(line)}", file=sys.stderr)

@@ -47,7 +47,7 @@ def signature_of(
             incomplete_reason=recording.problem,
             decoded_share=analysis.decoded_share,
             unseen_calls=recording.unseen_calls,
-            unseen=unseen_of(part.raw, recording.unseen_calls),
+            unseen=unseen_of(part.raw, recording.unseen_calls, analysis.unseen_time_share, analysis.unseen_functions),
             untraced_children=recording.untraced_children,
             untraced_threads=recording.untraced_threads,
             threads=recording.threads,

@@ -12,7 +12,7 @@ around the line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +36,7 @@ from foretrace.tracer.signature.records import (
     OperationKind,
 )
 
-from .compiled import CompiledLoops, compiled_calls
+from .compiled import CompiledCalls, CompiledLoops, by_time, compiled_calls
 from .linear_algebra import linear_algebra
 
 _ELEMENT_METHODS = ("__getitem__", "__setitem__", "item")
@@ -99,7 +99,20 @@ def analyse(
         notes=_notes(raw),
         interpreter_times=(*_without(timed, compiled, executions), *compiled.times()),
         linear_algebra=arrays.linear_algebra,
+        unseen_time_share=_unseen_share(code, taken, calls, round_lines),
+        unseen_functions=by_time(calls),
     )
+
+
+def _unseen_share(
+    code: _Code, taken: Mapping[int, float], calls: Sequence[CompiledCalls], round_lines: float | None
+) -> float | None:
+    """Of the time of all blocks, with that of recorded array operations, the part in compiled functions not seen."""
+    if round_lines is None or not taken:
+        return None
+    arrays = sum(b.array_rounds * b.executions / b.timed for b in code.raw_blocks if b.timed) * 1e-6 * round_lines
+    whole = sum(taken.values()) + arrays
+    return sum(call.lines for call in calls) / whole if whole else 0.0
 
 
 def _scaled_to_run(raw: RawTrace, statistics: OperationStatistics, bursts: BurstCounts) -> OperationStatistics:

@@ -308,12 +308,17 @@ class Unseen(msgspec.Struct, frozen=True):
 
     The shares, from 0 to 1, are of the calls and of the bytes of all array operations. `operations` are those with the
     most bytes, at most 30.
+
+    `time_share`, from 0 to 1, is that of compiled functions whose accesses were not seen, in the time of Python's lines
+    and array operations while the program was traced; None: it was not timed. `functions` names them, most time first.
     """
 
     calls_share: float = 0.0
     bytes: int = 0
     bytes_share: float = 0.0
     operations: tuple[UnseenOperation, ...] = ()
+    time_share: float | None = None
+    functions: tuple[str, ...] = ()
 
 
 class ProcessRecord(msgspec.Struct, frozen=True):
