@@ -26,8 +26,8 @@ DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
 
-demo: $(DEMO_INSTALLED) ## set up what is missing, then trace three programs, predict them on every machine, say what to port
-	@$(BIN)/python -P -m foretrace.benchmarks.demo
+demo: $(DEMO_INSTALLED) ## set up what is missing, then trace three programs, predict them on every machine, say what to port (ARGS=--verbose for all output)
+	@$(BIN)/python -P -m foretrace.benchmarks.demo $(ARGS)
 
 test: $(INSTALLED) ## set up what is missing, then run the tests (ARGS="-k cache" for some of them)
 	@$(PYTEST) $(ARGS)
@@ -48,7 +48,7 @@ numpy-suite: $(INSTALLED) ## run tests of NumPy and SciPy themselves, alone and 
 bench-streams: $(INSTALLED) ## measure what stored streams cost (ARGS=--quick for small programs)
 	@$(BIN)/python -P -m foretrace.benchmarks.peers.streams $(ARGS)
 
-accuracy: $(INSTALLED) ## measure what --accuracy low, medium and high cost, and how far off they are
+accuracy: $(INSTALLED) ## measure what --accuracy auto, low, medium and high cost, and how far off they are
 	@$(BIN)/python -P -m foretrace.benchmarks.peers.accuracy $(ARGS)
 
 curves: $(INSTALLED) ## miss ratios worked out from one trace beside the direct simulation (ARGS=--quick: two programs)

@@ -1,5 +1,8 @@
 """The demonstration, `make demo`: what a newcomer would type, one command after the other, and what comes of it.
 
+By default it fits two screens: lines of output that are left out are marked `[...]`, and a few machines stand
+for all. `make demo ARGS=--verbose` shows everything.
+
 Traces a compiled program of ours, one that nobody here wrote, and a Python script; measures this machine; predicts all
 three on it and on every machine with a profile; says which loops of the first and the last are worth porting; and
 compares the predictions for this machine with what the programs really take.
@@ -7,7 +10,9 @@ compares the predictions for this machine with what the programs really take.
 
 from __future__ import annotations
 
+import argparse
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -28,6 +33,15 @@ from foretrace.units import format_seconds
 DIRECTORY = Path("demo")
 HOST, ACCELERATOR = "jaguar-xt4", "convey-hc1-fpga"
 NATIVE_RUNS = 5
+FEW_MACHINES = ("epyc-turin-vm", "grace", "raspberry-pi-5", "jaguar-xt4")
+WIDTH = 100
+SHOWN = {
+    "info": (("instructions|loads|stores|flops", 0), ("function ", 2)),
+    "calibrate": (("here.toml:", 0),),
+    "predict": (("(rank +)?machine ", 1 + len(FEW_MACHINES)),),
+    "triage": ((" +port ", 2), ("  [12]  ", 0), ("Porting ", 0)),
+}
+"""What the short form shows of each command's output: lines that begin so, and how many that follow each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +68,14 @@ class Subject:
 class Demonstration:
     """Runs commands in the demo's directory as a user would, and shows them."""
 
-    def __init__(self, directory: Path, console: Console) -> None:
-        """Commands find the `foretrace` and the `python` of this environment first."""
+    def __init__(self, directory: Path, console: Console, *, verbose: bool = False) -> None:
+        """Commands find the `foretrace` and the `python` of this environment first.
+
+        With `verbose` all of their output is shown.
+        """
         self.directory = directory
         self.console = console
+        self.verbose = verbose
         here = Path(sys.executable).parent
         self.environment = os.environ | {"PATH": f"{here}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
 
@@ -67,7 +85,7 @@ class Demonstration:
         self.console.rule(f"[bold]{text}", align="left")
 
     def run(self, *command: str, output: str | None = None) -> None:
-        """Show a command and run it; its output goes to the terminal, or to the file `output`.
+        """Show a command and run it; its output goes to the terminal, as far as it is shown, or to the file `output`.
 
         Raises:
             ForetraceError: it fails.
@@ -75,6 +93,9 @@ class Demonstration:
         shown = shlex.join(command) + (f" > {output}" if output else "")
         self.console.print(f"$ {shown}", style="bold green", highlight=False, markup=False, soft_wrap=True)
         sys.stdout.flush()
+        if not self.verbose and output is None and command[0] == "foretrace":
+            self._run_shortened(command, shown)
+            return
         stdout = (self.directory / output).open("wb") if output else None
         try:
             status = subprocess.run(
@@ -86,10 +107,48 @@ class Demonstration:
         if status:
             raise ForetraceError(f"`{shown}` ended with {status}")
 
+    def _run_shortened(self, command: Sequence[str], shown: str) -> None:
+        result = subprocess.run(
+            command, cwd=self.directory, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
+        )  # fmt: skip
+        if result.returncode:
+            self.console.print(result.stdout, highlight=False, markup=False, soft_wrap=True)
+            raise ForetraceError(f"`{shown}` ended with {result.returncode}")
+        for line in shortened(result.stdout.splitlines(), SHOWN[command[1]]):
+            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
     def native_seconds(self, command: Sequence[str]) -> float:
         """Wall clock of the shortest of a few untraced runs: a profile, too, is of the least disturbed moments."""
         runs = [tools.measure(command, self.environment, self.directory) for _ in range(NATIVE_RUNS)]
         return min(run.wall_s for run in runs)
+
+
+def shortened(lines: Sequence[str], shown: Sequence[tuple[str, int]]) -> list[str]:
+    """The lines that begin with a pattern, and as many behind each as it says; `[...]` for what is left out.
+
+    Lines are cut to a width of 100; warnings among those left out are counted.
+    """
+    kept: set[int] = set()
+    for number, line in enumerate(lines):
+        for pattern, following in shown:
+            if re.match(pattern, line):
+                kept.update(range(number, number + following + 1))
+    result: list[str] = []
+    left_out = warnings = 0
+    for number, line in [*enumerate(lines), (len(lines), "")]:
+        if number in kept:
+            result += [_left_out(warnings)] if left_out else []
+            result.append(line if len(line) <= WIDTH else line[: WIDTH - 6] + " [...]")
+            left_out = warnings = 0
+        else:
+            left_out += bool(line.strip())
+            warnings += "warning: " in line
+    return result + ([_left_out(warnings)] if left_out else [])
+
+
+def _left_out(warnings: int) -> str:
+    return f"[...] with {warnings} warning{'s' if warnings != 1 else ''}" if warnings else "[...]"
 
 
 def engine_problem(demo: Demonstration) -> str:
@@ -157,23 +216,23 @@ def compare_with_reality(demo: Demonstration, subjects: Sequence[Subject]) -> Ta
 def demonstrate(demo: Demonstration) -> None:
     """All of it."""
     problem = engine_problem(demo)
-    demo.say("A Python script, as it is" if problem else "Three programs, as they are")
+    demo.say("A Python script, as it is, traced once" if problem else "Three programs, as they are, traced once")
     if problem:
         demo.console.print(f"Compiled programs are left out: {problem}", highlight=False, markup=False, soft_wrap=True)
     subjects = prepare(demo, with_compiled=not problem)
-    demo.say("Trace each of them once")
     for subject in subjects:
         trace(demo, subject)
-    demo.say("What a trace holds")
-    demo.run("foretrace", "info", subjects[0].signature, "--top", "6")
-    demo.say("Measure this machine")
+    first = subjects[0]
+    demo.say(f"What a trace holds: {first.title}")
+    demo.run("foretrace", "info", first.signature, "--top", "6" if demo.verbose else "2")
+    demo.say("Measure this machine, in about half a minute. How long would it take here and elsewhere?")
     demo.run("foretrace", "calibrate", "--quick", "--force", "-o", "here.toml")
-    demo.say(f"How long would it take here, and where does the time go? {subjects[0].title}")
-    demo.run("foretrace", "predict", subjects[0].signature, "--machine", "here.toml")
-    for subject in subjects:
-        demo.say(f"And elsewhere? {subject.title}")
-        demo.run("foretrace", "predict", subject.signature, "--machine", "here.toml", "--all", "--top", "0")
-    for subject in subjects:
+    if demo.verbose:
+        predict_everywhere(demo, subjects)
+    else:
+        few = [option for name in FEW_MACHINES for option in ("--machine", name)]
+        demo.run("foretrace", "predict", first.signature, "--machine", "here.toml", *few, "--top", "0")
+    for subject in subjects if demo.verbose else subjects[:1]:
         if subject.has_gathers:
             demo.say(f"What is worth porting to an accelerator? {subject.title}")
             options = ("--host", HOST, "--accelerator", ACCELERATOR)
@@ -185,18 +244,31 @@ def demonstrate(demo: Demonstration) -> None:
     )
 
 
-def main() -> int:
+def predict_everywhere(demo: Demonstration, subjects: Sequence[Subject]) -> None:
+    """The first program's loops here, and the times of all on every machine."""
+    demo.say(f"How long would it take here, and where does the time go? {subjects[0].title}")
+    demo.run("foretrace", "predict", subjects[0].signature, "--machine", "here.toml")
+    for subject in subjects:
+        demo.say(f"And elsewhere? {subject.title}")
+        demo.run("foretrace", "predict", subject.signature, "--machine", "here.toml", "--all", "--top", "0")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demonstration in `demo/`."""
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__.splitlines()[0])
+    parser.add_argument("--verbose", action="store_true", help="show all output, on all machines: some 270 lines")
+    options = parser.parse_args(arguments)
     console = Console()
     start = time.perf_counter()
     DIRECTORY.mkdir(exist_ok=True)
     try:
-        demonstrate(Demonstration(DIRECTORY, console))
+        demonstrate(Demonstration(DIRECTORY, console, verbose=options.verbose))
     except ForetraceError as error:
         print(f"make demo: error: {error}", file=sys.stderr)
         return error.exit_code
     elapsed = format_seconds(time.perf_counter() - start)
-    console.print(f"\nDone in {elapsed}. The files are in {DIRECTORY}/; every command above can be typed there.")
+    longer = "" if options.verbose else " `make demo ARGS=--verbose` shows all of it."
+    console.print(f"\nDone in {elapsed}. The files are in {DIRECTORY}/; each command can be typed there.{longer}")
     return 0
 
 

@@ -63,6 +63,9 @@ class Engine(Protocol):
     guest: str
     mmap_call: int
     mprotect_call: int
+    makes_bursts: bool
+    """Whether the engine itself follows a schedule of bursts. If not, all accesses are in the stream, and the reader
+    chooses those that are simulated."""
 
     @property
     def name(self) -> str:
@@ -177,7 +180,8 @@ class Session:
             self._reader.make_tree(engine.guest, MAX_CONTEXTS)
         self._bursts = None if schedule is None else self._burst_recorder(hierarchies, schedule)
         if schedule is not None:
-            self._reader.schedule(
+            follow = self._reader.schedule if engine.makes_bursts else self._reader.sample
+            follow(
                 schedule.seed + number, schedule.first_chunks, schedule.period_chunks, schedule.warm_chunks,
                 schedule.measured_chunks,
             )  # fmt: skip

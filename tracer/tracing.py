@@ -16,7 +16,7 @@ import msgspec
 
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.errors import ForetraceError, HierarchyError
-from foretrace.tracer.sampling.burst_schedule import Accuracy, schedule_of
+from foretrace.tracer.sampling.burst_schedule import Accuracy, Schedule, schedule_of
 
 from .launch import Interpreter, Target
 from .session import Ending, Engine, Progress, Session
@@ -57,14 +57,15 @@ def trace_binary(
     keep: StreamWriter | None = None,
     *,
     follow_children: bool = False,
-    accuracy: Accuracy = Accuracy.HIGH,
+    accuracy: Accuracy = Accuracy.AUTO,
     seed: int | None = None,
 ) -> Traced:
     """Run a compiled program (its name, then its arguments), simulating `hierarchies`.
 
     The address stream goes to `keep` as well, which then is for `kept_stream.commit`. With `follow_children` the
     processes it forks, and the programs that it or they become, are traced too; the signature sums them up. Below
-    `Accuracy.HIGH` accesses are recorded in bursts, at places that `seed` decides, or chance (docs/sampling.md).
+    `Accuracy.HIGH` accesses are recorded in bursts, at places that `seed` decides, or chance (docs/sampling.md); with
+    `Accuracy.AUTO` only those beyond about 10^9, and none of a run whose stream is kept.
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
@@ -76,9 +77,7 @@ def trace_binary(
     if follow_children and any(hierarchy.instruction is not None for hierarchy in hierarchies):
         raise HierarchyError("an instruction cache cannot be simulated together with --follow-children; leave out one")
 
-    schedule = schedule_of(accuracy, seed)
-    if schedule is not None and keep is not None:
-        raise ForetraceError("a kept stream has all accesses: it needs --accuracy high")
+    schedule = _schedule(accuracy, seed, keep)
     engine = QemuEngine(program)
     started = _now()
     family = None
@@ -115,6 +114,15 @@ def trace_binary(
     return Traced(signature, recording.ending, analysis.operation_map, explanation)
 
 
+def _schedule(accuracy: Accuracy, seed: int | None, keep: StreamWriter | None) -> Schedule | None:
+    """When bursts come; None where all accesses are recorded."""
+    if keep is None:
+        return schedule_of(accuracy, seed)
+    if accuracy in (Accuracy.AUTO, Accuracy.HIGH):
+        return None
+    raise ForetraceError("a kept stream has all accesses: it needs --accuracy high")
+
+
 def _import_for_machine_code(engine: QemuEngine) -> None:
     _import(f"machine_code.isa.{engine.guest}", "machine_code.binary_analysis", "machine_code.endings")
     from foretrace.tracer.machine_code.debug_info import symbols
@@ -139,18 +147,22 @@ def trace_python(
     core: str = "markers",
     on_progress: OnProgress = _ignore,
     keep: StreamWriter | None = None,
+    accuracy: Accuracy = Accuracy.AUTO,
+    seed: int | None = None,
 ) -> Traced:
     """Run a Python script, simulating `hierarchies`.
 
     With `is_module`, `target` is a module that is run as `python -m` does; with `is_code`, code as for `python -c`.
     Without an `interpreter` the one that runs us is taken.
 
-    The address stream goes to `keep` as well, which then is for `kept_stream.commit`.
+    The address stream goes to `keep` as well, which then is for `kept_stream.commit`. `accuracy` and `seed` are as in
+    `trace_binary`; all accesses are counted, and those in bursts simulated.
 
     `core` is one of `python_program.PythonCore`: how the blocks that run are told.
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
+        ForetraceError: the stream of a run with bursts is to be kept.
     """
     from foretrace.tracer.python import program as python_program
 
@@ -158,21 +170,25 @@ def trace_python(
     engine = python_program.PythonEngine(
         target, arguments, kind=kind, core=python_program.PythonCore(core), interpreter=interpreter
     )
+    schedule = _schedule(accuracy, seed, keep)
     command = (*(() if kind is Target.SCRIPT else (kind.value,)), target, *arguments)
     started = _now()
     lines = python_program.lines_timed()
     line_s = python_program.line_s() if core == python_program.PythonCore.SETTRACE else None
     importing = threading.Thread(target=_import, args=["python.analysis"])
-    recording = Session(engine, hierarchies, _tee(keep, engine, command)).run(on_progress, on_start=importing.start)
+    session = Session(engine, hierarchies, _tee(keep, engine, command), schedule=schedule)
+    recording = session.run(on_progress, on_start=importing.start)
     importing.join()
-    from foretrace.tracer.analysis.assembly import signature_of
+    from foretrace.tracer.analysis.assembly import estimated, signature_of
     from foretrace.tracer.python import analysis as python_analysis
 
     from .recorded import part_of
 
     part = part_of(recording)
-    analysis = python_analysis.analyse(part.raw, part.statistics, lines)
+    analysis = python_analysis.analyse(part.raw, part.statistics, lines, part.bursts)
     signature = signature_of(command, engine.name, engine.guest, started, recording, part, analysis)
+    if part.bursts is not None and part.bursts.gaps:
+        signature = estimated(signature, analysis.operation_map, part, accuracy)
     if line_s is not None:
         most_lines = recording.processor_s / line_s
         provenance = msgspec.structs.replace(signature.provenance, most_lines=most_lines)

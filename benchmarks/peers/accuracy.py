@@ -22,7 +22,7 @@ from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import ForetraceError
 from foretrace.terminal import console
 
-ACCURACIES = ("low", "medium", "high")
+ACCURACIES = ("auto", "low", "medium", "high")
 HIERARCHY = "L1=32K/8/64,L2=512K/8/64,LL=8M/16/64"
 
 

@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from foretrace.names import demangle, short_name
+from foretrace.reports import unseen_report
 from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.session import signal_name
@@ -153,6 +154,8 @@ def _show(signature: Signature, top: int) -> None:
             f"array calls   not seen: {p.unseen.calls_share:.1%} of the calls, {p.unseen.bytes_share:.1%} "
             f"({format_bytes(p.unseen.bytes)}) of the bytes; {plain(worst)}"
         )
+    if p.unseen.time_share:
+        out.print(f"time          {plain(unseen_report.line(p.unseen))}")
     if p.processes:
         out.print(f"processes     {len(p.processes)} followed and summed up, each with simulated caches of its own")
     if p.sampling is not None:
@@ -186,7 +189,7 @@ def _show_sampling(sampling: Sampling) -> None:
     early = f" and {sampling.early_bursts} for new code" if sampling.early_bursts else ""
     out.print(
         f"accuracy      {plain(sampling.accuracy)}: {sampling.recorded_share:.1%} of the accesses recorded, in "
-        f"{sampling.bursts} bursts{early} (seed {sampling.seed})"
+        f"{sampling.bursts} bursts{early} (seed {sampling.seed}); the first {format_count(sampling.exact_accesses)} all"
     )
     out.print(f"{margin}counts are exact; misses, reuse, patterns and ranges are estimates")
     for level in sampling.misses:

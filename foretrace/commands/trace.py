@@ -42,9 +42,10 @@ if TYPE_CHECKING:
 @cache_options
 @click.option(
     "--accuracy",
-    type=click.Choice(["low", "medium", "high"]),
-    help="How much of a long run's accesses to record: bursts of them (low, medium), or all. Blocks, instructions, "
-    "loads and stores are counted exactly either way. For compiled programs.  [default: high]",
+    type=click.Choice(["auto", "low", "medium", "high"]),
+    help="How much of a long run's accesses to record: the first 10^9 and then bursts of them (auto), bursts almost "
+    "from the beginning (low, medium), or all (high). Blocks, instructions, loads and stores are counted exactly "
+    "either way.  [default: auto]",
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides where bursts lie.  [default: chance]")
 @click.option(
@@ -102,10 +103,6 @@ def command(
         raise click.UsageError("--follow-children follows compiled programs only, not Python's child processes yet")
     if follow_children and keep_stream is not None:
         raise click.UsageError("--keep-stream keeps the accesses of one process; leave out --follow-children")
-    if is_python and accuracy in ("low", "medium"):
-        raise click.UsageError(
-            f"--accuracy {accuracy} is for compiled programs, a Python program is recorded whole; leave it out"
-        )
     _hint(launch, output)
     gc.disable()  # nearly all that is made lives until the signature is written
     # NumPy's linear algebra, which nothing here uses, starts threads unless told not to. `os.environ`, which the
@@ -114,8 +111,9 @@ def command(
     from foretrace.tracer.sampling.burst_schedule import Accuracy
     from foretrace.tracer.tracing import trace_binary, trace_python
 
+    wanted = Accuracy(accuracy or Accuracy.AUTO)
     if accuracy is not None and not is_python:
-        _say_cost(Accuracy(accuracy))
+        _say_cost(wanted)
     simulated = wanted_hierarchies(machines, hierarchies)
     with ExitStack() as stack:
         unwritten = [path for path in (output, keep_stream) if path is not None]
@@ -139,7 +137,7 @@ def command(
                 on_progress,
                 keep,
                 follow_children=follow_children,
-                accuracy=Accuracy(accuracy or Accuracy.HIGH),
+                accuracy=wanted,
                 seed=seed,
             )
         else:
@@ -153,6 +151,8 @@ def command(
                 core=python_core,
                 on_progress=on_progress,
                 keep=keep,
+                accuracy=wanted,
+                seed=seed,
             )
         from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
 
@@ -163,6 +163,7 @@ def command(
 
             kept_stream.commit(keep, traced)
     _explain(traced.explanation)
+    _say_sampled(traced.signature.provenance)
     _say_done(traced.signature.provenance, output, keep_stream)
     if traced.ending.signal_number is not None:
         die_by_signal(traced.ending.signal_number)
@@ -200,7 +201,9 @@ def _say_cost(accuracy: Accuracy) -> None:
     """Says what a run at this accuracy is expected to take, before it begins."""
     from foretrace.tracer.sampling.burst_schedule import EXPECTED_COSTS
 
-    cost = EXPECTED_COSTS[accuracy]
+    cost = EXPECTED_COSTS.get(accuracy)
+    if cost is None:
+        return
     range_ = f"{cost.least:g} to {cost.most:g}"
     print(
         f"foretrace: accuracy {accuracy}: expect about {cost.mean:g} times the time under QEMU alone ({range_} were "
@@ -216,6 +219,15 @@ def _explain(explanation: str) -> None:
         from foretrace.terminal import plain
 
         print(f"foretrace: {plain(explanation)}", file=sys.stderr)
+
+
+def _say_sampled(provenance: Provenance) -> None:
+    """Says how much of a long run was recorded, and how sure what was estimated is."""
+    if provenance.sampling is not None:
+        from foretrace.reports import sampling_report
+        from foretrace.terminal import plain
+
+        print(f"foretrace: {plain(sampling_report.line(provenance.sampling))}", file=sys.stderr)
 
 
 def _hint(launch: PythonProgram | CompiledProgram, output: Path) -> None:
@@ -236,6 +248,7 @@ def _say_done(provenance: Provenance, output: Path, keep_stream: Path | None) ->
     """On a terminal, says what was written and what to do next; elsewhere standard error is the program's alone."""
     if not sys.stderr.isatty():
         return
+    from foretrace.reports import unseen_report
     from foretrace.terminal import plain
 
     name = shlex.quote(str(output))
@@ -244,7 +257,9 @@ def _say_done(provenance: Provenance, output: Path, keep_stream: Path | None) ->
     if provenance.exit_code:
         how += f"; the program ended with exit code {provenance.exit_code}"
     lines = [f"wrote {output}{kept}{how}", f"next: foretrace info {name}, or foretrace predict {name} --all"]
+    if (provenance.unseen.time_share or 0.0) >= unseen_report.NOTABLE_SHARE:
+        lines.insert(1, unseen_report.line(provenance.unseen))
     if keep_stream is not None:
-        lines[1] += f", or foretrace simulate {shlex.quote(str(keep_stream))}"
+        lines[-1] += f", or foretrace simulate {shlex.quote(str(keep_stream))}"
     for line in lines:
         print(f"foretrace: {plain(line)}", file=sys.stderr)

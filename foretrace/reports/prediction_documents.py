@@ -93,6 +93,7 @@ def document(
                 "bound_by": str(prediction.bound_by),
                 "time_by_bound_s": {str(bound): s for bound, s in prediction.time_by_bound_s.items()},
                 "unseen_s": prediction.unseen_s,
+                "unseen_share": prediction.unseen_s / prediction.time_s if prediction.time_s else 0.0,
                 "complete": prediction.complete,
                 "errors": [{"source": e.source, "low": e.low, "high": e.high} for e in prediction.errors],
                 "hit_rates": hit_rates_document(prediction.hit_rates),

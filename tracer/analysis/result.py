@@ -27,7 +27,7 @@ class Analysis(msgspec.Struct, frozen=True, eq=False):
     `operation_map`: int64 [raw operations], the id in `operations` of each operation of the recording.
     `block_map`: int64 [raw block ids], the block that each engine block begins in; empty where code is not fetched.
     `edges`: uint64 [edges, 3], ids of `blocks`. `decoded_share`: of the executed instructions, those that were decoded.
-    `notes` say what the user should know of the analysis.
+    `unseen_time_share` and `unseen_functions` are as in `Unseen`. `notes` say what the user should know.
     """
 
     blocks: Sequence[Block]
@@ -43,3 +43,5 @@ class Analysis(msgspec.Struct, frozen=True, eq=False):
     interpreter_times: Sequence[InterpreterTime] = ()
     linear_algebra: Sequence[LinearAlgebra] = ()
     tree: ExecutionTree | None = None
+    unseen_time_share: float | None = None
+    unseen_functions: tuple[str, ...] = ()

@@ -28,8 +28,13 @@ def _recorded_calls(raw: RawTrace) -> int:
     return sum(calls.values())
 
 
-def unseen_of(raw: RawTrace, unseen_calls: int) -> Unseen:
-    """What was not seen, and its share of all calls and bytes of array operations, both from 0 to 1."""
+def unseen_of(
+    raw: RawTrace, unseen_calls: int, time_share: float | None = None, functions: tuple[str, ...] = ()
+) -> Unseen:
+    """What was not seen, and its share of all calls and bytes of array operations, both from 0 to 1.
+
+    `time_share` is that of the time in compiled `functions` which were not seen.
+    """
     recorded_bytes = sum(o.points * sum(o.operand_sizes) for o in raw.array_operations)
     one_pass_calls = sum(u.one_pass_calls for u in raw.unseen)
     one_pass_bytes = sum(u.one_pass_bytes for u in raw.unseen)
@@ -47,4 +52,6 @@ def unseen_of(raw: RawTrace, unseen_calls: int) -> Unseen:
         bytes=unseen_bytes,
         bytes_share=_share(unseen_bytes, recorded_bytes + unseen_bytes - one_pass_bytes),
         operations=tuple(operations[:_MAX_OPERATIONS]),
+        time_share=time_share,
+        functions=functions[:_MAX_OPERATIONS],
     )

@@ -12,7 +12,7 @@ around the line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,8 @@ from foretrace.cache_sim.results import OperationStatistics
 from foretrace.tracer.analysis.loops import LoopForest, nest_loops
 from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawPythonBlock, RawTrace
+from foretrace.tracer.sampling.bursts import BurstCounts
+from foretrace.tracer.sampling.estimate import scaled_to_run
 from foretrace.tracer.signature.records import (
     Block,
     Idiom,
@@ -34,7 +36,7 @@ from foretrace.tracer.signature.records import (
     OperationKind,
 )
 
-from .compiled import CompiledLoops, compiled_calls
+from .compiled import CompiledCalls, CompiledLoops, by_time, compiled_calls
 from .linear_algebra import linear_algebra
 
 _ELEMENT_METHODS = ("__getitem__", "__setitem__", "item")
@@ -66,13 +68,20 @@ the most part. Reading the clock is not in it. In CPython 3.11, over 37 loops: 0
 and 0.4 to 0.5 for the elements."""
 
 
-def analyse(raw: RawTrace, statistics: OperationStatistics, round_lines: float | None = None) -> Analysis:
+def analyse(
+    raw: RawTrace,
+    statistics: OperationStatistics,
+    round_lines: float | None = None,
+    bursts: BurstCounts | None = None,
+) -> Analysis:
     """Relate what ran to functions, lines, loops and idioms.
 
     `statistics` are those of the raw operations; each becomes one operation of the result. `round_lines` is how many
     lines of `foretrace/python_line.py` take as long as a round of those that the agent runs; without it times are left
-    out.
+    out. Where accesses were recorded in `bursts`, `statistics` are scaled to the run.
     """
+    if bursts is not None and bursts.gaps:
+        statistics = _scaled_to_run(raw, statistics, bursts)
     code = _Code(raw)
     arrays = _Arrays(raw, code, statistics)
     timed = tuple(_interpreter_times(code, arrays, round_lines))
@@ -90,7 +99,28 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, round_lines: float |
         notes=_notes(raw),
         interpreter_times=(*_without(timed, compiled, executions), *compiled.times()),
         linear_algebra=arrays.linear_algebra,
+        unseen_time_share=_unseen_share(code, taken, calls, round_lines),
+        unseen_functions=by_time(calls),
     )
+
+
+def _unseen_share(
+    code: _Code, taken: Mapping[int, float], calls: Sequence[CompiledCalls], round_lines: float | None
+) -> float | None:
+    """Of the time of all blocks, with that of recorded array operations, the part in compiled functions not seen."""
+    if round_lines is None or not taken:
+        return None
+    arrays = sum(b.array_rounds * b.executions / b.timed for b in code.raw_blocks if b.timed) * 1e-6 * round_lines
+    whole = sum(taken.values()) + arrays
+    return sum(call.lines for call in calls) / whole if whole else 0.0
+
+
+def _scaled_to_run(raw: RawTrace, statistics: OperationStatistics, bursts: BurstCounts) -> OperationStatistics:
+    """An array operation accesses each of its operands once at each point, and all its points were counted."""
+    points = np.array([0, *(operation.points for operation in raw.array_operations)], np.uint64)
+    executions = points[raw.operation_array]
+    recorded = statistics.executions
+    return scaled_to_run(statistics, recorded=recorded, executions=executions, in_parts=bursts.in_parts)
 
 
 class _Code:

@@ -49,6 +49,14 @@ def compiled_calls(
     return tuple(calls)
 
 
+def by_time(calls: Sequence[CompiledCalls]) -> tuple[str, ...]:
+    """The functions' names, that with most time first."""
+    lines: dict[str, float] = defaultdict(float)
+    for call in calls:
+        lines[call.name] += call.lines
+    return tuple(sorted(lines, key=lambda name: -lines[name]))
+
+
 @dataclass(frozen=True, slots=True)
 class CompiledLoops:
     """The calls as blocks and loops, numbered from `first_block` and `first_loop`."""

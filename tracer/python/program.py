@@ -100,6 +100,7 @@ class PythonEngine:
     """
 
     mmap_call = mprotect_call = 0
+    makes_bursts = False
 
     def __init__(
         self,

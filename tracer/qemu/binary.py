@@ -158,6 +158,8 @@ class QemuEngine:
         EngineError: there is no QEMU, or one without plugins.
     """
 
+    makes_bursts = True
+
     def __init__(self, program: Sequence[str]) -> None:
         """`program` is the program's name and its arguments."""
         self.path = find_program(program[0])

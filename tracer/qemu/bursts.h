@@ -1,8 +1,4 @@
-/* When a program's accesses are recorded, and when its blocks alone: bursts in a long run.
- *
- * After a first part that is recorded whole, time is measured in blocks that run between bursts. Each period of it has
- * one burst, at a random place: no rhythm of the program's can keep step with that. A burst goes on for some chunks to
- * warm caches up, and for others to measure. Code that has been in no burst gets one soon, as long as these are few.
+/* When a program's accesses are recorded, and when its blocks alone, by the phases of tracer/transport/phases.h.
  *
  * To change over, what QEMU has translated is thrown away (`reset`): it then translates each block again, with other
  * callbacks. That happens while no thread of the program runs.

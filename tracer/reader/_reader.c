@@ -318,6 +318,22 @@ static PyObject *stream_reader_schedule(StreamReader *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Says when accesses of array operations are to be handed over, of those in the stream; to be called before the program
+ * starts. */
+static PyObject *stream_reader_sample(StreamReader *self, PyObject *args)
+{
+    unsigned long long seed;
+    unsigned int first, period, warm, measured;
+    if (!PyArg_ParseTuple(args, "KIIII", &seed, &first, &period, &warm, &measured))
+        return NULL;
+    const unsigned int most = UINT32_MAX / FT_CHUNK_WORDS >> FT_MAX_DOUBLINGS;
+    if (!first || first > UINT32_MAX / FT_CHUNK_WORDS || !period || period > most || !warm || warm > most || !measured ||
+        measured > most)
+        return PyErr_Format(PyExc_ValueError, "phases have 1 to %u chunks", most);
+    ft_reader_sample(self->reader, (struct ft_schedule){seed, first, period, warm, measured});
+    Py_RETURN_NONE;
+}
+
 /* Says that children are followed; to be called before the program starts. */
 static PyObject *stream_reader_follow(StreamReader *self, PyObject *args)
 {
@@ -397,6 +413,8 @@ static PyMethodDef stream_reader_methods[] = {
     {"limit", (PyCFunction)stream_reader_limit, METH_O, "limit(max_blocks)"},
     {"schedule", (PyCFunction)stream_reader_schedule, METH_VARARGS,
      "schedule(seed, first_chunks, period_chunks, warm_chunks, measured_chunks)"},
+    {"sample", (PyCFunction)stream_reader_sample, METH_VARARGS,
+     "sample(seed, first_chunks, period_chunks, warm_chunks, measured_chunks): in bursts of what is in the stream"},
     {"mark", (PyCFunction)stream_reader_mark, METH_NOARGS, "mark() -> the last one read"},
     {"follow", (PyCFunction)stream_reader_follow, METH_VARARGS, "follow(execve_call, elf_machine)"},
     {"request", (PyCFunction)stream_reader_request, METH_NOARGS, "(pid, kind, command) of who asks for a stream"},

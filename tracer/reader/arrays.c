@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define MAX_POINTS (UINT64_C(1) << 48)
+#define FIRST_POINTS FT_CHUNK_WORDS /* that are handed over of an operation which is first seen between bursts */
 #define MIN_HANDED_POINTS 8u /* of an operation that is handed over as one */
 
 struct bulk_operand {
@@ -247,6 +248,43 @@ static enum ft_read_status feed_parts(struct ft_reader *reader, const struct bul
     return status;
 }
 
+/* From point `begin` on, `most` points or, where these are no whole steps of a dimension, fewer; one at least. */
+static struct bulk part_from(struct bulk part, uint64_t begin, uint64_t most)
+{
+    for (;;) {
+        const uint64_t inner = part.points / part.extent[0], step = begin / inner, left = part.extent[0] - step;
+        if (begin % inner == 0 && most >= inner)
+            return part_of(&part, step, most / inner < left ? most / inner : left);
+        part = part_of(&part, step, 1);
+        begin %= inner;
+    }
+}
+
+/* Where the reader makes bursts: what the phase has room for, until a phase ends (FT_READ_MARK) or the record does. An
+ * operation with indices is not divided: its record is short. */
+static enum ft_read_status feed_sampled(struct ft_reader *reader, struct ft_array *array, const struct bulk *bulk)
+{
+    bool indexed = false;
+    for (uint32_t i = 0; i < bulk->n_operands; i++)
+        indexed |= bulk->operand[i].indexed;
+    while (reader->points_done < bulk->points) {
+        if (ft_reader_phase_ends(reader))
+            return ft_reader_feed_batch(reader) ? FT_READ_MARK : FT_READ_MEMORY;
+        const bool was_fed = array->was_fed, skips = ft_reader_skips_array(reader, array);
+        uint64_t most = (reader->phases.left + bulk->n_operands - 1) / bulk->n_operands;
+        if (ft_reader_skips(reader) && !was_fed && most > FIRST_POINTS)
+            most = FIRST_POINTS;
+        const struct bulk part = indexed ? *bulk : part_from(*bulk, reader->points_done, most);
+        const enum ft_read_status status = skips ? FT_READ_IDLE : feed_parts(reader, &part);
+        if (status != FT_READ_IDLE)
+            return status;
+        reader->seen += part.points * part.n_operands;
+        reader->points_done += part.points;
+    }
+    reader->points_done = 0;
+    return FT_READ_IDLE;
+}
+
 enum ft_read_status ft_reader_read_bulk(struct ft_reader *reader, const uint64_t *words, uint32_t left, uint32_t *length)
 {
     uint32_t id = (uint32_t)words[0];
@@ -262,10 +300,14 @@ enum ft_read_status ft_reader_read_bulk(struct ft_reader *reader, const uint64_t
     if (id == 0 || id > reader->n_arrays || !parse_bulk(reader, words, *length, &reader->arrays[id], &bulk))
         return ft_reader_corrupt(reader, "an array record does not add up");
     const bool continued = words[1] & FT_BULK_CONTINUED;
-    measure_ranges(reader, &bulk, continued);
-    reader->arrays[id].executions += !continued;
-    reader->arrays[id].points += bulk.points;
-    return feed_parts(reader, &bulk);
+    if (reader->points_done == 0) {
+        if (ft_reader_phase_ends(reader))
+            return ft_reader_feed_batch(reader) ? FT_READ_MARK : FT_READ_MEMORY;
+        measure_ranges(reader, &bulk, continued);
+        reader->arrays[id].executions += !continued;
+        reader->arrays[id].points += bulk.points;
+    }
+    return reader->samples_itself ? feed_sampled(reader, &reader->arrays[id], &bulk) : feed_parts(reader, &bulk);
 }
 
 struct ft_array *ft_reader_element_of(struct ft_reader *reader, uint64_t word)
@@ -296,6 +338,9 @@ enum ft_read_status ft_reader_read_element(struct ft_reader *reader, const uint6
     const struct ft_operand *operand = &array->facts.operands[0];
     array->executions++;
     array->points++;
+    reader->seen++;
+    if (ft_reader_skips_array(reader, array))
+        return FT_READ_IDLE;
     bool fed = ft_reader_emit(reader, words[1] & FT_ADDRESS_MASK, array->first_operation, operand->size_bytes, operand->is_store);
     return fed ? FT_READ_IDLE : FT_READ_MEMORY;
 }

@@ -102,6 +102,17 @@ static inline bool ft_is_element(uint64_t word)
     return word >> FT_TAG_SHIFT == FT_TAG_ELEMENT;
 }
 
+/* ---- skipping.c ------------------------------------------------------------------------------------------ */
+
+/* Whether a phase was over, and the next, `mark`, begins here. */
+bool ft_reader_phase_ends(struct ft_reader *reader);
+
+/* Whether accesses of array operations are counted and not handed over. */
+bool ft_reader_skips(const struct ft_reader *reader);
+
+/* The same for an array operation that runs. The first one is handed over even so, and asks for a burst. */
+bool ft_reader_skips_array(struct ft_reader *reader, struct ft_array *array);
+
 /* ---- learning.c ------------------------------------------------------------------------------------------ */
 
 /* At an entry word that begins no path, of `left` words: it may from now on. An execution that keeps changing is looked at ever

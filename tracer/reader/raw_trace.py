@@ -37,7 +37,8 @@ class RawPythonBlock(msgspec.Struct, frozen=True):
 
     `timed` of its executions took `timed_rounds` millionths of a round (tracer/python/blocks/lines.c) together, and had
     `timed_faults` page faults in recorded array operations: few were timed, each stands for some. `long_rounds` is what
-    single executions took that lasted long, and is not in the others.
+    single executions took that lasted long, and is not in the others. `array_rounds` is what recorded array operations
+    took in those `timed`, recording included; it is in none of the others.
     """
 
     block_id: int
@@ -53,6 +54,7 @@ class RawPythonBlock(msgspec.Struct, frozen=True):
     timed_rounds: int = 0
     timed_faults: int = 0
     long_rounds: int = 0
+    array_rounds: int = 0
 
 
 class RawArrayOperation(msgspec.Struct, frozen=True):

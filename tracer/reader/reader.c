@@ -223,6 +223,10 @@ static bool feed_one_by_one(struct ft_reader *reader, const struct ft_run *run)
 
 static bool feed_runs(struct ft_reader *reader, const struct ft_run *runs, size_t number)
 {
+    for (size_t i = 0; i < number && reader->samples_itself; i++)
+        reader->seen += runs[i].iterations * runs[i].iteration->num_accesses;
+    if (ft_reader_skips(reader))
+        return true;
     if (!reader->sink.feed_runs) {
         bool done = true;
         for (size_t i = 0; i < number && done; i++)
@@ -514,6 +518,8 @@ enum ft_read_status ft_reader_run(struct ft_reader *reader, uint32_t max_chunks,
             if (status != FT_READ_MORE)
                 return status;
         }
+        if (reader->position == 0 && ft_reader_phase_ends(reader))
+            return ft_reader_feed_batch(reader) ? FT_READ_MARK : FT_READ_MEMORY;
         enum ft_read_status status = read_words(reader);
         if (status != FT_READ_IDLE)
             return status;
@@ -551,7 +557,7 @@ enum ft_read_status ft_reader_salvage(struct ft_reader *reader)
         status = salvage_cursor(reader, i);
         if (status == FT_READ_IDLE && reader->in_chunk) {
             status = read_words(reader);
-            reader->in_chunk = status == FT_READ_WIDTH;
+            reader->in_chunk = status == FT_READ_WIDTH || status == FT_READ_MARK;
         }
     }
     if (status == FT_READ_IDLE)

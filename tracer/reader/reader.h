@@ -9,7 +9,11 @@
 #include "block_path.h"
 #include "cache_sim/simulation/access.h"
 #include "kept_chunks.h"
+<<<<<<< HEAD
 #include "tracer/execution_tree/tree.h"
+=======
+#include "tracer/transport/phases.h"
+>>>>>>> w3
 #include "tracer/transport/stream.h"
 
 #include <stdbool.h>
@@ -53,6 +57,7 @@ struct ft_array {
     uint32_t first_operation;
     uint64_t executions;
     uint64_t points;
+    bool was_fed; /* some of its accesses were handed over */
 };
 
 #define FT_MAX_RARE_EDGES (1u << 17)
@@ -102,6 +107,12 @@ struct ft_reader {
     struct ft_samples samples;
     struct ft_tree *tree; /* NULL: none is made */
     const char *corrupt;
+
+    /* Where this side makes the bursts (skipping.c). */
+    struct ft_phases phases;
+    uint64_t seen, seen_before; /* accesses of array operations, and how many of them `phases` knows of */
+    uint64_t points_done;       /* of the array record at hand, which a phase's end interrupted */
+    bool samples_itself, new_code;
 };
 
 /* NULL when out of memory. `memory` outlives the reader. */
@@ -113,6 +124,10 @@ bool ft_reader_make_tree(struct ft_reader *reader, enum ft_guest guest, uint32_t
 
 /* Lays out `memory_bytes` of zeroed memory as an empty stream. False if it is too small. */
 bool ft_stream_format(void *memory, uint64_t memory_bytes);
+
+/* Samples the accesses of array operations in bursts. The lengths are in chunks of FT_CHUNK_WORDS accesses here. To be called
+ * before anything is read. */
+void ft_reader_sample(struct ft_reader *reader, struct ft_schedule lengths);
 
 /* Reads up to `max_chunks`, as they come within `timeout_ms`. */
 enum ft_read_status ft_reader_run(struct ft_reader *reader, uint32_t max_chunks, uint32_t timeout_ms);

@@ -25,7 +25,7 @@ INSTRUCTIONS_PER_BLOCK = 2
 
 ENTRY = struct.Struct("<II")
 BLOCK = struct.Struct("<IIIIQII")
-PYBLOCK = struct.Struct("<IIIIIIIIIIQQqQQ")
+PYBLOCK = struct.Struct("<IIIIIIIIIIQQqQQQ")
 OPERATION = struct.Struct("<IIIIIIIIII")
 OPERAND = struct.Struct("<HBBB3x")
 UNSEEN = struct.Struct("<IIIIQQQQ")
@@ -197,9 +197,9 @@ class SideTable:
             _compiled(entry)
             self._compiled.append(slice(self._position, self._position + len(entry)))
 
-    def timings(self, table: memoryview) -> dict[int, tuple[int, int, int, int]]:
+    def timings(self, table: memoryview) -> dict[int, tuple[int, int, int, int, int]]:
         """For each block of bytecode what was timed of it so far: see the end of struct ft_side_pyblock."""
-        return {block: PYBLOCK.unpack_from(table, where)[-4:] for block, where in self._python_blocks.items()}
+        return {block: PYBLOCK.unpack_from(table, where)[-5:] for block, where in self._python_blocks.items()}
 
     def unseen(self, table: memoryview) -> tuple[RawUnseen, ...]:
         """What the counts of operations that are not seen stand at now; `table` is what `extend` has read."""

@@ -11,8 +11,9 @@ from enum import StrEnum
 
 
 class Accuracy(StrEnum):
-    """How much of a run is recorded access by access."""
+    """How much of a run is recorded access by access: all of a run that is not too long, bursts, or all."""
 
+    AUTO = "auto"
     LOW = "low"
     MEDIUM = "medium"
     HIGH = "high"
@@ -54,7 +55,14 @@ EXPECTED_COSTS = {
     Accuracy.HIGH: ExpectedCost(5.3, 3.2, 9.2),
 }
 
-_LENGTHS = {Accuracy.LOW: (1024, 4096, 128, 128), Accuracy.MEDIUM: (2048, 1024, 128, 256)}
+AUTO_EXACT_CHUNKS = 160_000
+"""What `Accuracy.AUTO` records whole, in chunks of 8192 words: of most programs about 10^9 accesses."""
+
+_LENGTHS = {
+    Accuracy.AUTO: (AUTO_EXACT_CHUNKS, 1024, 128, 128),
+    Accuracy.LOW: (1024, 4096, 128, 128),
+    Accuracy.MEDIUM: (2048, 1024, 128, 256),
+}
 """The fields of `Schedule`, but for the seed."""
 
 

@@ -110,8 +110,11 @@ def _estimate(counts: BurstCounts, executions: Floats) -> _Estimate:
 
 
 def _extrapolated(first: Floats, measured: Floats, other: Floats, executions: Floats) -> Floats:
-    """Misses [operations, levels]: those of the first part, and for the rest the rate of the best that was measured."""
-    best = np.where(measured[:, :1] > 0, measured, np.where(other[:, :1] > 0, other, first))
+    """Misses [operations, levels]: those of the first part, and for the rest the rate of the measured part of bursts.
+
+    The rate of an operation that no burst has measured is that of all its recorded accesses.
+    """
+    best = np.where(measured[:, :1] > 0, measured, first + other)
     rate = best[:, 1:] / np.maximum(best[:, :1], 1)
     rest = np.maximum(executions - first[:, 0], 0)
     return np.asarray(first[:, 1:] + rate * rest[:, None])
@@ -120,7 +123,8 @@ def _extrapolated(first: Floats, measured: Floats, other: Floats, executions: Fl
 def _interval(counts: BurstCounts, estimate: _Estimate, executions: Counts, column: int) -> tuple[int, int]:
     """Where the misses of a level lie, with 95 % confidence.
 
-    From the spread of bursts, what their beginnings leave in doubt, and all or none of what was not measured.
+    From the spread of bursts, what their beginnings leave in doubt, and all or none of the accesses, after the first
+    part, of operations that no burst has measured.
     """
     known = int(counts.first[:, 1 + column].sum())
     rest = int(executions.sum()) - int(counts.first[:, 0].sum())
@@ -128,10 +132,13 @@ def _interval(counts: BurstCounts, estimate: _Estimate, executions: Counts, colu
     groups = int((counts.measured[:, :, 0].sum(axis=0) > 0).sum())
     if groups < 2:
         return known, known + rest
-    total, unmeasured = float(estimate.misses[:, column].sum()), int(executions[counts.is_unmeasured].sum())
+    total = float(estimate.misses[:, column].sum())
     spread = _T_95[groups - 2] * float(estimate.standard_error[column])
     fewer, more = (doubt[column] * rest / measured for doubt in (counts.perhaps_fewer, counts.perhaps_more))
-    low, high = total - spread - fewer, total + spread + more + unmeasured
+    guessed = counts.measured[:, :, 0].sum(axis=1) == 0
+    accesses = float((executions[guessed] - np.minimum(counts.first[guessed, 0], executions[guessed])).sum())
+    misses = float(estimate.misses[guessed, column].sum()) - float(counts.first[guessed, 1 + column].sum())
+    low, high = total - spread - fewer - misses, total + spread + more + accesses - misses
     return round(max(known, low)), round(min(known + rest, high))
 
 

@@ -309,12 +309,17 @@ class Unseen(msgspec.Struct, frozen=True):
 
     The shares, from 0 to 1, are of the calls and of the bytes of all array operations. `operations` are those with the
     most bytes, at most 30.
+
+    `time_share`, from 0 to 1, is that of compiled functions whose accesses were not seen, in the time of Python's lines
+    and array operations while the program was traced; None: it was not timed. `functions` names them, most time first.
     """
 
     calls_share: float = 0.0
     bytes: int = 0
     bytes_share: float = 0.0
     operations: tuple[UnseenOperation, ...] = ()
+    time_share: float | None = None
+    functions: tuple[str, ...] = ()
 
 
 class ProcessRecord(msgspec.Struct, frozen=True):
@@ -353,7 +358,7 @@ class EstimatedMisses(msgspec.Struct, frozen=True):
 
 class Sampling(msgspec.Struct, frozen=True):
     """How accesses were sampled: they were recorded in `bursts` that were due, at places that `seed` decides, and in
-    `early_bursts` for new code.
+    `early_bursts` for new code. The first `exact_accesses` were all recorded, before the first gap between bursts.
 
     What blocks tell is exact: how often they ran, control flow, instructions, floating-point operations, and loads and
     stores by instructions that make as many accesses each time. `recorded_share` of the accesses were recorded; where
@@ -366,6 +371,7 @@ class Sampling(msgspec.Struct, frozen=True):
     seed: int
     bursts: int
     early_bursts: int
+    exact_accesses: int
     recorded_share: float
     unmeasured_operations: int
     unmeasured_share: float

@@ -231,6 +231,7 @@ struct ft_side_pyblock {
     _Atomic int64_t timed_rounds;  /* what they took, */
     _Atomic uint64_t timed_faults; /* and page faults of recorded array operations in them */
     _Atomic uint64_t long_rounds;  /* what single executions took that lasted long, which count for themselves */
+    _Atomic uint64_t array_rounds; /* what recorded array operations took in `timed` executions, recording included */
 };
 
 struct ft_operand {

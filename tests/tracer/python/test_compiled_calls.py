@@ -16,6 +16,7 @@ from foretrace.profiles.library import find
 from foretrace.replay.offload.triage import triage
 from foretrace.replay.predict import predict
 from foretrace.replay.records import Bound, Prediction, RegionKind, RegionTime
+from foretrace.reports import unseen_report
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.tracing import trace_python
 
@@ -131,6 +132,26 @@ def test_its_share_is_in_the_warnings_and_its_interval_is_wide(traced: Traced) -
     assert region.high_s >= 1.9 * region.time_s
 
 
+def test_a_signature_has_its_share_of_the_traced_run(traced: Traced) -> None:
+    unseen = traced.signature.provenance.unseen
+    assert unseen.time_share is not None
+    assert 0.5 < unseen.time_share < 1
+    assert unseen.functions[0] == "spinning.spin"
+    said = unseen_report.line(unseen)
+    assert said.startswith(f"{unseen.time_share:.1%} of the run is compiled code that was not seen (spinning.spin")
+
+
+def test_array_operations_that_were_seen_are_part_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "arrays.py").write_text(
+        "import numpy as np\na = np.ones(3_000_000)\nfor _ in range(20):\n    a += 1.0\n    b = a * 2.0\n"
+    )
+    unseen = trace_python(str(tmp_path / "arrays.py")).signature.provenance.unseen
+    assert unseen.time_share is not None
+    assert unseen.time_share < 0.4  # np.ones alone is not seen
+    untimed = trace_python(str(tmp_path / "arrays.py"), core="settrace").signature.provenance.unseen
+    assert untimed.time_share is None
+
+
 def test_triage_does_not_call_it_nothing_to_offload(traced: Traced) -> None:
     report = triage(traced.signature, find("jaguar-xt4"), find("convey-hc1-fpga"))
     assert not report.instances
@@ -152,6 +173,13 @@ def test_triage_says_what_share_was_not_seen(traced: Traced, tmp_path: Path) -> 
         subprocess.run([*ask, "--json"], check=True, cwd=tmp_path, capture_output=True, text=True).stdout
     )
     assert document["unseen_share"] > 0.5
+    shown = subprocess.run(
+        [*foretrace, "info", str(signature)], check=True, cwd=tmp_path, capture_output=True, text=True
+    ).stdout
+    assert "of the run is compiled code that was not seen (spinning.spin" in shown
+    ask = [*foretrace, "predict", str(signature), "--machine", "epyc-turin-vm", "--json"]
+    document = json.loads(subprocess.run(ask, check=True, cwd=tmp_path, capture_output=True, text=True).stdout)
+    assert document["predictions"][0]["unseen_share"] > 0.5
 
 
 def test_element_accesses_of_a_library_do_not_lose_its_time(tmp_path: Path) -> None:

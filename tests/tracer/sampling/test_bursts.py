@@ -228,14 +228,11 @@ def test_a_killed_program_leaves_a_signature(compile_c: Compile, tmp_path: Path)
     assert all(abs(op.executions - read.blocks[op.block_id].executions) <= 1 for op in loads)
 
 
-def test_what_cannot_be_sampled_is_refused(
-    compile_c: Compile, tmp_path: Path, foretrace: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
-    result = foretrace("trace", "--accuracy", "low", "-o", tmp_path / "x.sig", "script.py")
-    assert result.returncode == 2
-    assert "--accuracy low is for compiled programs" in result.stderr
+def test_what_cannot_be_sampled_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ForetraceError, match="needs --accuracy high"):
         tracing.trace_binary(["true"], CACHES, keep=StreamWriter(tmp_path / "s"), accuracy=Accuracy.MEDIUM)
+    with pytest.raises(ForetraceError, match="needs --accuracy high"):
+        tracing.trace_python(__file__, [], CACHES, keep=StreamWriter(tmp_path / "s"), accuracy=Accuracy.LOW)
 
 
 def test_schedules() -> None:

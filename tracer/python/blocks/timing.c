@@ -443,7 +443,8 @@ static double share_of_rest(uint64_t now_ns)
 
 /* Adds to blocks what their timing found: `taken_ns` without what was left out, less what reading the clock took, which can
  * be more than the clock's next tick tells. Runs no Python: the interpreter may have ended. */
-static void count(const struct agent_times *t, uint64_t taken_ns, uint64_t stands_for, double share_of_rest)
+static void count(const struct agent_times *t, uint64_t taken_ns, uint64_t left_out_ns, uint64_t stands_for,
+                  double share_of_rest)
 {
     struct ft_side_pyblock *block = t->block;
     const uint32_t end = t->n_compiled, first = share_of_rest > 0 ? t->first_compiled : end;
@@ -454,6 +455,8 @@ static void count(const struct agent_times *t, uint64_t taken_ns, uint64_t stand
     add_rounds(block, 0, first, own_ns, stands_for);
     if (share_of_rest > 0)
         add_rounds(t->returned_to, first, end, share_of_rest * (double)taken_ns, stands_for);
+    atomic_fetch_add_explicit(&block->array_rounds, (uint64_t)in_rounds((double)stands_for * (double)left_out_ns),
+                              memory_order_relaxed);
     atomic_fetch_add_explicit(&block->timed_faults, stands_for * t->left_out_faults, memory_order_relaxed);
     block->array_ns -= block->array_ns / 4; /* a single one that took long, for whatever reason, is forgotten */
     if (t->left_out_ns > block->array_ns)
@@ -491,7 +494,7 @@ void timing_end_at(uint64_t now_ns)
         left_out_ns = t->left_out_processor_ns; /* without waiting for the reader, too */
     } else if (taken_ns >= LONG_NS && (taken_ns = without_waiting(taken_ns)) >= LONG_NS && taken_ns < VERY_LONG_NS)
         stands_for = stands_for * taken_ns <= RARE_NS ? stands_for : 1 + RARE_NS / taken_ns;
-    count(t, less(taken_ns, left_out_ns), stands_for, rest);
+    count(t, less(taken_ns, left_out_ns), left_out_ns, stands_for, rest);
 }
 
 /* Goes on with another block, for as many executions as the timing before stood for. */
