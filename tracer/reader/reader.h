@@ -9,11 +9,8 @@
 #include "block_path.h"
 #include "cache_sim/simulation/access.h"
 #include "kept_chunks.h"
-<<<<<<< HEAD
 #include "tracer/execution_tree/tree.h"
-=======
 #include "tracer/transport/phases.h"
->>>>>>> w3
 #include "tracer/transport/stream.h"
 
 #include <stdbool.h>
