@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -125,6 +126,7 @@ class _Compiler:
         self.choices: list[tuple[int, ...]] = []
 
     def compiled(self) -> Compiled:
+        self.number_labels()
         starts = []
         programs: dict[tuple[Part, ...], int] = {}  # alike entities share theirs
         jobs = _Names()
@@ -159,6 +161,14 @@ class _Compiler:
             conditions=np.array(self.conditions, np.float64),
             points=np.concatenate(points) if points else np.zeros(0),
         )
+
+    def number_labels(self) -> None:
+        """Activities of most time come first: the critical path tells only so many apart."""
+        seconds: dict[str, float] = defaultdict(float)
+        for program, count in Counter(entity.program for entity in self.entities).items():
+            _add_times(program, float(count), seconds)
+        for label in sorted(seconds, key=lambda name: -seconds[name]):
+            self.labels.of(label)
 
     def units_of(self, kind: str, name: str) -> tuple[int, int]:
         """Units of an object, and those of it that are posted at the start."""
@@ -257,6 +267,20 @@ class _Compiler:
         self.conditions += sharing.conditions
         self.class_rows.append(row)
         return self.classes.setdefault(sharing, len(self.classes))
+
+
+def _add_times(program: Sequence[Part], times: float, seconds: dict[str, float]) -> None:
+    """Add the seconds of each activity of a program that runs that many times, each alone."""
+    for part in program:
+        match part:
+            case Run(label, time_s) | Sleep(label, time_s) | Use(_, label, time_s):
+                seconds[label] += time_s * times
+            case Repeat(count, body):
+                _add_times(body, times * count, seconds)
+            case Offer(_, choices):
+                _add_times(choices[0], times, seconds)
+            case _:
+                pass
 
 
 _OF_NAMES = {
