@@ -49,6 +49,9 @@ MAX_BLOCKS = 1 << 18
 """Blocks of machine code that are recorded. A program that makes new code all the time has no end of them, and what is
 worked out of each instruction takes up to 1.3 KB here, of which there may be that many for each block; what runs in
 later ones is not seen, and the signature says so."""
+MAX_CONTEXTS = 1 << 17
+"""Of calls that the execution tree keeps apart."""
+TREE_GUESTS = ("x86_64", "aarch64", "riscv64")
 _DECODING = threading.Lock()
 """An engine's decoder serves one thread at a time."""
 _WAIT_MS = 10
@@ -149,11 +152,12 @@ class Session:
         family: Adopts | None = None,
         number: int = 0,
         schedule: Schedule | None = None,
+        has_tree: bool = True,
     ) -> None:
         """Set up the shared memory and the simulator, which `tee` may put another sink before.
 
         With `family` the program's children are followed; it is process `number`. With `schedule` accesses are recorded
-        in bursts.
+        in bursts. The execution tree is made of what runs, unless `has_tree` is False.
 
         Raises:
             EngineError: the system has no room for the shared memory.
@@ -169,6 +173,8 @@ class Session:
         self._reader = _reader.StreamReader(self._memory, tee(self._core.sink))
         self._reader.expect(os.getpid(), engine.mmap_call, engine.mprotect_call)
         self._reader.limit(MAX_BLOCKS)
+        if has_tree and engine.guest in TREE_GUESTS:
+            self._reader.make_tree(engine.guest, MAX_CONTEXTS)
         self._bursts = None if schedule is None else self._burst_recorder(hierarchies, schedule)
         if schedule is not None:
             self._reader.schedule(
@@ -341,6 +347,7 @@ class Session:
     def _raw_trace(self) -> RawTrace:
         import numpy as np
 
+        from foretrace.tracer.execution_tree.raw_tree import raw_tree
         from foretrace.tracer.reader.raw_paths import read_paths
 
         table = self._side_table()
@@ -386,6 +393,7 @@ class Session:
             linear=self._in_side_table(self._side.linear),
             compiled=self._in_side_table(self._side.compiled),
             paths=read_paths(self._reader.samples(), table.blocks),
+            tree=raw_tree(self._reader.tree()),
         )
 
     def _in_side_table(self, read: Callable[[memoryview], _Counts]) -> _Counts:

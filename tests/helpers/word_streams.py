@@ -57,7 +57,8 @@ class Stream:
         head = struct.unpack_from("<I", self.memory, LAYOUT["ready_head"])[0]
         chunk = self.word(LAYOUT["chunks_offset"]) + number * LAYOUT["chunk_words"] * 8
         struct.pack_into(f"<{len(words)}Q", self.memory, chunk, *words)
-        struct.pack_into("<IIII", self.memory, LAYOUT["ready"] + 16 * head, number, len(words), 0, head + 1)
+        at = LAYOUT["ready"] + LAYOUT["ready_bytes"] * head
+        struct.pack_into("<IIIII", self.memory, at, number, len(words), 0, head + 1, 1)
         struct.pack_into("<I", self.memory, LAYOUT["ready_head"], head + 1)
 
     def read(self) -> None:

@@ -68,6 +68,7 @@ def signature_of(
         paths=analysis.paths,
         interpreter_times=analysis.interpreter_times,
         linear_algebra=analysis.linear_algebra,
+        tree=analysis.tree,
     )
 
 

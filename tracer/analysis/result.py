@@ -18,6 +18,7 @@ from foretrace.tracer.signature.records import (
     MemoryOperation,
     Paths,
 )
+from foretrace.tracer.signature.tree_records import ExecutionTree
 
 
 class Analysis(msgspec.Struct, frozen=True, eq=False):
@@ -41,3 +42,4 @@ class Analysis(msgspec.Struct, frozen=True, eq=False):
     paths: Paths = NO_PATHS
     interpreter_times: Sequence[InterpreterTime] = ()
     linear_algebra: Sequence[LinearAlgebra] = ()
+    tree: ExecutionTree | None = None

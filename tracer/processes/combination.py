@@ -6,6 +6,7 @@ process. So the analysis, which tells instructions apart by address and bytes, s
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import fields, replace
 
@@ -15,6 +16,7 @@ import numpy as np
 from foretrace.cache_sim.results import MemoryEvents, OperationStatistics, SimulatedHierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms
 from foretrace.tracer.analysis.modules import ModuleMap
+from foretrace.tracer.execution_tree.raw_tree import RawTree, combined
 from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
 from foretrace.tracer.recorded import Part
 from foretrace.tracer.sampling.bursts import BurstCounts, concatenated
@@ -61,6 +63,7 @@ def combine(parts: Sequence[Part]) -> Part:
         maps=(regions.maps(),),
         guest_base=0,
         paths=tuple(path for moved in raws for path in moved.paths),
+        tree=_tree(parts),
     )
     return Part(
         raw=raw,
@@ -69,6 +72,15 @@ def combine(parts: Sequence[Part]) -> Part:
         reuse=_reuse([part.reuse for part in parts], offsets),
         bursts=_bursts([part.bursts for part in parts]),
     )
+
+
+def _tree(parts: Sequence[Part]) -> RawTree | None:
+    """The trees of all processes, if each has one."""
+    known = [part.raw.tree for part in parts if part.raw.tree is not None]
+    if len(known) < len(parts):
+        return None
+    largest = (max((block.block_id for block in part.raw.blocks), default=0) for part in parts)
+    return combined(known, list(itertools.accumulate(largest, initial=0))[:-1])
 
 
 def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) -> RawTrace:

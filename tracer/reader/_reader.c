@@ -194,6 +194,53 @@ static PyObject *stream_reader_samples(StreamReader *self, PyObject *Py_UNUSED(i
     return list;
 }
 
+/* Says that an execution tree is to be made; to be called before the program starts. */
+static PyObject *stream_reader_make_tree(StreamReader *self, PyObject *args)
+{
+    const char *guest;
+    unsigned int max_nodes;
+    if (!PyArg_ParseTuple(args, "sI", &guest, &max_nodes))
+        return NULL;
+    const enum ft_guest kind = strcmp(guest, "x86_64") == 0    ? FT_GUEST_X86_64
+                               : strcmp(guest, "aarch64") == 0 ? FT_GUEST_AARCH64
+                               : strcmp(guest, "riscv64") == 0 ? FT_GUEST_RISCV64
+                                                               : FT_GUEST_NONE;
+    if (self->reader->executions)
+        return PyErr_Format(PyExc_ValueError, "the program runs already");
+    if (!ft_reader_make_tree(self->reader, kind, max_nodes))
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+/* The tree's rows as bytes. NULL on failure. */
+static PyObject *tree_rows(const struct ft_tree *tree, uint64_t (*rows)(const struct ft_tree *, uint64_t *), size_t columns)
+{
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(rows(tree, NULL) * columns * sizeof(uint64_t)));
+    if (bytes)
+        rows(tree, (uint64_t *)PyBytes_AS_STRING(bytes));
+    return bytes;
+}
+
+/* None, or a dict: uint64 tables of nodes, counts, loops, histograms and threads (see tree.h), and remarks. */
+static PyObject *stream_reader_tree(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    struct ft_tree *tree = self->reader->tree;
+    if (!tree)
+        Py_RETURN_NONE;
+    if (!ft_tree_finish(tree, self->reader->executions))
+        return PyErr_NoMemory();
+    const struct ft_tree_remarks remarks = ft_tree_remarks(tree);
+    return Py_BuildValue("{sNsNsNsNsNsKsKsKsKsK}",
+                         "nodes", tree_rows(tree, ft_tree_nodes, FT_TREE_NODE_COLUMNS),
+                         "counts", tree_rows(tree, ft_tree_counts, 3),
+                         "loops", tree_rows(tree, ft_tree_loops, FT_TREE_LOOP_COLUMNS),
+                         "histograms", tree_rows(tree, ft_tree_histograms, 4),
+                         "threads", tree_rows(tree, ft_tree_threads, 5),
+                         "merged_contexts", (unsigned long long)remarks.merged_contexts,
+                         "unwound", (unsigned long long)remarks.unwound, "resumed", (unsigned long long)remarks.resumed,
+                         "signals", (unsigned long long)remarks.signals, "overflows", (unsigned long long)remarks.overflows);
+}
+
 /* tuple: for each thread that wrote, the id of the block that it was in last. */
 static PyObject *stream_reader_last_blocks(StreamReader *self, PyObject *Py_UNUSED(ignored))
 {
@@ -319,12 +366,12 @@ static PyObject *stream_reader_detach(StreamReader *self, PyObject *Py_UNUSED(ig
 /* The layout as this compiler sees it, for the tests that compare it with tracer/reader/side_table.py and write streams. */
 static PyObject *layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    return Py_BuildValue("{snsnsnsnsnsnsnsnsnsnsnsnsnsn}", "side_entry", sizeof(struct ft_side_entry), "side_block",
+    return Py_BuildValue("{snsnsnsnsnsnsnsnsnsnsnsnsnsnsn}", "side_entry", sizeof(struct ft_side_entry), "side_block",
                          sizeof(struct ft_side_block), "side_pyblock", sizeof(struct ft_side_pyblock),
                          "side_operation", sizeof(struct ft_side_operation), "side_unseen",
                          sizeof(struct ft_side_unseen), "side_linear", sizeof(struct ft_side_linear), "side_compiled",
                          sizeof(struct ft_side_compiled), "operand", sizeof(struct ft_operand),
-                         "chunk_words", (Py_ssize_t)FT_CHUNK_WORDS, "ready_head", offsetof(struct ft_header, ready_head),
+                         "ready_bytes", sizeof(struct ft_ready), "chunk_words", (Py_ssize_t)FT_CHUNK_WORDS, "ready_head", offsetof(struct ft_header, ready_head),
                          "ready", offsetof(struct ft_header, ready), "side_used_bytes",
                          offsetof(struct ft_header, side_used_bytes), "chunks_offset",
                          offsetof(struct ft_header, chunks_offset), "side_offset",
@@ -343,6 +390,8 @@ static PyMethodDef stream_reader_methods[] = {
     {"arrays", (PyCFunction)stream_reader_arrays, METH_NOARGS, "uint64 [arrays, 3]"},
     {"edges", (PyCFunction)stream_reader_edges, METH_NOARGS, "uint64 [edges, 3]"},
     {"last_blocks", (PyCFunction)stream_reader_last_blocks, METH_NOARGS, "ids of the blocks that the threads ran last"},
+    {"make_tree", (PyCFunction)stream_reader_make_tree, METH_VARARGS, "make_tree(guest, max_nodes)"},
+    {"tree", (PyCFunction)stream_reader_tree, METH_NOARGS, "the execution tree's rows"},
     {"samples", (PyCFunction)stream_reader_samples, METH_NOARGS, "[(number, cursor, words)]"},
     {"header", (PyCFunction)stream_reader_header, METH_NOARGS, "the header's figures"},
     {"limit", (PyCFunction)stream_reader_limit, METH_O, "limit(max_blocks)"},

@@ -47,6 +47,7 @@ struct ft_path {
     struct ft_run_access *accesses;
     struct ft_path_step *steps;
     struct ft_path_join *joins;
+    uint32_t *ids; /* of the steps' blocks */
     struct ft_path_way ways[FT_PATH_WAYS];
 };
 

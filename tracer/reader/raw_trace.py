@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from foretrace.tracer.execution_tree.raw_tree import RawTree
+
 
 class RawBlock(msgspec.Struct, frozen=True):
     """A block of machine code as the engine translated it.
@@ -158,6 +160,7 @@ class RawTrace:
     linear: tuple[RawLinear, ...] = ()
     compiled: tuple[RawCompiled, ...] = ()
     paths: tuple[RawPath, ...] = ()
+    tree: RawTree | None = None
 
     def executed(self) -> RawTrace:
         """The same without the blocks that never ran, which a forked child has from its parent."""

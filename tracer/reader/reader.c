@@ -61,8 +61,16 @@ void ft_reader_free(struct ft_reader *reader)
     free(reader->operations);
     free(reader->arrays);
     free(reader->edges);
+    ft_tree_free(reader->tree);
     ft_samples_free(&reader->samples);
     free(reader);
+}
+
+bool ft_reader_make_tree(struct ft_reader *reader, enum ft_guest guest, uint32_t max_nodes)
+{
+    ft_tree_free(reader->tree);
+    reader->tree = ft_tree_new(guest, max_nodes);
+    return reader->tree;
 }
 
 /* ---- accesses --------------------------------------------------------------------------------------------------- */
@@ -123,6 +131,8 @@ static bool enter_block(struct ft_reader *reader, struct ft_reader_cursor *curso
     const uint32_t from = cursor->block_id;
     cursor->block_id = id;
     reader->executions++;
+    if (reader->tree && !ft_tree_step(reader->tree, id))
+        return false;
     if (LIKELY(from))
         return ft_reader_count_edge(reader, from, id, 1);
     reader->blocks[id].starts++;
@@ -279,8 +289,11 @@ FT_FOR_WIDE_PROCESSORS static enum ft_read_status read_paths(struct ft_reader *r
             if (longest != path) { /* it has the last iteration */
                 reader->executions += (uint64_t)(times - 1) * step->number;
                 step->taken += times - 1;
-                if (times > 1)
+                if (times > 1) {
                     run = add_run(run, &last, step, words + here, times - 1);
+                    if (reader->tree && !ft_tree_steps(reader->tree, path->ids, step->number, times - 1))
+                        return FT_READ_MEMORY;
+                }
                 path = longest;
                 step = &path->steps[path->num_steps - 1];
                 here = at - num_words;
@@ -289,6 +302,8 @@ FT_FOR_WIDE_PROCESSORS static enum ft_read_status read_paths(struct ft_reader *r
             }
         }
         before = blocks + step->block_id;
+        if (reader->tree && UNLIKELY(!ft_tree_steps(reader->tree, path->ids, step->number, times)))
+            return FT_READ_MEMORY;
         step->taken += times;
         reader->executions += (uint64_t)times * step->number;
         path->countdown -= times < path->countdown ? times : path->countdown;
@@ -323,7 +338,7 @@ static enum ft_read_status read_counted(struct ft_reader *reader, struct ft_read
         const uint32_t id = (uint32_t)words[i];
         if (words[i] >> FT_SIZE_SHIFT != bare_entry || !(words[i + 1] & FT_ENTRY) || UNLIKELY(id - 1u >= n_blocks))
             break;
-        if (!ft_reader_count_next(reader, before, id))
+        if (!ft_reader_count_next(reader, before, id) || (reader->tree && UNLIKELY(!ft_tree_step(reader->tree, id))))
             return FT_READ_MEMORY;
         before = blocks + id;
     }
@@ -421,6 +436,14 @@ static enum ft_read_status take_chunk(struct ft_reader *reader, struct ft_ready 
         !ft_samples_offer(&reader->samples, chunk_words(reader, chunk.chunk), chunk.words, chunk.cursor))
         return FT_READ_MEMORY;
     reader->cursors[chunk.cursor].sequence = chunk.sequence;
+    if (reader->cursors[chunk.cursor].thread != chunk.thread) { /* the cursor's thread ended, and another one has it */
+        reader->cursors[chunk.cursor].thread = chunk.thread;
+        reader->cursors[chunk.cursor].block_id = reader->cursors[chunk.cursor].last_tag = 0;
+    }
+    if (reader->tree && chunk.thread > FT_MAX_THREADS)
+        return ft_reader_corrupt(reader, "a thread's number is impossible");
+    if (reader->tree && !ft_tree_switch(reader->tree, chunk.thread, reader->executions))
+        return FT_READ_MEMORY;
     if (!reader->sink.set_thread || chunk.cursor == reader->thread)
         return FT_READ_IDLE;
     reader->thread = chunk.cursor;
@@ -516,7 +539,7 @@ static enum ft_read_status salvage_cursor(struct ft_reader *reader, uint32_t i)
     if (bytes % sizeof(uint64_t) || bytes / sizeof(uint64_t) > FT_CHUNK_WORDS)
         return ft_reader_corrupt(reader, "a cursor stands outside its chunk");
     return take_chunk(reader, (struct ft_ready){cursor->chunk, (uint32_t)(bytes / sizeof(uint64_t)), i,
-                                                cursor->sequence});
+                                                cursor->sequence, cursor->thread});
 }
 
 enum ft_read_status ft_reader_salvage(struct ft_reader *reader)

@@ -9,6 +9,7 @@
 #include "block_path.h"
 #include "cache_sim/simulation/access.h"
 #include "kept_chunks.h"
+#include "tracer/execution_tree/tree.h"
 #include "tracer/transport/stream.h"
 
 #include <stdbool.h>
@@ -65,6 +66,7 @@ struct ft_reader_cursor {
     uint32_t block_id; /* the block its thread is in; 0 before the first */
     uint32_t sequence; /* of the last chunk read */
     uint32_t last_tag; /* of the access just before in this run of the block; 0 if there is none */
+    uint32_t thread;   /* that has the cursor */
 };
 
 struct ft_reader {
@@ -98,12 +100,16 @@ struct ft_reader {
     uint32_t thread; /* the cursor whose accesses the sink expects */
     uint64_t executions, accesses; /* of blocks; of all operations */
     struct ft_samples samples;
+    struct ft_tree *tree; /* NULL: none is made */
     const char *corrupt;
 };
 
 /* NULL when out of memory. `memory` outlives the reader. */
 struct ft_reader *ft_reader_new(void *memory, uint64_t memory_bytes, struct ft_sink sink);
 void ft_reader_free(struct ft_reader *reader);
+
+/* Says that an execution tree is to be made of what a program of that kind runs. False when memory ran out. */
+bool ft_reader_make_tree(struct ft_reader *reader, enum ft_guest guest, uint32_t max_nodes);
 
 /* Lays out `memory_bytes` of zeroed memory as an empty stream. False if it is too small. */
 bool ft_stream_format(void *memory, uint64_t memory_bytes);

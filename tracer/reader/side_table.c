@@ -47,6 +47,16 @@ static void describe_code(struct ft_block *block, const struct ft_side_block *fa
     block->first_access = facts->first_access <= INT16_MAX ? (uint16_t)facts->first_access : 0;
 }
 
+/* The same for the execution tree. */
+static enum ft_read_status describe_code_to_tree(struct ft_reader *reader, const struct ft_side_block *facts, uint32_t bytes)
+{
+    const unsigned char *lengths = (const unsigned char *)(facts + 1);
+    const uint32_t n = facts->n_instructions < bytes ? facts->n_instructions : bytes;
+    return ft_tree_add_block(reader->tree, facts->block_id, facts->address, lengths, n, lengths + n, bytes - n)
+               ? FT_READ_IDLE
+               : FT_READ_MEMORY;
+}
+
 enum ft_read_status ft_reader_add_operation(struct ft_reader *reader, uint32_t block_id, uint32_t slot, uint32_t array_id,
                                          uint32_t *operation)
 {
@@ -94,10 +104,17 @@ static enum ft_read_status read_side_entry(struct ft_reader *reader, const unsig
         enum ft_read_status status = add_block(reader, block->block_id, UINT64_C(2) * block->n_instructions);
         if (status == FT_READ_IDLE)
             describe_code(&reader->blocks[block->block_id], block, bytes - (uint32_t)sizeof *block);
+        if (status == FT_READ_IDLE && reader->tree)
+            status = describe_code_to_tree(reader, block, bytes - (uint32_t)sizeof *block);
         return status;
     }
-    if (kind == FT_SIDE_PYBLOCK && bytes >= sizeof(struct ft_side_pyblock))
-        return add_block(reader, ((const struct ft_side_pyblock *)entry)->block_id, 0);
+    if (kind == FT_SIDE_PYBLOCK && bytes >= sizeof(struct ft_side_pyblock)) {
+        const uint32_t block_id = ((const struct ft_side_pyblock *)entry)->block_id;
+        enum ft_read_status status = add_block(reader, block_id, 0);
+        if (status == FT_READ_IDLE && reader->tree && !ft_tree_add_block(reader->tree, block_id, 0, NULL, 0, NULL, 0))
+            status = FT_READ_MEMORY;
+        return status;
+    }
     if (kind == FT_SIDE_OPERATION && bytes >= sizeof(struct ft_side_operation))
         return add_array(reader, (const struct ft_side_operation *)entry);
     if (kind == FT_SIDE_UNSEEN && bytes >= sizeof(struct ft_side_unseen))

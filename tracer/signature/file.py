@@ -1,6 +1,7 @@
 """Signatures on disk: an SQLite database that any tool can query.
 
-Version history (PRAGMA user_version): 10 is the first that was released; no other is read.
+Version history (PRAGMA user_version): 10 is the first that was released; 11 has the execution tree (`tree_tables.py`).
+No other is read.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
@@ -38,6 +39,7 @@ from foretrace.files import write_atomically
 from . import checksum as signature_checksum
 from . import path_tables as signature_paths
 from . import reuse_tables as signature_reuse
+from . import tree_tables as signature_tree
 from .instruction_table import InstructionTable
 from .records import (
     AddressRange,
@@ -52,8 +54,10 @@ from .records import (
     SimulatedHierarchy,
     merge_ranges,
 )
+from .tree_records import ExecutionTree
 
-VERSION = 10
+VERSION = 11
+_WITHOUT_TREE = 10
 MAX_FILE_BYTES = 8 << 30
 _HEADER_BYTES = 100
 
@@ -146,6 +150,7 @@ _SCHEMA = {
         "way BLOB NOT NULL, bin BLOB NOT NULL, accesses BLOB NOT NULL)"
     ),
     "reuse_errors": "CREATE TABLE reuse_errors (standard_error BLOB NOT NULL)",
+    **signature_tree.SCHEMA,
 }
 
 Record = TypeVar("Record", Block, InterpreterTime, LinearAlgebra, MemoryOperation, Loop)
@@ -195,6 +200,7 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
     insert("idioms", ((i.idiom_id, i.loop_id, str(i.kind), i.file, i.line) for i in signature.idioms))
     insert("idiom_operations", _idiom_operation_rows(signature))
     insert("edges", signature.edges.tolist())
+    signature_tree.insert_tree(signature.tree, insert)
     instructions = InstructionTable.of(signature.paths.instructions)
     insert("instruction_forms", signature_paths.form_rows(instructions))
     insert("instructions", signature_paths.instruction_rows(instructions))
@@ -343,7 +349,7 @@ def _check_header(header: bytes, size_bytes: int, path: Path) -> None:
     if not SIGNATURE.matches(header):
         raise SignatureError(f"{path}: {instead(path, SIGNATURE, 'foretrace trace -o FILE -- PROGRAM')}")
     version = int.from_bytes(header[60:64], "big")
-    if version != VERSION:
+    if version not in (VERSION, _WITHOUT_TREE):
         raise SignatureError(
             f"{path}: is a signature of version {version}, and this release reads version {VERSION}; "
             "trace the program again"
@@ -352,7 +358,9 @@ def _check_header(header: bytes, size_bytes: int, path: Path) -> None:
 
 def _check_schema(database: sqlite3.Connection, path: Path) -> None:
     rows = database.execute("SELECT name, sql FROM sqlite_master WHERE type <> 'index' OR sql IS NOT NULL").fetchall()
-    if dict(rows) != _SCHEMA:
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    leaves_out = signature_tree.SCHEMA if version == _WITHOUT_TREE else {}
+    if dict(rows) != {name: sql for name, sql in _SCHEMA.items() if name not in leaves_out}:
         raise SignatureError(f"{path}: its tables are not those of a signature; trace the program again")
 
 
@@ -379,6 +387,7 @@ def _read(database: sqlite3.Connection) -> Signature:
         paths=signature_paths.read(database, operations, len(blocks)),
         interpreter_times=_read_interpreter_times(database, len(blocks)),
         linear_algebra=_read_linear_algebra(database),
+        tree=_read_tree(database, len(blocks), len(loops)),
     )
     _check_references(signature)
     return signature
@@ -429,6 +438,11 @@ def _read_linear_algebra(database: sqlite3.Connection) -> tuple[LinearAlgebra, .
             raise ValueError("the work of a routine of linear algebra is impossible")
         records.append(record)
     return tuple(records)
+
+
+def _read_tree(database: sqlite3.Connection, num_blocks: int, num_loops: int) -> ExecutionTree | None:
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    return None if version == _WITHOUT_TREE else signature_tree.read_tree(database, num_blocks, num_loops, _as_text)
 
 
 def _read_idioms(database: sqlite3.Connection) -> tuple[Idiom, ...]:

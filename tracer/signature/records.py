@@ -18,6 +18,7 @@ from foretrace.cache_sim.results import SimulatedHierarchy as SimulatedHierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms as ReuseHistograms
 
 from .linear_algebra import LinearRoutine
+from .tree_records import ExecutionTree
 from .waiting import Waiting
 
 
@@ -435,6 +436,8 @@ class Signature:
     interpreter_times: Sequence[InterpreterTime] = ()
     """Of blocks of Python; not of all of them."""
     linear_algebra: Sequence[LinearAlgebra] = ()
+    tree: ExecutionTree | None = None
+    """What ran inside what; None where the engine did not tell, as for streams of other tools."""
 
     @property
     def totals(self) -> Totals:

@@ -26,10 +26,11 @@
 #include <stdint.h>
 
 #define FT_STREAM_MAGIC UINT64_C(0x314d415254535446) /* "FTSTRAM1" in a little-endian file */
-#define FT_STREAM_VERSION 3u
+#define FT_STREAM_VERSION 4u
 
 #define FT_CHUNK_WORDS 8192u
 #define FT_MAX_CURSORS 1024u
+#define FT_MAX_THREADS (1u << 20) /* in all; more go on untraced */
 /* In the free queue at the start; each writer thread adds the one reserved for it. They are more than either side fills or reads
  * while the scheduler lets the other wait for its turn. */
 #define FT_SHARED_CHUNKS 192u
@@ -47,7 +48,7 @@ struct ft_cursor {
     uint32_t used_before; /* its reserved chunk is in circulation already */
     uint32_t sequence; /* counts the chunks it had: tells a published chunk from the one in hand */
     uint32_t block_id; /* the writer's own: the block the thread is in */
-    uint32_t padding0;
+    uint32_t thread;   /* number of the thread that has it, from 1; another one may get it when it ends */
     uint64_t padding[2]; /* one cache line each */
 };
 
@@ -132,7 +133,7 @@ struct ft_header {
     _Alignas(64) _Atomic uint32_t reader_waits;
     _Atomic uint32_t writer_waits;
 
-    _Alignas(64) struct ft_ready { uint32_t chunk, words, cursor, sequence; } ready[FT_QUEUE_SLOTS];
+    _Alignas(64) struct ft_ready { uint32_t chunk, words, cursor, sequence, thread; } ready[FT_QUEUE_SLOTS];
     uint32_t free[FT_QUEUE_SLOTS];
 };
 

@@ -131,6 +131,7 @@ static bool go_on_followed(int fd)
             continue;
         *cursor = cursors_at_fork[i];
         cursor->used_before = 1;
+        cursor->thread = 1;
         cursor->sequence = 0;
         use_chunk(cursor, FT_SHARED_CHUNKS + i);
     }
@@ -183,7 +184,7 @@ static void enqueue(struct ft_ready entry)
 static void publish(struct ft_cursor *cursor)
 {
     uint32_t words = (uint32_t)(cursor->next - cursor->begin);
-    enqueue((struct ft_ready){cursor->chunk, words, (uint32_t)(cursor - cursor_table()), cursor->sequence});
+    enqueue((struct ft_ready){cursor->chunk, words, (uint32_t)(cursor - cursor_table()), cursor->sequence, cursor->thread});
 }
 
 static _Thread_local uint64_t waited_ns __attribute__((tls_model("initial-exec")));
@@ -268,6 +269,7 @@ static struct ft_cursor *claim_cursor(void)
         if (chunk == NO_CHUNK)
             return NULL;
         cursor->used_before = 1;
+        cursor->thread = atomic_load(&header->threads) + 1;
         use_chunk(cursor, chunk);
         atomic_store(&cursor->in_use, 1);
         return cursor;
@@ -279,7 +281,7 @@ struct ft_cursor *ft_writer_open(void)
 {
     struct ft_cursor *cursor = NULL;
     pthread_mutex_lock(&lock);
-    if (!atomic_load(&alone))
+    if (!atomic_load(&alone) && atomic_load(&header->threads) < FT_MAX_THREADS)
         cursor = claim_cursor();
     atomic_fetch_add(cursor ? &header->threads : &header->threads_untraced, 1);
     pthread_mutex_unlock(&lock);

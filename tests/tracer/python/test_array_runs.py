@@ -145,7 +145,8 @@ class Stream:
         number, head = self.chunks % 40, self.chunks % QUEUE_SLOTS
         chunk = struct.unpack_from("<Q", self.memory, LAYOUT["chunks_offset"])[0] + number * LAYOUT["chunk_words"] * 8
         struct.pack_into(f"<{len(words)}Q", self.memory, chunk, *words)
-        struct.pack_into("<IIII", self.memory, LAYOUT["ready"] + 16 * head, number, len(words), 0, self.chunks + 1)
+        at = LAYOUT["ready"] + LAYOUT["ready_bytes"] * head
+        struct.pack_into("<IIIII", self.memory, at, number, len(words), 0, self.chunks + 1, 1)
         self.chunks += 1
         struct.pack_into("<I", self.memory, LAYOUT["ready_head"], self.chunks)
         assert self.reader.salvage() == _reader.IDLE

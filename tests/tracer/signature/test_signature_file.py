@@ -88,6 +88,24 @@ def test_round_trip(signature: Signature, file: Path) -> None:
         assert np.array_equal(getattr(read.reuse, field.name), getattr(signature.reuse, field.name))
 
 
+def test_round_trip_of_the_tree(signature: Signature, file: Path) -> None:
+    before, after = signature.tree, read_signature(file).tree
+    assert before is not None
+    assert after is not None
+    for field in dataclasses.fields(before):
+        one, other = getattr(before, field.name), getattr(after, field.name)
+        if isinstance(one, np.ndarray):
+            assert one.dtype == other.dtype
+            assert one.tolist() == other.tolist()
+        else:
+            assert one == other
+
+
+def test_a_signature_without_a_tree(signature: Signature, tmp_path: Path) -> None:
+    write_signature(dataclasses.replace(signature, tree=None), tmp_path / "s.sig")
+    assert read_signature(tmp_path / "s.sig").tree is None
+
+
 def test_blocks_are_fetched_as_often_as_they_ran(signature: Signature) -> None:
     """Loops of 1024 iterations, the first of which the engine translates together with what comes before the loop."""
     events = signature.hierarchies[1].events
@@ -157,6 +175,26 @@ def test_an_existing_file_is_kept(signature: Signature, file: Path) -> None:
         "UPDATE linear_algebra SET routine = 'magic'",
         "UPDATE linear_algebra SET m = -1",
         "UPDATE linear_algebra SET flops = 1e999",
+        "UPDATE tree_nodes SET parent_id = 3 WHERE node_id = 2",
+        "UPDATE tree_nodes SET parent_id = 100000 WHERE node_id = 2",
+        "UPDATE tree_nodes SET parent_id = NULL WHERE node_id = 2",
+        "UPDATE tree_nodes SET entries = -1 WHERE node_id = 1",
+        "UPDATE tree_nodes SET entries = 1.5 WHERE node_id = 1",
+        "UPDATE tree_nodes SET loop_id = 100000 WHERE loop_id IS NOT NULL",
+        "UPDATE tree_nodes SET kind = 'magic' WHERE node_id = 1",
+        "DELETE FROM tree_nodes WHERE node_id = 1",
+        "DELETE FROM tree",
+        "UPDATE tree SET notes = '{}'",
+        "INSERT INTO tree SELECT * FROM tree",
+        "UPDATE tree_work SET block_id = 100000",
+        "UPDATE tree_work SET executions = -1",
+        "UPDATE tree_work SET node_id = 'x'",
+        "UPDATE tree_histograms SET bucket = 64",
+        "UPDATE tree_threads SET root_id = 1",
+        "UPDATE tree_threads SET last = -1",
+        "UPDATE tree_threads SET parent = 5",
+        "INSERT INTO tree_synchronisation VALUES ('wake', 0, 7, 1)",
+        "INSERT INTO tree_synchronisation VALUES ('magic', 0, 0, 1)",
         "PRAGMA user_version = 9",
         "DROP TABLE checksum",
         "DELETE FROM provenance",
@@ -193,10 +231,17 @@ def test_impossible_counts_of_reuse_are_refused(
         read_signature(tmp_path / "s.sig")
 
 
-@pytest.mark.parametrize("version", [0, 9, 11])
+def test_a_signature_from_before_there_were_trees_is_read(file: Path) -> None:
+    for table in ("tree", "tree_nodes", "tree_histograms", "tree_work", "tree_threads", "tree_synchronisation"):
+        change_signature(file, f"DROP TABLE {table}")
+    change_signature(file, "PRAGMA user_version = 10")
+    assert read_signature(file).tree is None
+
+
+@pytest.mark.parametrize("version", [0, 9, 12])
 def test_another_version_is_refused(version: int, file: Path) -> None:
     change_signature(file, f"PRAGMA user_version = {version}")
-    with pytest.raises(SignatureError, match=f"version {version}, and this release reads version 10; trace .* again"):
+    with pytest.raises(SignatureError, match=f"version {version}, and this release reads version 11; trace .* again"):
         read_signature(file)
 
 

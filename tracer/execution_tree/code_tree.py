@@ -1,0 +1,328 @@
+"""The execution tree of machine code: from functions in their contexts, as the engine saw them, to blocks and loops.
+
+What the machine took for one function can be several: code that a function jumps to is another function's where symbols
+say so (a tail call that was the first to reach it). Stubs of procedure linkage tables, and the loader that resolves
+them, are left out between a caller and what it calls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.tracer.reader.raw_trace import RawBlock
+from foretrace.tracer.signature.records import Block, Loop
+from foretrace.tracer.signature.tree_records import ExecutionTree, NodeKey, TreeNodeKind, TreeThread
+
+from .builder import Draft, TreeBuilder
+from .raw_tree import NONE, CallKind, RawTree
+
+Ints = npt.NDArray[np.int64]
+
+_RESOLVER = re.compile(r"^$|^_dl_runtime_resolve|\+0x[0-9a-f]+$")
+"""Names of the loader's function that resolves symbols, which is often left without one."""
+_STUB = re.compile(r"^$|@plt$|\+0x[0-9a-f]+$")
+"""Names of stubs, and of code without a name."""
+_STUB_INSTRUCTIONS = 12
+"""Of a stub, at most, in one entry."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EngineBlocks:
+    """Which basic blocks each block of the engine runs, by its id.
+
+    Of block i, `whole[first[i] : first[i + 1]]` int64 are the basic blocks whose first instruction it has, in order.
+    `begin` and `end` int64 are those of its first and its last instruction; -1 for blocks without known code.
+    """
+
+    first: Ints
+    whole: Ints
+    begin: Ints
+    end: Ints
+
+
+def engine_blocks(
+    engine_first: Ints, engine_instructions: Ints, block_of: Ints, block_first: Ints, raw: Sequence[RawBlock]
+) -> EngineBlocks:
+    """Relate engine blocks to basic blocks (`BasicBlocks` has the arrays).
+
+    An engine block that never ran as such, but as the same code recorded under another id, stands for that one.
+    """
+    known = np.diff(engine_first) > 0
+    size = max([len(known), *(block.block_id + 1 for block in raw)])
+    same: dict[tuple[int, bytes, tuple[int, ...]], int] = {}
+    for block in raw:
+        if block.block_id < len(known) and known[block.block_id]:
+            same.setdefault((block.address, block.code, block.lengths), block.block_id)
+    stands_for = np.full(size, -1, np.int64)
+    stands_for[: len(known)][known] = np.flatnonzero(known)
+    for block in raw:
+        if stands_for[block.block_id] < 0:
+            stands_for[block.block_id] = same.get((block.address, block.code, block.lengths), -1)
+    first = np.zeros(size + 1, np.int64)
+    begin = np.full(size, -1, np.int64)
+    end = np.full(size, -1, np.int64)
+    leads = np.zeros(len(block_of), bool)
+    leads[block_first[:-1]] = True
+    parts: list[Ints] = []
+    for number, other in enumerate(stands_for.tolist()):
+        if other >= 0:
+            instructions = engine_instructions[engine_first[other] : engine_first[other + 1]]
+            parts.append(block_of[instructions[leads[instructions]]])
+            begin[number], end[number] = block_of[instructions[0]], block_of[instructions[-1]]
+            first[number + 1] = len(parts[-1])
+    whole = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    return EngineBlocks(np.cumsum(first), whole, begin, end)
+
+
+def code_tree(raw: RawTree, engine: EngineBlocks, blocks: Sequence[Block], loops: Sequence[Loop]) -> ExecutionTree:
+    """The tree of a recording whose analysis found these blocks and loops."""
+    return _CodeTree(raw, engine, blocks, loops).tree()
+
+
+class _CodeTree:
+    def __init__(self, raw: RawTree, engine: EngineBlocks, blocks: Sequence[Block], loops: Sequence[Loop]) -> None:
+        self._raw, self._engine, self._blocks, self._loops = raw, engine, blocks, loops
+        self._builder = TreeBuilder()
+        self._function = self._function_numbers()
+        nodes = raw.nodes.astype(np.int64)
+        self._parent: list[int] = nodes[:, 0].tolist()
+        self._entry = [self._begin(block) for block in nodes[:, 1].tolist()]
+        self._site: list[int] = nodes[:, 2].tolist()
+        self._kind: list[int] = nodes[:, 3].tolist()
+        self._entries: list[int] = nodes[:, 4].tolist()
+        self._rank: list[int] = nodes[:, 7].tolist()
+        self._own = [int(self._function[block]) if block >= 0 else 0 for block in self._entry]
+        self._work = self._rows()
+        self._takes_over = list(range(len(self._parent)))
+        """Of each node, the one that has its work: another one for stubs."""
+        self._groups: dict[tuple[int, int], int] = {}
+        """The drafts of a node's functions."""
+        self._header_loop = {loop.header_block_id: loop.loop_id for loop in loops}
+
+    def _function_numbers(self) -> Ints:
+        """A number for the function of each block; 0 where it has no name."""
+        numbers: dict[tuple[str, str], int] = {}
+        return np.array(
+            [
+                numbers.setdefault((block.module, block.function.removesuffix(".cold")), len(numbers) + 1)
+                if block.function
+                else 0
+                for block in self._blocks
+            ],
+            np.int64,
+        )
+
+    def _begin(self, engine_block: int) -> int:
+        return int(self._engine.begin[engine_block]) if engine_block < len(self._engine.begin) else -1
+
+    def _site_block(self, node: int) -> int:
+        """The block that calls a node; -1 if unknown."""
+        site = self._site[node]
+        return int(self._engine.end[site]) if 0 < site < len(self._engine.end) else -1
+
+    def _rows(self) -> list[dict[int, int]]:
+        """Of each node of the recording, the executions of basic blocks."""
+        node, engine_block, times = (self._raw.counts[:, i].astype(np.int64) for i in range(3))
+        first = self._engine.first
+        lengths = first[engine_block + 1] - first[engine_block]
+        starts = np.repeat(first[engine_block] - (np.cumsum(lengths) - lengths), lengths)
+        block = self._engine.whole[starts + np.arange(len(starts))]
+        rows: list[dict[int, int]] = [defaultdict(int) for _ in range(len(self._parent))]
+        pairs = zip(np.repeat(node, lengths).tolist(), block.tolist(), np.repeat(times, lengths).tolist(), strict=True)
+        for of_node, of_block, executions in pairs:
+            rows[of_node][of_block] += executions
+        return rows
+
+    # ---- stubs ----
+
+    def _is_resolver(self, node: int) -> bool:
+        entry = self._entry[node]
+        if entry < 0 or self._kind[node] != CallKind.TAIL_CALL:
+            return False
+        block = self._blocks[entry]
+        name = PurePosixPath(block.module).name
+        return name.startswith(("ld-", "ld.", "ld64")) and bool(_RESOLVER.search(block.function))
+
+    def _leave_out_stubs(self) -> None:
+        """Put what is called through a stub, or the resolver, in its place."""
+        num = len(self._parent)
+        children: list[list[int]] = [[] for _ in range(num)]
+        for node, parent in enumerate(self._parent):
+            if parent >= 0:
+                children[parent].append(node)
+        for node in range(num):
+            parent = self._parent[node]
+            while (
+                parent >= 0
+                and self._kind[node] == CallKind.TAIL_CALL
+                and (self._takes_over[parent] != parent or self._is_resolver(parent))
+            ):
+                self._site[node], self._kind[node] = self._site[parent], self._kind[parent]
+                parent = self._parent[node] = self._parent[parent]
+            if self._is_stub(node, children[node]):
+                called = [child for child in children[node] if not self._is_resolver(child)]
+                called += [below for child in children[node] if self._is_resolver(child) for below in children[child]]
+                tails = [child for child in called if self._kind[child] == CallKind.TAIL_CALL]
+                if tails:
+                    self._takes_over[node] = max(tails, key=lambda child: self._entries[child])
+        for node in range(num):
+            target = self._takes_over[node]
+            if target != node:
+                for block, executions in self._work[node].items():
+                    self._work[target][block] += executions
+                self._work[node] = {}
+
+    def _is_stub(self, node: int, children: Sequence[int]) -> bool:
+        if self._entry[node] < 0 or not children:
+            return False
+        if any(self._kind[child] != CallKind.TAIL_CALL for child in children):
+            return False
+        work = self._work[node]
+        instructions = sum(self._blocks[block].instructions * times for block, times in work.items())
+        is_unnamed = all(_STUB.search(self._blocks[block].function) for block in work)
+        return is_unnamed and instructions <= _STUB_INSTRUCTIONS * max(self._entries[node], 1)
+
+    # ---- nodes ----
+
+    def tree(self) -> ExecutionTree:
+        """All of it."""
+        self._leave_out_stubs()
+        raw = self._raw
+        details = raw.nodes.astype(np.int64)
+        for node in range(len(self._parent)):
+            if self._takes_over[node] == node:
+                self._add_node(node, recursive=int(details[node, 5]), depth=int(details[node, 6]))
+        for node, work in enumerate(self._work):
+            for block, executions in work.items():
+                draft = self._builder.drafts[self._place(node, block)]
+                draft.work[block] = draft.work.get(block, 0) + executions
+        self._add_loop_entries()
+        threads = [
+            TreeThread(number, process, self._groups[root, 0], first, last, -1 if parent == NONE else parent)
+            for number, (_, root, first, last, parent, process) in enumerate(raw.threads.tolist())
+        ]
+        threads = _with_parents(threads, raw)
+        return self._builder.finish(threads, merged_contexts=raw.merged_contexts, notes=_notes(raw))
+
+    def _add_node(self, node: int, *, recursive: int, depth: int) -> None:
+        builder = self._builder
+        if self._parent[node] < 0:
+            key = NodeKey("", "", "", 0, 0, 0)
+            draft = self._groups[node, 0] = builder.node(-1, node, TreeNodeKind.THREAD, key)
+            builder.drafts[draft].entries = 1
+            builder.drafts[draft].rank = self._rank[node]
+            return
+        above, site = self._parent[node], self._site_block(node)
+        parent = self._place(above, site) if site >= 0 else self._main(above)
+        number = self._add_function(node, self._own[node], parent, site, self._entry[node])
+        own = builder.drafts[number]
+        own.entries += self._entries[node]
+        own.recursive_entries += recursive
+        own.depth = max(own.depth, depth)
+        own.rank = min(own.rank, self._rank[node])
+        others = {int(self._function[block]) for block in self._work[node]} - {0, self._own[node]}
+        for function in sorted(others):
+            members = [block for block in self._work[node] if self._function[block] == function]
+            entry = min(members, key=lambda block: self._blocks[block].offset)
+            other = builder.drafts[self._add_function(node, function, number, -1, entry)]
+            other.entries += self._work[node][entry]
+            other.rank = min(other.rank, self._rank[node] + 0.5)
+
+    def _add_function(self, node: int, function: int, parent: int, site: int, entry: int) -> int:
+        """The draft of one of a node's functions, called from block `site`, which begins with block `entry`."""
+        block = self._blocks[entry] if entry >= 0 else None
+        site_line = self._blocks[site].line if site >= 0 else 0
+        name, file, line, module = (block.function, block.file, block.line, block.module) if block else ("", "", 0, "")
+        key = NodeKey(module, name.removesuffix(".cold"), file, line, site_line, 0)
+        identity = (site, function) if function else (site, -1, entry)
+        kind = TreeNodeKind.MERGED if self._raw.nodes[node, 9] else TreeNodeKind.CALL
+        number = self._builder.node(parent, identity, kind, key)
+        self._builder.drafts[number].place = site
+        self._groups[node, function] = number
+        return number
+
+    def _main(self, node: int) -> int:
+        return self._groups[node, self._own[node]]
+
+    def _place(self, node: int, block: int) -> int:
+        """The draft that a block of a node is in: its function, or the innermost loop there."""
+        function = int(self._function[block]) or self._own[node]
+        number = self._groups.get((node, function))
+        if number is None:
+            number = self._main(node)
+        return self._loop_below(number, self._blocks[block].loop_id)
+
+    def _loop_below(self, number: int, loop_id: int | None) -> int:
+        if loop_id is None:
+            return number
+        loop = self._loops[loop_id]
+        parent = self._loop_below(number, loop.parent_id)
+        key = NodeKey(loop.module, loop.function, loop.file, loop.line, 0, 0)
+        below = self._builder.node(parent, ("loop", loop_id), TreeNodeKind.LOOP, key, loop_id)
+        self._builder.drafts[below].place = self._blocks[loop.header_block_id].offset
+        return below
+
+    # ---- loops ----
+
+    def _add_loop_entries(self) -> None:
+        histograms: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
+        for node, header, bucket, entries in self._raw.histograms.tolist():
+            histograms[node, header][bucket] = entries
+        for node, header, _, iterations, least, most, rank, is_estimated in self._raw.loops.tolist():
+            block = self._begin(header)
+            loop_id = self._header_loop.get(block)
+            if loop_id is None or self._takes_over[node] != node:
+                continue
+            place = self._place(node, block)
+            draft = self._builder.drafts[place]
+            if draft.loop_id == loop_id:
+                draft.add_entries(iterations, least, most, histograms[node, header])
+                draft.rank = min(draft.rank, rank)
+                draft.is_estimated |= bool(is_estimated)
+        for draft in self._builder.drafts:
+            if draft.kind is TreeNodeKind.LOOP:
+                self._complete(draft)
+
+    def _complete(self, draft: Draft) -> None:
+        """Share out the entries of a loop that the machine saw otherwise."""
+        loop = self._loops[draft.loop_id]
+        iterations = draft.work.get(loop.header_block_id, 0)
+        if draft.iterations == iterations and draft.entries:
+            return
+        share = iterations / loop.iterations if loop.iterations else 0.0
+        draft.is_estimated = True
+        draft.iterations = iterations
+        if not draft.entries:
+            draft.entries = max(1, round(loop.entries * share))
+            mean = iterations // draft.entries
+            draft.least, draft.most = mean, -(-iterations // draft.entries)
+            draft.histogram = {mean.bit_length(): draft.entries}
+
+
+def _with_parents(threads: Sequence[TreeThread], raw: RawTree) -> list[TreeThread]:
+    """Threads with their parents as positions among them."""
+    position = {(row[5], row[0]): number for number, row in enumerate(raw.threads.tolist())}
+    return [
+        TreeThread(
+            thread.number, thread.process, thread.root, thread.first, thread.last,
+            position.get((thread.process, thread.parent), -1),
+        )
+        for thread in threads
+    ]  # fmt: skip
+
+
+def _notes(raw: RawTree) -> list[str]:
+    what = (
+        (raw.unwound, "jumps out of several calls (longjmp, exceptions)"),
+        (raw.resumed, "jumps into functions that were not called (coroutines)"),
+        (raw.signals, "signals and jumps for no reason seen, each taken for a call of its handler"),
+        (raw.overflows, "stacks deeper than could be followed"),
+    )
+    return [f"{count} {text}" for count, text in what if count]

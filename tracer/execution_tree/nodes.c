@@ -1,0 +1,138 @@
+/* The nodes of the tree: functions in their calling contexts. See parts.h. */
+#include "parts.h"
+
+#include <stdlib.h>
+
+struct ft_node *ft_node_at(const struct ft_tree *tree, uint32_t node)
+{
+    return tree->nodes[node];
+}
+
+/* FT_NONE when memory ran out. */
+static uint32_t add_node(struct ft_tree *tree, struct ft_node like)
+{
+    const uint32_t number = tree->num_nodes;
+    struct ft_node *node = malloc(sizeof *node);
+    if (!node || !ft_tree_reserve((void **)&tree->nodes, &tree->nodes_capacity, number, sizeof(struct ft_node *))) {
+        free(node);
+        return FT_NONE;
+    }
+    *node = like;
+    node->next = FT_NONE;
+    node->last_child = FT_NONE;
+    node->rank = ++tree->clock;
+    if (like.function != FT_NONE) {
+        struct ft_function *function = &tree->functions[like.function];
+        node->next = function->nodes;
+        function->nodes = number;
+    }
+    tree->nodes[number] = node;
+    tree->num_nodes++;
+    tree->num_live_nodes++;
+    return number;
+}
+
+uint32_t ft_root_new(struct ft_tree *tree, uint32_t thread)
+{
+    return add_node(tree, (struct ft_node){.parent = FT_NONE, .function = FT_NONE, .thread = thread, .call = FT_BASE});
+}
+
+/* The node, or the next one above it, of a function; FT_NONE if there is none. */
+static uint32_t ancestor_of(const struct ft_tree *tree, uint32_t node, uint32_t function)
+{
+    while (node != FT_NONE && tree->nodes[node]->function != function)
+        node = tree->nodes[node]->parent;
+    return node;
+}
+
+static uint32_t find_or_add_child(struct ft_tree *tree, uint32_t parent, uint64_t site, uint32_t site_block,
+                                  uint32_t function, enum ft_tree_call call)
+{
+    const uint64_t a = (uint64_t)(parent + 1) << 32 | function;
+    uint32_t child = ft_table_find(&tree->child_table, a, site);
+    if (child != FT_NONE)
+        return child;
+    child = ancestor_of(tree, parent, function);
+    if (child == FT_NONE)
+        child = add_node(tree, (struct ft_node){.parent = parent, .function = function, .site = site_block,
+                                                .thread = tree->nodes[parent]->thread, .call = (uint8_t)call});
+    if (child == FT_NONE || !ft_table_put(&tree->child_table, a, site, child))
+        return FT_NONE;
+    return child;
+}
+
+uint32_t ft_child_of(struct ft_tree *tree, uint32_t parent, uint64_t site, uint32_t site_block, uint32_t function,
+                     enum ft_tree_call call, bool *folds)
+{
+    struct ft_node *node = tree->nodes[parent];
+    uint32_t child = node->last_child;
+    if (UNLIKELY(node->last_site != site || node->last_function != function || child == FT_NONE)) {
+        child = find_or_add_child(tree, parent, site, site_block, function, call);
+        if (child == FT_NONE)
+            return FT_NONE;
+        node->last_site = site;
+        node->last_function = function;
+        node->last_child = child;
+    }
+    *folds = tree->nodes[child]->parent != parent;
+    return child;
+}
+
+bool ft_node_fit(struct ft_tree *tree, uint32_t number)
+{
+    struct ft_node *node = tree->nodes[number];
+    const struct ft_function *function = &tree->functions[node->function];
+    return ft_tree_reserve((void **)&node->counts, &node->counts_capacity, function->num_locals - 1, sizeof *node->counts);
+}
+
+bool ft_node_fit_loops(struct ft_tree *tree, struct ft_node *node)
+{
+    const struct ft_function *function = &tree->functions[node->function];
+    return function->num_loops == 0 ||
+           ft_tree_reserve((void **)&node->loops, &node->loops_capacity, function->num_loops - 1, sizeof *node->loops);
+}
+
+uint64_t ft_header_count(const struct ft_function *function, const struct ft_node *node, uint32_t slot)
+{
+    const struct ft_tree_loop *loop = &function->loops[slot];
+    uint64_t executions = 0;
+    for (uint32_t i = 0; i < loop->num_cover; i++) {
+        const uint32_t local = function->cover[loop->first_cover + i];
+        executions += local < node->counts_capacity ? node->counts[local] : 0;
+    }
+    return executions;
+}
+
+static uint32_t bucket_of(uint64_t iterations)
+{
+    return iterations ? 64 - (uint32_t)__builtin_clzll(iterations) : 0;
+}
+
+bool ft_loop_record(struct ft_loop_state *state, uint64_t iterations, uint64_t times)
+{
+    const bool is_first = state->recorded == 0;
+    if (!is_first && !state->histogram && (iterations != state->least || iterations != state->most)) {
+        state->histogram = calloc(FT_BUCKETS, sizeof *state->histogram);
+        if (!state->histogram)
+            return false;
+        const uint32_t before = bucket_of(state->least);
+        state->histogram[before < FT_BUCKETS ? before : FT_BUCKETS - 1] = state->recorded;
+    }
+    state->least = is_first || iterations < state->least ? iterations : state->least;
+    state->most = iterations > state->most ? iterations : state->most;
+    state->iterations += iterations * times;
+    state->recorded += times;
+    const uint32_t bucket = bucket_of(iterations);
+    if (state->histogram)
+        state->histogram[bucket < FT_BUCKETS ? bucket : FT_BUCKETS - 1] += times;
+    return true;
+}
+
+bool ft_loop_close(const struct ft_function *function, const struct ft_node *node, uint32_t slot)
+{
+    struct ft_loop_state *state = &node->loops[slot];
+    if (!state->pending)
+        return true;
+    state->pending = false;
+    return ft_loop_record(state, ft_header_count(function, node, slot) - state->start, 1);
+}

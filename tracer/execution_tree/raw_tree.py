@@ -1,0 +1,101 @@
+"""The execution tree as the stream reader hands it over: functions in their contexts, and the engine's blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from foretrace.tracer.reader._reader import TreeRows
+
+Counts = npt.NDArray[np.uint64]
+NONE = (1 << 64) - 1
+
+
+class CallKind(IntEnum):
+    """How a function came to run: `enum ft_tree_call` of parts.h."""
+
+    CALL = 0
+    TAIL_CALL = 1
+    SIGNAL = 2
+    BASE = 3  # at the bottom of a thread's stack
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RawTree:
+    """Tables of numbers, uint64 [rows, columns]; tree.h names their columns. Node numbers are positions in `nodes`.
+
+    `threads` has one more column: the process's number.
+    """
+
+    nodes: Counts
+    counts: Counts
+    loops: Counts
+    histograms: Counts
+    threads: Counts
+    merged_contexts: int
+    unwound: int
+    resumed: int
+    signals: int
+    overflows: int
+
+
+def combined(trees: Sequence[RawTree], block_offsets: Sequence[int]) -> RawTree:
+    """The trees of several processes, whose blocks are numbered from those offsets, as one."""
+    num_nodes = 0
+    moved: dict[str, list[Counts]] = {"nodes": [], "counts": [], "loops": [], "histograms": [], "threads": []}
+    for process, (tree, offset) in enumerate(zip(trees, block_offsets, strict=True)):
+        nodes = tree.nodes.copy()
+        nodes[:, 0][nodes[:, 0] != NONE] += np.uint64(num_nodes)
+        for column in (1, 2):
+            nodes[:, column][nodes[:, column] != 0] += np.uint64(offset)
+        step = np.array([num_nodes, offset], np.uint64)
+        threads = tree.threads + np.array([0, num_nodes, 0, 0, 0, 0], np.uint64)
+        threads[:, 5] = process
+        moved["nodes"].append(nodes)
+        moved["threads"].append(threads)
+        for name in ("counts", "loops", "histograms"):
+            table = getattr(tree, name).copy()
+            table[:, :2] += step
+            moved[name].append(table)
+        num_nodes += len(nodes)
+    tables = {name: np.concatenate(of_all) for name, of_all in moved.items()}
+    return RawTree(
+        nodes=tables["nodes"],
+        counts=tables["counts"],
+        loops=tables["loops"],
+        histograms=tables["histograms"],
+        threads=tables["threads"],
+        merged_contexts=sum(tree.merged_contexts for tree in trees),
+        unwound=sum(tree.unwound for tree in trees),
+        resumed=sum(tree.resumed for tree in trees),
+        signals=sum(tree.signals for tree in trees),
+        overflows=sum(tree.overflows for tree in trees),
+    )
+
+
+def raw_tree(rows: TreeRows | None) -> RawTree | None:
+    """What the reader returned, as arrays."""
+    if rows is None:
+        return None
+
+    def table(name: str, columns: int) -> Counts:
+        return np.frombuffer(rows[name], np.uint64).reshape(-1, columns)  # type: ignore[literal-required]
+
+    return RawTree(
+        nodes=table("nodes", 10),
+        counts=table("counts", 3),
+        loops=table("loops", 8),
+        histograms=table("histograms", 4),
+        threads=np.hstack([table("threads", 5), np.zeros((len(rows["threads"]) // 40, 1), np.uint64)]),
+        merged_contexts=rows["merged_contexts"],
+        unwound=rows["unwound"],
+        resumed=rows["resumed"],
+        signals=rows["signals"],
+        overflows=rows["overflows"],
+    )

@@ -1,0 +1,113 @@
+/* What the tree holds, as tables of numbers. See tree.h. */
+#include "parts.h"
+
+uint64_t ft_tree_nodes(const struct ft_tree *tree, uint64_t *out)
+{
+    for (uint32_t i = 0; i < tree->num_nodes && out; i++, out += FT_TREE_NODE_COLUMNS) {
+        const struct ft_node *node = tree->nodes[i];
+        out[0] = node->parent == FT_NONE ? UINT64_MAX : node->parent;
+        out[1] = node->function == FT_NONE ? 0 : tree->functions[node->function].entry;
+        out[2] = node->site;
+        out[3] = node->call;
+        out[4] = node->entries;
+        out[5] = node->recursive_entries;
+        out[6] = node->most_depth;
+        out[7] = node->rank;
+        out[8] = node->thread;
+        out[9] = node->is_merged;
+    }
+    return tree->num_nodes;
+}
+
+uint64_t ft_tree_counts(const struct ft_tree *tree, uint64_t *out)
+{
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < tree->num_nodes; i++) {
+        const struct ft_node *node = tree->nodes[i];
+        const uint32_t num_locals = node->function == FT_NONE ? 0 : tree->functions[node->function].num_locals;
+        for (uint32_t local = 0; local < num_locals && local < node->counts_capacity; local++) {
+            if (!node->counts[local])
+                continue;
+            rows++;
+            if (out) {
+                *out++ = i;
+                *out++ = tree->functions[node->function].locals[local].id;
+                *out++ = node->counts[local];
+            }
+        }
+    }
+    return rows;
+}
+
+/* The distribution's share in a bucket. */
+static uint64_t in_bucket(const struct ft_loop_state *state, uint32_t bucket)
+{
+    if (state->histogram)
+        return state->histogram[bucket];
+    const uint32_t only = state->least ? 64 - (uint32_t)__builtin_clzll(state->least) : 0;
+    return bucket == (only < FT_BUCKETS ? only : FT_BUCKETS - 1) ? state->recorded : 0;
+}
+
+uint64_t ft_tree_loops(const struct ft_tree *tree, uint64_t *out)
+{
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < tree->num_nodes; i++) {
+        const struct ft_node *node = tree->nodes[i];
+        for (uint32_t slot = 0; slot < node->loops_capacity; slot++) {
+            const struct ft_loop_state *state = &node->loops[slot];
+            if (!state->entries)
+                continue;
+            rows++;
+            if (!out)
+                continue;
+            const struct ft_function *f = &tree->functions[node->function];
+            const uint64_t row[FT_TREE_LOOP_COLUMNS] = {
+                i, f->locals[f->loops[slot].header].id, state->entries, state->iterations, state->least, state->most,
+                state->rank, f->loops[slot].is_estimated || !f->loops[slot].alive};
+            for (uint32_t j = 0; j < FT_TREE_LOOP_COLUMNS; j++)
+                *out++ = row[j];
+        }
+    }
+    return rows;
+}
+
+uint64_t ft_tree_histograms(const struct ft_tree *tree, uint64_t *out)
+{
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < tree->num_nodes; i++) {
+        const struct ft_node *node = tree->nodes[i];
+        for (uint32_t slot = 0; slot < node->loops_capacity; slot++) {
+            const struct ft_function *f = &tree->functions[node->function];
+            for (uint32_t bucket = 0; bucket < FT_BUCKETS && node->loops[slot].entries; bucket++) {
+                const uint64_t entries = in_bucket(&node->loops[slot], bucket);
+                rows += entries != 0;
+                if (entries && out) {
+                    *out++ = i;
+                    *out++ = f->locals[f->loops[slot].header].id;
+                    *out++ = bucket;
+                    *out++ = entries;
+                }
+            }
+        }
+    }
+    return rows;
+}
+
+uint64_t ft_tree_threads(const struct ft_tree *tree, uint64_t *out)
+{
+    uint64_t rows = 0;
+    for (uint32_t i = 1; i <= tree->num_threads; i++) {
+        const struct ft_tree_thread *t = tree->threads[i];
+        if (!t)
+            continue;
+        rows++;
+        if (out) {
+            *out++ = t->number;
+            *out++ = t->root;
+            *out++ = t->first;
+            *out++ = t->last;
+            *out++ = t->parent == FT_NONE ? UINT64_MAX : t->parent;
+        }
+    }
+    return rows;
+}

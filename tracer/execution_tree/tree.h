@@ -1,0 +1,84 @@
+/* The execution tree of a traced program, built while its stream is read: which calls and loops ran inside which, how often,
+ * and how often each block ran in each.
+ *
+ * A node is a function in its calling context. It counts the executions of the function's blocks, and the entries of its
+ * loops. Loops are no nodes here: they follow from the function's blocks when the tree is handed over.
+ *
+ * The machine wakes at calls, returns, and entries of loops. In between, an execution of a block follows one of the edges
+ * known of the block before, and adds to one counter. How often a loop's entry iterated is what its header's counter has gone up
+ * by at the next entry, so that back edges and exits cost nothing.
+ *
+ * Which blocks are of a function, and which loops they make, is learnt as they run: a function is what is called, an edge that is
+ * new may close a loop, and then all loops of its function are found again (forest.c). A loop that is found at its first
+ * back edge has had one iteration in each entry until then, so no iteration is lost.
+ *
+ * Invariants
+ *  - A function's first block has the local number 0. Local numbers never change; loops keep theirs (slots) by header.
+ *  - An edge's action is that of the function's loops as they are.
+ *  - The counters of a node have room for all local blocks of its function while it is a thread's current one.
+ *  - All nodes above a thread's current one are on its stack, but for the thread's root.
+ */
+#ifndef FORETRACE_TREE_H
+#define FORETRACE_TREE_H
+
+#include "endings.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ft_tree;
+
+/* NULL when out of memory. At most `max_nodes` contexts are kept apart. */
+struct ft_tree *ft_tree_new(enum ft_guest guest, uint32_t max_nodes);
+void ft_tree_free(struct ft_tree *tree);
+
+/* Describes block `id` (1, 2, ...): `n` instructions of `lengths` bytes each, which are at `code`, `bytes` in all. False when memory
+ * ran out. */
+bool ft_tree_add_block(struct ft_tree *tree, uint32_t id, uint64_t address, const unsigned char *lengths, uint32_t n,
+                       const unsigned char *code, uint32_t bytes);
+
+/* Says that what runs from now on is of thread `number` (1, 2, ...), at a position of the program. False when memory ran out. */
+bool ft_tree_switch(struct ft_tree *tree, uint32_t number, uint64_t position);
+
+/* One execution of a block by that thread. */
+bool ft_tree_step(struct ft_tree *tree, uint32_t id);
+
+/* Executions of blocks one after the other, all of them `times` times. */
+bool ft_tree_steps(struct ft_tree *tree, const uint32_t *ids, uint32_t number, uint64_t times);
+
+/* Ends what is still open, once, before the rows are taken. `position` is the program's last. */
+bool ft_tree_finish(struct ft_tree *tree, uint64_t position);
+
+/* ---- rows.c: tables of numbers, of so many columns. Each returns how many rows there are, and writes them if `out` is not
+ * NULL. ---- */
+
+#define FT_TREE_NODE_COLUMNS 10
+/* per node: parent (or UINT64_MAX), block its function begins with (0: a thread's root), block that calls it (0: none),
+ * kind (enum ft_tree_call), entries, recursive entries, depth, rank (in the order of first runs), thread, is merged */
+uint64_t ft_tree_nodes(const struct ft_tree *tree, uint64_t *out);
+
+/* per node and block: node, block, executions */
+uint64_t ft_tree_counts(const struct ft_tree *tree, uint64_t *out);
+
+#define FT_TREE_LOOP_COLUMNS 8
+/* per node and loop: node, block of the header, entries, iterations, least, most, rank, is estimated */
+uint64_t ft_tree_loops(const struct ft_tree *tree, uint64_t *out);
+
+/* per node, loop and bucket: node, block of the header, bucket, entries */
+uint64_t ft_tree_histograms(const struct ft_tree *tree, uint64_t *out);
+
+/* per thread: number, root, first and last position, thread that was running when it began (or UINT64_MAX) */
+uint64_t ft_tree_threads(const struct ft_tree *tree, uint64_t *out);
+
+struct ft_tree_remarks {
+    uint64_t merged_contexts; /* contexts given up */
+    uint64_t unwound; /* jumps out of several calls: longjmp, exceptions */
+    uint64_t resumed; /* jumps into the middle of functions that nothing called: coroutines, contexts */
+    uint64_t signals; /* handlers of signals that ran */
+    uint64_t overflows; /* stacks that became too deep to follow */
+};
+
+struct ft_tree_remarks ft_tree_remarks(const struct ft_tree *tree);
+
+#endif

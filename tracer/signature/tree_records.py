@@ -1,0 +1,302 @@
+"""The execution tree of a run: what ran inside what, in which order, and how often. See docs/execution-tree.md.
+
+A tree is kept in columns (NumPy arrays), one row a node: programs with many call contexts have 10^5 nodes. `TreeNode`
+is one row as an object, for callers that walk a few.
+
+How it joins the rest of the signature: a node's own work is the executions of basic blocks in it (`work_node`,
+`work_block`, `work_executions`), summed over all nodes exactly `Block.executions`. So a share of a region's time
+belongs to a node by its share of the executions of the region's blocks. A node of a loop names that `Loop` (`loop_id`);
+the blocks of a loop's own work have its `loop_id`, those of a call have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from .records import Signature
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+BUCKETS = 64
+"""Of a histogram of iterations. Bucket 0 holds entries with 0 iterations, bucket b > 0 those with 2^(b-1) to 2^b -
+1."""
+
+
+class TreeNodeKind(IntEnum):
+    """What a node is."""
+
+    THREAD = 0  # the root of one or several threads
+    CALL = 1  # a function in its calling context
+    LOOP = 2  # a loop of the function above it
+    LEAF = 3  # an array operation, or calls of a compiled function whose accesses were not seen (Python)
+    MERGED = 4  # a function in all the contexts that were given up to keep the tree within its bounds
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKey:
+    """What a node is called, as stable across runs and builds as possible. Keys of a path from the root join trees.
+
+    `module` and `function` are those of the code, `file` and `line` those of the call's function or the loop; "" and 0
+    where unknown. `site_line` is the line that calls (0 for loops, or unknown). `position` counts siblings that are
+    alike in all the above, by address: 0 for the first.
+    """
+
+    module: str
+    function: str
+    file: str
+    line: int
+    site_line: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class TreeThread:
+    """A thread of the run.
+
+    `number` counts from 0 in the order in which threads began; `process` is `ProcessRecord.number`. `root` is its node,
+    which alike threads share where there were too many. `first` and `last` are the positions at which it began and
+    ended: how many basic-block executions (as the engine saw them) of all the process's threads together had been read
+    by then, to within some thousands. Threads whose stretches overlap ran at the same time. `parent` is the thread that
+    was running when it began, -1 for a process's first.
+    """
+
+    number: int
+    process: int
+    root: int
+    first: int
+    last: int
+    parent: int = -1
+
+
+class SynchronisationKind(IntEnum):
+    """How one thread waits for another."""
+
+    CREATE = 0  # the source created the target
+    JOIN = 1  # the target waited for the source's end
+    WAKE = 2  # the target waited (futex) until the source woke it
+
+
+@dataclass(frozen=True, slots=True)
+class Synchronisation:
+    """`count` times `target` (a thread's number) could not go on before `source` had come to that point."""
+
+    kind: SynchronisationKind
+    source: int
+    target: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TreeNode:
+    """One row of an `ExecutionTree`: see there."""
+
+    node: int
+    kind: TreeNodeKind
+    parent: int
+    rank: int
+    key: NodeKey
+    loop_id: int | None
+    entries: int
+    iterations: int
+    least: int
+    most: int
+    depth: int
+    recursive_entries: int
+    is_estimated: bool
+    children: tuple[int, ...]
+
+    @property
+    def mean_iterations(self) -> float:
+        """Iterations of an entry, on average."""
+        return self.iterations / self.entries if self.entries else 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExecutionTree:
+    """The calls and loops of a run in their contexts. Nodes are numbered depth first: a parent comes before its
+    children, siblings in the order in which they first ran.
+
+    Per node, int64 [nodes] unless said otherwise:
+
+    - `kind`: of `TreeNodeKind`; `parent`: a node, or -1 for the root of a thread; `rank`: 0, 1, ... among its siblings
+    - `keys`: `NodeKey` of each node
+    - `loop_id`: the signature's loop, or -1
+    - `entries`: times it was called or entered from outside, the first call of a recursion only
+    - `iterations`: executions of a loop's header in all entries; 0 for other kinds
+    - `least`, `most`: iterations of the shortest and the longest entry
+    - `depth`: of a call, how deep it recursed into itself, directly or not, at most (0: not at all); all calls of a
+      recursion are one node. `recursive_entries`: the calls that are folded so
+    - `is_estimated` bool: entries and distribution are shared out by executions of the header, as the machine that
+      builds the tree saw no such loop (irreducible control flow)
+
+    Sparse, in the order of their node: `histogram_node`, `histogram_bucket`, `histogram_entries` int64 [rows]: entries
+    of a loop by number of iterations (see `BUCKETS`). `work_node`, `work_block`, `work_executions` int64 [rows]: the
+    executions of basic blocks (`Block.block_id`) that are the node's own, in no node below it.
+
+    `merged_contexts` counts the contexts that were given up: their work is in nodes of kind `MERGED`. `notes` say what
+    could not be told: jumps out of nowhere, coroutines.
+    """
+
+    kind: Ints
+    parent: Ints
+    rank: Ints
+    keys: tuple[NodeKey, ...]
+    loop_id: Ints
+    entries: Ints
+    iterations: Ints
+    least: Ints
+    most: Ints
+    depth: Ints
+    recursive_entries: Ints
+    is_estimated: npt.NDArray[np.bool_]
+    histogram_node: Ints
+    histogram_bucket: Ints
+    histogram_entries: Ints
+    work_node: Ints
+    work_block: Ints
+    work_executions: Ints
+    threads: tuple[TreeThread, ...]
+    synchronisation: tuple[Synchronisation, ...] = ()
+    merged_contexts: int = 0
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        """How many nodes."""
+        return len(self.kind)
+
+    def children(self) -> list[list[int]]:
+        """Of each node, its children in the order in which they first ran."""
+        below: list[list[int]] = [[] for _ in range(len(self))]
+        for node, parent in enumerate(self.parent.tolist()):
+            if parent >= 0:
+                below[parent].append(node)
+        return below
+
+    def nodes(self) -> Iterator[TreeNode]:
+        """All nodes as objects, depth first."""
+        below = self.children()
+        for node, key in enumerate(self.keys):
+            loop_id = int(self.loop_id[node])
+            yield TreeNode(
+                node=node,
+                kind=TreeNodeKind(self.kind[node]),
+                parent=int(self.parent[node]),
+                rank=int(self.rank[node]),
+                key=key,
+                loop_id=loop_id if loop_id >= 0 else None,
+                entries=int(self.entries[node]),
+                iterations=int(self.iterations[node]),
+                least=int(self.least[node]),
+                most=int(self.most[node]),
+                depth=int(self.depth[node]),
+                recursive_entries=int(self.recursive_entries[node]),
+                is_estimated=bool(self.is_estimated[node]),
+                children=tuple(below[node]),
+            )
+
+    def inclusive(self, own: npt.NDArray[np.generic]) -> Floats:
+        """Sums over each node and all below it of what nodes have themselves: float64 [nodes, ...]."""
+        sums = own.astype(np.float64)
+        for node in range(len(self) - 1, -1, -1):
+            parent = int(self.parent[node])
+            if parent >= 0:
+                sums[parent] += sums[node]
+        return sums
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeCounts:
+    """What the nodes of a tree did themselves, float64 [nodes] each: instructions, floating-point operations, loads,
+    stores, and the bytes of both. Operations that access memory in some executions of their block only are shared out
+    evenly."""
+
+    instructions: Floats
+    flops: Floats
+    loads: Floats
+    stores: Floats
+    load_bytes: Floats
+    store_bytes: Floats
+
+    @property
+    def bytes(self) -> Floats:
+        """Loaded and stored."""
+        return self.load_bytes + self.store_bytes
+
+
+def own_counts(signature: Signature, tree: ExecutionTree) -> TreeCounts:
+    """What each node did itself; `ExecutionTree.inclusive` sums them up."""
+    blocks = signature.blocks
+    per_block = np.zeros((6, len(blocks)))
+    executions = np.array([max(block.executions, 1) for block in blocks], np.float64)
+    per_block[0] = [block.instructions for block in blocks]
+    per_block[1] = [block.flops for block in blocks]
+    for operation in signature.operations:
+        per_block[3 if operation.is_store else 2, operation.block_id] += operation.executions
+        per_block[5 if operation.is_store else 4, operation.block_id] += operation.total_bytes
+    per_block[2:] /= executions
+    sums = [
+        np.bincount(tree.work_node, weights=of_one[tree.work_block] * tree.work_executions, minlength=len(tree)).astype(
+            np.float64
+        )
+        for of_one in per_block
+    ]
+    return TreeCounts(*sums)
+
+
+def check_tree(tree: ExecutionTree, num_blocks: int, num_loops: int) -> None:
+    """Refuse a tree whose parts do not fit together, or the rest of the signature.
+
+    Raises:
+        ValueError: says what is wrong.
+    """
+    nodes = len(tree)
+    columns = (
+        tree.parent, tree.rank, tree.keys, tree.loop_id, tree.entries, tree.iterations, tree.least, tree.most,
+        tree.depth, tree.recursive_entries, tree.is_estimated,
+    )  # fmt: skip
+    if any(len(column) != nodes for column in columns):
+        raise ValueError("the columns of the execution tree differ in length")
+    number = np.arange(nodes)
+    if np.any(tree.parent < -1) or np.any(tree.parent >= number):
+        raise ValueError("a node of the execution tree comes before its parent, or has none")
+    is_root = tree.kind == TreeNodeKind.THREAD
+    if np.any(tree.kind < 0) or np.any(tree.kind > max(TreeNodeKind)) or np.any(is_root != (tree.parent < 0)):
+        raise ValueError("a node of the execution tree is of an impossible kind")
+    if np.any(tree.loop_id < -1) or np.any(tree.loop_id >= num_loops):
+        raise ValueError("a node of the execution tree is of a loop that does not exist")
+    counts = (
+        tree.rank, tree.entries, tree.iterations, tree.least, tree.depth, tree.recursive_entries,
+        tree.histogram_entries, tree.work_executions,
+    )  # fmt: skip
+    if any(np.any(column < 0) for column in counts) or np.any(tree.most < tree.least):
+        raise ValueError("a count in the execution tree is negative, or a distribution impossible")
+    rows = (
+        (tree.histogram_node, tree.histogram_bucket, BUCKETS, tree.histogram_entries),
+        (tree.work_node, tree.work_block, num_blocks, tree.work_executions),
+    )
+    for of_node, of_other, bound, values in rows:
+        if not len(of_node) == len(of_other) == len(values):
+            raise ValueError("the columns of the execution tree differ in length")
+        is_known = (of_node >= 0) & (of_node < nodes) & (of_other >= 0) & (of_other < bound)
+        if not np.all(is_known) or np.any(np.diff(of_node) < 0):
+            raise ValueError("work or a distribution belongs to a node or block that does not exist")
+    if [thread.number for thread in tree.threads] != list(range(len(tree.threads))):
+        raise ValueError("the threads of the execution tree are not numbered 0, 1, 2, ...")
+    for thread in tree.threads:
+        if not -1 <= thread.parent < len(tree.threads) or thread.process < 0:
+            raise ValueError("a thread of the execution tree has an impossible parent or process")
+        if not 0 <= thread.root < nodes or not is_root[thread.root] or not 0 <= thread.first <= thread.last:
+            raise ValueError("a thread of the execution tree has no root, or ends before it begins")
+    if tree.merged_contexts < 0:
+        raise ValueError("a count in the execution tree is negative, or a distribution impossible")
+    for edge in tree.synchronisation:
+        if edge.count < 0 or not all(0 <= end < len(tree.threads) for end in (edge.source, edge.target)):
+            raise ValueError("threads wait for one another in an impossible way")
