@@ -80,6 +80,7 @@ setup(
         native("tracer.python._agent", "tracer/python/**/*.c", *WRITER),
         native("tracer.qemu.plugin", "tracer/qemu/*.c", *WRITER, kind=SharedObject),
         native("replay.core._core_model", "replay/core/*.c", libraries=["m"]),
+        native("replay.engine._engine", "replay/engine/*.c", libraries=["m"]),
         native(
             "benchmarks.kernels._kernels",
             "benchmarks/kernels/*.c",

@@ -59,10 +59,15 @@ PICTURE = FileKind(
         rb"/Creator \(foretrace\)"
     ),
 )  # fmt: skip
+TIMELINE = FileKind(
+    "a timeline",
+    "a trace viewer such as ui.perfetto.dev",
+    lambda content: content[:4] == b"\x1f\x8b\x08\x08" and content[10:].startswith(b"foretrace-timeline"),
+)
 DIN = FileKind("a din trace", "foretrace simulate FILE", lambda content: False)
 """Nothing in such a text says who wrote it: none is ever replaced."""
 
-_RECOGNISED = (SIGNATURE, STREAM, TIMING, PROFILE, VALIDATION, RANKING, PICTURE)
+_RECOGNISED = (SIGNATURE, STREAM, TIMING, PROFILE, VALIDATION, RANKING, PICTURE, TIMELINE)
 
 
 def peek(path: Path) -> bytes:

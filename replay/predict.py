@@ -15,7 +15,8 @@ from foretrace.errors import PredictionError
 from foretrace.profiles.hierarchies import as_measured, effective_bytes
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.core.regions import CoreRegions, core_regions, with_core_model
-from foretrace.replay.engine.rank_replay import Activity, replay
+from foretrace.replay.engine.program import Entity, Run, Sharing, System
+from foretrace.replay.engine.simulation import simulate
 from foretrace.replay.limits.array_costs import ARRAY_POINT
 from foretrace.replay.limits.convolution import RegionTimes, access_hits, convolve, irregular_shares
 from foretrace.replay.limits.page_faults import first_touches, in_huge_pages, with_cleared_pages, with_page_faults
@@ -24,14 +25,14 @@ from foretrace.replay.limits.surface import BandwidthSurface, SurfaceTimes
 from foretrace.replay.limits.surface_of_profile import surface_of
 from foretrace.replay.memory.hit_rates import Misses, misses_on
 from foretrace.replay.memory.shared_cache import evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
-from foretrace.tracer.signature.records import AddressRange, Provenance, Signature, merge_ranges
+from foretrace.tracer.signature.records import Provenance, Signature
 from foretrace.units import format_bytes, format_count
 
 from .interval import convolution_error, figure_error, model_error, path_error, relative_error, together
 from .machine_figures import MachineFigures, figures_of, on_another_instruction_set
 from .records import Assumption, Bound, ErrorPart, Model, Prediction, RegionKind, RegionTime
 from .spread import FAST, SLOW, TYPICAL, Floats
-from .workload import Region, Workload, issue_slots
+from .workload import Workload, issue_slots
 
 _NEEDED_FOR = {  # assumptions that only matter to programs which do such a thing: totals that must not be all 0
     "flops": ("scalar_flops", "vector_add_flops", "vector_mul_flops", "vector_fma_flops"),
@@ -62,8 +63,14 @@ class HostRun:
     model: Model
 
     @classmethod
-    def of(cls, workload: Workload, profile: Profile, model: Model = Model.CORE) -> HostRun:
+    def of(cls, workload: Workload, profile: Profile, model: Model = Model.CORE, jobs: int = 1) -> HostRun:
         """Convolve `workload` with `profile`.
+
+        Args:
+            workload: of the program.
+            profile: of the machine.
+            model: what gives a region its time.
+            jobs: copies of the program that share the last cache, itself included.
 
         Raises:
             PredictionError: it is no host, or signature and profile together do not tell enough.
@@ -81,7 +88,7 @@ class HostRun:
         pages, of_operations = first_touches(workload, misses, figures.page_bytes)
         pages = in_huge_pages(workload, pages, profile.memory)
         region_times = _RegionModel.of(workload, profile, figures, misses.hierarchy, model)
-        misses = _sharing(region_times, profile, misses)
+        misses = _sharing(region_times, profile, misses, jobs)
         page_s = float(figures.page_s[TYPICAL])
         found, misses = misses, with_cleared_pages(misses, of_operations, figures.page_bytes, page_s)
         times, core = region_times.at(misses)
@@ -118,18 +125,6 @@ class HostRun:
             parts.append(model_error(1.0))
         return tuple(parts)
 
-    def activities(self) -> tuple[Activity, ...]:
-        """The regions as a rank replays them, nothing offloaded."""
-        return tuple(
-            Activity(index, float(time), region.entries, writes=self._written(region))
-            for index, (region, time) in enumerate(zip(self.workload.regions, self.times.time_s[TYPICAL], strict=True))
-        )
-
-    def _written(self, region: Region) -> tuple[AddressRange, ...]:
-        """The ranges of memory that a region stores to."""
-        operations = (self.workload.signature.operations[number] for number in region.operations)
-        return merge_ranges(AddressRange(one.first, one.last_exclusive) for one in operations if one.is_store)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RegionModel:
@@ -164,12 +159,12 @@ class _RegionModel:
         return surface.memory_times(self.workload.operations, lambda corner: access_hits(misses, corner))
 
 
-def _sharing(region_times: _RegionModel, profile: Profile, whole: Misses) -> Misses:
+def _sharing(region_times: _RegionModel, profile: Profile, whole: Misses, jobs: int) -> Misses:
     """The misses in what the program holds of a last cache that it shares; `whole` are those if it held all of it."""
     workload, figures = region_times.workload, region_times.figures
     signature = workload.signature
     others = others_bytes_per_s(profile, float(figures.memory.dependent_s[TYPICAL, -2]))
-    if not others or signature.reuse is None:
+    if (not others and jobs == 1) or signature.reuse is None:
         return whole
     effective = effective_bytes(profile) or profile.caches[-1].size_bytes
 
@@ -186,7 +181,7 @@ def _sharing(region_times: _RegionModel, profile: Profile, whole: Misses) -> Mis
         times, _ = region_times.at(misses, corners=(TYPICAL,))
         return float(times.time_s[TYPICAL].sum())
 
-    held = held_bytes(whole.hierarchy, others, float(most_bytes(profile)), misses_if, time_s)
+    held = held_bytes(whole.hierarchy, others, float(most_bytes(profile)), misses_if, time_s, jobs)
     typical = misses_if(held)
     text = (
         f"{profile.name}: others bring lines into {whole.hierarchy.levels[-1].name} at {others:.2g} bytes/s; "
@@ -217,7 +212,7 @@ def predict(signature: Signature | Workload, profile: Profile, model: Model = Mo
     workload = signature if isinstance(signature, Workload) else Workload.of(signature)
     run = HostRun.of(workload, profile, model)
     times = run.times
-    time_s = replay([run.activities()]).makespan_s
+    time_s = _replayed_s(run)
     provenance = workload.signature.provenance
     unseen_s = 0.0 if workload.totals.python_lines.any() else _unseen_s(provenance, run.figures)
     decoded = max(provenance.decoded_share, 1e-3)
@@ -242,6 +237,13 @@ def predict(signature: Signature | Workload, profile: Profile, model: Model = Mo
         warnings=(*warnings_of(workload.signature), *unseen_code_of(run), *_warnings_of_profile(profile)),
         waiting=provenance.waiting,
     )
+
+
+def _replayed_s(run: HostRun) -> float:
+    """The time of one thread that goes through all regions on a core of its own."""
+    core = Sharing("cores")
+    program = tuple(Run("region", float(time_s), core) for time_s in run.times.time_s[TYPICAL])
+    return simulate(System(cores={"cores": 1}), [Entity("thread", program)], most_segments=0).makespan_s
 
 
 NOTABLE_SHARE = 0.01

@@ -224,25 +224,12 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class TimelineEntry:
-    """A rank was in a region on a device ("host", "accelerator 0", ...) from start_s to end_s; folded over entries."""
-
-    rank: int
-    region: int
-    device: str
-    start_s: float
-    end_s: float
-    entries: int
-
-
-@dataclass(frozen=True, slots=True)
 class Replay:
     """How a replay went."""
 
     makespan_s: float
     rank_end_s: tuple[float, ...]
     decisions: tuple[Decision, ...]
-    timeline: tuple[TimelineEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from foretrace.errors import OutputError
 from foretrace.file_kinds import PICTURE_CREATOR
+from foretrace.replay.engine.outcome import KINDS
+from foretrace.terminal import plain
 from foretrace.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
 
     from foretrace.profiles.charts import Chart, Quantity
     from foretrace.replay.memory.miss_curves import Curve
+    from foretrace.replay.node.records import NodeReplay
 
 FORMATS = (".svg", ".png", ".pdf")
 _STYLE: Any = {"svg.hashsalt": "foretrace", "svg.fonttype": "none"}
@@ -146,4 +151,41 @@ def draw_predictions(points: list[tuple[str, float, float, float, float]], pictu
         axes.set_xlabel("predicted / measured, with the interval (red: measured time outside)")
         axes.grid(alpha=0.3, axis="x")
         axes.legend(loc="lower right")
+        return _saved(figure, picture_format)
+
+
+MOST_ROWS = 64
+MOST_BARS = 20_000
+_COLOURS = {
+    "run": "#4477aa", "device": "#228833", "sleep": "#bbbbbb", "folded": "#99bbdd", "barrier": "#ee6677",
+    "lock": "#aa3377", "wait": "#ccbb44", "join": "#dddddd", "queue": "#ee9966", "decision": "#000000",
+}  # fmt: skip
+
+
+def draw_timeline(replay: NodeReplay, picture_format: str) -> bytes:
+    """A Gantt chart: a row for each entity (the first `MOST_ROWS`), a bar for each of the longest segments."""
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    outcome = replay.outcome
+    entities = outcome.compiled.entities[:MOST_ROWS]
+    segments = outcome.segments[outcome.segments["entity"] < len(entities)]
+    lengths = segments["end_s"] - segments["start_s"]
+    shown = segments[np.sort(np.argsort(-lengths, kind="stable")[:MOST_BARS])]
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(10, 1.6 + 0.28 * len(entities)), layout="constrained")
+        axes = figure.add_subplot()
+        for number in range(len(entities)):
+            own = shown[shown["entity"] == number]
+            spans = list(zip(own["start_s"].tolist(), (own["end_s"] - own["start_s"]).tolist(), strict=True))
+            colours = [_COLOURS[KINDS[int(kind)]] for kind in own["kind"]]
+            axes.broken_barh(spans, (number - 0.4, 0.8), facecolors=colours, edgecolor="white", linewidth=0.3)
+        axes.set_yticks(range(len(entities)), [plain(entity.name) for entity in entities], parse_math=False)
+        axes.invert_yaxis()
+        axes.set_xlim(0, outcome.makespan_s or 1)
+        axes.set_xlabel("time, s")
+        axes.set_title(plain(f"{replay.title}, {replay.cores} cores"), parse_math=False)
+        kinds = [kind for number, kind in KINDS.items() if np.any(segments["kind"] == number)]
+        axes.legend(handles=[Patch(color=_COLOURS[kind], label=kind) for kind in kinds], loc="upper right", fontsize=8)
         return _saved(figure, picture_format)

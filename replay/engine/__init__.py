@@ -1,1 +1,1 @@
-"""The discrete-event engine: ranks, cores and accelerators in SimPy's time."""
+"""The discrete-event engine: entities that run timeline programs and share cores, bandwidth, locks and devices."""

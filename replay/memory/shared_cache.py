@@ -82,6 +82,7 @@ def held_bytes(
     most: float,
     misses_if: Callable[[float], Misses],
     time_s: Callable[[Misses], float],
+    jobs: int = 1,
 ) -> float:
     """What a program holds of the last cache.
 
@@ -91,13 +92,14 @@ def held_bytes(
         most: what the fastest streams get of the last of them, bytes.
         misses_if: the program's misses if it held so many bytes.
         time_s: the program's time with such misses.
+        jobs: copies of the program that bring lines at the same rate, itself included.
     """
-    size = last = most
+    size, last = most, most / jobs
     for _ in range(MOST_STEPS):
         misses = misses_if(last)
         arriving = misses.misses[:, -2] if misses.misses.shape[1] > 1 else misses.executions
         own = float(arriving.sum()) * hierarchy.levels[-1].line_bytes / max(time_s(misses), 1e-12)
-        held = min(size * own / (own + others), last) if own > 0 else 0.0
+        held = min(size * own / (jobs * own + others), last) if own > 0 else 0.0
         if held >= last * (1 - SETTLED):
             return held
         last = held

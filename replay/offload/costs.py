@@ -17,13 +17,15 @@ from foretrace.errors import PredictionError
 from foretrace.profiles.figure import figures_of_record
 from foretrace.profiles.profile import GatherScatterCurve, MachineKind, Profile
 from foretrace.profiles.profile import Link as PublishedLink
-from foretrace.replay.engine.rank_replay import Link, Offload, Transfer
 from foretrace.replay.predict import HostRun
 from foretrace.replay.records import Assumption, Decision
 from foretrace.replay.spread import TYPICAL, Floats
 from foretrace.replay.workload import Region
 from foretrace.tracer.signature.records import AddressRange, MemoryOperation, Signature, merge_ranges
 from foretrace.units import format_bytes, format_bytes_per_s, format_seconds
+
+from .decisions import Activity, Offload
+from .device_memory import Link, Transfer
 
 BREAK_EVEN_RANGES = np.unique(np.geomspace(1 << 10, 1 << 34, 193).astype(np.int64))
 
@@ -129,6 +131,21 @@ class Candidate:
     def idiom(self) -> str:
         """ "gather", "scatter" or "gather+scatter"."""
         return "+".join(sorted(self.kinds))
+
+
+def activities(run: HostRun) -> tuple[Activity, ...]:
+    """The regions of a program as a rank replays them, nothing offloaded."""
+    times = run.times.time_s[TYPICAL]
+    return tuple(
+        Activity(index, float(time), region.entries, writes=_written(run, region))
+        for index, (region, time) in enumerate(zip(run.workload.regions, times, strict=True))
+    )
+
+
+def _written(run: HostRun, region: Region) -> tuple[AddressRange, ...]:
+    """The ranges of memory that a region stores to."""
+    operations = (run.workload.signature.operations[number] for number in region.operations)
+    return merge_ranges(AddressRange(one.first, one.last_exclusive) for one in operations if one.is_store)
 
 
 def candidates(run: HostRun, accelerator: Accelerator) -> tuple[Candidate, ...]:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from foretrace.profiles.profile import Profile
-from foretrace.replay.engine.rank_replay import Activity, replay
 from foretrace.replay.predict import HostRun, unseen_code, unseen_code_of, warnings_of
 from foretrace.replay.records import Decision, Instance, ProgramGain, Triage
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
 
-from .costs import Accelerator, Candidate, break_even_bytes, candidates, reason
+from .costs import Accelerator, Candidate, activities, break_even_bytes, candidates, reason
+from .ranks import replay
 
 MOST_OF_THE_GAIN = 0.95
 
@@ -27,10 +27,10 @@ def triage(signature: Signature, host: Profile, accelerator: Profile) -> Triage:
     run = HostRun.of(Workload.of(signature), host)
     found = candidates(run, device)
     terms = {candidate.index: candidate.offload for candidate in found}
-    activities: Sequence[Activity] = run.activities()
-    before = replay([activities])
+    regions = activities(run)
+    before = replay([regions])
     after = replay(
-        [[replace(activity, offload=terms.get(activity.region)) for activity in activities]],
+        [[replace(activity, offload=terms.get(activity.region)) for activity in regions]],
         accelerators=1,
         link=device.link,
     )

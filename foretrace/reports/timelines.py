@@ -1,0 +1,69 @@
+"""Timelines of a replay for trace viewers, in Chrome's trace event format, which Perfetto reads.
+
+Format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU (Trace Event Format, Google).
+Events of an entity follow each other and never overlap, so that viewers nest them strictly.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from foretrace.replay.engine.outcome import KINDS
+from foretrace.replay.node.records import NodeReplay, what_of
+from foretrace.terminal import plain
+
+MOST_EVENTS = 500_000
+"""Events of a file; more are left out and counted in it. Viewers become slow far below a million."""
+TIMELINE_SUFFIX = ".json.gz"
+_WAITS = {"barrier", "lock", "wait", "join", "queue", "decision"}
+
+
+def trace_events(replay: NodeReplay) -> dict[str, Any]:
+    """The timeline as a document of trace events: times in microseconds, one process a job, one thread an entity."""
+    outcome = replay.outcome
+    entities = outcome.compiled.entities
+    events: list[dict[str, Any]] = []
+    for job in sorted({entity.job for entity in entities}):
+        events.append({"ph": "M", "name": "process_name", "pid": job, "args": {"name": f"job {job}"}})
+    for number, entity in enumerate(entities):
+        events.append(
+            {"ph": "M", "name": "thread_name", "pid": entity.job, "tid": number, "args": {"name": plain(entity.name)}}
+        )
+    segments = outcome.segments[:MOST_EVENTS]
+    starts = np.round(segments["start_s"] * 1e9).astype(np.int64)
+    ends = np.round(segments["end_s"] * 1e9).astype(np.int64)
+    for segment, start_ns, end_ns in zip(segments, starts.tolist(), ends.tolist(), strict=True):
+        number, kind = int(segment["entity"]), KINDS[int(segment["kind"])]
+        event: dict[str, Any] = {
+            "ph": "X",
+            "name": plain(what_of(outcome, int(segment["label"]), int(segment["kind"]))),
+            "cat": kind,
+            "pid": entities[number].job,
+            "tid": number,
+            "ts": start_ns / 1000,
+            "dur": (end_ns - start_ns) / 1000,
+        }
+        if kind in _WAITS and segment["by"] >= 0:
+            event["args"] = {"ended by": plain(entities[int(segment["by"])].name)}
+        if kind == "folded":
+            event["args"] = {"times": int(segment["times"])}
+        events.append(event)
+    left_out = outcome.segments_left_out + len(outcome.segments) - len(segments)
+    return {
+        "displayTimeUnit": "ms",
+        "otherData": {"schema": "foretrace.timeline/1", "machine": replay.machine, "segments_left_out": left_out},
+        "traceEvents": events,
+    }
+
+
+def compressed(replay: NodeReplay) -> bytes:
+    """The timeline as a file for trace viewers, `.json.gz`. The same replay gives the same bytes."""
+    content = io.BytesIO()
+    with gzip.GzipFile("foretrace-timeline.json", "wb", fileobj=content, mtime=0) as file:
+        file.write(msgspec.json.encode(trace_events(replay)))
+    return content.getvalue()

@@ -1,0 +1,348 @@
+/* Python's face of the event loop. See engine.h. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <math.h>
+#include <structmember.h>
+
+#include "engine.h"
+
+enum { OPERATIONS, STARTS, CLASSES, RESOURCES, OBJECTS, CORES, CONDITIONS, POINTS, N_BUFFERS };
+
+struct engine_object {
+    PyObject_HEAD
+    Py_buffer given[N_BUFFERS];
+    struct ft_engine engine;
+};
+
+static const char *wrong_operation(const struct ft_engine *e, const struct ft_operation *op)
+{
+    const int64_t limits[FT_NUM_CODES] = {
+        [FT_END] = INT32_MAX, [FT_CALL] = INT32_MAX, [FT_SLEEP] = INT32_MAX, [FT_RUN] = (int64_t)e->n_classes,
+        [FT_LOOP] = (int64_t)e->n_operations, [FT_NEXT] = (int64_t)e->n_operations, [FT_JUMP] = (int64_t)e->n_operations,
+        [FT_BARRIER] = (int64_t)e->n_objects, [FT_LOCK] = (int64_t)e->n_objects, [FT_UNLOCK] = (int64_t)e->n_objects,
+        [FT_POST] = (int64_t)e->n_objects, [FT_WAIT] = (int64_t)e->n_objects, [FT_BROADCAST] = (int64_t)e->n_objects,
+        [FT_USE] = (int64_t)e->n_objects, [FT_SPAWN] = (int64_t)e->n_entities, [FT_JOIN] = (int64_t)e->n_entities};
+    if (op->code < 0 || op->code >= FT_NUM_CODES)
+        return "an operation has no such code";
+    if (op->a < 0 || op->a >= limits[op->code])
+        return "an operation refers to what does not exist";
+    if (op->b < 0 || op->b > FT_REGISTERS)
+        return "an operation names no such register";
+    if (op->label < 0 || (size_t)op->label >= e->n_labels)
+        return "an operation has no such label";
+    if (!isfinite(op->x) || op->x < 0)
+        return "a time is negative or not finite";
+    if ((op->code == FT_POST || op->code == FT_WAIT) && (op->n < 0 || op->n > INT32_MAX))
+        return "units posted or waited for are negative or too many";
+    return NULL;
+}
+
+/* Loops must be closed in their program; a jump may leave none. */
+static const char *wrong_loops(const struct ft_engine *e)
+{
+    int64_t depth = 0;
+    for (size_t i = 0; i < e->n_operations; i++) {
+        const struct ft_operation *op = &e->operations[i];
+        depth += op->code == FT_LOOP ? 1 : op->code == FT_NEXT ? -1 : 0;
+        if (depth < 0 || (op->code == FT_END && depth != 0))
+            return "a loop ends that did not begin, or does not end";
+        if (op->code == FT_LOOP && ((size_t)op->a <= i || e->operations[op->a - 1].code != FT_NEXT ||
+                                    e->operations[op->a - 1].a != (int32_t)i + 1))
+            return "a loop and its end do not belong together";
+    }
+    const bool ends = e->n_operations && e->operations[e->n_operations - 1].code == FT_END;
+    return depth || !ends ? "the last program does not end" : NULL;
+}
+
+static const char *wrong_class(const struct ft_engine *e, const struct ft_class *one, size_t n_conditions)
+{
+    if (one->cores < -1 || one->cores >= (int32_t)e->n_core_groups || one->cache < -1 || one->cache >= (int32_t)e->n_caches)
+        return "a class has no such cores or cache";
+    if (one->conditions < 1 || one->first_condition < 0 ||
+        (size_t)one->first_condition + (size_t)one->conditions > n_conditions)
+        return "a class has no conditions";
+    for (int u = 0; u < FT_USES; u++)
+        if (one->uses[u] < -1 || one->uses[u] >= (int32_t)e->n_resources || (u && one->uses[u] >= 0 && one->uses[u] == one->uses[0]))
+            return "a class uses no such resource, or one twice";
+    for (int32_t i = 0; i < one->conditions; i++) {
+        const double *row = &e->conditions[2 * (one->first_condition + i)];
+        if (!(row[0] > 0) || !isfinite(row[0]) || !(row[1] >= 0) || !isfinite(row[1]))
+            return "a speed is not positive, or a demand is negative";
+    }
+    return NULL;
+}
+
+static const char *wrong(const struct ft_engine *e, const struct ft_entity_start *starts, size_t n_conditions, size_t n_points)
+{
+    const char *found = NULL;
+    if (e->n_resources > FT_MAX_RESOURCES)
+        return "too many resources";
+    for (size_t i = 0; i < e->n_operations && !found; i++)
+        found = wrong_operation(e, &e->operations[i]);
+    for (size_t i = 0; i < e->n_classes && !found; i++)
+        found = wrong_class(e, &e->classes[i], n_conditions);
+    for (size_t i = 0; i < e->n_entities && !found; i++)
+        if (starts[i].first_operation < 0 || (size_t)starts[i].first_operation >= e->n_operations || starts[i].job < 0 ||
+            (size_t)starts[i].job >= e->n_jobs)
+            found = "an entity has no such program or job";
+    for (size_t i = 0; i < e->n_resources && !found; i++)
+        if (e->resources[i].first_point < 0 || e->resources[i].points < 1 ||
+            (size_t)e->resources[i].first_point + (size_t)e->resources[i].points > n_points)
+            found = "a resource has no capacity";
+    for (size_t i = 0; i < n_points && !found; i++)
+        if (!(e->points[i] > 0))
+            found = "a capacity is not positive";
+    for (size_t i = 0; i < e->n_core_groups && !found; i++)
+        if (!(e->cores[i] > 0))
+            found = "a group of cores has none";
+    for (size_t i = 0; i < e->n_objects && !found; i++)
+        if (e->objects[i].units < 1 || e->objects[i].count < 0)
+            found = "an object has no units";
+    return found ? found : e->n_entities == 0 || e->n_labels == 0 ? "there are no entities or labels" : wrong_loops(e);
+}
+
+static int engine_init(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"operations", "starts", "classes", "resources", "objects", "cores", "conditions", "points",
+                            "labels", "path_labels", "caches", "jobs", "most_segments", "most_events", "folding", NULL};
+    static const size_t sizes[N_BUFFERS] = {
+        sizeof(struct ft_operation), sizeof(struct ft_entity_start), sizeof(struct ft_class), sizeof(struct ft_resource),
+        sizeof(struct ft_object), sizeof(double), 2 * sizeof(double), sizeof(double)};
+    struct engine_object *object = (struct engine_object *)self;
+    struct ft_engine *e = &object->engine;
+    Py_buffer *b = object->given;
+    Py_ssize_t labels, path_labels, caches, jobs, most_segments;
+    long long most_events;
+    int folding;
+    if (b[0].obj) {
+        PyErr_SetString(PyExc_ValueError, "made already");
+        return -1;
+    }
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "y*y*y*y*y*y*y*y*nnnnnLp", names, &b[0], &b[1], &b[2], &b[3], &b[4],
+                                     &b[5], &b[6], &b[7], &labels, &path_labels, &caches, &jobs, &most_segments,
+                                     &most_events, &folding)) {
+        memset(b, 0, sizeof object->given); /* given back by the parser */
+        return -1;
+    }
+    size_t n[N_BUFFERS];
+    const char *found = NULL;
+    for (int i = 0; i < N_BUFFERS; i++) {
+        n[i] = (size_t)b[i].len / sizes[i];
+        if ((size_t)b[i].len % sizes[i] || n[i] > INT32_MAX / 4)
+            found = "an array is no whole number of records, or too long";
+    }
+    if (labels < 1 || path_labels < 1 || path_labels > labels || caches < 0 || jobs < 1 || most_segments < 0)
+        found = "a number is out of range";
+    *e = (struct ft_engine){
+        .operations = b[OPERATIONS].buf, .classes = b[CLASSES].buf, .resources = b[RESOURCES].buf,
+        .objects = b[OBJECTS].buf, .cores = b[CORES].buf, .conditions = b[CONDITIONS].buf, .points = b[POINTS].buf,
+        .n_operations = n[OPERATIONS], .n_entities = n[STARTS], .n_classes = n[CLASSES], .n_resources = n[RESOURCES],
+        .n_objects = n[OBJECTS], .n_core_groups = n[CORES], .n_labels = (size_t)labels,
+        .n_path_labels = (size_t)path_labels, .n_caches = (size_t)caches, .n_jobs = (size_t)jobs,
+        .most_segments = (size_t)most_segments, .most_events = most_events, .folding = folding, .called = -1, .stale = true};
+    if (!found)
+        found = wrong(e, b[STARTS].buf, n[CONDITIONS], n[POINTS]);
+    if (found) {
+        PyErr_SetString(PyExc_ValueError, found);
+        return -1;
+    }
+    if (!ft_engine_start(e, b[STARTS].buf)) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+static void engine_dealloc(PyObject *self)
+{
+    struct engine_object *object = (struct engine_object *)self;
+    ft_engine_free(&object->engine);
+    for (int i = 0; i < N_BUFFERS; i++)
+        if (object->given[i].obj)
+            PyBuffer_Release(&object->given[i]);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static struct ft_engine *started(PyObject *self)
+{
+    struct ft_engine *e = &((struct engine_object *)self)->engine;
+    if (e->sums)
+        return e;
+    PyErr_SetString(PyExc_ValueError, "not made");
+    return NULL;
+}
+
+static PyObject *advance(PyObject *self, PyObject *argument)
+{
+    struct ft_engine *e = started(self);
+    const double until = PyFloat_AsDouble(argument);
+    if (!e || PyErr_Occurred())
+        return NULL;
+    if (isnan(until) || until < e->now) {
+        PyErr_SetString(PyExc_ValueError, "time does not go back");
+        return NULL;
+    }
+    enum ft_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = ft_engine_advance(e, until);
+    Py_END_ALLOW_THREADS
+    return status == FT_NO_MEMORY ? PyErr_NoMemory() : PyLong_FromLong(status);
+}
+
+static PyObject *resume(PyObject *self, PyObject *args)
+{
+    struct ft_engine *e = started(self);
+    int entity, pc;
+    double registers[FT_REGISTERS];
+    if (!e || !PyArg_ParseTuple(args, "ii(dddd)", &entity, &pc, &registers[0], &registers[1], &registers[2], &registers[3]))
+        return NULL;
+    bool good = entity >= 0 && (size_t)entity < e->n_entities;
+    for (int i = 0; i < FT_REGISTERS; i++)
+        good &= isfinite(registers[i]) && registers[i] >= 0;
+    if (good && ft_engine_resume(e, entity, pc, registers))
+        Py_RETURN_NONE;
+    PyErr_SetString(PyExc_ValueError, "no entity waits for that, or a time is not one");
+    return NULL;
+}
+
+static PyObject *next_event(PyObject *self, PyObject *Py_UNUSED(argument))
+{
+    struct ft_engine *e = started(self);
+    return e ? PyFloat_FromDouble(ft_engine_next(e)) : NULL;
+}
+
+static PyObject *doubles(const double *from, size_t n)
+{
+    return PyBytes_FromStringAndSize((const char *)from, (Py_ssize_t)(n * sizeof *from));
+}
+
+static PyObject *sums(PyObject *self, PyObject *Py_UNUSED(argument))
+{
+    struct ft_engine *e = started(self);
+    if (!e)
+        return NULL;
+    return Py_BuildValue("(NNNNNNN)", doubles(e->of_entities, e->n_entities * FT_NUM_KINDS),
+                         doubles(e->of_labels, e->n_labels * FT_PER_LABEL),
+                         doubles(e->of_resources, e->n_resources * FT_PER_RESOURCE), doubles(e->of_cores, e->n_core_groups),
+                         doubles(e->of_objects, e->n_objects * FT_PER_OBJECT),
+                         doubles(e->of_paths, e->n_entities * e->n_path_labels), doubles(e->of_work, FT_WORK));
+}
+
+static PyObject *segments(PyObject *self, PyObject *Py_UNUSED(argument))
+{
+    struct ft_engine *e = started(self);
+    if (!e)
+        return NULL;
+    return PyBytes_FromStringAndSize((const char *)e->segments, (Py_ssize_t)(e->n_segments * sizeof *e->segments));
+}
+
+/* (place, kind, object or entity waited for, owner of the object, its count, end) of an entity. */
+static PyObject *entity_state(PyObject *self, PyObject *argument)
+{
+    struct ft_engine *e = started(self);
+    const Py_ssize_t number = PyNumber_AsSsize_t(argument, PyExc_IndexError);
+    if (!e || (number == -1 && PyErr_Occurred()))
+        return NULL;
+    if (number < 0 || (size_t)number >= e->n_entities) {
+        PyErr_SetString(PyExc_IndexError, "no such entity");
+        return NULL;
+    }
+    const struct ft_entity *one = &e->entities[number];
+    const bool at_object = one->place == FT_QUEUED && one->object >= 0 && one->kind != FT_AT_JOIN;
+    const struct ft_object_state none = {0, -1, -1, -1, 0}, *object = at_object ? &e->objects_now[one->object] : &none;
+    return Py_BuildValue("(iiiiidi)", one->place, one->kind, one->label, object->owner, object->count, one->end, one->pc);
+}
+
+static PyObject *max_min(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer groups, asked, capacity;
+    if (!PyArg_ParseTuple(args, "y*y*y*", &groups, &asked, &capacity))
+        return NULL;
+    const size_t n = (size_t)asked.len / sizeof(double), resources = (size_t)capacity.len / sizeof(double);
+    PyObject *given = NULL;
+    bool good = (size_t)groups.len == n * FT_MEMBER * sizeof(int32_t) && resources <= FT_MAX_RESOURCES;
+    for (size_t i = 0; good && i < n; i++)
+        for (int u = 1; u < FT_MEMBER; u++)
+            good &= ((const int32_t *)groups.buf)[FT_MEMBER * i + (size_t)u] < (int32_t)resources;
+    if (!good)
+        PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
+    else if ((given = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(n * sizeof(double)))))
+        ft_max_min(n, groups.buf, asked.buf, resources, capacity.buf, (double *)(void *)PyBytes_AS_STRING(given));
+    PyBuffer_Release(&groups);
+    PyBuffer_Release(&asked);
+    PyBuffer_Release(&capacity);
+    return given;
+}
+
+static PyMethodDef methods[] = {
+    {"advance", advance, METH_O, "advance(until): go on until then, a call, or the end; returns a status"},
+    {"resume", resume, METH_VARARGS, "resume(entity, operation, registers): let an entity go on that called"},
+    {"next", next_event, METH_NOARGS, "next(): when something happens next"},
+    {"sums", sums, METH_NOARGS, "sums(): what was summed up, as bytes: entities, labels, resources, cores, objects, paths, work"},
+    {"segments", segments, METH_NOARGS, "segments(): the timeline, as bytes"},
+    {"entity", entity_state, METH_O, "entity(number): (place, kind, waits for, owner, count, end, operation)"},
+    {NULL, NULL, 0, NULL},
+};
+
+#define OF(type, name, member) {name, type, offsetof(struct engine_object, engine) + offsetof(struct ft_engine, member), READONLY, NULL}
+static PyMemberDef members[] = {
+    OF(T_DOUBLE, "now", now),
+    OF(T_INT, "called", called),
+    OF(T_LONGLONG, "call", call),
+    OF(T_LONGLONG, "segments_left_out", segments_left_out),
+    OF(T_LONGLONG, "events", events),
+    OF(T_LONGLONG, "periods_folded", periods_folded),
+    OF(T_LONGLONG, "periods_estimated", periods_estimated),
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "Entities that go through programs and share resources."},
+    {Py_tp_init, engine_init},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_dealloc, engine_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {0, NULL},
+};
+static PyType_Spec spec = {"foretrace.replay.engine._engine.Engine", sizeof(struct engine_object), 0, Py_TPFLAGS_DEFAULT, slots};
+
+static PyMethodDef functions[] = {
+    {"max_min", max_min, METH_VARARGS, "max_min(groups, asked, capacity): rates, as bytes"},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "_engine", "The event loop of the replay in C.", -1, functions, NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__engine(void);
+PyMODINIT_FUNC PyInit__engine(void)
+{
+    static const struct {
+        const char *name;
+        long value;
+    } constants[] = {
+#define C(name) {#name, FT_##name}
+        C(END), C(RUN), C(LOOP), C(NEXT), C(BARRIER), C(LOCK), C(UNLOCK), C(POST), C(WAIT), C(BROADCAST), C(SPAWN),
+        C(JOIN), C(SLEEP), C(USE), C(CALL), C(JUMP), C(RAN), C(DEVICE), C(SLEPT), C(AT_BARRIER), C(AT_LOCK), C(AT_WAIT),
+        C(AT_JOIN), C(AT_QUEUE), C(AT_CALL), C(FOLDED), C(NUM_KINDS), C(READY), C(RUNNING), C(TIMED), C(QUEUED),
+        C(CALLING), C(UNBORN), C(DONE), C(FINISHED), C(PAUSED), C(CALLED), C(DEADLOCK), C(NOT_OWNED), C(TOO_DEEP),
+        C(TOO_MANY), C(MAX_NESTING), C(REGISTERS), C(MAX_RESOURCES)};
+    PyObject *made = PyModule_Create(&module);
+    PyObject *type = made ? PyType_FromSpec(&spec) : NULL;
+    bool good = type && PyModule_AddObjectRef(made, "Engine", type) == 0;
+    for (size_t i = 0; good && i < sizeof constants / sizeof *constants; i++)
+        good = PyModule_AddIntConstant(made, constants[i].name, constants[i].value) == 0;
+    const long sizes[] = {sizeof(struct ft_operation), sizeof(struct ft_entity_start), sizeof(struct ft_class),
+                          sizeof(struct ft_resource), sizeof(struct ft_object), sizeof(struct ft_segment)};
+    static const char *const names[] = {"OPERATION_BYTES", "START_BYTES", "CLASS_BYTES", "RESOURCE_BYTES", "OBJECT_BYTES",
+                                        "SEGMENT_BYTES"};
+    for (size_t i = 0; good && i < sizeof sizes / sizeof *sizes; i++)
+        good = PyModule_AddIntConstant(made, names[i], sizes[i]) == 0;
+    Py_XDECREF(type);
+    if (!good)
+        Py_CLEAR(made);
+    return made;
+}

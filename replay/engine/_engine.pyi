@@ -1,0 +1,90 @@
+END: int
+RUN: int
+LOOP: int
+NEXT: int
+BARRIER: int
+LOCK: int
+UNLOCK: int
+POST: int
+WAIT: int
+BROADCAST: int
+SPAWN: int
+JOIN: int
+SLEEP: int
+USE: int
+CALL: int
+JUMP: int
+
+RAN: int
+DEVICE: int
+SLEPT: int
+AT_BARRIER: int
+AT_LOCK: int
+AT_WAIT: int
+AT_JOIN: int
+AT_QUEUE: int
+AT_CALL: int
+NUM_KINDS: int
+FOLDED: int
+
+READY: int
+RUNNING: int
+TIMED: int
+QUEUED: int
+CALLING: int
+UNBORN: int
+DONE: int
+
+FINISHED: int
+PAUSED: int
+CALLED: int
+DEADLOCK: int
+NOT_OWNED: int
+TOO_DEEP: int
+TOO_MANY: int
+
+MAX_NESTING: int
+REGISTERS: int
+MAX_RESOURCES: int
+OPERATION_BYTES: int
+START_BYTES: int
+CLASS_BYTES: int
+RESOURCE_BYTES: int
+OBJECT_BYTES: int
+SEGMENT_BYTES: int
+
+class Engine:
+    now: float
+    called: int
+    call: int
+    segments_left_out: int
+    events: int
+    periods_folded: int
+    periods_estimated: int
+    # Arrays are taken by their bytes (engine.h has the layouts) and must not change while the engine lives.
+    def __init__(
+        self,
+        operations: object,
+        starts: object,
+        classes: object,
+        resources: object,
+        objects: object,
+        cores: object,
+        conditions: object,
+        points: object,
+        labels: int,
+        path_labels: int,
+        caches: int,
+        jobs: int,
+        most_segments: int,
+        most_events: int,
+        folding: bool,
+    ) -> None: ...
+    def advance(self, until: float, /) -> int: ...
+    def resume(self, entity: int, operation: int, registers: tuple[float, float, float, float], /) -> None: ...
+    def next(self) -> float: ...
+    def sums(self) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes, bytes]: ...
+    def segments(self) -> bytes: ...
+    def entity(self, number: int, /) -> tuple[int, int, int, int, int, float, int]: ...
+
+def max_min(groups: object, asked: object, capacity: object, /) -> bytes: ...

@@ -1,0 +1,653 @@
+/* The event loop. See engine.h. */
+#include "engine.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double SAME_TIME = 1e-14; /* relative: events that near to each other happen at once */
+
+/* ---- heaps of entities, by work_end, then by number ---- */
+
+static bool before(const struct ft_engine *e, int32_t a, int32_t b)
+{
+    const double one = e->entities[a].work_end, other = e->entities[b].work_end;
+    return one < other || (one == other && a < b);
+}
+
+static void sift_down(const struct ft_engine *e, int32_t *heap, size_t n, size_t i)
+{
+    const int32_t moved = heap[i];
+    for (size_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && before(e, heap[child + 1], heap[child]))
+            child++;
+        if (!before(e, heap[child], moved))
+            break;
+        heap[i] = heap[child];
+    }
+    heap[i] = moved;
+}
+
+static void heap_push(const struct ft_engine *e, int32_t *heap, size_t n, int32_t entity)
+{
+    size_t i = n;
+    while (i && before(e, entity, heap[(i - 1) / 2])) {
+        heap[i] = heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    heap[i] = entity;
+}
+
+static void heap_pop(const struct ft_engine *e, int32_t *heap, size_t n)
+{
+    heap[0] = heap[n - 1];
+    if (n > 1)
+        sift_down(e, heap, n - 1, 0);
+}
+
+void ft_heapify(struct ft_engine *e, int32_t *heap, size_t n)
+{
+    for (size_t i = n / 2; i-- > 0;)
+        sift_down(e, heap, n, i);
+}
+
+/* ---- notes ---- */
+
+void ft_note(struct ft_engine *e, int32_t entity, int32_t label, int32_t kind, int32_t by, double start, double end, int64_t times)
+{
+    if (e->n_segments == e->segment_room) {
+        if (e->segment_room >= e->most_segments) {
+            e->segments_left_out++;
+            return;
+        }
+        size_t room = e->segment_room ? 2 * e->segment_room : 1024;
+        room = room < e->most_segments ? room : e->most_segments;
+        struct ft_segment *more = realloc(e->segments, room * sizeof *more);
+        if (!more) {
+            e->segments_left_out++;
+            return;
+        }
+        e->segments = more;
+        e->segment_room = room;
+    }
+    e->segments[e->n_segments++] = (struct ft_segment){entity, label, kind, by, start, end, times};
+}
+
+/* The entity's activity, or its wait, is over. */
+static void account(struct ft_engine *e, int32_t number, int32_t by)
+{
+    struct ft_entity *one = &e->entities[number];
+    const double seconds = e->now - one->start;
+    e->of_entities[(size_t)number * FT_NUM_KINDS + (size_t)one->kind] += seconds;
+    if (one->kind <= FT_SLEPT) {
+        e->of_labels[one->label * FT_PER_LABEL] += seconds;
+        e->of_labels[one->label * FT_PER_LABEL + 1] += 1;
+        const size_t label = (size_t)one->label < e->n_path_labels ? (size_t)one->label : e->n_path_labels - 1;
+        e->of_paths[(size_t)number * e->n_path_labels + label] += seconds;
+    } else if (by >= 0 && by != number && seconds > 0) { /* the way here was the other's */
+        memcpy(&e->of_paths[(size_t)number * e->n_path_labels], &e->of_paths[(size_t)by * e->n_path_labels],
+               e->n_path_labels * sizeof *e->of_paths);
+    }
+    if (seconds > 0)
+        ft_note(e, number, one->label, one->kind, by, one->start, e->now, 1);
+}
+
+static void begin(struct ft_engine *e, struct ft_entity *one, enum ft_kind kind, int32_t label)
+{
+    one->kind = kind;
+    one->label = label;
+    one->start = e->now;
+    one->activity = e->activities++;
+}
+
+/* ---- where entities are ---- */
+
+static void make_ready(struct ft_engine *e, int32_t number)
+{
+    e->entities[number].place = FT_READY;
+    e->ready[(e->ready_head + e->n_ready++) % e->n_entities] = number;
+}
+
+static void set_timer(struct ft_engine *e, int32_t number, double seconds)
+{
+    e->entities[number].place = FT_TIMED;
+    e->entities[number].work_end = e->now + seconds;
+    heap_push(e, e->timers, e->n_timers++, number);
+}
+
+/* One more (change 1) or one less (-1) of a job in a cache. */
+static void in_cache(struct ft_engine *e, int32_t cache, int32_t job, int32_t change)
+{
+    if (cache < 0)
+        return;
+    int32_t *here = &e->in_cache[(size_t)cache * e->n_jobs + (size_t)job];
+    *here += change;
+    if (change > 0 ? *here == 1 : *here == 0)
+        e->jobs_in[cache] += change;
+}
+
+static void run(struct ft_engine *e, int32_t number, const struct ft_operation *op)
+{
+    struct ft_entity *one = &e->entities[number];
+    struct ft_class_state *state = &e->states[op->a];
+    const struct ft_class *its = &e->classes[op->a];
+    if (state->n == state->capacity) {
+        const int32_t room = state->capacity ? 2 * state->capacity : 4;
+        int32_t *more = realloc(state->heap, (size_t)room * sizeof *more);
+        if (!more)
+            return; /* noticed by the caller: still FT_READY */
+        state->heap = more;
+        state->capacity = room;
+    }
+    if (state->n == 0) {
+        state->v = 0;
+        state->filled++;
+        state->slot = (int32_t)e->n_active;
+        e->active[e->n_active++] = op->a;
+    }
+    begin(e, one, FT_RAN, op->label);
+    one->activity_class = op->a;
+    one->work_end = state->v + op->x;
+    one->place = FT_RUNNING;
+    heap_push(e, state->heap, (size_t)state->n++, number);
+    if (its->cores >= 0)
+        e->running_on[its->cores]++;
+    in_cache(e, its->cache, one->job, 1);
+    e->of_work[0] += op->x;
+    e->stale = true;
+}
+
+static void leave_class(struct ft_engine *e, int32_t class_number)
+{
+    struct ft_class_state *state = &e->states[class_number];
+    const struct ft_class *its = &e->classes[class_number];
+    const int32_t number = state->heap[0];
+    heap_pop(e, state->heap, (size_t)state->n--);
+    if (its->cores >= 0)
+        e->running_on[its->cores]--;
+    in_cache(e, its->cache, e->entities[number].job, -1);
+    if (state->n == 0) {
+        const int32_t last = e->active[--e->n_active];
+        e->active[state->slot] = last;
+        e->states[last].slot = state->slot;
+        state->slot = -1;
+    }
+    e->stale = true;
+}
+
+/* ---- waiting ---- */
+
+static void enqueue(struct ft_engine *e, int32_t number, int32_t object, enum ft_kind kind)
+{
+    struct ft_entity *one = &e->entities[number];
+    struct ft_object_state *its = &e->objects_now[object];
+    begin(e, one, kind, object);
+    one->place = FT_QUEUED;
+    one->object = object;
+    one->next = -1;
+    if (its->tail >= 0)
+        e->entities[its->tail].next = number;
+    else
+        its->head = number;
+    its->tail = number;
+    its->waiting++;
+    e->of_objects[(size_t)object * FT_PER_OBJECT + 1] += 1;
+}
+
+static int32_t dequeue(struct ft_engine *e, int32_t object)
+{
+    struct ft_object_state *its = &e->objects_now[object];
+    const int32_t number = its->head;
+    its->head = e->entities[number].next;
+    if (its->head < 0)
+        its->tail = -1;
+    its->waiting--;
+    return number;
+}
+
+static void wake(struct ft_engine *e, int32_t number, int32_t by)
+{
+    account(e, number, by);
+    make_ready(e, number);
+}
+
+static void serve(struct ft_engine *e, int32_t number, int32_t device, double seconds, int32_t label)
+{
+    begin(e, &e->entities[number], FT_DEVICE, label);
+    e->entities[number].device = device;
+    set_timer(e, number, seconds);
+}
+
+/* A unit of a device is free again. */
+static void release_device(struct ft_engine *e, int32_t device, int32_t by)
+{
+    struct ft_object_state *its = &e->objects_now[device];
+    its->count--;
+    if (its->head < 0)
+        return;
+    const int32_t number = dequeue(e, device);
+    struct ft_entity *one = &e->entities[number];
+    const struct ft_operation *op = &e->operations[one->pc - 1];
+    account(e, number, by);
+    its->count++;
+    serve(e, number, device, one->rest, op->label);
+}
+
+static void post(struct ft_engine *e, int32_t object, int64_t units, int32_t by)
+{
+    struct ft_object_state *its = &e->objects_now[object];
+    its->count = (int32_t)(its->count + units < INT32_MAX ? its->count + units : INT32_MAX);
+    while (its->head >= 0 && e->entities[its->head].waiting_units <= its->count) {
+        its->count -= e->entities[its->head].waiting_units;
+        wake(e, dequeue(e, object), by);
+    }
+}
+
+static void finish(struct ft_engine *e, int32_t number)
+{
+    struct ft_entity *one = &e->entities[number];
+    one->place = FT_DONE;
+    one->end = e->now;
+    e->n_done++;
+    for (int32_t joiner = one->first_joiner; joiner >= 0;) {
+        const int32_t next = e->entities[joiner].next;
+        wake(e, joiner, number);
+        joiner = next;
+    }
+    one->first_joiner = -1;
+}
+
+/* ---- programs ---- */
+
+enum { GOES_ON = FT_TOO_MANY + 1, STOPS };
+
+static int at_barrier(struct ft_engine *e, int32_t number, int32_t object)
+{
+    struct ft_object_state *its = &e->objects_now[object];
+    if (++its->count < e->objects[object].units) {
+        enqueue(e, number, object, FT_AT_BARRIER);
+        return STOPS;
+    }
+    its->count = 0;
+    while (its->head >= 0)
+        wake(e, dequeue(e, object), number);
+    return GOES_ON;
+}
+
+static int at_lock(struct ft_engine *e, int32_t number, const struct ft_operation *op)
+{
+    struct ft_object_state *its = &e->objects_now[op->a];
+    if (op->code == FT_LOCK) {
+        if (its->owner < 0) {
+            its->owner = number;
+            return GOES_ON;
+        }
+        enqueue(e, number, op->a, FT_AT_LOCK);
+        return STOPS;
+    }
+    if (its->owner != number)
+        return FT_NOT_OWNED;
+    its->owner = its->head;
+    if (its->head >= 0)
+        wake(e, dequeue(e, op->a), number);
+    return GOES_ON;
+}
+
+static int use(struct ft_engine *e, int32_t number, const struct ft_operation *op)
+{
+    struct ft_entity *one = &e->entities[number];
+    const double seconds = op->b > 0 ? one->registers[op->b - 1] : op->x;
+    const int32_t device = op->a;
+    e->of_objects[(size_t)device * FT_PER_OBJECT] += seconds;
+    if (e->objects_now[device].count < e->objects[device].units) {
+        e->objects_now[device].count++;
+        serve(e, number, device, seconds, op->label);
+    } else {
+        enqueue(e, number, device, FT_AT_QUEUE);
+        one->rest = seconds;
+    }
+    return STOPS;
+}
+
+static int join(struct ft_engine *e, int32_t number, int32_t other)
+{
+    struct ft_entity *one = &e->entities[number];
+    if (e->entities[other].place == FT_DONE)
+        return GOES_ON;
+    begin(e, one, FT_AT_JOIN, other);
+    one->place = FT_QUEUED;
+    one->object = -1;
+    one->next = e->entities[other].first_joiner;
+    e->entities[other].first_joiner = number;
+    return STOPS;
+}
+
+static int loop(struct ft_engine *e, int32_t number, const struct ft_operation *op)
+{
+    struct ft_entity *one = &e->entities[number];
+    if (op->code == FT_LOOP) {
+        if (op->n <= 0) {
+            one->pc = op->a;
+            return GOES_ON;
+        }
+        if (one->depth == FT_MAX_NESTING)
+            return FT_TOO_DEEP;
+        one->frames[one->depth++] = (struct ft_frame){op->n, e->instances++, one->pc - 1};
+        return GOES_ON;
+    }
+    struct ft_frame *frame = &one->frames[one->depth - 1];
+    if (--frame->left <= 0) {
+        one->depth--;
+        ft_repeat_left(e, number, frame->instance);
+        return GOES_ON;
+    }
+    one->pc = op->a;
+    if (e->folding && !ft_repeat(e, number))
+        return FT_NO_MEMORY;
+    return GOES_ON;
+}
+
+static int perform(struct ft_engine *e, int32_t number, const struct ft_operation *op)
+{
+    struct ft_entity *one = &e->entities[number];
+    struct ft_object_state *object;
+    switch (op->code) {
+    case FT_RUN:
+        run(e, number, op);
+        return one->place == FT_READY ? FT_NO_MEMORY : STOPS;
+    case FT_LOOP:
+    case FT_NEXT:
+        return loop(e, number, op);
+    case FT_BARRIER:
+        return at_barrier(e, number, op->a);
+    case FT_LOCK:
+    case FT_UNLOCK:
+        return at_lock(e, number, op);
+    case FT_POST:
+        post(e, op->a, op->n, number);
+        return GOES_ON;
+    case FT_WAIT:
+        object = &e->objects_now[op->a];
+        if (object->head < 0 && object->count >= op->n) {
+            object->count -= (int32_t)op->n;
+            return GOES_ON;
+        }
+        one->waiting_units = (int32_t)op->n;
+        enqueue(e, number, op->a, FT_AT_WAIT);
+        return STOPS;
+    case FT_BROADCAST:
+        for (int32_t left = e->objects_now[op->a].waiting; left > 0; left--)
+            wake(e, dequeue(e, op->a), number);
+        return GOES_ON;
+    case FT_SPAWN:
+        if (e->entities[op->a].place == FT_UNBORN) {
+            memcpy(&e->of_paths[(size_t)op->a * e->n_path_labels], &e->of_paths[(size_t)number * e->n_path_labels],
+                   e->n_path_labels * sizeof *e->of_paths);
+            make_ready(e, op->a);
+        }
+        return GOES_ON;
+    case FT_JOIN:
+        return join(e, number, op->a);
+    case FT_SLEEP:
+        begin(e, one, FT_SLEPT, op->label);
+        one->device = -1;
+        set_timer(e, number, op->x);
+        return STOPS;
+    case FT_USE:
+        return use(e, number, op);
+    case FT_CALL:
+        begin(e, one, FT_AT_CALL, op->label);
+        one->place = FT_CALLING;
+        e->called = number;
+        e->call = op->n;
+        e->calls++;
+        return FT_CALLED;
+    case FT_JUMP:
+        one->pc = op->a;
+        return GOES_ON;
+    default:
+        finish(e, number);
+        return STOPS;
+    }
+}
+
+/* ---- time ---- */
+
+static void share_bandwidth(struct ft_engine *e)
+{
+    for (size_t i = 0; i < e->n_active; i++) {
+        e->members[FT_MEMBER * i] = e->states[e->active[i]].n;
+        memcpy(&e->members[FT_MEMBER * i + 1], e->classes[e->active[i]].uses, FT_USES * sizeof *e->members);
+    }
+    ft_max_min(e->n_active, e->members, e->asked, e->n_resources, e->capacity, e->given);
+    for (size_t r = 0; r < e->n_resources; r++)
+        e->flow[r] = 0;
+    for (size_t i = 0; i < e->n_active; i++) {
+        struct ft_class_state *state = &e->states[e->active[i]];
+        for (int u = 0; u < FT_USES; u++)
+            if (e->classes[e->active[i]].uses[u] >= 0)
+                e->flow[e->classes[e->active[i]].uses[u]] += state->n * e->given[i];
+        if (e->given[i] < e->asked[i])
+            state->rate *= e->given[i] / e->asked[i];
+    }
+    for (size_t r = 0; r < e->n_resources; r++)
+        e->full[r] = e->flow[r] >= e->capacity[r] * (1 - 1e-9);
+}
+
+static void rates(struct ft_engine *e)
+{
+    bool any = false;
+    for (size_t r = 0; r < e->n_resources; r++)
+        e->flow[r] = 0;
+    for (size_t i = 0; i < e->n_active; i++) {
+        struct ft_class_state *state = &e->states[e->active[i]];
+        const struct ft_class *its = &e->classes[e->active[i]];
+        const int32_t jobs = its->cache < 0 ? 1 : e->jobs_in[its->cache];
+        const int32_t row = its->first_condition + (jobs < its->conditions ? jobs : its->conditions) - 1;
+        const double speed = e->conditions[2 * row], demand = e->conditions[2 * row + 1];
+        state->share = its->cores < 0 ? 1 : fmin(1, e->cores[its->cores] / e->running_on[its->cores]);
+        state->rate = speed * state->share;
+        e->asked[i] = demand * state->share;
+        for (int u = 0; u < FT_USES; u++)
+            if (its->uses[u] >= 0)
+                e->flow[its->uses[u]] += state->n * e->asked[i];
+    }
+    for (size_t r = 0; r < e->n_resources; r++) {
+        const double *points = &e->points[e->resources[r].first_point];
+        e->capacity[r] = ft_capacity(points, e->resources[r].points, e->flow[r] / points[0]);
+        any |= e->flow[r] > e->capacity[r] * (1 + 1e-12);
+        e->full[r] = e->flow[r] >= e->capacity[r] * (1 - 1e-9);
+    }
+    e->stale = false;
+    if (any)
+        share_bandwidth(e);
+}
+
+static double ends_in(const struct ft_engine *e, const struct ft_class_state *state)
+{
+    const double work = e->entities[state->heap[0]].work_end - state->v;
+    return work <= 0 ? 0 : work / state->rate;
+}
+
+double ft_engine_next(struct ft_engine *e)
+{
+    if (e->n_ready)
+        return e->now;
+    if (e->stale)
+        rates(e);
+    double next = e->n_timers ? e->entities[e->timers[0]].work_end : INFINITY;
+    for (size_t i = 0; i < e->n_active; i++)
+        next = fmin(next, e->now + ends_in(e, &e->states[e->active[i]]));
+    return next;
+}
+
+/* Let time pass, without an event on the way. */
+static void pass(struct ft_engine *e, double seconds)
+{
+    for (size_t i = 0; i < e->n_active; i++) {
+        struct ft_class_state *state = &e->states[e->active[i]];
+        const struct ft_class *its = &e->classes[e->active[i]];
+        const double work = state->rate * seconds;
+        state->v += work;
+        e->of_work[1] += state->n * work;
+        if (its->cores >= 0)
+            e->of_cores[its->cores] += state->n * state->share * seconds;
+    }
+    for (size_t r = 0; r < e->n_resources; r++) {
+        e->of_resources[r * FT_PER_RESOURCE] += e->flow[r] * seconds;
+        e->of_resources[r * FT_PER_RESOURCE + 1] += e->full[r] ? seconds : 0;
+    }
+}
+
+static void complete(struct ft_engine *e, double next)
+{
+    const double within = SAME_TIME * next;
+    for (size_t i = 0; i < e->n_active;) {
+        const int32_t number = e->active[i];
+        struct ft_class_state *state = &e->states[number];
+        bool emptied = false;
+        while (!emptied && ends_in(e, state) <= within) {
+            const int32_t entity = state->heap[0];
+            leave_class(e, number);
+            account(e, entity, -1);
+            make_ready(e, entity);
+            e->of_work[2] += 1;
+            e->events++;
+            emptied = state->n == 0; /* another one is at its place in the list now */
+        }
+        i += !emptied;
+    }
+    while (e->n_timers && e->entities[e->timers[0]].work_end <= next + within) {
+        const int32_t number = e->timers[0];
+        heap_pop(e, e->timers, e->n_timers--);
+        account(e, number, -1);
+        make_ready(e, number);
+        e->of_work[2] += 1;
+        e->events++;
+        if (e->entities[number].kind == FT_DEVICE && e->entities[number].device >= 0)
+            release_device(e, e->entities[number].device, number);
+    }
+}
+
+enum ft_status ft_engine_advance(struct ft_engine *e, double until)
+{
+    e->until = until;
+    for (;;) {
+        while (e->n_ready) {
+            const int32_t number = e->ready[e->ready_head];
+            struct ft_entity *one = &e->entities[number];
+            for (int outcome = GOES_ON; outcome == GOES_ON;) {
+                const struct ft_operation *op = &e->operations[one->pc++];
+                outcome = perform(e, number, op);
+                if (outcome < GOES_ON && outcome != FT_CALLED) {
+                    one->pc--;
+                    e->called = number;
+                    return (enum ft_status)outcome;
+                }
+                if (outcome == FT_CALLED || outcome == STOPS) {
+                    e->ready_head = (e->ready_head + 1) % e->n_entities;
+                    e->n_ready--;
+                    if (outcome == FT_CALLED)
+                        return FT_CALLED;
+                }
+            }
+        }
+        if (e->n_done == e->n_entities)
+            return FT_FINISHED;
+        if (e->events > e->most_events)
+            return FT_TOO_MANY;
+        const double next = ft_engine_next(e);
+        if (!isfinite(next))
+            return FT_DEADLOCK;
+        if (next > until) {
+            pass(e, until - e->now);
+            e->now = until;
+            return FT_PAUSED;
+        }
+        pass(e, next - e->now);
+        e->now = next;
+        complete(e, next);
+    }
+}
+
+bool ft_engine_resume(struct ft_engine *e, int32_t entity, int32_t pc, const double registers[FT_REGISTERS])
+{
+    struct ft_entity *one = &e->entities[entity];
+    if (one->place != FT_CALLING || pc < 0 || (size_t)pc >= e->n_operations)
+        return false;
+    memcpy(one->registers, registers, sizeof one->registers);
+    one->pc = pc;
+    wake(e, entity, -1);
+    return true;
+}
+
+/* ---- set-up ---- */
+
+static void *many(size_t n, size_t bytes)
+{
+    return calloc(n ? n : 1, bytes);
+}
+
+static bool allocate(struct ft_engine *e)
+{
+    e->n_sums = e->n_entities * FT_NUM_KINDS + e->n_labels * FT_PER_LABEL + e->n_resources * FT_PER_RESOURCE +
+                e->n_core_groups + e->n_objects * FT_PER_OBJECT + e->n_entities * e->n_path_labels + FT_WORK;
+    e->entities = many(e->n_entities, sizeof *e->entities);
+    e->states = many(e->n_classes, sizeof *e->states);
+    e->objects_now = many(e->n_objects, sizeof *e->objects_now);
+    e->active = many(e->n_classes, sizeof *e->active);
+    e->ready = many(e->n_entities, sizeof *e->ready);
+    e->timers = many(e->n_entities, sizeof *e->timers);
+    e->running_on = many(e->n_core_groups, sizeof *e->running_on);
+    e->in_cache = many(e->n_caches * e->n_jobs, sizeof *e->in_cache);
+    e->jobs_in = many(e->n_caches, sizeof *e->jobs_in);
+    e->sums = many(e->n_sums, sizeof *e->sums);
+    e->asked = many(e->n_classes, sizeof *e->asked);
+    e->given = many(e->n_classes, sizeof *e->given);
+    e->capacity = many(e->n_resources, sizeof *e->capacity);
+    e->flow = many(e->n_resources, sizeof *e->flow);
+    e->full = many(e->n_resources, sizeof *e->full);
+    e->members = many(FT_MEMBER * e->n_classes, sizeof *e->members);
+    return e->entities && e->states && e->objects_now && e->active && e->ready && e->timers && e->running_on &&
+           e->in_cache && e->jobs_in && e->sums && e->asked && e->given && e->capacity && e->flow && e->full && e->members;
+}
+
+bool ft_engine_start(struct ft_engine *e, const struct ft_entity_start *starts)
+{
+    if (!allocate(e) || !ft_repeat_start(e))
+        return false;
+    double *sums = e->sums;
+    e->of_entities = sums, sums += e->n_entities * FT_NUM_KINDS;
+    e->of_labels = sums, sums += e->n_labels * FT_PER_LABEL;
+    e->of_resources = sums, sums += e->n_resources * FT_PER_RESOURCE;
+    e->of_cores = sums, sums += e->n_core_groups;
+    e->of_objects = sums, sums += e->n_objects * FT_PER_OBJECT;
+    e->of_paths = sums, sums += e->n_entities * e->n_path_labels;
+    e->of_work = sums;
+    for (size_t i = 0; i < e->n_classes; i++)
+        e->states[i].slot = -1;
+    for (size_t i = 0; i < e->n_objects; i++)
+        e->objects_now[i] = (struct ft_object_state){e->objects[i].count, -1, -1, -1, 0};
+    for (size_t i = 0; i < e->n_entities; i++) {
+        struct ft_entity *one = &e->entities[i];
+        one->pc = starts[i].first_operation;
+        one->job = starts[i].job;
+        one->first_joiner = one->next = one->object = one->device = -1;
+        one->place = FT_UNBORN;
+        if (starts[i].born)
+            make_ready(e, (int32_t)i);
+    }
+    return true;
+}
+
+void ft_engine_free(struct ft_engine *e)
+{
+    for (size_t i = 0; e->states && i < e->n_classes; i++)
+        free(e->states[i].heap);
+    void *all[] = {e->entities, e->states, e->objects_now, e->active, e->ready, e->timers, e->running_on, e->in_cache,
+                   e->jobs_in, e->sums, e->segments, e->asked, e->given, e->capacity, e->flow, e->full,
+                   e->members};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    ft_repeat_free(e);
+}

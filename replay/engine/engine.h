@@ -1,0 +1,202 @@
+/* The event loop of the replay: entities go through programs of operations and share cores, bandwidth, locks and devices.
+ *
+ * An entity (a thread; a rank or a stream would be one as well) runs a program: FT_RUN takes `x` seconds alone, longer
+ * while others share what it uses. What can run at the same speed is a class. A class has a virtual clock V, the seconds
+ * of work that each of its entities has done since the class was last empty; an entity that begins w seconds of work at V
+ * ends at V + w. So an event costs time in proportion to the classes that run, and to the logarithm of their entities.
+ *
+ * Rates: cores are shared evenly (share s = min(1, cores / entities that run)); an entity asks for demand x s bytes/s of
+ * each of its resources and gets a max-min fair rate (sharing.c); its V advances at speed x s x (rate / asked).
+ *
+ * Invariants: an entity is in one place only: the ready ring, the heap of its class, the timers, the queue of an object,
+ * the caller's hands (FT_CALLING), or done. All that is summed up lies in one array, `sums`, so that repeat.c can add
+ * many periods of it at once. No entity is looked up by its name, and nothing is printed: the caller does both.
+ */
+#ifndef FT_ENGINE_H
+#define FT_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FT_MAX_NESTING 64 /* of loops in a program */
+#define FT_USES 2         /* resources that a class may use */
+#define FT_REGISTERS 4    /* of an entity, set by ft_engine_resume */
+#define FT_MAX_PILOTS 16  /* loops, nested in each other, that are watched for repetition */
+
+enum ft_code {
+    FT_END,       /* the entity is done */
+    FT_RUN,       /* class a, x seconds alone */
+    FT_LOOP,      /* n times; a is the operation behind FT_NEXT */
+    FT_NEXT,      /* a is the first operation of the body */
+    FT_BARRIER,   /* object a */
+    FT_LOCK,      /* object a */
+    FT_UNLOCK,    /* object a */
+    FT_POST,      /* n units to object a */
+    FT_WAIT,      /* n units from object a */
+    FT_BROADCAST, /* wake all that wait for object a; nothing is kept */
+    FT_SPAWN,     /* entity a begins */
+    FT_JOIN,      /* until entity a is done */
+    FT_SLEEP,     /* x seconds without a core */
+    FT_USE,       /* x seconds of object a, a device; x of register b - 1 if b > 0 */
+    FT_CALL,      /* return to the caller with n; goes on where ft_engine_resume says */
+    FT_JUMP,      /* to a */
+    FT_NUM_CODES
+};
+
+struct ft_operation {
+    int32_t code, a, b, label;
+    int64_t n;
+    double x;
+};
+
+struct ft_entity_start {
+    int32_t first_operation;
+    int32_t job;  /* which job it belongs to; jobs divide a shared cache */
+    int32_t born; /* 0: waits for FT_SPAWN */
+};
+
+/* Entities of a class: which cores they run on (-1: none), which cache they share (-1: none), what they demand.
+ * `conditions` pairs (speed, demand in bytes/s) from `first_condition` on: with 1, 2, ... jobs in the shared cache. */
+struct ft_class {
+    int32_t cores, cache, first_condition, conditions;
+    int32_t uses[FT_USES]; /* resources; -1: none */
+};
+
+/* A resource whose capacity is bandwidth: points[0 .. n) are bytes/s that 1 .. n entities get together. */
+struct ft_resource {
+    int32_t first_point, points;
+};
+
+/* A lock has units 1; a device as many as can be used at once; a barrier needs `units` entities. `count` is free units
+ * of what is posted. */
+struct ft_object {
+    int32_t units;
+    int32_t count;
+};
+
+enum ft_kind { /* what an entity did or waited for */
+    FT_RAN, FT_DEVICE, FT_SLEPT, FT_AT_BARRIER, FT_AT_LOCK, FT_AT_WAIT, FT_AT_JOIN, FT_AT_QUEUE, FT_AT_CALL, FT_NUM_KINDS,
+    FT_FOLDED = FT_NUM_KINDS /* of segments: many periods of a loop */
+};
+
+struct ft_segment {
+    int32_t entity, label, kind, by; /* `by` ended a wait; -1: nobody */
+    double start, end;
+    int64_t times; /* periods folded */
+};
+
+enum ft_place { FT_READY, FT_RUNNING, FT_TIMED, FT_QUEUED, FT_CALLING, FT_UNBORN, FT_DONE };
+
+struct ft_frame {
+    int64_t left, instance; /* iterations with this one; which entry of the loop it is */
+    int32_t pc;             /* of its FT_LOOP */
+};
+
+struct ft_entity {
+    int32_t pc, job, place, kind, object, next, depth, label, activity_class, device, waiting_units, by;
+    int32_t first_joiner; /* queue of entities that join this one */
+    int64_t activity;     /* number of what it does now: changes with each activity */
+    double start, work_end, rest; /* of a running one, on its class's clock; of a timed one, the time */
+    double end;
+    double registers[FT_REGISTERS];
+    struct ft_frame frames[FT_MAX_NESTING];
+};
+
+struct ft_class_state {
+    int32_t n, capacity, slot; /* slot: in the list of active classes; -1: none */
+    int32_t *heap;
+    double v, rate, share;
+    int64_t filled; /* how often it was filled: V begins at 0 each time */
+};
+
+struct ft_object_state {
+    int32_t count, owner, head, tail, waiting;
+};
+
+enum ft_status { FT_FINISHED, FT_PAUSED, FT_CALLED, FT_DEADLOCK, FT_NOT_OWNED, FT_TOO_DEEP, FT_NO_MEMORY, FT_TOO_MANY };
+
+struct ft_snapshot;
+
+struct ft_engine {
+    /* given */
+    const struct ft_operation *operations;
+    const struct ft_class *classes;
+    const struct ft_resource *resources;
+    const struct ft_object *objects;
+    const double *cores, *conditions, *points;
+    size_t n_operations, n_entities, n_classes, n_resources, n_objects, n_core_groups, n_labels, n_path_labels, n_caches,
+        n_jobs;
+    size_t most_segments;
+    int64_t most_events;
+    bool folding;
+    /* state */
+    double now, until;
+    struct ft_entity *entities;
+    struct ft_class_state *states;
+    struct ft_object_state *objects_now;
+    int32_t *active;      /* classes that have entities */
+    int32_t *ready;       /* ring */
+    int32_t *timers;      /* heap by work_end, then by number */
+    int32_t *running_on;  /* [core groups] entities */
+    int32_t *in_cache;    /* [caches x jobs] entities */
+    int32_t *jobs_in;     /* [caches] jobs with entities */
+    size_t n_active, ready_head, n_ready, n_timers, n_done;
+    bool stale;           /* rates must be worked out again */
+    int64_t activities, instances, events; /* events: those of folded periods are not among them */
+    int32_t called;       /* entity of FT_CALLED, or of an error */
+    int64_t call;
+    /* sums: see ft_engine_sums */
+    double *sums, *of_entities, *of_labels, *of_resources, *of_cores, *of_objects, *of_paths, *of_work;
+    size_t n_sums;
+    struct ft_segment *segments;
+    size_t n_segments, segment_room;
+    int64_t segments_left_out, periods_folded, periods_estimated;
+    /* scratch of sharing.c */
+    double *asked, *given, *capacity, *flow;
+    bool *full;
+    int32_t *members;
+    /* repetition: repeat.c */
+    struct ft_snapshot *pilots;
+    int32_t n_pilots;
+    int64_t elsewhere; /* iterations of other entities since the last one of the pilot's */
+    int64_t paid;      /* what happened, less what was spent on looking for repetition */
+    int64_t calls;
+};
+
+enum { FT_PER_LABEL = 2, FT_PER_RESOURCE = 2, FT_PER_OBJECT = 2, FT_WORK = 3 };
+/* of_labels: seconds, activities. of_resources: bytes, seconds saturated. of_objects: unit-seconds in use, waits.
+ * of_work: seconds of work asked for, done, events. */
+
+bool ft_engine_start(struct ft_engine *engine, const struct ft_entity_start *starts);
+void ft_engine_free(struct ft_engine *engine);
+
+/* Go on until nothing happens before `until`, a program calls, or all is done. After FT_PAUSED `now` is `until`. */
+enum ft_status ft_engine_advance(struct ft_engine *engine, double until);
+
+/* An entity that called goes on at operation `pc`. */
+bool ft_engine_resume(struct ft_engine *engine, int32_t entity, int32_t pc, const double registers[FT_REGISTERS]);
+
+/* When something happens next; infinity if nothing does. */
+double ft_engine_next(struct ft_engine *engine);
+
+enum { FT_MAX_RESOURCES = 256, FT_MEMBER = 1 + FT_USES };
+
+/* sharing.c. Max-min fair rates of groups of flows: `groups` has for each the number of its flows and the resources on
+ * their way (-1: none), asked[i] is what each of them wants, given[i] what each gets. */
+void ft_max_min(size_t n_groups, const int32_t *groups, const double *asked, size_t n_resources, const double *capacity,
+                double *given);
+double ft_capacity(const double *points, int32_t n_points, double users);
+
+/* repeat.c: called at the end of an iteration that is not the last. May advance time by many periods. */
+bool ft_repeat(struct ft_engine *engine, int32_t entity);
+void ft_repeat_left(struct ft_engine *engine, int32_t entity, int64_t instance);
+bool ft_repeat_start(struct ft_engine *engine);
+void ft_repeat_free(struct ft_engine *engine);
+
+/* engine.c */
+void ft_note(struct ft_engine *engine, int32_t entity, int32_t label, int32_t kind, int32_t by, double start, double end,
+             int64_t times);
+void ft_heapify(struct ft_engine *engine, int32_t *heap, size_t n);
+
+#endif

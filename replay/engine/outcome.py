@@ -1,0 +1,124 @@
+"""What a simulation found: times of entities, use of resources, the critical path and the timeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _engine
+from .compiler import MOST_PATH_LABELS, Compiled
+
+Floats = npt.NDArray[np.float64]
+
+SEGMENT = np.dtype(
+    [("entity", "i4"), ("label", "i4"), ("kind", "i4"), ("by", "i4"),
+     ("start_s", "f8"), ("end_s", "f8"), ("times", "i8")]
+)  # fmt: skip
+
+KINDS = {
+    _engine.RAN: "run",
+    _engine.DEVICE: "device",
+    _engine.SLEPT: "sleep",
+    _engine.AT_BARRIER: "barrier",
+    _engine.AT_LOCK: "lock",
+    _engine.AT_WAIT: "wait",
+    _engine.AT_JOIN: "join",
+    _engine.AT_QUEUE: "queue",
+    _engine.AT_CALL: "decision",
+    _engine.FOLDED: "folded",
+}
+"""What an entity does or waits for in a segment of the timeline."""
+BUSY = (_engine.RAN, _engine.DEVICE)
+OTHERS = "other activities"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """How a simulation went.
+
+    Attributes:
+        makespan_s: when the last entity was done.
+        entity_s: [entities, kinds] seconds by what an entity did or waited for (see `KINDS`).
+        end_s: [entities] when each was done.
+        label_s: [labels] seconds that entities spent in each activity, waiting for shares included.
+        label_times: [labels] how often each activity ran.
+        bandwidth_bytes: [bandwidths] bytes moved. `bandwidth_full_s` is how long each was all in use.
+        core_s: [groups of cores] core seconds in use.
+        device_s: [objects] unit seconds in use (devices). `object_waits` counts who had to wait.
+        path_s: {activity: seconds} of the critical path, longest first.
+        segments: the timeline (`SEGMENT`), in the order in which segments ended; `segments_left_out` were too many.
+        events: activities that ended, those of folded periods included; `events_simulated` were simulated one by one.
+        periods_folded: periods of loops that were added up at once; `periods_estimated` of them by a window of many
+            iterations, as no state repeated.
+        work_s: seconds of work that was asked for; `work_done_s` what was done. They differ by rounding alone.
+    """
+
+    compiled: Compiled
+    makespan_s: float
+    entity_s: Floats
+    end_s: Floats
+    label_s: Floats
+    label_times: Floats
+    bandwidth_bytes: Floats
+    bandwidth_full_s: Floats
+    core_s: Floats
+    device_s: Floats
+    object_waits: Floats
+    path_s: dict[str, float]
+    segments: npt.NDArray[np.void]
+    segments_left_out: int
+    events: float
+    events_simulated: int
+    periods_folded: int
+    periods_estimated: int
+    work_s: float
+    work_done_s: float
+
+    @classmethod
+    def of(cls, compiled: Compiled, engine: _engine.Engine) -> Outcome:
+        """Read an event loop that has finished."""
+        entities, labels, resources, cores, objects, paths, work = (
+            np.frombuffer(part, np.float64) for part in engine.sums()
+        )
+        n = len(compiled.entities)
+        ends = np.array([engine.entity(number)[5] for number in range(n)])
+        last = int(ends.argmax())
+        path = paths.reshape(n, -1)[last]
+        named = [*compiled.labels[: len(path)]]
+        if len(compiled.labels) > MOST_PATH_LABELS:
+            named[-1] = OTHERS
+        order = np.argsort(-path, kind="stable")
+        return cls(
+            compiled=compiled,
+            makespan_s=float(ends.max()),
+            entity_s=entities.reshape(n, _engine.NUM_KINDS),
+            end_s=ends,
+            label_s=labels.reshape(-1, 2)[:, 0],
+            label_times=labels.reshape(-1, 2)[:, 1],
+            bandwidth_bytes=resources.reshape(-1, 2)[:, 0],
+            bandwidth_full_s=resources.reshape(-1, 2)[:, 1],
+            core_s=cores,
+            device_s=objects.reshape(-1, 2)[:, 0],
+            object_waits=objects.reshape(-1, 2)[:, 1],
+            path_s={named[i]: float(path[i]) for i in order if path[i] > 0},
+            segments=np.frombuffer(engine.segments(), SEGMENT),
+            segments_left_out=engine.segments_left_out,
+            events=float(work[2]),
+            events_simulated=engine.events,
+            periods_folded=engine.periods_folded,
+            periods_estimated=engine.periods_estimated,
+            work_s=float(work[0]),
+            work_done_s=float(work[1]),
+        )
+
+    def seconds(self, kind: str) -> Floats:
+        """[entities]: seconds of one kind of `KINDS`."""
+        (number,) = (number for number, name in KINDS.items() if name == kind)
+        return np.asarray(self.entity_s[:, number], np.float64)
+
+    @property
+    def busy_s(self) -> Floats:
+        """[entities]: seconds on a core (sharing included) or a device."""
+        return np.asarray(self.entity_s[:, BUSY].sum(axis=1), np.float64)

@@ -1,0 +1,200 @@
+"""What entities do: timeline programs, trees of sequences, repetitions and activities; and what they share.
+
+An entity is a thread (a rank, or a stream of an accelerator, would be one as well). Its program is a tuple of parts,
+run in order. Names of locks, barriers and devices are those of the `System`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from foretrace.errors import PredictionError
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What an activity shares with others while it runs.
+
+    Attributes:
+        cores: a group of cores of the system, None for an activity that needs none (a copy).
+        cache: a cache that jobs divide, None for none.
+        resources: up to two bandwidth resources.
+        conditions: (speed, demand in bytes/s of each resource at that speed) with 1, 2, ... jobs in the cache. Speed is
+            relative to the time that the activity takes alone.
+    """
+
+    cores: str | None = None
+    cache: str | None = None
+    resources: tuple[str, ...] = ()
+    conditions: tuple[tuple[float, float], ...] = ((1.0, 0.0),)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Work that takes `time_s` seconds alone."""
+
+    label: str
+    time_s: float
+    sharing: Sharing
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A body that runs `count` times."""
+
+    count: int
+    body: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Wait until all entities of a barrier have come."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """Take a lock; those that wait for it get it in the order in which they came."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unlock:
+    """Give a lock back."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """Add units to a semaphore."""
+
+    name: str
+    units: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Take units from a semaphore, and wait until there are as many: a happens-before edge from who posts them."""
+
+    name: str
+    units: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """Wake all that wait for a semaphore now."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """Let an entity begin that was not born with the simulation."""
+
+    entity: str
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Wait until an entity is done."""
+
+    entity: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Let time pass without a core."""
+
+    label: str
+    time_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Occupy one unit of a device for a time, first come, first served: a kernel on an accelerator, a copy engine."""
+
+    device: str
+    label: str
+    time_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A choice that is made when the entity gets here: `choices[i]` runs, where `decide(token, ...)` answers i."""
+
+    token: int
+    choices: tuple[tuple[Part, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """As `Use` or `Sleep` (device None), of a time that the decision at the `Offer` before it gave: number `slot`."""
+
+    device: str | None
+    label: str
+    slot: int
+
+
+Part = Run | Repeat | Barrier | Lock | Unlock | Post | Wait | Broadcast | Spawn | Join | Sleep | Use | Offer | Timed
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """Somebody who runs a program. Entities of one `job` share their memory; `born` ones begin at time 0."""
+
+    name: str
+    program: tuple[Part, ...]
+    kind: str = "thread"
+    job: int = 0
+    born: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """What entities share.
+
+    Attributes:
+        cores: groups of cores, by name, and how many each has; entities of a group share them evenly.
+        caches: names of caches that jobs divide.
+        bandwidths: resources, by name: bytes/s that 1, 2, ... entities get together. The last figure holds for more.
+        devices: by name, how many entities can use it at once.
+        barriers: by name, how many entities must come.
+        semaphores: by name, units at the start. Those not named begin with 0.
+    """
+
+    cores: dict[str, float] = field(default_factory=dict)
+    caches: tuple[str, ...] = ()
+    bandwidths: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    devices: dict[str, int] = field(default_factory=dict)
+    barriers: dict[str, int] = field(default_factory=dict)
+    semaphores: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the figures.
+
+        Raises:
+            PredictionError: a number of cores or units, or a bandwidth, is not positive.
+        """
+        for what, counts in (("cores", self.cores), ("device", self.devices), ("barrier", self.barriers)):
+            for name, count in counts.items():
+                if count <= 0:
+                    raise PredictionError(f"replay: {what} {name} has {count}, must be at least 1")
+        for name, points in self.bandwidths.items():
+            if not points or min(points) <= 0:
+                raise PredictionError(f"replay: bandwidth {name} must be positive for any number of users")
+
+
+def parts_of(program: Sequence[Part]) -> list[Part]:
+    """All parts of a program, those inside repetitions and choices as well."""
+    found: list[Part] = []
+    for part in program:
+        found.append(part)
+        if isinstance(part, Repeat):
+            found += parts_of(part.body)
+        elif isinstance(part, Offer):
+            found += [inner for choice in part.choices for inner in parts_of(choice)]
+    return found

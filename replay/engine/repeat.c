@@ -1,0 +1,325 @@
+/* Loops that repeat: a billion iterations for the price of a few.
+ *
+ * A pilot is a loop whose iterations are watched. At the end of an iteration the state of all entities is compared with
+ * a snapshot of an earlier iteration. Where both are the same, but for loop counters and for activities that went on all
+ * the time, what happened between them is a period: it happens again until a counter or such an activity runs out. So
+ * `m` periods are added at once: to the time, to the counters, to the sums. The snapshot is renewed after 1, 2, 4, ...
+ * iterations (Brent, BIT 20, 1980), so that periods of several iterations are found.
+ *
+ * Where no state repeats (loops of several entities whose periods have no common multiple, bounded queues that drift),
+ * a window of many iterations of each loop stands for those to come: the state may differ, but no entity may have left
+ * the loops in which it was. Such periods are counted as estimated.
+ *
+ * Invariants: pilots are loops of one entity, each inside the one before it. Work is bounded: a snapshot or comparison
+ * is made only if enough happened since the last one to pay for it.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+
+enum { LEAST_LEFT = 16, PAID_PER_ITERATION = 8, LEAST_WINDOW = 512, LEAST_ITERATIONS = 64, SUMS_PER_UNIT = 16 };
+static const double SAME_WORK = 1e-9; /* of a period: what counts as the same remaining work */
+
+struct seen { /* an entity in a snapshot */
+    int32_t pc, place, object, depth;
+    int64_t activity;
+    double left; /* seconds of work, or of time */
+    size_t frames;
+};
+
+struct seen_object {
+    int32_t count, owner, waiting;
+};
+
+struct ft_snapshot {
+    int32_t entity;
+    int64_t instance, steps, power;
+    bool taken;
+    double now;
+    int64_t calls;
+    double *sums;
+    struct seen *entities;
+    struct ft_frame *frames;
+    size_t frame_room;
+    struct seen_object *objects;
+    int32_t *queues; /* of objects, then the ready ring */
+    size_t n_queued, n_ready;
+};
+
+static double left_of(const struct ft_engine *e, const struct ft_entity *one)
+{
+    if (one->place == FT_RUNNING)
+        return one->work_end - e->states[one->activity_class].v;
+    return one->place == FT_TIMED ? one->work_end - e->now : 0;
+}
+
+bool ft_repeat_start(struct ft_engine *e)
+{
+    e->pilots = calloc(FT_MAX_PILOTS, sizeof *e->pilots);
+    return e->pilots != NULL;
+}
+
+void ft_repeat_free(struct ft_engine *e)
+{
+    for (int i = 0; e->pilots && i < FT_MAX_PILOTS; i++) {
+        struct ft_snapshot *s = &e->pilots[i];
+        free(s->sums);
+        free(s->entities);
+        free(s->frames);
+        free(s->objects);
+        free(s->queues);
+    }
+    free(e->pilots);
+}
+
+static bool prepare(const struct ft_engine *e, struct ft_snapshot *s)
+{
+    if (!s->sums) {
+        s->sums = malloc(e->n_sums * sizeof *s->sums);
+        s->entities = malloc(e->n_entities * sizeof *s->entities);
+        s->objects = malloc((e->n_objects + 1) * sizeof *s->objects);
+        s->queues = malloc(2 * e->n_entities * sizeof *s->queues);
+    }
+    size_t needed = 1;
+    for (size_t i = 0; i < e->n_entities; i++)
+        needed += (size_t)e->entities[i].depth;
+    if (needed > s->frame_room) {
+        free(s->frames);
+        s->frames = malloc(2 * needed * sizeof *s->frames);
+        s->frame_room = 2 * needed;
+    }
+    return s->sums && s->entities && s->objects && s->queues && s->frames;
+}
+
+static bool take(struct ft_engine *e, struct ft_snapshot *s)
+{
+    if (!prepare(e, s))
+        return false;
+    size_t frames = 0;
+    s->n_queued = 0;
+    for (size_t i = 0; i < e->n_entities; i++) {
+        const struct ft_entity *one = &e->entities[i];
+        s->entities[i] =
+            (struct seen){one->pc, one->place, one->object, one->depth, one->activity, left_of(e, one), frames};
+        memcpy(&s->frames[frames], one->frames, (size_t)one->depth * sizeof *s->frames);
+        frames += (size_t)one->depth;
+    }
+    for (size_t i = 0; i < e->n_objects; i++) {
+        const struct ft_object_state *its = &e->objects_now[i];
+        s->objects[i] = (struct seen_object){its->count, its->owner, its->waiting};
+        for (int32_t number = its->head; number >= 0; number = e->entities[number].next)
+            s->queues[s->n_queued++] = number;
+    }
+    s->n_ready = e->n_ready;
+    for (size_t i = 0; i < e->n_ready; i++)
+        s->queues[s->n_queued + i] = e->ready[(e->ready_head + i) % e->n_entities];
+    memcpy(s->sums, e->sums, e->n_sums * sizeof *s->sums);
+    s->now = e->now;
+    s->calls = e->calls;
+    s->steps = 0;
+    s->taken = true;
+    e->paid -= (int64_t)(e->n_entities + e->n_sums / SUMS_PER_UNIT);
+    return true;
+}
+
+/* Whether queues and what is ready are as they were. */
+static bool same_order(const struct ft_engine *e, const struct ft_snapshot *s)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < e->n_objects; i++) {
+        const struct ft_object_state *its = &e->objects_now[i];
+        const struct seen_object *was = &s->objects[i];
+        if (its->count != was->count || its->owner != was->owner || its->waiting != was->waiting)
+            return false;
+        for (int32_t number = its->head; number >= 0; number = e->entities[number].next)
+            if (s->queues[at++] != number)
+                return false;
+    }
+    if (e->n_ready != s->n_ready)
+        return false;
+    for (size_t i = 0; i < e->n_ready; i++)
+        if (s->queues[s->n_queued + i] != e->ready[(e->ready_head + i) % e->n_entities])
+            return false;
+    return true;
+}
+
+static double least(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+/* How many more periods the loops around an entity last; below 0 if it left one. `cycles`: whether one of them went on,
+ * `fewest`: by how many iterations the outermost that did. */
+static double of_frames(const struct ft_entity *one, const struct seen *was, const struct ft_frame *frames, bool exact,
+                        bool *cycles, int64_t *fewest)
+{
+    double most = INFINITY;
+    *cycles = false;
+    for (int32_t d = 0; d < one->depth || d < was->depth; d++) {
+        if (d >= one->depth || d >= was->depth || one->frames[d].instance != frames[d].instance) {
+            if (*cycles && !exact)
+                return most; /* what is inside of a loop that goes on may differ */
+            if (d >= one->depth || d >= was->depth || one->frames[d].pc != frames[d].pc ||
+                one->frames[d].left != frames[d].left || !*cycles)
+                return -1;
+            continue;
+        }
+        const int64_t done = frames[d].left - one->frames[d].left;
+        if (done > 0) {
+            most = least(most, floor((double)(one->frames[d].left - 1) / (double)done));
+            if (!*cycles)
+                *fewest = done < *fewest ? done : *fewest;
+            *cycles = true;
+        }
+    }
+    return most;
+}
+
+/* How many more times what happened since the snapshot happens again; 0 if the state is another one. */
+static double periods(struct ft_engine *e, const struct ft_snapshot *s, bool exact)
+{
+    const double passed = e->now - s->now;
+    double most = INFINITY;
+    int64_t fewest = INT64_MAX;
+    if (e->calls != s->calls || (exact && !same_order(e, s)))
+        return 0;
+    for (size_t i = 0; i < e->n_entities; i++) {
+        const struct ft_entity *one = &e->entities[i];
+        const struct seen *was = &s->entities[i];
+        const double left = left_of(e, one);
+        bool cycles;
+        e->paid--;
+        if (one->place == FT_CALLING)
+            return 0;
+        if (one->place == was->place && (one->place == FT_DONE || one->place == FT_UNBORN))
+            continue;
+        const double loops = of_frames(one, was, &s->frames[was->frames], exact, &cycles, &fewest);
+        if (loops < 1)
+            return 0;
+        most = least(most, loops);
+        if (one->activity == was->activity && one->place == was->place) { /* at it all the time */
+            if (one->pc != was->pc)
+                return 0;
+            if ((one->place == FT_RUNNING || one->place == FT_TIMED) && was->left > left)
+                most = least(most, floor(left / (was->left - left)) - 1);
+        } else if (exact && (one->pc != was->pc || one->place != was->place || one->object != was->object ||
+                             fabs(left - was->left) > SAME_WORK * passed)) {
+            return 0;
+        } else if (!cycles) {
+            return 0;
+        }
+        if (most < 1)
+            return 0;
+    }
+    for (size_t i = 0; i < e->n_objects && !exact; i++) {
+        const double fewer = (double)s->objects[i].count - e->objects_now[i].count;
+        if (fewer > 0)
+            most = least(most, floor(e->objects_now[i].count / fewer) - 1);
+    }
+    if (passed > 0)
+        most = least(most, floor((e->until - e->now) / passed) - 1);
+    if (!exact && fewest < LEAST_ITERATIONS)
+        return 0;
+    return isfinite(most) && most >= 1 ? most : 0;
+}
+
+static void skip(struct ft_engine *e, const struct ft_snapshot *s, double m, bool exact)
+{
+    const double shift = m * (e->now - s->now);
+    for (size_t i = 0; i < e->n_entities; i++) {
+        struct ft_entity *one = &e->entities[i];
+        const struct seen *was = &s->entities[i];
+        if (one->place == FT_DONE || one->place == FT_UNBORN)
+            continue;
+        const struct ft_frame *frames = &s->frames[was->frames];
+        for (int32_t d = 0; d < one->depth && d < was->depth && one->frames[d].instance == frames[d].instance; d++)
+            one->frames[d].left -= (int64_t)m * (frames[d].left - one->frames[d].left);
+        if (one->activity == was->activity && one->place == was->place && one->place != FT_READY) {
+            if (one->place == FT_RUNNING)
+                one->work_end -= m * (was->left - left_of(e, one));
+            continue;
+        }
+        const double from = one->place == FT_READY ? e->now : one->start;
+        if (shift > 0)
+            ft_note(e, (int32_t)i, -1, FT_FOLDED, -1, from, from + shift, (int64_t)m);
+        one->start += shift;
+        if (one->place == FT_TIMED)
+            one->work_end += shift;
+    }
+    for (size_t i = 0; i < e->n_sums; i++)
+        e->sums[i] += m * (e->sums[i] - s->sums[i]);
+    for (size_t i = 0; i < e->n_objects; i++) {
+        const double more = (double)e->objects_now[i].count - s->objects[i].count;
+        const double count = e->objects_now[i].count + (exact ? 0 : m * more);
+        e->objects_now[i].count = count < INT32_MAX ? (int32_t)count : INT32_MAX;
+    }
+    e->now += shift;
+    for (size_t i = 0; i < e->n_active; i++)
+        ft_heapify(e, e->states[e->active[i]].heap, (size_t)e->states[e->active[i]].n);
+    ft_heapify(e, e->timers, e->n_timers);
+    *(exact ? &e->periods_folded : &e->periods_estimated) += (int64_t)m;
+}
+
+static void watch(struct ft_engine *e, int32_t entity)
+{
+    const struct ft_entity *one = &e->entities[entity];
+    const struct ft_frame *frame = &one->frames[one->depth - 1];
+    if (frame->left < LEAST_LEFT || e->n_pilots == FT_MAX_PILOTS)
+        return;
+    struct ft_snapshot *s = &e->pilots[e->n_pilots++];
+    s->entity = entity;
+    s->instance = frame->instance;
+    s->steps = 0;
+    s->power = 1;
+    s->taken = false;
+}
+
+static bool consider(struct ft_engine *e, struct ft_snapshot *s)
+{
+    s->steps++;
+    if (!s->taken)
+        return e->paid < 0 || take(e, s);
+    if (e->paid < 0)
+        return true;
+    const bool exact = true, window = s->steps >= s->power && s->power >= LEAST_WINDOW;
+    double m = periods(e, s, exact);
+    if (m >= 1) {
+        skip(e, s, m, exact);
+    } else if (window && (m = periods(e, s, !exact)) >= 1) {
+        skip(e, s, m, !exact);
+    } else {
+        if (s->steps < s->power)
+            return true;
+        s->power *= 2;
+    }
+    return take(e, s);
+}
+
+bool ft_repeat(struct ft_engine *e, int32_t entity)
+{
+    const struct ft_entity *one = &e->entities[entity];
+    const int64_t instance = one->frames[one->depth - 1].instance;
+    e->paid += e->paid < (int64_t)(e->n_entities + e->n_sums) ? PAID_PER_ITERATION : 0;
+    if (e->n_pilots && e->pilots[0].entity != entity) {
+        if (++e->elsewhere <= 64 + 4 * (int64_t)e->n_entities)
+            return true;
+        e->n_pilots = 0; /* the pilot does something else now */
+    }
+    e->elsewhere = 0;
+    for (int32_t i = 0; i < e->n_pilots; i++)
+        if (e->pilots[i].instance == instance) {
+            e->n_pilots = i + 1;
+            return consider(e, &e->pilots[i]);
+        }
+    watch(e, entity);
+    return true;
+}
+
+void ft_repeat_left(struct ft_engine *e, int32_t entity, int64_t instance)
+{
+    for (int32_t i = 0; i < e->n_pilots && e->pilots[0].entity == entity; i++)
+        if (e->pilots[i].instance == instance)
+            e->n_pilots = i;
+}

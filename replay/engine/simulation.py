@@ -1,0 +1,166 @@
+"""The simulation: an event loop of our own, hosted by one process of a SimPy environment.
+
+SimPy's clock stands still while nothing else is due in its environment: the process yields `Timeout(next - now)` only
+when SimPy has something earlier, or somebody must be asked. So other processes (a decision, a network, an arrival) can
+take part at the right time, and all other events cost what the event loop in C does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import simpy
+
+from foretrace.errors import PredictionError
+
+from . import _engine
+from .compiler import Compiled, compile_programs
+from .outcome import KINDS, Outcome
+from .program import Entity, System
+
+MOST_SEGMENTS = 1_000_000
+MOST_EVENTS = 2_000_000_000
+_MOST_NAMED = 8
+_REGISTERS = 4
+CONSERVED = 1e-6
+"""Work done may differ from work asked for by rounding; by more than this share something is wrong."""
+
+
+class DeadlockError(PredictionError):
+    """Nothing can happen any more, and some entities are not done. `waits` has one line for each."""
+
+    def __init__(self, message: str, waits: Sequence[str] = ()) -> None:
+        """The message in one line."""
+        super().__init__(message)
+        self.waits = tuple(waits)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a decision came to: which choice of the `Offer`, and the times that its `Timed` parts take."""
+
+    index: int
+    times_s: tuple[float, ...] = ()
+
+
+class Decide(Protocol):
+    """Who is asked at an `Offer`."""
+
+    def __call__(self, token: int, entity: int, now_s: float) -> Choice:
+        """The choice for an entity that came to the offer with that token."""
+        ...
+
+
+def simulate(
+    system: System,
+    entities: Sequence[Entity],
+    *,
+    decide: Decide | None = None,
+    environment: simpy.Environment | None = None,
+    most_segments: int = MOST_SEGMENTS,
+    most_events: int = MOST_EVENTS,
+    folding: bool = True,
+) -> Outcome:
+    """Run entities that share a system to their end.
+
+    Args:
+        system: what they share.
+        entities: who runs, and their programs.
+        decide: who is asked at offers.
+        environment: the SimPy environment that hosts the simulation; its other processes take part. None: one of its
+            own.
+        most_segments: of the timeline; more are counted and left out.
+        most_events: events that are simulated one by one at most.
+        folding: whether repeated periods of loops are added up at once.
+
+    Raises:
+        DeadlockError: entities wait for each other, or for somebody who never comes.
+        PredictionError: a program is wrong (see `compile_programs`), or needs more events than `most_events`.
+    """
+    compiled = compile_programs(system, entities)
+    engine = compiled.engine(most_segments=most_segments, most_events=most_events, folding=folding)
+    where = environment or simpy.Environment()
+    process = where.process(_host(where, compiled, engine, decide))
+    where.run(until=process)
+    outcome = Outcome.of(compiled, engine)
+    exact = not outcome.periods_estimated  # a window's first and last activities may differ
+    if exact and abs(outcome.work_done_s - outcome.work_s) > CONSERVED * outcome.work_s:
+        raise PredictionError(
+            f"replay: {outcome.work_done_s:.6g} s of work were done where {outcome.work_s:.6g} s were asked for"
+        )
+    return outcome
+
+
+def _host(
+    environment: simpy.Environment, compiled: Compiled, engine: _engine.Engine, decide: Decide | None
+) -> Generator[simpy.Event, None, None]:
+    """The process that hosts the event loop."""
+    while True:
+        status = engine.advance(max(float(environment.peek()), engine.now))
+        if status == _engine.PAUSED or engine.now > environment.now:  # somebody else is due, or may want to know
+            yield environment.timeout(max(engine.now - environment.now, 0.0))
+        if status == _engine.FINISHED:
+            return
+        if status == _engine.CALLED:
+            _answer(compiled, engine, decide)
+        elif status != _engine.PAUSED:
+            raise _error(status, compiled, engine)
+
+
+def _answer(compiled: Compiled, engine: _engine.Engine, decide: Decide | None) -> None:
+    token = compiled.tokens[engine.call]
+    if decide is None:
+        raise PredictionError(f"replay: nobody decides about offer {token}")
+    choice = decide(token, engine.called, engine.now)
+    firsts = compiled.choices[engine.call]
+    if not 0 <= choice.index < len(firsts) or len(choice.times_s) > _REGISTERS:
+        raise PredictionError(f"replay: offer {token} has no choice {choice.index}")
+    first, second, third, fourth = (*choice.times_s, *[0.0] * (_REGISTERS - len(choice.times_s)))
+    if not all(math.isfinite(time_s) and time_s >= 0 for time_s in choice.times_s):
+        raise PredictionError(f"replay: offer {token}: a decision's times are {choice.times_s}, must be times")
+    engine.resume(engine.called, firsts[choice.index], (first, second, third, fourth))
+
+
+def _error(status: int, compiled: Compiled, engine: _engine.Engine) -> PredictionError:
+    if status == _engine.DEADLOCK:
+        lines = (_waits_for(compiled, engine, number) for number in range(len(compiled.entities)))
+        waits = [line for line in lines if line is not None]
+        more = f"; and {len(waits) - _MOST_NAMED} more" if len(waits) > _MOST_NAMED else ""
+        return DeadlockError(
+            f"replay: deadlock after {engine.now:.6g} s: {'; '.join(waits[:_MOST_NAMED])}{more}", waits
+        )
+    who = compiled.entities[engine.called].name if engine.called >= 0 else ""
+    if status == _engine.NOT_OWNED:
+        operation = compiled.operations[engine.entity(engine.called)[6]]
+        lock = compiled.objects[int(operation["a"])]
+        return PredictionError(f"replay: {who} gives back lock {lock}, which it does not hold")
+    if status == _engine.TOO_DEEP:
+        return PredictionError(f"replay: {who} nests more than {_engine.MAX_NESTING} loops")
+    return PredictionError(
+        "replay: too many events to simulate one by one, and no repetition was found; replay a shorter run"
+    )
+
+
+def _waits_for(compiled: Compiled, engine: _engine.Engine, number: int) -> str | None:
+    """What an entity waits for in a deadlock, as one line; None if it is done."""
+    place, kind, what, owner, count, _, _ = engine.entity(number)
+    name = compiled.entities[number].name
+    if place == _engine.DONE:
+        return None
+    if place == _engine.UNBORN:
+        return f"{name} was never started"
+    if place != _engine.QUEUED:
+        return f"{name} makes no progress"
+    if kind == _engine.AT_JOIN:
+        return f"{name} waits for the end of {compiled.entities[what].name}"
+    thing = compiled.objects[what]
+    if kind == _engine.AT_LOCK:
+        return f"{name} waits for lock {thing}, held by {compiled.entities[owner].name}"
+    if kind == _engine.AT_BARRIER:
+        return f"{name} waits at barrier {thing}, to which {count} of {compiled.system.barriers[thing]} came"
+    if kind == _engine.AT_WAIT:
+        return f"{name} waits for {thing}, which nobody posts"
+    return f"{name} waits for {thing} ({KINDS[kind]})"

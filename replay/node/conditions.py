@@ -1,0 +1,109 @@
+"""What a program's regions take and demand under the conditions of a moment: how many jobs divide the last cache.
+
+The times are the model's (`HostRun`), worked out for 1, 2, 4, ... jobs in the cache and interpolated between. What a
+region demands of main memory are the lines that its accesses miss in the last cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from foretrace.profiles.profile import Profile
+from foretrace.replay.engine.program import Sharing
+from foretrace.replay.predict import HostRun
+from foretrace.replay.records import Assumption
+from foretrace.replay.spread import TYPICAL, Floats
+from foretrace.replay.workload import Workload
+
+from .bandwidth import MemoryBandwidth
+
+CORES, MEMORY, CACHE = "cores", "memory", "last cache"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conditions:
+    """The regions of a program by the number of jobs in the cache.
+
+    Attributes:
+        run: the program alone on a core.
+        time_s: [jobs, regions] seconds with 1, 2, ... jobs.
+        demand_bytes_per_s: [jobs, regions] of main memory while a region runs, counted as loads.
+        stored_share: of the time that the program's lines take at the bandwidth, that of lines stored to.
+        bandwidth: of main memory.
+        assumptions: of sharing alone.
+    """
+
+    run: HostRun
+    time_s: Floats
+    demand_bytes_per_s: Floats
+    stored_share: float
+    bandwidth: MemoryBandwidth
+    assumptions: tuple[Assumption, ...]
+
+    @classmethod
+    def of(cls, workload: Workload, profile: Profile, *, jobs: int, cores: int) -> Conditions:
+        """Work out the regions for up to `jobs` jobs that share the last cache.
+
+        Raises:
+            PredictionError: as `HostRun.of`.
+        """
+        alone = HostRun.of(workload, profile)
+        sharing = min(jobs, profile.caches[-1].shared_by_cores or cores)
+        counts = sorted({1, *(2**power for power in range(1, sharing.bit_length()) if 2**power <= sharing), sharing})
+        runs = [alone, *(HostRun.of(workload, profile, jobs=count) for count in counts[1:])]
+        memory = alone.figures.memory
+        line_bytes = float(memory.line_bytes[-1])
+        line_s = float(memory.line_s[TYPICAL, :, -1].min())
+        bandwidth = MemoryBandwidth.of(profile, line_bytes / max(line_s, 1e-30), cores)
+        times = np.stack([run.times.time_s[TYPICAL] for run in runs])
+        loaded, stored = (np.stack([_line_s(run, bandwidth, stores) for run in runs]) for stores in (False, True))
+        busy = np.minimum(loaded + stored, times)  # seconds at the bandwidth of one thread
+        demand = bandwidth.alone_bytes_per_s * np.divide(busy, times, out=np.zeros_like(busy), where=times > 0)
+        at = np.arange(1, sharing + 1)
+        total = float((loaded[0] + stored[0]).sum())
+        return cls(
+            run=alone,
+            time_s=_between(at, counts, np.maximum.accumulate(times)),
+            demand_bytes_per_s=_between(at, counts, demand),
+            stored_share=float(stored[0].sum()) / total if total else 0.0,
+            bandwidth=bandwidth,
+            assumptions=(*bandwidth.assumptions, *_unknown_sharing(workload, profile, jobs)),
+        )
+
+    def sharing(self, region: int, cache: str) -> Sharing:
+        """How a region shares the machine with what else runs."""
+        alone_s = float(self.time_s[0, region])
+        if alone_s <= 0:
+            return Sharing(CORES)
+        rows = zip(self.time_s[:, region].tolist(), self.demand_bytes_per_s[:, region].tolist(), strict=True)
+        conditions = tuple((alone_s / time_s, demand) for time_s, demand in rows)
+        if not any(demand for _, demand in conditions):
+            return Sharing(CORES, cache, (), conditions)
+        return Sharing(CORES, cache, (MEMORY,), conditions)
+
+
+def _between(at: np.typing.NDArray[np.int64], counts: list[int], values: Floats) -> Floats:
+    """[at, regions]: between the counts of jobs that were worked out on lines."""
+    return np.stack([np.interp(at, counts, column) for column in values.T], axis=1)
+
+
+def _line_s(run: HostRun, bandwidth: MemoryBandwidth, stores: bool) -> Floats:
+    """[regions]: seconds that one thread takes at full bandwidth for the lines that loads, or stores, miss."""
+    workload = run.workload
+    lines = run.misses.misses[:, -1] * (workload.operations.is_store == stores)
+    of_regions = np.bincount(workload.operations.region, weights=lines, minlength=len(workload.regions))
+    rate = bandwidth.store_bytes_per_s if stores else bandwidth.alone_bytes_per_s
+    return np.asarray(of_regions * float(run.figures.memory.line_bytes[-1]) / rate, np.float64)
+
+
+def _unknown_sharing(workload: Workload, profile: Profile, jobs: int) -> tuple[Assumption, ...]:
+    found = []
+    if jobs > 1 and profile.caches[-1].shared_by_cores is None:
+        text = f"how many cores share {profile.caches[-1].name} is not in the profile: all are taken to"
+        found.append(Assumption("shared_by_cores", text))
+    if jobs > 1 and workload.signature.reuse is None:
+        text = "the signature holds no reuse distances: each copy is taken to have the whole cache"
+        found.append(Assumption("shared_cache", text))
+    return tuple(found)

@@ -1,0 +1,270 @@
+"""Replaying a program on a machine: jobs on its cores, which share its last caches, memory and accelerators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from foretrace.errors import PredictionError
+from foretrace.profiles.profile import MachineKind, Profile
+from foretrace.replay.engine.outcome import Outcome
+from foretrace.replay.engine.program import Entity, System
+from foretrace.replay.engine.simulation import MOST_SEGMENTS, simulate
+from foretrace.replay.offload.costs import Accelerator, Candidate, activities, candidates
+from foretrace.replay.offload.decisions import Activity, Decider, Policy, device_names
+from foretrace.replay.offload.device_memory import Link
+from foretrace.replay.offload.policies import pays_by
+from foretrace.replay.predict import predict, unseen_code_of, warnings_of
+from foretrace.replay.records import Assumption, Prediction
+from foretrace.replay.workload import Workload
+from foretrace.tracer.signature.records import Signature
+
+from .bandwidth import MemoryBandwidth
+from .conditions import CACHE, CORES, MEMORY, Conditions
+from .programs import region_names, regions_in_order
+from .records import NodeReplay, PathPart, ResourceUse, WhatIf
+
+MOST_COPIES = 10_000
+"""Of a job on a machine. More than that is a mistake in the command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offloading:
+    """Accelerators of the machine: which, how many, and who goes there."""
+
+    accelerator: Profile
+    count: int = 1
+    policy: Policy = Policy.GREEDY
+
+
+def replay_on(
+    signature: Signature,
+    profile: Profile,
+    *,
+    cores: int | None = None,
+    threads: int | None = None,
+    copies: int = 1,
+    offloading: Offloading | None = None,
+    most_segments: int = MOST_SEGMENTS,
+) -> NodeReplay:
+    """Replay a program on a machine.
+
+    Args:
+        signature: of the program.
+        profile: of the host.
+        cores: to use; None: all that the profile names, or as many as there are copies if it names none.
+        threads: of each copy; None: as it was traced.
+        copies: of the program that run at the same time, each with a memory of its own.
+        offloading: to accelerators; None: there are none.
+        most_segments: of the timeline; more are counted and left out.
+
+    Returns:
+        the makespan with its interval, and how it came about.
+
+    Raises:
+        PredictionError: signature and profiles do not tell enough, a number is out of range, or the machine has fewer
+            cores than asked for.
+    """
+    _check(profile, cores, threads, copies, offloading)
+    workload = Workload.of(signature)
+    made = _Node.of(workload, profile, _cores(profile, cores, copies), copies, offloading)
+    prediction = predict(workload, profile)
+    outcome, decider = made.simulate(most_segments)
+    low, high = (end / prediction.time_s if prediction.time_s else 1.0 for end in (prediction.low_s, prediction.high_s))
+    alone_s = replace(made, copies=1).simulate(0)[0].makespan_s if copies > 1 else outcome.makespan_s
+    return NodeReplay(
+        machine=profile.name,
+        title=profile.title,
+        cores=made.cores,
+        threads=1,
+        copies=copies,
+        accelerator=offloading.accelerator.name if offloading else None,
+        accelerators=offloading.count if offloading else 0,
+        policy=str(offloading.policy) if offloading else str(Policy.NEVER),
+        makespan_s=outcome.makespan_s,
+        low_s=outcome.makespan_s * low,
+        high_s=outcome.makespan_s * high,
+        alone_s=alone_s,
+        prediction_s=prediction.time_s,
+        complete=prediction.complete,
+        outcome=outcome,
+        resources=_resources(outcome, made),
+        critical_path=_path(outcome),
+        shorter=_what_if(made, outcome.makespan_s),
+        decisions=tuple(decider.decisions),
+        regions=made.names,
+        assumptions=_assumptions(made, prediction),
+        warnings=(*_of_signature(workload, made), *_own_warnings(made, outcome)),
+    )
+
+
+def _check(
+    profile: Profile, cores: int | None, threads: int | None, copies: int, offloading: Offloading | None
+) -> None:
+    for what, count in (("--cores", cores), ("--threads", threads), ("--copies", copies)):
+        if count is not None and count < 1:
+            raise PredictionError(f"replay: {what} is {count}, must be at least 1")
+    if copies > MOST_COPIES:
+        raise PredictionError(f"replay: --copies is {copies}, at most {MOST_COPIES:,} are replayed")
+    if offloading is not None and offloading.count < 1:
+        raise PredictionError(f"replay: --accelerators is {offloading.count}, must be at least 1")
+    has = profile.core.cores if profile.core else None
+    if cores is not None and has is not None and cores > has:
+        raise PredictionError(f"machine {profile.name}: has {has} cores, not {cores}")
+    if threads is not None and threads > 1:
+        raise PredictionError(
+            f"replay: the signature does not say which of its work {threads} threads would share; replay it with "
+            "--threads 1, or several jobs with --copies"
+        )
+
+
+def _cores(profile: Profile, asked: int | None, copies: int) -> int:
+    has = profile.core.cores if profile.core else None
+    return asked or has or copies
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Node:
+    """A machine and the jobs on it."""
+
+    profile: Profile
+    conditions: Conditions
+    names: tuple[str, ...]
+    activities: tuple[Activity, ...]
+    candidates: tuple[Candidate, ...]
+    device: Accelerator | None
+    cores: int
+    copies: int
+    accelerators: int
+    policy: Policy
+    bandwidth: MemoryBandwidth
+
+    @classmethod
+    def of(cls, workload: Workload, profile: Profile, cores: int, copies: int, offloading: Offloading | None) -> _Node:
+        if profile.kind is not MachineKind.HOST:
+            raise PredictionError(
+                f"machine {profile.name}: is an accelerator, it runs no program alone; name a host with --machine, "
+                "and this one with --accelerator"
+            )
+        conditions = Conditions.of(workload, profile, jobs=copies, cores=cores)
+        device = Accelerator.of(offloading.accelerator) if offloading else None
+        found = candidates(conditions.run, device) if device else ()
+        terms = {candidate.index: candidate.offload for candidate in found}
+        return cls(
+            profile=profile,
+            conditions=conditions,
+            names=region_names(workload),
+            activities=tuple(
+                replace(activity, offload=terms.get(activity.region)) for activity in activities(conditions.run)
+            ),
+            candidates=found,
+            device=device,
+            cores=cores,
+            copies=copies,
+            accelerators=offloading.count if offloading else 0,
+            policy=offloading.policy if offloading else Policy.NEVER,
+            bandwidth=conditions.bandwidth,
+        )
+
+    @property
+    def link(self) -> Link:
+        return self.device.link if self.device else Link()
+
+    def cache_of(self, job: int) -> str:
+        """The last cache that a job uses: jobs are spread over the caches one by one."""
+        return f"{CACHE} {job % self.num_caches}"
+
+    @property
+    def num_caches(self) -> int:
+        shared_by = self.profile.caches[-1].shared_by_cores or self.cores
+        return max(-(-self.cores // shared_by), 1)
+
+    def system(self) -> System:
+        return System(
+            cores={CORES: float(self.cores)},
+            caches=tuple(f"{CACHE} {number}" for number in range(self.num_caches)),
+            bandwidths={MEMORY: self.bandwidth.points(self.conditions.stored_share)},
+            devices=dict.fromkeys(device_names(self.accelerators), 1),
+        )
+
+    def entities(self) -> list[Entity]:
+        return [
+            entity
+            for job in range(self.copies)
+            for entity in regions_in_order(
+                self.conditions, self.names, job, self.cache_of(job), self.activities, self.accelerators, self.link
+            )
+        ]
+
+    def simulate(self, most_segments: int) -> tuple[Outcome, Decider]:
+        pays = pays_by(self.policy, self.conditions.run, self.device, self.candidates, self.activities)
+        decider = Decider([self.activities] * self.copies, self.link, self.accelerators, pays)
+        return simulate(self.system(), self.entities(), decide=decider, most_segments=most_segments), decider
+
+
+def _what_if(node: _Node, makespan_s: float) -> tuple[WhatIf, ...]:
+    """The makespan with twice as much of each resource, simulated again."""
+    changes = [
+        ("twice the cores", replace(node, cores=2 * node.cores)),
+        ("twice the memory bandwidth", replace(node, bandwidth=node.bandwidth.scaled(2))),
+    ]
+    if node.accelerators:
+        changes.append(("twice the accelerators", replace(node, accelerators=2 * node.accelerators)))
+    found = []
+    for change, changed in changes:
+        time_s = changed.simulate(0)[0].makespan_s
+        found.append(WhatIf(change, time_s, makespan_s / time_s if time_s else 1.0))
+    return tuple(sorted(found, key=lambda one: one.makespan_s))
+
+
+_KINDS_OF_DEVICES = {"accelerator": "accelerator", "copies": "copy engine"}
+
+
+def _resources(outcome: Outcome, node: _Node) -> tuple[ResourceUse, ...]:
+    compiled, whole_s = outcome.compiled, outcome.makespan_s or 1.0
+    most = node.bandwidth.points(node.conditions.stored_share)[-1]
+    core_s, moved = float(outcome.core_s[0]), float(outcome.bandwidth_bytes[0])
+    found = [
+        ResourceUse(CORES, "cores", core_s / (node.cores * whole_s), core_s, "core s", 0.0, 0),
+        ResourceUse(
+            MEMORY, "memory", moved / (most * whole_s), moved, "bytes", float(outcome.bandwidth_full_s[0]), 0,
+        ),
+    ]  # fmt: skip
+    for number, (name, kind) in enumerate(zip(compiled.objects, compiled.object_kinds, strict=True)):
+        used_s, waits = float(outcome.device_s[number]), int(outcome.object_waits[number])
+        if kind == "device":
+            shown = _KINDS_OF_DEVICES[name.partition(" ")[0]]
+            found.append(ResourceUse(name, shown, used_s / whole_s, used_s, "s", used_s, waits))
+        elif kind == "lock":
+            found.append(ResourceUse(name, kind, 0.0, 0.0, "s", 0.0, waits))
+    return tuple(found)
+
+
+def _path(outcome: Outcome) -> tuple[PathPart, ...]:
+    whole_s = outcome.makespan_s or 1.0
+    return tuple(PathPart(name, time_s, time_s / whole_s) for name, time_s in outcome.path_s.items())
+
+
+def _assumptions(node: _Node, prediction: Prediction) -> tuple[Assumption, ...]:
+    own = node.conditions.assumptions if node.copies > 1 else ()
+    device = node.device.assumptions if node.device else ()
+    return (*prediction.assumptions, *own, *device)
+
+
+def _of_signature(workload: Workload, node: _Node) -> tuple[str, ...]:
+    """What of the run is not in the replay."""
+    return (*warnings_of(workload.signature), *unseen_code_of(node.conditions.run))
+
+
+def _own_warnings(node: _Node, outcome: Outcome) -> tuple[str, ...]:
+    found = []
+    if node.copies > node.cores:
+        found.append(f"{node.copies} threads share {node.cores} cores: each has {node.cores / node.copies:.0%} of one")
+    if outcome.segments_left_out:
+        found.append(
+            f"the timeline holds {len(outcome.segments):,} segments; {outcome.segments_left_out:,} more are left out"
+        )
+    if outcome.periods_estimated:
+        found.append(
+            f"{outcome.periods_estimated:,} periods of loops that never repeat exactly are estimated from earlier ones"
+        )
+    return tuple(found)
