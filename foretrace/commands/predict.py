@@ -16,7 +16,7 @@ from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.predict import predict_each
 from foretrace.replay.ranking import ranks
-from foretrace.replay.records import Place, Prediction, RegionTime
+from foretrace.replay.records import LoopTime, Place, Prediction
 from foretrace.replay.totals import By, totals
 from foretrace.reports.prediction_documents import Measured, document
 from foretrace.terminal import console, plain, print_json, table
@@ -102,7 +102,7 @@ def command(
     else:
         _show(predictions, refused, measured)
         for prediction in predictions:
-            _show_regions(prediction, By(by), None if all_loops else top, measured)
+            _show_loops(prediction, By(by), None if all_loops else top, measured)
         if assumptions or len(predictions) == 1:
             _show_assumptions(predictions)
         else:
@@ -223,7 +223,7 @@ def _show_measured(measured: Measured, predictions: tuple[Prediction, ...]) -> N
         out.print(rows)
 
 
-def _show_regions(prediction: Prediction, by: By, top: int | None, measured: Measured | None) -> None:
+def _show_loops(prediction: Prediction, by: By, top: int | None, measured: Measured | None) -> None:
     """The `top` rows of most time, of those with a share that shows; None: all that took time."""
     if top == 0:
         return
@@ -233,11 +233,11 @@ def _show_regions(prediction: Prediction, by: By, top: int | None, measured: Mea
         *(["measured"] if shares else []), "share", "time", *columns,
         left=("source", "function", "what", "bound by"), drop=("iterations",), whole=("bound by",),
     )  # fmt: skip
-    parts = prediction.regions if by is By.LOOP else totals(prediction, by)
+    parts = prediction.loops if by is By.LOOP else totals(prediction, by)
     shown = [part for part in parts if part.time_s > 0 and (top is None or part.share >= LEAST_SHOWN)][:top]
     for part in shown:
-        share = measured.samples.share(part) if measured is not None and isinstance(part, RegionTime) else None
-        count = [format_count(part.iterations)] if isinstance(part, RegionTime) else []
+        share = measured.samples.share(part) if measured is not None and isinstance(part, LoopTime) else None
+        count = [format_count(part.iterations)] if isinstance(part, LoopTime) else []
         rows.add_row(
             *(["-" if share is None else f"{share:.1%}"] if shares else []), f"{part.share:.1%}",
             format_seconds(part.time_s), short_place(part.place), plain(short_name(part.place.function)),
