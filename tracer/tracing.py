@@ -18,7 +18,7 @@ from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.errors import ForetraceError, HierarchyError
 from foretrace.tracer.sampling.burst_schedule import Accuracy, schedule_of
 
-from .launch import Interpreter, Target
+from .launch import CompiledProgram, Interpreter, PythonProgram, Target
 from .session import Ending, Engine, Progress, Session
 
 if TYPE_CHECKING:
@@ -48,6 +48,64 @@ class Traced:
     ending: Ending
     operation_map: npt.NDArray[np.int64]
     explanation: str = ""
+
+
+def trace_program(
+    launch: CompiledProgram | PythonProgram,
+    hierarchies: Sequence[Hierarchy] = (DEFAULT_HIERARCHY,),
+    on_progress: OnProgress = _ignore,
+    keep: StreamWriter | None = None,
+    *,
+    follow_children: bool = False,
+    accuracy: Accuracy | None = None,
+    seed: int | None = None,
+    python_core: str = "markers",
+) -> Traced:
+    """Run what `launch` says under the engine for it, simulating `hierarchies`.
+
+    Args:
+        launch: what to run, see `launch.launch_of`.
+        hierarchies: caches to simulate while it runs.
+        on_progress: hears how far the run has come.
+        keep: the address stream goes there, too, and then is for `kept_stream.commit`.
+        follow_children: also trace the processes that a compiled program forks.
+        accuracy: how much of a run's accesses to record; None for the default of its engine.
+        seed: decides where bursts of recorded accesses lie; None for chance.
+        python_core: one of `python_program.PythonCore`: how to follow a Python program.
+
+    Returns:
+        The signature, and how the program ended.
+
+    Raises:
+        ProgramError, EngineError: it cannot be traced.
+        HierarchyError: an instruction cache is to be simulated for several processes.
+        ForetraceError: the options do not go together with the program or with each other.
+    """
+    if isinstance(launch, CompiledProgram):
+        return trace_binary(
+            launch.command,
+            hierarchies,
+            on_progress,
+            keep,
+            follow_children=follow_children,
+            accuracy=accuracy or Accuracy.HIGH,
+            seed=seed,
+        )
+    if follow_children:
+        raise ForetraceError("following children is for compiled programs only, not for Python's child processes yet")
+    if accuracy not in (None, Accuracy.HIGH):
+        raise ForetraceError(f"accuracy {accuracy} is for compiled programs; a Python program is recorded whole")
+    return trace_python(
+        launch.target,
+        launch.arguments,
+        hierarchies,
+        is_module=launch.kind is Target.MODULE,
+        is_code=launch.kind is Target.CODE,
+        interpreter=launch.interpreter,
+        core=python_core,
+        on_progress=on_progress,
+        keep=keep,
+    )
 
 
 def trace_binary(

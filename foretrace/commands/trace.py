@@ -112,7 +112,7 @@ def command(
     # program gets, stays as it is.
     os.putenv("OPENBLAS_NUM_THREADS", "1")
     from foretrace.tracer.sampling.burst_schedule import Accuracy
-    from foretrace.tracer.tracing import trace_binary, trace_python
+    from foretrace.tracer.tracing import trace_program
 
     if accuracy is not None and not is_python:
         _say_cost(Accuracy(accuracy))
@@ -132,28 +132,16 @@ def command(
             from foretrace.tracer.stored.stored_stream import StreamWriter
 
             keep = stack.enter_context(StreamWriter(keep_stream, force=force))
-        if isinstance(launch, CompiledProgram):
-            traced = trace_binary(
-                launch.command,
-                simulated,
-                on_progress,
-                keep,
-                follow_children=follow_children,
-                accuracy=Accuracy(accuracy or Accuracy.HIGH),
-                seed=seed,
-            )
-        else:
-            traced = trace_python(
-                launch.target,
-                launch.arguments,
-                simulated,
-                is_module=launch.kind is Target.MODULE,
-                is_code=launch.kind is Target.CODE,
-                interpreter=launch.interpreter,
-                core=python_core,
-                on_progress=on_progress,
-                keep=keep,
-            )
+        traced = trace_program(
+            launch,
+            simulated,
+            on_progress,
+            keep,
+            follow_children=follow_children,
+            accuracy=None if accuracy is None else Accuracy(accuracy),
+            seed=seed,
+            python_core=python_core,
+        )
         from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
 
         write_signature(traced.signature, output, force=force)

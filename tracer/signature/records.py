@@ -436,6 +436,13 @@ class Signature:
     """Of blocks of Python; not of all of them."""
     linear_algebra: Sequence[LinearAlgebra] = ()
 
+    def __repr__(self) -> str:
+        """One line, not all that it holds."""
+        return (
+            f"<{type(self).__name__} of {' '.join(self.provenance.command)[:60]!r}: {len(self.blocks)} blocks, "
+            f"{len(self.loops)} loops, {len(self.operations)} memory operations>"
+        )
+
     @property
     def totals(self) -> Totals:
         """Sums over all blocks and operations."""
