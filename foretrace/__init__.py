@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .api.simulations import Simulation as Simulation
     from .api.simulations import simulate as simulate
     from .api.tracing import Trace as Trace
+    from .api.tracing import TracedFunctionError as TracedFunctionError
     from .api.tracing import trace as trace
     from .api.triages import Triage as Triage
     from .api.triages import triage as triage
@@ -54,6 +55,7 @@ _HOMES = {
     "Simulation": "foretrace.api.simulations",
     "Timing": "foretrace.api.measurements",
     "Trace": "foretrace.api.tracing",
+    "TracedFunctionError": "foretrace.api.tracing",
     "Triage": "foretrace.api.triages",
     "calibrate": "foretrace.api.measurements",
     "curve": "foretrace.api.curves",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import datetime
 import importlib
+import os
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,21 +17,23 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
-from foretrace.errors import ForetraceError, HierarchyError
+from foretrace.errors import EngineError, ForetraceError, HierarchyError
 from foretrace.tracer.sampling.burst_schedule import Accuracy, schedule_of
 
-from .launch import CompiledProgram, Interpreter, PythonProgram, Target
+from .launch import CompiledProgram, Interpreter, PythonCall, PythonProgram, Target
 from .session import Ending, Engine, Progress, Session
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from foretrace.tracer.python.forked import Outcome
     from foretrace.tracer.qemu.binary import QemuEngine
     from foretrace.tracer.signature.records import ProcessRecord, Signature
     from foretrace.tracer.stored.stored_stream import StreamWriter
 
 OnProgress = Callable[[Progress], None]
+_MOST_INTERRUPTS = 3
 
 
 def _ignore(_progress: Progress) -> None:
@@ -48,10 +52,12 @@ class Traced:
     ending: Ending
     operation_map: npt.NDArray[np.int64]
     explanation: str = ""
+    outcome: Outcome | None = None
+    """Of a function of this interpreter: what came of it. None where it could not tell."""
 
 
 def trace_program(
-    launch: CompiledProgram | PythonProgram,
+    launch: CompiledProgram | PythonProgram | PythonCall,
     hierarchies: Sequence[Hierarchy] = (DEFAULT_HIERARCHY,),
     on_progress: OnProgress = _ignore,
     keep: StreamWriter | None = None,
@@ -95,6 +101,8 @@ def trace_program(
         raise ForetraceError("following children is for compiled programs only, not for Python's child processes yet")
     if accuracy not in (None, Accuracy.HIGH):
         raise ForetraceError(f"accuracy {accuracy} is for compiled programs; a Python program is recorded whole")
+    if isinstance(launch, PythonCall):
+        return trace_call(launch, hierarchies, core=python_core, on_progress=on_progress, keep=keep)
     return trace_python(
         launch.target,
         launch.arguments,
@@ -217,6 +225,53 @@ def trace_python(
         target, arguments, kind=kind, core=python_program.PythonCore(core), interpreter=interpreter
     )
     command = (*(() if kind is Target.SCRIPT else (kind.value,)), target, *arguments)
+    return _trace_python(engine, command, hierarchies, core, on_progress, keep)
+
+
+def trace_call(
+    call: PythonCall,
+    hierarchies: Sequence[Hierarchy] = (DEFAULT_HIERARCHY,),
+    *,
+    core: str = "markers",
+    on_progress: OnProgress = _ignore,
+    keep: StreamWriter | None = None,
+) -> Traced:
+    """Call a function in a fork of this interpreter, simulating `hierarchies`.
+
+    `core` and `keep` are as for `trace_python`. The third interrupt (^C) kills a child that does not end by it.
+
+    Raises:
+        EngineError: this interpreter cannot be forked, or is being traced itself.
+    """
+    from foretrace.tracer.python.forked import ForkedEngine
+    from foretrace.tracer.python.program import PythonCore
+
+    engine = ForkedEngine(call.function, PythonCore(core))
+
+    def relay(progress: Progress) -> None:
+        engine.relay()
+        if progress.interrupts >= _MOST_INTERRUPTS and not progress.ended and engine.pid is not None:
+            os.kill(engine.pid, signal.SIGKILL)
+        on_progress(progress)
+
+    try:
+        traced = _trace_python(engine, (call.name,), hierarchies, core, relay, keep)
+    except EngineError:
+        engine.outcome()  # knows better what was wrong
+        raise
+    return replace(traced, outcome=engine.outcome())
+
+
+def _trace_python(
+    engine: Engine,
+    command: tuple[str, ...],
+    hierarchies: Sequence[Hierarchy],
+    core: str,
+    on_progress: OnProgress,
+    keep: StreamWriter | None,
+) -> Traced:
+    from foretrace.tracer.python import program as python_program
+
     started = _now()
     lines = python_program.lines_timed()
     line_s = python_program.line_s() if core == python_program.PythonCore.SETTRACE else None
