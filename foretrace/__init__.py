@@ -74,6 +74,11 @@ _HOMES = {
 __all__ = [*_HOMES, "__version__"]
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """Make `%load_ext foretrace` give IPython and notebooks the cell magic `%%foretrace`."""
+    importlib.import_module("foretrace.api.magic").register(shell)
+
+
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
