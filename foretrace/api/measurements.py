@@ -75,7 +75,7 @@ class Timing(Shown, native.Timing):
         write_timing(self, Path(path), force=force)
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """A row for each run. `slowdown` is a reference loop's beside it: from 1.05 on it had a neighbour."""
+        """A row for each run. From a `slowdown` of 1.05 on it had a noisy neighbour."""
         rows = ({name: getattr(run, name) for name in RUN_COLUMNS} for run in self.runs)
         return data_frame(RUN_COLUMNS, rows)
 

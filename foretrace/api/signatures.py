@@ -97,12 +97,12 @@ class Info(Shown):
         return self.description
 
     def _table(self) -> ShownTable:
-        headings = ("function", "source", "iterations", "instructions", "loads", "stores", "flops", "idioms")
+        headings = ("function", "source", "idioms", "iterations", "instructions", "loads", "stores", "flops")
         rows = [
             (
-                short_name(loop.function), where(loop.file, loop.line, loop.module), format_count(loop.executions),
-                format_count(loop.instructions), format_count(loop.loads), format_count(loop.stores),
-                format_count(loop.flops), ", ".join(loop.idioms),
+                short_name(loop.function), where(loop.file, loop.line, loop.module), ", ".join(loop.idioms),
+                format_count(loop.executions), format_count(loop.instructions), format_count(loop.loads),
+                format_count(loop.stores), format_count(loop.flops),
             )
             for loop in self.loops[:MOST_ROWS]
         ]  # fmt: skip
@@ -114,7 +114,7 @@ class Info(Shown):
             *(() if p.complete else (f"incomplete: {p.incomplete_reason}",)),
             *p.notes,
         )
-        return ShownTable(self.description, headings, rows, len(self.loops), 2, notes)
+        return ShownTable(self.description, headings, rows, len(self.loops), 3, notes)
 
 
 LOOP_COLUMNS = (

@@ -113,7 +113,7 @@ def test_an_exception_is_raised_here_with_its_traceback() -> None:
     assert raised.value.trace.exit_code == 1
 
 
-def test_an_exception_that_cannot_be_pickled_is_told() -> None:
+def test_an_exception_that_cannot_be_pickled_is_named() -> None:
     class OwnError(Exception):
         pass
 
