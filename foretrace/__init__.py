@@ -1,6 +1,6 @@
 """foretrace: trace a program once, predict it on any machine, know what to port.
 
-The library's face, for programs; the command line has the same verbs. Names are imported when they are first used.
+`foretrace.trace`, `predict`, `triage` and so on are the verbs of the command line; docs/notebook.ipynb shows them.
 """
 
 from __future__ import annotations
@@ -11,48 +11,81 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY as DEFAULT_HIERARCHY
     from foretrace.cache_sim.hierarchy import Hierarchy as Hierarchy
-    from foretrace.profiles.library import find as find_machine
-    from foretrace.replay.offload.triage import triage as triage
-    from foretrace.replay.predict import predict as predict
-    from foretrace.tracer.signature.file import read_signature as read_signature
-    from foretrace.tracer.signature.file import write_signature as write_signature
-    from foretrace.tracer.tracing import trace_binary as trace_binary
-    from foretrace.tracer.tracing import trace_python as trace_python
 
+    from .api.curves import Curves as Curves
+    from .api.curves import curve as curve
+    from .api.machines import Machine as Machine
+    from .api.machines import Machines as Machines
+    from .api.machines import find_machine as find_machine
+    from .api.machines import machines as machines
+    from .api.measurements import Calibration as Calibration
+    from .api.measurements import Timing as Timing
+    from .api.measurements import calibrate as calibrate
+    from .api.measurements import time as time
+    from .api.predictions import Prediction as Prediction
+    from .api.predictions import Predictions as Predictions
+    from .api.predictions import predict as predict
+    from .api.signatures import Info as Info
+    from .api.signatures import Signature as Signature
+    from .api.signatures import info as info
+    from .api.signatures import read_signature as read_signature
+    from .api.simulations import Simulation as Simulation
+    from .api.simulations import simulate as simulate
+    from .api.tracing import Trace as Trace
+    from .api.tracing import TracedFunctionError as TracedFunctionError
+    from .api.tracing import trace as trace
+    from .api.triages import Triage as Triage
+    from .api.triages import triage as triage
     from .errors import ForetraceError as ForetraceError
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "DEFAULT_HIERARCHY": ("foretrace.cache_sim.hierarchy", "DEFAULT_HIERARCHY"),
-    "ForetraceError": ("foretrace.errors", "ForetraceError"),
-    "Hierarchy": ("foretrace.cache_sim.hierarchy", "Hierarchy"),
-    "find_machine": ("foretrace.profiles.library", "find"),
-    "predict": ("foretrace.replay.predict", "predict"),
-    "read_signature": ("foretrace.tracer.signature.file", "read_signature"),
-    "trace_binary": ("foretrace.tracer.tracing", "trace_binary"),
-    "trace_python": ("foretrace.tracer.tracing", "trace_python"),
-    "triage": ("foretrace.replay.offload.triage", "triage"),
-    "write_signature": ("foretrace.tracer.signature.file", "write_signature"),
+    "Calibration": "foretrace.api.measurements",
+    "Curves": "foretrace.api.curves",
+    "DEFAULT_HIERARCHY": "foretrace.cache_sim.hierarchy",
+    "ForetraceError": "foretrace.errors",
+    "Hierarchy": "foretrace.cache_sim.hierarchy",
+    "Info": "foretrace.api.signatures",
+    "Machine": "foretrace.api.machines",
+    "Machines": "foretrace.api.machines",
+    "Prediction": "foretrace.api.predictions",
+    "Predictions": "foretrace.api.predictions",
+    "Signature": "foretrace.api.signatures",
+    "Simulation": "foretrace.api.simulations",
+    "Timing": "foretrace.api.measurements",
+    "Trace": "foretrace.api.tracing",
+    "TracedFunctionError": "foretrace.api.tracing",
+    "Triage": "foretrace.api.triages",
+    "calibrate": "foretrace.api.measurements",
+    "curve": "foretrace.api.curves",
+    "find_machine": "foretrace.api.machines",
+    "info": "foretrace.api.signatures",
+    "machines": "foretrace.api.machines",
+    "predict": "foretrace.api.predictions",
+    "read_signature": "foretrace.api.signatures",
+    "simulate": "foretrace.api.simulations",
+    "time": "foretrace.api.measurements",
+    "trace": "foretrace.api.tracing",
+    "triage": "foretrace.api.triages",
 }
+"""The module of each name. It is imported when the name is first used, so that importing foretrace takes no time."""
 
-__all__ = [
-    "DEFAULT_HIERARCHY",
-    "ForetraceError",
-    "Hierarchy",
-    "__version__",
-    "find_machine",
-    "predict",
-    "read_signature",
-    "trace_binary",
-    "trace_python",
-    "triage",
-    "write_signature",
-]
+__all__ = [*_HOMES, "__version__"]
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Make `%load_ext foretrace` give IPython and notebooks the cell magic `%%foretrace`."""
+    importlib.import_module("foretrace.api.magic").register(shell)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _HOMES[name]
-    return getattr(importlib.import_module(module), attribute)
+    found = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -506,6 +506,10 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     notes: tuple[str, ...] = ()
     metadata: dict[str, str] | None = None  # of a measurement: CPU, kernel, compiler, flags
 
+    def __repr__(self) -> str:
+        """One line, not every figure."""
+        return f"<{type(self).__name__} {self.name}: {self.title}>"
+
     def latencies(self, page_bytes: int | None = None) -> tuple[LatencyPoint, ...]:
         """The points of dependent loads with pages of one size; None: with those that a program gets by default."""
         default = (self.memory.default_page_bytes or self.memory.page_bytes) if self.memory else None

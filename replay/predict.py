@@ -30,7 +30,7 @@ from foretrace.units import format_bytes, format_count
 
 from .interval import convolution_error, figure_error, model_error, path_error, relative_error, together
 from .machine_figures import MachineFigures, figures_of, on_another_instruction_set
-from .records import Assumption, Bound, ErrorPart, Model, Prediction, RegionKind, RegionTime
+from .records import Assumption, Bound, ErrorPart, LoopKind, LoopTime, Model, Prediction
 from .spread import FAST, SLOW, TYPICAL, Floats
 from .workload import Workload, issue_slots
 
@@ -230,7 +230,7 @@ def predict(signature: Signature | Workload, profile: Profile, model: Model = Mo
         bound_by=max(by_bound, key=lambda bound: by_bound[bound]),
         complete=provenance.complete,
         hit_rates=run.misses.hit_rates,
-        regions=_region_times(run, time_s),
+        loops=_region_times(run, time_s),
         time_by_bound_s=dict(sorted(by_bound.items(), key=lambda item: -item[1])),
         errors=errors,
         assumptions=run.assumptions,
@@ -254,7 +254,7 @@ def unseen_code(run: HostRun) -> tuple[float, tuple[str, ...]]:
     """Seconds of compiled code called from Python whose work was not seen, and the functions, most time first."""
     by_name: dict[str, float] = defaultdict(float)
     for region, time_s in zip(run.workload.regions, run.times.time_s[TYPICAL], strict=True):
-        if region.kind is RegionKind.COMPILED:
+        if region.kind is LoopKind.COMPILED:
             by_name[region.place.module] += float(time_s)
     return sum(by_name.values()), tuple(sorted(by_name, key=lambda name: -by_name[name]))
 
@@ -305,7 +305,7 @@ def predict_each(
     return tuple(sorted(made, key=lambda prediction: prediction.time_s)), refused
 
 
-def _region_times(run: HostRun, total_s: float) -> tuple[RegionTime, ...]:
+def _region_times(run: HostRun, total_s: float) -> tuple[LoopTime, ...]:
     workload, times = run.workload, run.times
     typical = times.time_s[TYPICAL]
     first_calls = _first_calls(workload)
@@ -315,7 +315,7 @@ def _region_times(run: HostRun, total_s: float) -> tuple[RegionTime, ...]:
         region = workload.regions[index]
         low, high = together(run.errors_of_region(int(index)))
         regions.append(
-            RegionTime(
+            LoopTime(
                 place=region.place,
                 kind=region.kind,
                 loop_id=region.loop_id,
@@ -339,9 +339,9 @@ def _region_times(run: HostRun, total_s: float) -> tuple[RegionTime, ...]:
 
 def _first_calls(workload: Workload) -> set[int]:
     """Regions that called an operation or compiled function once, before others did that call the same."""
-    places: dict[tuple[RegionKind, str], list[int]] = defaultdict(list)
+    places: dict[tuple[LoopKind, str], list[int]] = defaultdict(list)
     for index, region in enumerate(workload.regions):
-        if region.kind in (RegionKind.ARRAY, RegionKind.COMPILED):
+        if region.kind in (LoopKind.ARRAY, LoopKind.COMPILED):
             places[region.kind, region.place.module].append(index)
     return {found[0] for found in places.values() if len(found) > 1 and workload.regions[found[0]].entries == 1}
 
@@ -420,7 +420,7 @@ def _is_needed(workload: Workload, name: str) -> bool:
 def _timed(workload: Workload, figures: MachineFigures, times: RegionTimes) -> Assumption:
     line_s, all_s = float(figures.python_line_s[TYPICAL]), float(times.time_s[TYPICAL].sum())
     seconds = workload.totals.python_lines * line_s
-    unseen = np.array([region.kind is RegionKind.COMPILED for region in workload.regions])
+    unseen = np.array([region.kind is LoopKind.COMPILED for region in workload.regions])
     share, unseen_share = float(seconds[~unseen].sum()) / all_s, float(seconds[unseen].sum()) / all_s
     beside = ""
     if unseen_share >= NOTABLE_SHARE:

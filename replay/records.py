@@ -9,7 +9,7 @@ from foretrace.tracer.signature.waiting import Waiting
 
 
 class Bound(StrEnum):
-    """What a region's time is mostly spent on."""
+    """What a loop's time is mostly spent on."""
 
     ISSUE = "issue"
     COMPUTE = "compute"
@@ -25,14 +25,14 @@ class Bound(StrEnum):
     PAGES = "page faults"
     PYTHON = "python interpreter"
     UNSEEN = "not seen"  # compiled code called from Python whose work is not known, only its time
-    NOTHING = "nothing"  # the region took no time
+    NOTHING = "nothing"  # the loop took no time
 
 
-class RegionKind(StrEnum):
-    """What a region is: a loop's own blocks, or what of a function is in no loop.
+class LoopKind(StrEnum):
+    """What a row of a prediction is: a loop's own blocks, or the blocks of a function that are in no loop.
 
-    Of Python also an array operation, the calls of a compiled function whose accesses were not seen, or a line in no
-    loop.
+    In Python programs also an array operation, the calls of a compiled function whose accesses were not seen, or a line
+    in no loop. All are called loops in the API, in reports and in JSON.
     """
 
     LOOP = "loop"
@@ -116,8 +116,8 @@ class ErrorPart:
 
 
 @dataclass(frozen=True, slots=True)
-class RegionTime:
-    """A region's time on a machine, within [low_s, high_s].
+class LoopTime:
+    """A loop's time on a machine, within [low_s, high_s].
 
     time_s = compute_s + memory_s - overlap_s + python_s + pages_s; the last is the first touch of its pages.
     `is_first_call` says that it is the first of several places that call an operation or compiled function, and did so
@@ -125,7 +125,7 @@ class RegionTime:
     """
 
     place: Place
-    kind: RegionKind
+    kind: LoopKind
     loop_id: int | None
     entries: int
     iterations: int
@@ -144,19 +144,19 @@ class RegionTime:
     @property
     def label(self) -> str:
         """Its kind, and the operation or function where that is what it is: "array: add"."""
-        if self.kind not in (RegionKind.ARRAY, RegionKind.COMPILED):
+        if self.kind not in (LoopKind.ARRAY, LoopKind.COMPILED):
             return str(self.kind)
         first = " (first call)" if self.is_first_call else ""
         return f"{self.kind}: {self.place.module.removeprefix('numpy.')}{first}"
 
 
 @dataclass(frozen=True, slots=True)
-class RegionTotal:
-    """Regions of one line or function, summed up. `bound_by` and `label` are those of most of the time."""
+class LoopTotal:
+    """Loops of one line or function, summed up. `bound_by` and `label` are those of most of the time."""
 
     place: Place
     label: str
-    regions: int
+    loops: int
     time_s: float
     low_s: float
     high_s: float
@@ -166,10 +166,10 @@ class RegionTotal:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A program's time on a machine. `regions` are sorted by time, longest first.
+    """A program's time on a machine. `loops` are sorted by time, longest first.
 
     `warnings` say what of the run is not in the time (a run cut short, code that could not be decoded, calls unseen).
-    `time_by_bound_s` sums the regions by what bounds them. `errors` are what the interval is made of. `waiting` is
+    `time_by_bound_s` sums the loops by what bounds them. `errors` are what the interval is made of. `waiting` is
     how long the program waited when it was traced, which is not in the time; None where that is not known.
     """
 
@@ -181,7 +181,7 @@ class Prediction:
     bound_by: Bound
     complete: bool
     hit_rates: HitRates
-    regions: tuple[RegionTime, ...]
+    loops: tuple[LoopTime, ...]
     time_by_bound_s: dict[Bound, float]
     errors: tuple[ErrorPart, ...]
     assumptions: tuple[Assumption, ...]
@@ -191,7 +191,7 @@ class Prediction:
     @property
     def unseen_s(self) -> float:
         """Part of the time in compiled code called from Python that was timed, but whose work was not seen."""
-        return sum((region.time_s for region in self.regions if region.kind is RegionKind.COMPILED), 0.0)
+        return sum((region.time_s for region in self.loops if region.kind is LoopKind.COMPILED), 0.0)
 
 
 @dataclass(frozen=True, slots=True)

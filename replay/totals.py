@@ -1,4 +1,4 @@
-"""Regions of a prediction summed up by source line or by function."""
+"""Loops of a prediction summed up by source line or by function."""
 
 from __future__ import annotations
 
@@ -7,53 +7,53 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from .records import Bound, Place, Prediction, RegionTime, RegionTotal
+from .records import Bound, LoopTime, LoopTotal, Place, Prediction
 
 
 class By(StrEnum):
-    """What regions are summed by."""
+    """What loops are summed by."""
 
-    LOOP = "loop"  # each region by itself
+    LOOP = "loop"  # each loop by itself
     LINE = "line"
     FUNCTION = "function"
 
 
-def totals(prediction: Prediction, by: By) -> tuple[RegionTotal, ...]:
-    """The regions of each line, function, or each region; longest time first.
+def totals(prediction: Prediction, by: By) -> tuple[LoopTotal, ...]:
+    """The loops of each line, function, or each loop; longest time first.
 
-    A region is never split: a loop counts for the line that it begins on. Low and high ends are added up, as if all
+    A loop is never split: a loop counts for the line that it begins on. Low and high ends are added up, as if all
     were off the same way.
     """
-    groups: dict[tuple[object, ...], list[RegionTime]] = defaultdict(list)
-    for position, region in enumerate(prediction.regions):
-        place = region.place
+    groups: dict[tuple[object, ...], list[LoopTime]] = defaultdict(list)
+    for position, loop in enumerate(prediction.loops):
+        place = loop.place
         where = place.file or place.module
         key = {
             By.LOOP: (position,),
             By.LINE: (where, place.line) if place.file else (where, place.function),
             By.FUNCTION: (where, place.function),
         }[by]
-        groups[key].append(region)
+        groups[key].append(loop)
     found = [_total(group, prediction.time_s, by) for group in groups.values()]
     return tuple(sorted(found, key=lambda total: -total.time_s))
 
 
-def _total(regions: Sequence[RegionTime], all_s: float, by: By) -> RegionTotal:
+def _total(loops: Sequence[LoopTime], all_s: float, by: By) -> LoopTotal:
     by_bound: dict[Bound, float] = defaultdict(float)
-    for region in regions:
-        by_bound[region.bound_by] += region.time_s
-    longest = max(regions, key=lambda region: region.time_s)
-    time_s = sum(region.time_s for region in regions)
+    for loop in loops:
+        by_bound[loop.bound_by] += loop.time_s
+    longest = max(loops, key=lambda loop: loop.time_s)
+    time_s = sum(loop.time_s for loop in loops)
     place: Place = longest.place
     if by is By.FUNCTION:
-        place = replace(place, line=min(region.place.line for region in regions))
-    return RegionTotal(
+        place = replace(place, line=min(loop.place.line for loop in loops))
+    return LoopTotal(
         place=place,
-        label=f"{longest.label} and {len(regions) - 1} more" if len(regions) > 1 else longest.label,
-        regions=len(regions),
+        label=f"{longest.label} and {len(loops) - 1} more" if len(loops) > 1 else longest.label,
+        loops=len(loops),
         time_s=time_s,
-        low_s=sum(region.low_s for region in regions),
-        high_s=sum(region.high_s for region in regions),
+        low_s=sum(loop.low_s for loop in loops),
+        high_s=sum(loop.high_s for loop in loops),
         share=time_s / all_s if all_s else 0.0,
         bound_by=max(by_bound, key=lambda bound: by_bound[bound]),
     )

@@ -30,11 +30,11 @@ from foretrace.tracer.signature.records import (
     merge_ranges,
 )
 
-from .records import Place, RegionKind
+from .records import LoopKind, Place
 
 Floats = npt.NDArray[np.float64]
 
-_KINDS = {"array": RegionKind.ARRAY, "compiled": RegionKind.COMPILED}
+_KINDS = {"array": LoopKind.ARRAY, "compiled": LoopKind.COMPILED}
 _NO_ARITHMETIC = {OperationKind.MOVE, OperationKind.BRANCH, OperationKind.CALL, OperationKind.RETURN}
 _IN_TURNS = 32
 """Executions of a branch that predictors see as one pattern, at least: those of the core model look back on 288."""
@@ -48,7 +48,7 @@ class Region:
     """A region. `operations` are the ids of its memory operations, `idioms` the gathers and scatters found in it."""
 
     place: Place
-    kind: RegionKind
+    kind: LoopKind
     loop_id: int | None
     entries: int
     iterations: int
@@ -216,14 +216,14 @@ def _regions(
         if first.loop_id is None:
             entry = min(blocks, key=lambda block: block.offset)
             place = Place(first.module, first.function, entry.file, entry.line)
-            kind = RegionKind.LINE if signature.provenance.guest == "python" else RegionKind.FUNCTION
+            kind = LoopKind.LINE if signature.provenance.guest == "python" else LoopKind.FUNCTION
             entries = max(entry.executions, 1)
             iterations = max(block.executions for block in blocks)
             found: list[Idiom] = []
         else:
             loop = signature.loops[first.loop_id]
             place = Place(loop.module, loop.function, loop.file, loop.line)
-            kind = _KINDS.get(loop.kind, RegionKind.LOOP)
+            kind = _KINDS.get(loop.kind, LoopKind.LOOP)
             entries, iterations = max(loop.entries, 1), max(loop.iterations, 1)
             found = idioms.get(first.loop_id, [])
         regions.append(Region(place, kind, first.loop_id, entries, iterations, tuple(operations[index]), tuple(found)))
@@ -293,7 +293,7 @@ def _region_arrays(
 
     stores = per_region(np.where(operations.is_store, operations.executions, 0))
     is_loop = np.array([region.loop_id is not None for region in regions])
-    is_array = np.array([region.kind is RegionKind.ARRAY for region in regions])
+    is_array = np.array([region.kind is LoopKind.ARRAY for region in regions])
     iterations = np.array([region.iterations for region in regions], dtype=np.float64)
     arrays = ArrayWork.of(signature, members, is_array)
     return RegionArrays(

@@ -13,7 +13,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -73,6 +73,14 @@ class CompiledProgram:
     """A program with its arguments; of a script in another language, its interpreter with the script."""
 
     command: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PythonCall:
+    """A function of this interpreter, to be called in a fork of it. `name` stands for the command in the signature."""
+
+    function: Callable[[], object]
+    name: str
 
 
 def launch_of(program: Sequence[str]) -> PythonProgram | CompiledProgram:

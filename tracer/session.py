@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator_core import SimulatorCore
@@ -84,6 +84,15 @@ class Engine(Protocol):
 
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
         """Size of an instruction's memory access, 0 if it is unknown or the instruction makes several."""
+        ...
+
+
+@runtime_checkable
+class Forks(Protocol):
+    """An engine that makes the child process itself."""
+
+    def start(self, stream_fd: int) -> int:
+        """Start the program, which writes to the stream behind the descriptor. Returns the child's process id."""
         ...
 
 
@@ -230,6 +239,13 @@ class Session:
         return self._recording(ending, wall_s)
 
     def _start(self) -> int:
+        if isinstance(self._engine, Forks):
+            try:
+                return self._engine.start(self._fd)
+            except OSError as error:
+                raise EngineError(f"cannot fork this interpreter: {error.strerror}") from error
+            finally:
+                os.close(self._fd)
         path, argv, environment = self._engine.command(self._fd)
         os.set_inheritable(self._fd, True)
         try:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import datetime
 import importlib
+import os
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,21 +17,23 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
-from foretrace.errors import ForetraceError, HierarchyError
+from foretrace.errors import EngineError, ForetraceError, HierarchyError
 from foretrace.tracer.sampling.burst_schedule import Accuracy, Schedule, schedule_of
 
-from .launch import Interpreter, Target
+from .launch import CompiledProgram, Interpreter, PythonCall, PythonProgram, Target
 from .session import Ending, Engine, Progress, Session
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from foretrace.tracer.python.forked import Outcome
     from foretrace.tracer.qemu.binary import QemuEngine
     from foretrace.tracer.signature.records import ProcessRecord, Signature
     from foretrace.tracer.stored.stored_stream import StreamWriter
 
 OnProgress = Callable[[Progress], None]
+_MOST_INTERRUPTS = 3
 
 
 def _ignore(_progress: Progress) -> None:
@@ -48,6 +52,76 @@ class Traced:
     ending: Ending
     operation_map: npt.NDArray[np.int64]
     explanation: str = ""
+    outcome: Outcome | None = None
+    """Of a function of this interpreter: what came of it. None where it could not tell."""
+
+
+def trace_program(
+    launch: CompiledProgram | PythonProgram | PythonCall,
+    hierarchies: Sequence[Hierarchy] = (DEFAULT_HIERARCHY,),
+    on_progress: OnProgress = _ignore,
+    keep: StreamWriter | None = None,
+    *,
+    follow_children: bool = False,
+    accuracy: Accuracy = Accuracy.AUTO,
+    seed: int | None = None,
+    python_core: str = "markers",
+) -> Traced:
+    """Run what `launch` says under the engine for it, simulating `hierarchies`.
+
+    Args:
+        launch: what to run, see `launch.launch_of`.
+        hierarchies: caches to simulate while it runs.
+        on_progress: hears how far the run has come.
+        keep: the address stream goes there, too, and then is for `kept_stream.commit`.
+        follow_children: also trace the processes that a compiled program forks.
+        accuracy: how many of a run's accesses to record.
+        seed: decides where bursts of recorded accesses lie; None for chance.
+        python_core: one of `python_program.PythonCore`: how to follow a Python program.
+
+    Returns:
+        The signature, and how the program ended.
+
+    Raises:
+        ProgramError, EngineError: it cannot be traced.
+        HierarchyError: an instruction cache is to be simulated for several processes.
+        ForetraceError: the options do not go together with the program or with each other.
+    """
+    if isinstance(launch, CompiledProgram):
+        return trace_binary(
+            launch.command,
+            hierarchies,
+            on_progress,
+            keep,
+            follow_children=follow_children,
+            accuracy=accuracy,
+            seed=seed,
+        )
+    if follow_children:
+        raise ForetraceError("following children is for compiled programs only, not for Python's child processes yet")
+    if isinstance(launch, PythonCall):
+        return trace_call(
+            launch,
+            hierarchies,
+            core=python_core,
+            on_progress=on_progress,
+            keep=keep,
+            accuracy=accuracy,
+            seed=seed,
+        )
+    return trace_python(
+        launch.target,
+        launch.arguments,
+        hierarchies,
+        is_module=launch.kind is Target.MODULE,
+        is_code=launch.kind is Target.CODE,
+        interpreter=launch.interpreter,
+        core=python_core,
+        on_progress=on_progress,
+        keep=keep,
+        accuracy=accuracy,
+        seed=seed,
+    )
 
 
 def trace_binary(
@@ -170,8 +244,60 @@ def trace_python(
     engine = python_program.PythonEngine(
         target, arguments, kind=kind, core=python_program.PythonCore(core), interpreter=interpreter
     )
-    schedule = _schedule(accuracy, seed, keep)
     command = (*(() if kind is Target.SCRIPT else (kind.value,)), target, *arguments)
+    return _trace_python(engine, command, hierarchies, core, on_progress, keep, accuracy, seed)
+
+
+def trace_call(
+    call: PythonCall,
+    hierarchies: Sequence[Hierarchy] = (DEFAULT_HIERARCHY,),
+    *,
+    core: str = "markers",
+    on_progress: OnProgress = _ignore,
+    keep: StreamWriter | None = None,
+    accuracy: Accuracy = Accuracy.AUTO,
+    seed: int | None = None,
+) -> Traced:
+    """Call a function in a fork of this interpreter, simulating `hierarchies`.
+
+    `core`, `keep`, `accuracy` and `seed` are as for `trace_python`. The third interrupt (^C) kills a child that does not
+    end by it.
+
+    Raises:
+        EngineError: this interpreter cannot be forked, or is being traced itself.
+    """
+    from foretrace.tracer.python.forked import ForkedEngine
+    from foretrace.tracer.python.program import PythonCore
+
+    engine = ForkedEngine(call.function, PythonCore(core))
+
+    def relay(progress: Progress) -> None:
+        engine.relay()
+        if progress.interrupts >= _MOST_INTERRUPTS and not progress.ended and engine.pid is not None:
+            os.kill(engine.pid, signal.SIGKILL)
+        on_progress(progress)
+
+    try:
+        traced = _trace_python(engine, (call.name,), hierarchies, core, relay, keep, accuracy, seed)
+    except EngineError:
+        engine.outcome()  # knows better what was wrong
+        raise
+    return replace(traced, outcome=engine.outcome())
+
+
+def _trace_python(
+    engine: Engine,
+    command: tuple[str, ...],
+    hierarchies: Sequence[Hierarchy],
+    core: str,
+    on_progress: OnProgress,
+    keep: StreamWriter | None,
+    accuracy: Accuracy,
+    seed: int | None,
+) -> Traced:
+    from foretrace.tracer.python import program as python_program
+
+    schedule = _schedule(accuracy, seed, keep)
     started = _now()
     lines = python_program.lines_timed()
     line_s = python_program.line_s() if core == python_program.PythonCore.SETTRACE else None

@@ -33,7 +33,7 @@ Progress = Callable[[str], None]
 class Comparison:
     """A program on two machines: measured times, predicted ones, and the first's measured time scaled to the second.
 
-    `anchored_by_region`: the scaling went by the shares that samples showed; else by the whole program's ratio.
+    `anchored_by_loop`: the scaling went by the shares that samples showed; else by the whole program's ratio.
     `disturbed` where a time was measured beside a neighbour only; `same_executable` where both machines ran the same.
     """
 
@@ -43,7 +43,7 @@ class Comparison:
     measured_s: tuple[float, float]
     predicted_s: tuple[float, float]
     anchored_s: float
-    anchored_by_region: bool
+    anchored_by_loop: bool
     disturbed: bool
     same_executable: bool
 
@@ -206,8 +206,8 @@ def _compare(
     ratios = {machine.label: _ratios(signature, machine, paths) for machine in measured}
     for one, other in itertools.permutations(measured, 2):
         rows = one.programs[program], other.programs[program]
-        by_region = ratios[one.label]
-        ratio = times[other.label] / times[one.label] if by_region is None else by_region[other.label]
+        by_loop = ratios[one.label]
+        ratio = times[other.label] / times[one.label] if by_loop is None else by_loop[other.label]
         yield Comparison(
             program=program,
             first=one.label,
@@ -215,7 +215,7 @@ def _compare(
             measured_s=(rows[0].measured.time_s, rows[1].measured.time_s),
             predicted_s=(times[one.label], times[other.label]),
             anchored_s=rows[0].measured.time_s * ratio,
-            anchored_by_region=by_region is not None,
+            anchored_by_loop=by_loop is not None,
             disturbed=any(row.measured.is_disturbed for row in rows),
             same_executable=rows[0].executable_sha256 == rows[1].executable_sha256,
         )

@@ -12,9 +12,8 @@ import click
 import msgspec
 from rich.console import Console
 
+from foretrace.api.measurements import Calibration, calibrate
 from foretrace.benchmarks.calibration.agreement import Difference, differences, summary
-from foretrace.benchmarks.calibration.calibrate import Calibration, calibrate
-from foretrace.benchmarks.calibration.gpu_suite import calibrate_gpu, load_cupy
 from foretrace.file_kinds import PROFILE
 from foretrace.files import check_output, is_standard_output
 from foretrace.profiles.profile import Profile
@@ -53,13 +52,9 @@ def command(
         raise click.UsageError("-o - and --json both write to standard output: name a file")
     if path is not None:
         check_output(path, PROFILE, force=force)
-    cupy = load_cupy() if gpu else None
     try:
         with progress_bar("measuring this machine") as report:
-            if cupy is not None:
-                calibration = calibrate_gpu(cupy, name=_name(path), quick=quick, progress=report)
-            else:
-                calibration = calibrate(name=_name(path), quick=quick, keep_partial=keep_partial, progress=report)
+            calibration = calibrate(_name(path), quick=quick, keep_partial=keep_partial, gpu=gpu, on_progress=report)
     except KeyboardInterrupt:
         print("foretrace: interrupted, nothing was written", file=sys.stderr)
         raise

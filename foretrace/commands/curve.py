@@ -10,6 +10,8 @@ from typing import Any
 import click
 from rich.table import Table
 
+from foretrace.api.curves import part_of
+from foretrace.api.signatures import read_signature
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.level import MAX_WAYS
 from foretrace.errors import HierarchyError
@@ -22,13 +24,9 @@ from foretrace.replay.memory.miss_curves import (
     Part,
     miss_curve,
     miss_ratio,
-    part_of_function,
-    part_of_line,
-    whole_program,
 )
 from foretrace.reports.plots import check_picture, draw_curves
 from foretrace.terminal import console, plain, print_json
-from foretrace.tracer.signature.file import read_signature
 from foretrace.tracer.signature.records import Signature
 from foretrace.units import format_bytes
 from foretrace.verb import Verb
@@ -82,7 +80,7 @@ def command(
         check_output(output, PICTURE, force=force)
     levels = [_cache(text) for text in caches]
     read = read_signature(signature)
-    part = _part(read, function, line)
+    part = part_of(read, function, line)
     curves = [] if caches else [miss_curve(read, part, ways, int(line_bytes)) for ways in dict.fromkeys(all_ways)]
     ratios = [miss_ratio(read, part, hierarchy.levels[0]) for hierarchy in levels]
     if output is not None:
@@ -94,12 +92,6 @@ def command(
         _show_caches(part, ratios)
     elif output is None:
         _show_curves(part, int(line_bytes), curves)
-
-
-def _part(signature: Signature, function: str | None, line: str | None) -> Part:
-    if function is not None:
-        return part_of_function(signature, function)
-    return whole_program(signature) if line is None else part_of_line(signature, line)
 
 
 def _cache(text: str) -> Hierarchy:

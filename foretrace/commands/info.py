@@ -3,50 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
+from foretrace.api.signatures import Signature, read_signature, summarise_loops
 from foretrace.names import demangle, short_name
 from foretrace.reports import unseen_report
 from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.session import signal_name
-from foretrace.tracer.signature.file import read_signature
-from foretrace.tracer.signature.records import (
-    AddressRange,
-    MemoryOperation,
-    ProcessRecord,
-    Sampling,
-    Signature,
-    merge_ranges,
-)
+from foretrace.tracer.signature.records import ProcessRecord, Sampling
 from foretrace.units import format_bytes, format_count, format_seconds
 from foretrace.verb import Verb
-
-
-@dataclass(frozen=True, slots=True)
-class LoopSummary:
-    """A loop with what its own blocks (not those of loops inside it) did."""
-
-    module: str
-    function: str
-    file: str
-    line: int
-    depth: int
-    entries: int
-    executions: int
-    instructions: int
-    flops: int
-    loads: int
-    stores: int
-    ranges: tuple[AddressRange, ...]
-    idioms: tuple[str, ...]
 
 
 @click.command(cls=Verb, epilog="Example: foretrace info app.sig --json")
@@ -60,45 +33,6 @@ def command(signature: Path, top: int, as_json: bool) -> None:
         print_json(document(read))
     else:
         _show(read, top)
-
-
-def summarise_loops(signature: Signature) -> list[LoopSummary]:
-    """All loops, those with most executed instructions first."""
-    blocks_of, operations_of, idioms_of = defaultdict(list), defaultdict(list), defaultdict(set)
-    for block in signature.blocks:
-        if block.loop_id is not None:
-            blocks_of[block.loop_id].append(block)
-    for operation in signature.operations:
-        loop_id = signature.blocks[operation.block_id].loop_id
-        if loop_id is not None:
-            operations_of[loop_id].append(operation)
-    for idiom in signature.idioms:
-        idioms_of[idiom.loop_id].add(str(idiom.kind))
-    summaries = []
-    for loop in signature.loops:
-        blocks, operations = blocks_of[loop.loop_id], operations_of[loop.loop_id]
-        summaries.append(
-            LoopSummary(
-                module=loop.module,
-                function=loop.function,
-                file=loop.file,
-                line=loop.line,
-                depth=loop.depth,
-                entries=loop.entries,
-                executions=loop.iterations,
-                instructions=sum(block.executions * block.instructions for block in blocks),
-                flops=sum(block.executions * block.flops for block in blocks),
-                loads=_executions(operations, is_store=False),
-                stores=_executions(operations, is_store=True),
-                ranges=merge_ranges(AddressRange(op.first, op.last_exclusive) for op in operations),
-                idioms=tuple(sorted(idioms_of[loop.loop_id])),
-            )
-        )
-    return sorted(summaries, key=lambda summary: summary.instructions, reverse=True)
-
-
-def _executions(operations: list[MemoryOperation], *, is_store: bool) -> int:
-    return sum(operation.executions for operation in operations if operation.is_store == is_store)
 
 
 def _all_accesses(signature: Signature) -> int:

@@ -9,13 +9,14 @@ from typing import Any
 import click
 import msgspec
 
+from foretrace.api.machines import machines, summary
 from foretrace.benchmarks.calibration.agreement import Difference, differences
 from foretrace.errors import ForetraceError, ProfileError
 from foretrace.file_kinds import PICTURE
 from foretrace.files import check_output, write_atomically
 from foretrace.profiles.charts import charts_of, chosen
 from foretrace.profiles.hierarchies import hierarchy_of
-from foretrace.profiles.library import find, names
+from foretrace.profiles.library import find
 from foretrace.profiles.plausibility import doubts
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.profiles.profile_file import read_profile
@@ -36,7 +37,7 @@ def command(context: click.Context, as_json: bool) -> None:
         if as_json:
             raise click.UsageError(f"put --json behind {context.invoked_subcommand}", context)
         return
-    profiles = [find(name) for name in names()]
+    profiles = machines()
     if as_json:
         print_json({"schema": "foretrace.machines/1", "machines": [summary(profile) for profile in profiles]})
     else:
@@ -121,29 +122,6 @@ def comparison(profiles: tuple[Profile, Profile], found: Sequence[Difference]) -
     }
 
 
-def summary(profile: Profile) -> dict[str, Any]:
-    """A machine as `machines --json` lists it. A figure that nobody published is null."""
-    core, memory, product = profile.core, profile.memory, profile.product
-    return {
-        "name": profile.name,
-        "title": profile.title,
-        "kind": profile.kind.value,
-        "year": product.year if product else None,
-        "power_w": product.power_w if product else None,
-        "instruction_set": profile.instruction_set,
-        "date": profile.date,
-        "cores": core.cores if core else None,
-        "clock_hz": core.clock_hz if core else None,
-        "caches": [{"name": cache.name, "size_bytes": cache.size_bytes} for cache in profile.caches],
-        "memory_size_bytes": memory.size_bytes if memory else None,
-        "memory_peak_bandwidth_bytes_per_s": memory.peak_bandwidth_bytes_per_s if memory else None,
-        "memory_sustained_bandwidth_bytes_per_s": memory.sustained_bandwidth_bytes_per_s if memory else None,
-        "memory_core_read_bandwidth_bytes_per_s": memory.core_read_bandwidth_bytes_per_s if memory else None,
-        "memory_latency_s": memory.latency_s if memory else None,
-        "gather_scatter_minimum_range_bytes": _minimum_range(profile),
-    }
-
-
 def document(profile: Profile) -> dict[str, Any]:
     """A machine as `machines show --json` prints it: its whole profile, and the cache hierarchy made of it."""
     made = hierarchy_of(profile)
@@ -189,7 +167,3 @@ def _assumptions(profile: Profile) -> tuple[object, ...]:
         raise ProfileError(f"profile {profile.name}: caches are missing, without them no time can be predicted")
     figures = figures_of(profile, hierarchy)
     return figures.assumptions + figures.core_assumptions
-
-
-def _minimum_range(profile: Profile) -> int | None:
-    return next((c.minimum_range_bytes for c in profile.gather_scatter if c.minimum_range_bytes is not None), None)

@@ -8,27 +8,24 @@ from pathlib import Path
 
 import click
 
+from foretrace.api.machines import find_machine
+from foretrace.api.machines import machines as known_machines
+from foretrace.api.predictions import LEAST_SHOWN, predict_on, warnings_once
+from foretrace.api.signatures import read_signature
 from foretrace.cli import NumberRange
-from foretrace.errors import ForetraceError, ProfileError
+from foretrace.errors import ForetraceError
 from foretrace.names import short_name
-from foretrace.profiles.clock import at_clock
-from foretrace.profiles.library import find, names
-from foretrace.profiles.profile import MachineKind, Profile
-from foretrace.replay.predict import predict_each
 from foretrace.replay.ranking import ranks
-from foretrace.replay.records import Model, Place, Prediction, RegionTime
+from foretrace.replay.records import LoopTime, Model, Place, Prediction
 from foretrace.replay.totals import By, totals
 from foretrace.reports.prediction_documents import Measured, document
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.native.timing_file import read_timing
-from foretrace.tracer.signature.file import read_signature
 from foretrace.units import format_count, format_hz, format_seconds
 from foretrace.verb import Verb
 
 from .time import said_of_neighbours, said_of_segments
 
-LEAST_SHOWN = 1e-3
-"""Share of the time that a loop must have to be shown."""
 _LEAST_WAITING_S = 1e-3
 
 
@@ -97,10 +94,10 @@ def command(
         raise click.UsageError(
             "--anchor needs a time to scale: measure it with foretrace time, and name it by --timing"
         )
-    profiles, without_clock = _at_clock(_profiles(machines, every), clock_ghz)
+    profiles = [*(known_machines().hosts if every else ()), *map(find_machine, machines)]
     read = read_signature(signature)
-    predictions, unpredicted = predict_each(read, profiles, Model(model))
-    refused: dict[str, ForetraceError] = {**without_clock, **unpredicted}
+    found = predict_on(read, {profile.name: profile for profile in profiles}.values(), clock_ghz, model)
+    predictions, refused = tuple(found), found.refused
     for name, error in refused.items():
         if not predictions or not every or name in machines:
             raise error
@@ -110,34 +107,11 @@ def command(
     else:
         _show(predictions, refused, measured)
         for prediction in predictions:
-            _show_regions(prediction, By(by), None if all_loops else top, measured)
+            _show_loops(prediction, By(by), None if all_loops else top, measured)
         if assumptions or len(predictions) == 1:
             _show_assumptions(predictions)
         else:
             _count_assumptions(predictions)
-
-
-def _at_clock(profiles: list[Profile], clock_ghz: float | None) -> tuple[list[Profile], dict[str, ProfileError]]:
-    """The machines at the clock that was asked for, if one was; and by name, why it cannot be told of others."""
-    if clock_ghz is None:
-        return profiles, {}
-    found: list[Profile] = []
-    refused: dict[str, ProfileError] = {}
-    for profile in profiles:
-        try:
-            found.append(at_clock(profile, clock_ghz * 1e9))
-        except ProfileError as error:
-            refused[profile.name] = error
-    return found, refused
-
-
-def _profiles(machines: tuple[str, ...], every: bool) -> list[Profile]:
-    """The machines asked for, each once."""
-    profiles = {profile.name: profile for profile in (find(machine) for machine in machines)}
-    if every:
-        shipped = (find(name) for name in names())
-        profiles = {p.name: p for p in shipped if p.kind is MachineKind.HOST} | profiles
-    return list(profiles.values())
 
 
 def short_place(place: Place) -> str:
@@ -175,7 +149,7 @@ def _show(
         _show_measured(measured, predictions)
     for name, error in refused.items():
         out.print(f"not predicted: {plain(name)}: {plain(str(error))}")
-    for warning in _warnings(predictions):
+    for warning in warnings_once(predictions):
         out.print(f"warning: {plain(warning)}")
 
 
@@ -193,12 +167,6 @@ def _show_waiting(predictions: tuple[Prediction, ...]) -> None:
         f"and {format_seconds(waiting.waited_s)} of waiting (sleep, I/O, locks), which no machine shortens{but}",
         soft_wrap=True,
     )
-
-
-def _warnings(predictions: tuple[Prediction, ...]) -> list[str]:
-    """Each warning once; of several machines' shares of unseen code, which differ by little, the first."""
-    found = {w.partition("% of the time ")[2] or w: w for p in reversed(predictions) for w in reversed(p.warnings)}
-    return list(reversed(found.values()))
 
 
 def _show_measured(measured: Measured, predictions: tuple[Prediction, ...]) -> None:
@@ -231,7 +199,7 @@ def _show_measured(measured: Measured, predictions: tuple[Prediction, ...]) -> N
         out.print(rows)
 
 
-def _show_regions(prediction: Prediction, by: By, top: int | None, measured: Measured | None) -> None:
+def _show_loops(prediction: Prediction, by: By, top: int | None, measured: Measured | None) -> None:
     """The `top` rows of most time, of those with a share that shows; None: all that took time."""
     if top == 0:
         return
@@ -241,11 +209,11 @@ def _show_regions(prediction: Prediction, by: By, top: int | None, measured: Mea
         *(["measured"] if shares else []), "share", "time", *columns,
         left=("source", "function", "what", "bound by"), drop=("iterations",), whole=("bound by",),
     )  # fmt: skip
-    parts = prediction.regions if by is By.LOOP else totals(prediction, by)
+    parts = prediction.loops if by is By.LOOP else totals(prediction, by)
     shown = [part for part in parts if part.time_s > 0 and (top is None or part.share >= LEAST_SHOWN)][:top]
     for part in shown:
-        share = measured.samples.share(part) if measured is not None and isinstance(part, RegionTime) else None
-        count = [format_count(part.iterations)] if isinstance(part, RegionTime) else []
+        share = measured.samples.share(part) if measured is not None and isinstance(part, LoopTime) else None
+        count = [format_count(part.iterations)] if isinstance(part, LoopTime) else []
         rows.add_row(
             *(["-" if share is None else f"{share:.1%}"] if shares else []), f"{part.share:.1%}",
             format_seconds(part.time_s), short_place(part.place), plain(short_name(part.place.function)),

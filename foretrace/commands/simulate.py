@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,34 +13,18 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from foretrace.cache_sim.results import OperationStatistics
+from foretrace.api.simulations import Row, loop_rows, operation_rows, simulate, total
 from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.stored.foreign import FORMATS, STORED
-from foretrace.tracer.stored.simulate import OUTPUT_FORMATS, SimulatedStream, simulate_stream
+from foretrace.tracer.stored.simulate import OUTPUT_FORMATS, SimulatedStream
 from foretrace.tracer.stored.simulate import Progress as Report
-from foretrace.tracer.stored.stored_stream import Place
 from foretrace.units import format_bytes, format_count, format_seconds
 from foretrace.verb import Verb
 
-from .caches import cache_options, wanted_hierarchies
+from .caches import cache_options
 
 _PATTERNS = ("repeated", "unit_stride", "strided", "irregular")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A memory operation or a loop with what it did: `misses` are those of each hierarchy's levels."""
-
-    module: str
-    function: str
-    file: str
-    line: int
-    offset: int | None
-    is_store: bool | None
-    executions: int
-    total_bytes: int
-    misses: tuple[tuple[int, ...], ...]
 
 
 @click.command(
@@ -98,10 +81,11 @@ def command(
     bzip2, zip); - is standard input.
     """
     with _progress(stream) as on_progress:
-        simulated = simulate_stream(
+        simulated = simulate(
             stream,
-            wanted_hierarchies(machines, hierarchies),
-            name=name,
+            hierarchies,
+            machines=machines,
+            format=name,
             access_bytes=None if access_bytes is None else int(access_bytes),
             partial=partial,
             convert_to=convert,
@@ -113,50 +97,6 @@ def command(
         print_json(document(simulated, top))
     else:
         _show(simulated, top)
-
-
-def _sum(values: Any) -> int:
-    return int(values.sum(dtype=np.uint64))
-
-
-def _operation_rows(simulated: SimulatedStream, statistics: OperationStatistics) -> list[Row]:
-    """Those that did something, most misses of the first hierarchy's last level first, then most executions."""
-    misses = [hierarchy.misses for hierarchy in simulated.simulator.simulated()]
-    order = np.lexsort((np.arange(statistics.num_operations), -statistics.executions.astype(np.int64),
-                        -misses[0][:, -1].astype(np.int64)))  # fmt: skip
-    rows = []
-    for i in order[statistics.executions[order] > 0].tolist():
-        place = simulated.places[i] if i < len(simulated.places) else Place(is_store=False)
-        rows.append(
-            Row(
-                place.module, place.function, place.file, place.line, place.offset, place.is_store,
-                int(statistics.executions[i]), int(statistics.total_bytes[i]),
-                tuple(tuple(table[i].tolist()) for table in misses),
-            )
-        )  # fmt: skip
-    return rows
-
-
-def _loop_rows(simulated: SimulatedStream, statistics: OperationStatistics) -> list[Row]:
-    """The loops that accesses were made in, in the order of `_operation_rows`."""
-    misses = [hierarchy.misses for hierarchy in simulated.simulator.simulated()]
-    members: dict[int, list[int]] = {}
-    for operation, place in enumerate(simulated.places):
-        if place.loop is not None:
-            members.setdefault(place.loop, []).append(operation)
-    rows = []
-    for loop in simulated.loops:
-        own = members.get(loop.loop, [])
-        executions = _sum(statistics.executions[own])
-        if executions:
-            rows.append(
-                Row(
-                    loop.module, loop.function, loop.file, loop.line, None, None, executions,
-                    _sum(statistics.total_bytes[own]),
-                    tuple(tuple(table[own].sum(axis=0).tolist()) for table in misses),
-                )
-            )  # fmt: skip
-    return sorted(rows, key=lambda row: (-row.misses[0][-1], -row.executions))
 
 
 def document(simulated: SimulatedStream, top: int) -> dict[str, Any]:
@@ -192,14 +132,14 @@ def document(simulated: SimulatedStream, top: int) -> dict[str, Any]:
             "instructions": simulated.instructions,
             "loads": simulated.loads,
             "stores": simulated.stores,
-            "load_bytes": _sum(statistics.total_bytes[~is_store]),
-            "store_bytes": _sum(statistics.total_bytes[is_store]),
+            "load_bytes": total(statistics.total_bytes[~is_store]),
+            "store_bytes": total(statistics.total_bytes[is_store]),
         },
-        "patterns": {name: _sum(getattr(statistics, name)) for name in _PATTERNS},
+        "patterns": {name: total(getattr(statistics, name)) for name in _PATTERNS},
         "hierarchies": list(hierarchy_documents(simulated.simulator.simulated(), simulated.loads + simulated.stores)),
         "reuse": None if reuse is None else reuse.document,
-        "loops": [row(loop) for loop in _loop_rows(simulated, statistics)],
-        "operations": [row(operation) for operation in _operation_rows(simulated, statistics)[:top]],
+        "loops": [row(loop) for loop in loop_rows(simulated)],
+        "operations": [row(operation) for operation in operation_rows(simulated)[:top]],
         "wall_s": simulated.wall_s,
     }
 
@@ -218,18 +158,18 @@ def _show(simulated: SimulatedStream, top: int) -> None:
         out.print(f"instructions  {format_count(simulated.instructions)}")
     out.print(f"loads         {format_count(simulated.loads)}")
     out.print(f"stores        {format_count(simulated.stores)}")
-    out.print(f"bytes         {format_bytes(_sum(statistics.total_bytes))}")
-    classed = max(1, sum(_sum(getattr(statistics, name)) for name in _PATTERNS))
+    out.print(f"bytes         {format_bytes(total(statistics.total_bytes))}")
+    classed = max(1, sum(total(getattr(statistics, name)) for name in _PATTERNS))
     shares = ", ".join(
-        f"{name.replace('_', ' ')} {_sum(getattr(statistics, name)) / classed:.1%}" for name in _PATTERNS
+        f"{name.replace('_', ' ')} {total(getattr(statistics, name)) / classed:.1%}" for name in _PATTERNS
     )
     out.print(f"patterns      {shares}")
     show_hierarchies(simulated.simulator.simulated(), accesses)
-    _show_rows("loops", _loop_rows(simulated, statistics), simulated, top)
-    _show_rows("operations", _operation_rows(simulated, statistics), simulated, top)
+    _show_rows("loops", loop_rows(simulated), simulated, top)
+    _show_rows("operations", operation_rows(simulated), simulated, top)
 
 
-def _show_rows(what: str, rows: list[Row], simulated: SimulatedStream, top: int) -> None:
+def _show_rows(what: str, rows: Sequence[Row], simulated: SimulatedStream, top: int) -> None:
     if not rows or not top:
         return
     levels = simulated.simulator.simulated()[0].hierarchy.levels

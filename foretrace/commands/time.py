@@ -68,29 +68,16 @@ def command(
     """
     if not is_standard_output(output):
         check_output(output, TIMING, force=force)
-    from foretrace.benchmarks.harness.reference_loop import ReferenceLoop
-    from foretrace.errors import EngineError
-    from foretrace.tracer.launch import launch_of
-    from foretrace.tracer.native.program_input import ProgramInput
-    from foretrace.tracer.native.timing import NO_READER, divide, time_natively
+    from foretrace.api.measurements import time
+    from foretrace.tracer.native.timing import NO_READER
     from foretrace.tracer.native.timing_file import write_timing
-    from foretrace.tracer.signature.file import read_signature
 
-    read = None if signature is None else read_signature(signature)
+    def say_one_reads() -> None:
+        print("foretrace: the first run alone reads from the terminal, others find no input", file=sys.stderr)
 
-    program = launch_of(program).command
-    loop = ReferenceLoop()
-    loop.learn()
-    several = runs > 1 or read is not None
-    with ProgramInput(several=several) as given:
-        if several and given.is_terminal:
-            print("foretrace: the first run alone reads from the terminal, others find no input", file=sys.stderr)
-        try:
-            timing = time_natively(program, runs=runs, method=method, reference=loop, given=given)
-        except OSError as error:
-            raise EngineError(f"--method {method} is not possible here: {error.strerror or error}") from error
-        if read is not None:
-            timing = divide(timing, read, seconds, loop, given)
+    timing = time(
+        program, runs=runs, method=method, signature=signature, seconds=seconds, on_terminal_input=say_one_reads
+    )
     write_timing(timing, output, force=force)
     if len(timing.runs) < runs:
         print(f"foretrace: {len(timing.runs)} of {runs} runs: {NO_READER}", file=sys.stderr)

@@ -109,7 +109,7 @@ def command(
     # program gets, stays as it is.
     os.putenv("OPENBLAS_NUM_THREADS", "1")
     from foretrace.tracer.sampling.burst_schedule import Accuracy
-    from foretrace.tracer.tracing import trace_binary, trace_python
+    from foretrace.tracer.tracing import trace_program
 
     wanted = Accuracy(accuracy or Accuracy.AUTO)
     if accuracy is not None and not is_python:
@@ -130,30 +130,16 @@ def command(
             from foretrace.tracer.stored.stored_stream import StreamWriter
 
             keep = stack.enter_context(StreamWriter(keep_stream, force=force))
-        if isinstance(launch, CompiledProgram):
-            traced = trace_binary(
-                launch.command,
-                simulated,
-                on_progress,
-                keep,
-                follow_children=follow_children,
-                accuracy=wanted,
-                seed=seed,
-            )
-        else:
-            traced = trace_python(
-                launch.target,
-                launch.arguments,
-                simulated,
-                is_module=launch.kind is Target.MODULE,
-                is_code=launch.kind is Target.CODE,
-                interpreter=launch.interpreter,
-                core=python_core,
-                on_progress=on_progress,
-                keep=keep,
-                accuracy=wanted,
-                seed=seed,
-            )
+        traced = trace_program(
+            launch,
+            simulated,
+            on_progress,
+            keep,
+            follow_children=follow_children,
+            accuracy=wanted,
+            seed=seed,
+            python_core=python_core,
+        )
         from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
 
         write_signature(traced.signature, output, force=force)

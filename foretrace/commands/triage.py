@@ -10,18 +10,17 @@ from typing import Any
 import click
 from rich.table import Table
 
+from foretrace.api.predictions import LEAST_SHOWN
+from foretrace.api.triages import triage
 from foretrace.names import short_name
-from foretrace.profiles.library import find
-from foretrace.replay.offload.triage import triage
 from foretrace.replay.predict import NOTABLE_SHARE
 from foretrace.replay.records import Instance, Triage
 from foretrace.reports.prediction_documents import hit_rates_document, place_document
 from foretrace.terminal import console, plain, print_json, table
-from foretrace.tracer.signature.file import read_signature
 from foretrace.units import format_bytes, format_seconds
 from foretrace.verb import Verb
 
-from .predict import LEAST_SHOWN, short_place
+from .predict import short_place
 
 
 @click.command(cls=Verb, epilog="Example: foretrace triage cg.sig --host jaguar-xt4 --accelerator convey-hc1-fpga")
@@ -33,7 +32,7 @@ from .predict import LEAST_SHOWN, short_place
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops.")
 def command(signature: Path, host: str, accelerator: str, top: int, all_loops: bool, as_json: bool) -> None:
     """Tell which gather/scatter loops of SIGNATURE's program to port to an accelerator, largest gain first."""
-    report = triage(read_signature(signature), find(host), find(accelerator))
+    report = triage(signature, host, accelerator)
     if as_json:
         print_json(document(report))
     else:

@@ -23,7 +23,7 @@ from foretrace.units import format_bytes, format_bytes_per_s, format_hz, format_
 from .terminal_charts import draw
 
 
-def list_machines(profiles: list[Profile], out: Console) -> None:
+def list_machines(profiles: Sequence[Profile], out: Console) -> None:
     """A line for each machine."""
     rows = fitting(
         "name", "year", "kind", "cores", "clock", "caches", "memory", "machine",

@@ -51,22 +51,27 @@ def draw_curves(curves: list[Curve], title: str, picture_format: str) -> bytes:
 
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(7, 4.2), layout="constrained")
-        axes = figure.add_subplot()
-        for curve in curves:
-            sizes = [point.size_bytes for point in curve.points]
-            ratios = [100 * point.miss_ratio for point in curve.points]
-            errors = [200 * (point.standard_error or 0) for point in curve.points]
-            axes.errorbar(sizes, ratios, yerr=errors, marker="o", markersize=3, capsize=2, label=curve.title)
-        sizes = sorted({point.size_bytes for curve in curves for point in curve.points})
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(sizes, [format_bytes(size) for size in sizes], rotation=45, ha="right")
-        axes.set_xlabel("cache size")
-        axes.set_ylabel("accesses that miss, %")
-        axes.set_ylim(bottom=0)
-        axes.set_title(title, parse_math=False)
-        axes.grid(alpha=0.3)
-        axes.legend()
+        curve_axes(figure.add_subplot(), curves, title)
         return _saved(figure, picture_format)
+
+
+def curve_axes(axes: Axes, curves: Sequence[Curve], title: str) -> Axes:
+    """The same in axes of somebody's own."""
+    for curve in curves:
+        sizes = [point.size_bytes for point in curve.points]
+        ratios = [100 * point.miss_ratio for point in curve.points]
+        errors = [200 * (point.standard_error or 0) for point in curve.points]
+        axes.errorbar(sizes, ratios, yerr=errors, marker="o", markersize=3, capsize=2, label=curve.title)
+    sizes = sorted({point.size_bytes for curve in curves for point in curve.points})
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sizes, [format_bytes(size) for size in sizes], rotation=45, ha="right")
+    axes.set_xlabel("cache size")
+    axes.set_ylabel("accesses that miss, %")
+    axes.set_ylim(bottom=0)
+    axes.set_title(title, parse_math=False)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return axes
 
 
 def draw_charts(charts: Sequence[Chart], title: str, picture_format: str) -> bytes:
@@ -76,11 +81,16 @@ def draw_charts(charts: Sequence[Chart], title: str, picture_format: str) -> byt
 
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(9, 3.4 * len(charts) + 0.4), layout="constrained")
-        figure.suptitle(title, parse_math=False)
-        panels = figure.subplots(len(charts), squeeze=False)
-        for chart, axes in zip(charts, panels[:, 0], strict=True):
-            _draw_chart(chart, axes)
-        return _saved(figure, picture_format)
+        return _saved(charts_figure(figure, charts, title), picture_format)
+
+
+def charts_figure(figure: Figure, charts: Sequence[Chart], title: str) -> Figure:
+    """The same in a figure of somebody's own, which is empty."""
+    figure.suptitle(title, parse_math=False)
+    panels = figure.subplots(len(charts), squeeze=False)
+    for chart, axes in zip(charts, panels[:, 0], strict=True):
+        _draw_chart(chart, axes)
+    return figure
 
 
 def _draw_chart(chart: Chart, axes: Axes) -> None:

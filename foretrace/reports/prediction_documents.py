@@ -11,10 +11,10 @@ from foretrace.names import demangle
 from foretrace.profiles.clock import at_clock
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import Profile
-from foretrace.replay.anchor import Anchored, RegionSamples, anchor, region_samples
+from foretrace.replay.anchor import Anchored, SamplesByLoop, anchor, samples_by_loop
 from foretrace.replay.predict import predict
 from foretrace.replay.ranking import ranks
-from foretrace.replay.records import HitRates, Place, Prediction, RegionTime, RegionTotal
+from foretrace.replay.records import HitRates, LoopTime, LoopTotal, Place, Prediction
 from foretrace.replay.totals import By, totals
 from foretrace.terminal import plain
 from foretrace.tracer.native.timing import Timing
@@ -26,14 +26,14 @@ class Measured:
     """A native run beside the predictions. `here` is the prediction for its machine, if that is to be scaled from."""
 
     timing: Timing
-    samples: RegionSamples
+    samples: SamplesByLoop
     here: Prediction | None
 
     @classmethod
     def of(cls, signature: Signature, timing: Timing, anchor_machine: str | None) -> Measured:
         """A timing of the signature's program; `anchor_machine` is where it was made, if it is to be scaled."""
         here = None if anchor_machine is None else predict(signature, _as_timed(find(anchor_machine), timing))
-        return cls(timing, region_samples(signature, timing), here)
+        return cls(timing, samples_by_loop(signature, timing), here)
 
     def anchored(self, predictions: tuple[Prediction, ...]) -> list[Anchored]:
         """The measured time scaled to each machine; none if it is not to be."""
@@ -99,7 +99,7 @@ def document(
                 "hit_rates": hit_rates_document(prediction.hit_rates),
                 "assumptions": [plain(str(assumption)) for assumption in prediction.assumptions],
                 "warnings": [plain(warning) for warning in prediction.warnings],
-                "loops": [_region_document(region, measured) for region in prediction.regions],
+                "loops": [_loop_document(loop, measured) for loop in prediction.loops],
             }
             | ({} if by is By.LOOP else {"by": str(by), "totals": [_total_document(t) for t in totals(prediction, by)]})
             for prediction, rank in zip(predictions, ranks(predictions), strict=True)
@@ -137,41 +137,41 @@ def _measured_document(measured: Measured, predictions: tuple[Prediction, ...]) 
                 "low_s": one.low_s,
                 "high_s": one.high_s,
                 "ratio": one.ratio,
-                "by_region": one.by_region,
+                "by_loop": one.by_loop,
             }
             for one in measured.anchored(predictions)
         ],
     }
 
 
-def _region_document(region: RegionTime, measured: Measured | None = None) -> dict[str, Any]:
-    share = {} if measured is None else {"measured_share": measured.samples.share(region)}
+def _loop_document(loop: LoopTime, measured: Measured | None = None) -> dict[str, Any]:
+    share = {} if measured is None else {"measured_share": measured.samples.share(loop)}
     return (
         share
-        | place_document(region.place)
+        | place_document(loop.place)
         | {
-            "kind": str(region.kind),
-            "first_call": region.is_first_call,
-            "entries": region.entries,
-            "iterations": region.iterations,
-            "time_s": region.time_s,
-            "low_s": region.low_s,
-            "high_s": region.high_s,
-            "share": region.share,
-            "bound_by": str(region.bound_by),
-            "compute_s": region.compute_s,
-            "memory_s": region.memory_s,
-            "overlap_s": region.overlap_s,
-            "python_s": region.python_s,
-            "pages_s": region.pages_s,
+            "kind": str(loop.kind),
+            "first_call": loop.is_first_call,
+            "entries": loop.entries,
+            "iterations": loop.iterations,
+            "time_s": loop.time_s,
+            "low_s": loop.low_s,
+            "high_s": loop.high_s,
+            "share": loop.share,
+            "bound_by": str(loop.bound_by),
+            "compute_s": loop.compute_s,
+            "memory_s": loop.memory_s,
+            "overlap_s": loop.overlap_s,
+            "python_s": loop.python_s,
+            "pages_s": loop.pages_s,
         }
     )
 
 
-def _total_document(total: RegionTotal) -> dict[str, Any]:
+def _total_document(total: LoopTotal) -> dict[str, Any]:
     return place_document(total.place) | {
         "label": plain(total.label),
-        "loops": total.regions,
+        "loops": total.loops,
         "time_s": total.time_s,
         "low_s": total.low_s,
         "high_s": total.high_s,

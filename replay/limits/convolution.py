@@ -18,7 +18,7 @@ import numpy.typing as npt
 from foretrace.replay.machine_figures import MachineFigures
 from foretrace.replay.memory.figures import MemoryFigures
 from foretrace.replay.memory.hit_rates import Misses
-from foretrace.replay.records import Bound, RegionKind
+from foretrace.replay.records import Bound, LoopKind
 from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
 from foretrace.replay.workload import OperationArrays, Workload
 
@@ -92,7 +92,7 @@ def convolve(
     off = RECORDING_ERROR * np.array([-1.0, 0.0, 1.0])
     timed_lines = np.maximum(totals.python_lines + _per_corner(off, totals.recording_lines), 0)
     timed_lines += _per_corner(np.array(LONG_CALLS) - 1, np.minimum(totals.long_lines, timed_lines[FAST]))
-    unseen = np.array([region.kind is RegionKind.COMPILED for region in workload.regions])
+    unseen = np.array([region.kind is LoopKind.COMPILED for region in workload.regions])
     timed = figures.python_line_s[:, None] * timed_lines * np.where(unseen, np.array(UNSEEN_CODE)[:, None], 1.0)
     degree = 1 - 1 / np.maximum(totals.arithmetic_per_iteration, 1)
     shorter = np.minimum(compute, memory)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from foretrace.replay.engine.program import Entity, Part, Run, Sharing
 from foretrace.replay.offload.decisions import Activity, parts_of_activity
 from foretrace.replay.offload.device_memory import Link
-from foretrace.replay.records import Place, RegionKind
+from foretrace.replay.records import LoopKind, Place
 from foretrace.replay.workload import Region, Workload
 
 from .conditions import CORES, Conditions
@@ -29,7 +29,7 @@ def region_names(workload: Workload) -> tuple[str, ...]:
 def _name(region: Region) -> str:
     place: Place = region.place
     where = place.file.rpartition("/")[2] or place.module.rpartition("/")[2]
-    what = place.module if region.kind in (RegionKind.ARRAY, RegionKind.COMPILED) else place.function
+    what = place.module if region.kind in (LoopKind.ARRAY, LoopKind.COMPILED) else place.function
     return f"{what or '?'} {where}:{place.line}" if place.line else f"{what or '?'} {where}".rstrip()
 
 

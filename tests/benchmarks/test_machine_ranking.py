@@ -19,7 +19,7 @@ from foretrace.cli import group
 from foretrace.errors import EngineError
 from foretrace.profiles.library import find
 from foretrace.profiles.profile_file import profile_data
-from foretrace.replay.anchor import anchor, region_samples
+from foretrace.replay.anchor import anchor, samples_by_loop
 from foretrace.replay.predict import predict
 from foretrace.tracer.native.timing import NativeRun, SampledPosition
 from foretrace.tracer.native.timing_file import read_timing, write_timing
@@ -114,12 +114,12 @@ def test_machines_are_compared_from_one_signature(folder):
     forth, back = found["comparisons"]
     assert (forth["first"], forth["second"], forth["measured_ratio"]) == ("here", "there", pytest.approx(1.65))
     assert forth["ranked_right"] is True
-    assert forth["anchored_by_region"] is True, "the timing is from here"
-    assert back["anchored_by_region"] is False
+    assert forth["anchored_by_loop"] is True, "the timing is from here"
+    assert back["anchored_by_loop"] is False
     signature, timing = read_signature(folder / "both.sig"), read_timing(folder / "both.timing")
     times = predict(signature, profile(2)), predict(signature, profile(1))
     assert forth["predicted_s"] == pytest.approx([times[1].time_s, times[0].time_s])
-    scaled = anchor(*times, timing, region_samples(signature, timing))
+    scaled = anchor(*times, timing, samples_by_loop(signature, timing))
     assert scaled.ratio != pytest.approx(forth["predicted_ratio"], rel=0.01), "the samples say otherwise"
     assert forth["anchored_s"] == pytest.approx(2.0 * scaled.ratio)
     assert forth["anchored_error"] == pytest.approx(2.0 * scaled.ratio / 3.3 - 1)

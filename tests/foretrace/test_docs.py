@@ -58,3 +58,11 @@ def test_its_commands_run_in_the_order_shown(tmp_path):
             continue
         result = subprocess.run([executable, *words[1:]], cwd=tmp_path, capture_output=True, text=True)
         assert result.returncode == 0, f"{command}\n{result.stderr}"
+
+
+def test_the_glossary_has_each_term_once_in_order():
+    sections = (ROOT / "docs" / "glossary.md").read_text().split("\n## ")[1:]
+    terms = [re.findall(r"^- \*\*(.+?)\*\*", section, re.MULTILINE) for section in sections]
+    assert all(found == sorted(found, key=str.lower) and len(found) > 10 for found in terms)
+    every = [term for found in terms for term in found]
+    assert len(set(every)) == len(every)

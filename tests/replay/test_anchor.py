@@ -10,7 +10,7 @@ from timing_samples import TIMING
 
 from foretrace.commands import predict as predict_command
 from foretrace.errors import TimingError
-from foretrace.replay.anchor import anchor, key_of, region_samples
+from foretrace.replay.anchor import anchor, key_of, samples_by_loop
 from foretrace.replay.predict import predict
 from foretrace.reports import prediction_documents
 from foretrace.tracer.native.timing import NativeRun, SampledPosition
@@ -36,7 +36,7 @@ def timing(*samples, **changes):
 def ratio(signature, samples, here, there, **changes):
     measured = timing(*samples, **changes)
     here, there = predict(signature, here), predict(signature, there)
-    return anchor(there, here, measured, region_samples(signature, measured))
+    return anchor(there, here, measured, samples_by_loop(signature, measured))
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_on_its_own_machine_a_program_takes_what_was_measured(machines):
     here, _ = machines
     anchored = ratio(two_loops(), [(0, 30), (16, 70)], here, here)
     assert anchored.time_s == anchored.low_s == anchored.high_s == pytest.approx(2.0)
-    assert anchored.by_region
+    assert anchored.by_loop
 
 
 def test_beside_a_neighbour_the_program_may_take_less_alone(machines):
@@ -63,7 +63,7 @@ def test_beside_a_neighbour_the_program_may_take_less_alone(machines):
     signature, measured = two_loops(), timing((0, 30), (16, 70))
     prediction = predict(signature, here)
     beside = replace(measured, runs=(NativeRun(2.0, 1.5, 0.5, 1.25),))
-    anchored = anchor(prediction, prediction, beside, region_samples(signature, beside))
+    anchored = anchor(prediction, prediction, beside, samples_by_loop(signature, beside))
     assert (anchored.time_s, anchored.high_s) == (pytest.approx(2.0), pytest.approx(2.0))
     assert anchored.low_s == pytest.approx(1.6)
 
@@ -85,7 +85,7 @@ def test_samples_outside_the_program_are_scaled_by_the_ratio_of_the_whole(machin
     assert anchored.ratio == pytest.approx(0.5 * 1 + 0.5 * whole, rel=0.01)
     unsampled = ratio(signature, [], here, there)
     assert unsampled.ratio == pytest.approx(whole)
-    assert not unsampled.by_region
+    assert not unsampled.by_loop
 
 
 def test_few_samples_and_runs_that_differ_widen_the_interval(machines):
@@ -95,16 +95,16 @@ def test_few_samples_and_runs_that_differ_widen_the_interval(machines):
     signature = two_loops()
     measured = replace(timing((0, 500), (16, 500)), runs=(NativeRun(2, 2, 0), NativeRun(3, 3, 0), NativeRun(4, 4, 0)))
     here, there = (predict(signature, machine) for machine in machines)
-    noisy = anchor(there, here, measured, region_samples(signature, measured))
+    noisy = anchor(there, here, measured, samples_by_loop(signature, measured))
     assert noisy.high_s == pytest.approx(1.5 * many.high_s)
 
 
 def test_samples_belong_to_the_block_that_holds_them():
     signature = two_loops()  # blocks of 1 and 4 instructions, at most 15 bytes each
     measured = timing((0, 1), (14, 2), (15, 4), (16, 8), (75, 16), (76, 32))
-    samples = region_samples(signature, measured)
-    regions = {region.place.line: region for region in predict(signature, measured_host()).regions}
-    counts = [samples.by_region.get(key_of(regions[line])) for line in (1, 2)]
+    samples = samples_by_loop(signature, measured)
+    regions = {region.place.line: region for region in predict(signature, measured_host()).loops}
+    counts = [samples.by_loop.get(key_of(regions[line])) for line in (1, 2)]
     assert counts == [3, 24]
     assert samples.num_samples == 63
     assert samples.share(regions[2]) == 24 / 63
@@ -112,11 +112,11 @@ def test_samples_belong_to_the_block_that_holds_them():
 
 def test_a_timing_of_another_program_is_refused():
     with pytest.raises(TimingError, match=r"the timing is of '\./other', the signature of '\./program 1'"):
-        region_samples(two_loops(), timing(command=("./other",)))
+        samples_by_loop(two_loops(), timing(command=("./other",)))
 
 
 def test_a_script_may_have_been_timed_with_its_interpreter():
-    assert region_samples(two_loops(), timing(command=("python3", "./program", "1"))).num_samples == 0
+    assert samples_by_loop(two_loops(), timing(command=("python3", "./program", "1"))).num_samples == 0
 
 
 def test_predict_shows_both_ways_apart(tmp_path, machines, monkeypatch):

@@ -12,7 +12,7 @@ from foretrace.benchmarks.calibration.array_suite import array_costs, array_meas
 from foretrace.benchmarks.harness.sampling import Timing
 from foretrace.profiles.points import ARRAY_OPERATIONS, ArrayCost
 from foretrace.replay.predict import predict
-from foretrace.replay.records import RegionKind
+from foretrace.replay.records import LoopKind
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.tracing import trace_python
@@ -104,7 +104,7 @@ def test_what_a_mask_decides_branches_on_it(tmp_path: Path, call: str, changes: 
     (missed,) = (
         missed
         for region, missed in zip(workload.regions, workload.totals.branch_misses, strict=True)
-        if region.place.line == 4 and region.kind is RegionKind.ARRAY
+        if region.place.line == 4 and region.kind is LoopKind.ARRAY
     )
     assert missed == pytest.approx(changes, rel=0.01, abs=2)
 
@@ -128,10 +128,10 @@ def test_what_takes_longer_than_its_accesses_tell_is_timed(tmp_path: Path, call:
         "import numpy as np\nn = 200_000\na, b, t = np.zeros(n), np.arange(n) / n, np.zeros((10, 10))\n"
         f"i = np.arange(n)[::-1].copy() * 7919 % n; j, k = i % 10, i % 9\n{call}\n"
     )
-    regions = predict(trace_python(str(script)).signature, measured_host()).regions
-    arrays = [r for r in regions if r.place.line == 5 and r.kind is RegionKind.ARRAY and "astype" not in r.place.module]
+    regions = predict(trace_python(str(script)).signature, measured_host()).loops
+    arrays = [r for r in regions if r.place.line == 5 and r.kind is LoopKind.ARRAY and "astype" not in r.place.module]
     assert (sum(region.time_s for region in arrays) < 1e-12) is timed
-    lines = sum(r.python_s for r in regions if r.kind is not RegionKind.ARRAY)
+    lines = sum(r.python_s for r in regions if r.kind is not LoopKind.ARRAY)
     assert lines > (1e-4 if timed else 0)
 
 
@@ -166,7 +166,7 @@ def test_each_result_of_a_reduction_takes_its_time(traced: Signature) -> None:
         profile = with_changes(
             measured_host(), array_costs=tuple(ArrayCost(n, t, "here") for n, t in (costs | more).items())
         )
-        return sum(region.time_s for region in predict(traced, profile).regions if region.place.line == line)
+        return sum(region.time_s for region in predict(traced, profile).loops if region.place.line == line)
 
     assert line_s(**{"add.reduce.row": 1e-6}) - line_s(**{"add.reduce.row": 2e-9}) == pytest.approx(30e-6, rel=0.01)
     assert line_s() == line_s(**{"add.reduce.row": 1e-9}), "a profile without them has them as additions"

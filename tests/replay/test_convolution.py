@@ -21,7 +21,7 @@ NS = 1e-9
 
 
 def only_region(signature, profile=None):
-    (region,) = predict(signature, profile or measured_host()).regions
+    (region,) = predict(signature, profile or measured_host()).loops
     return region
 
 
@@ -141,7 +141,7 @@ def test_return_to_many_callers_is_predicted():
     block = program.block(1000, computes=[(OperationKind.RETURN, 1)])
     callers = [program.block(500, function=f"caller{i}") for i in range(2)]
     program.edges = [(block, caller, 500) for caller in callers]
-    assert all(region.compute_s == 0 for region in predict(program.signature(), measured_host()).regions)
+    assert all(region.compute_s == 0 for region in predict(program.signature(), measured_host()).loops)
 
 
 def test_python_takes_a_time_for_each_bytecode_and_each_array_call():
@@ -149,7 +149,7 @@ def test_python_takes_a_time_for_each_bytecode_and_each_array_call():
     program.block(1000, instructions=5, computes=[(OperationKind.BYTECODE, 5)], file="app.py")
     block = program.loop(10_000, entries=20, kind="array", file="app.py")
     program.access(block, 10_000)
-    regions = {str(region.kind): region for region in predict(program.signature(), measured_host()).regions}
+    regions = {str(region.kind): region for region in predict(program.signature(), measured_host()).loops}
     of_bytecode_s = 1.65 * 50e-9 / 3.8  # a line of the calibration has 3.8, of cheap kinds
     assert regions["function"].python_s == pytest.approx(1000 * 5 * of_bytecode_s)
     assert regions["function"].compute_s == 0
@@ -164,9 +164,9 @@ def test_prediction_is_the_sum_of_its_regions():
         program.access(block, executions, (executions, executions), pattern="irregular")
     program.block(5, instructions=9)
     prediction = predict(program.signature(), measured_host())
-    assert prediction.time_s == pytest.approx(sum(r.time_s for r in prediction.regions), rel=1e-12)
-    assert sum(r.share for r in prediction.regions) == pytest.approx(1)
-    assert [r.time_s for r in prediction.regions] == sorted((r.time_s for r in prediction.regions), reverse=True)
+    assert prediction.time_s == pytest.approx(sum(r.time_s for r in prediction.loops), rel=1e-12)
+    assert sum(r.share for r in prediction.loops) == pytest.approx(1)
+    assert [r.time_s for r in prediction.loops] == sorted((r.time_s for r in prediction.loops), reverse=True)
     assert prediction.low_s <= prediction.time_s <= prediction.high_s
 
 
@@ -283,7 +283,7 @@ def test_python_that_was_timed_takes_its_lines_and_hides_what_its_accesses_take(
     program.interpreter_times = [InterpreterTime(block, 7.0, 2.0)]
     signature = program.signature(guest="python", unseen_calls=4)
     found = predict(signature, measured_host(memory=Memory(source={}, first_touch_page_s=1e-3)))
-    (region,) = found.regions
+    (region,) = found.loops
     assert region.python_s == pytest.approx(7000 * 50e-9)
     assert region.overlap_s == pytest.approx(region.memory_s + region.compute_s)
     assert region.memory_s > 0
@@ -333,7 +333,7 @@ def test_pages_that_arrays_had_mapped_are_in_the_time():
     program.interpreter_times = [InterpreterTime(block, 7.0, 2.0, 3.0)]
     host = measured_host(memory=Memory(source={}, first_touch_page_s=1e-6))
     found = predict(program.signature(guest="python"), host)
-    assert found.regions[0].pages_s == pytest.approx(3000 * 1e-6)
+    assert found.loops[0].pages_s == pytest.approx(3000 * 1e-6)
     assert found.time_s == pytest.approx(7000 * 50e-9 + 3000 * 1e-6)
 
 
@@ -414,7 +414,7 @@ hosts = st.sampled_from(
 def test_interval_holds_the_time_and_the_regions_add_up(program, host):
     prediction = predict(program.signature(), host)
     assert 0 <= prediction.low_s <= prediction.time_s <= prediction.high_s < float("inf")
-    for region in prediction.regions:
+    for region in prediction.loops:
         assert region.low_s <= region.time_s * (1 + 1e-12)
         assert region.time_s <= region.high_s * (1 + 1e-12)
         parts = region.compute_s + region.memory_s - region.overlap_s + region.python_s + region.pages_s

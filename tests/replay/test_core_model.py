@@ -32,7 +32,7 @@ REACHED = defaults.REACHED[0].typical
 
 
 def region(signature, profile=None):
-    (found,) = predict(signature, profile or machine()).regions
+    (found,) = predict(signature, profile or machine()).loops
     return found
 
 
@@ -342,7 +342,7 @@ def test_the_first_touch_of_each_page_is_paid_once():
         program.access(block, ITERATIONS, (ITERATIONS, ITERATIONS), first=1 << 20, length=length * 4096)
     host = machine()
     host = with_changes(host, memory=Memory(source={}, page_bytes=4096, first_touch_page_s=3e-6))
-    first, second = sorted(predict(program.signature(), host).regions, key=lambda r: r.place.line)
+    first, second = sorted(predict(program.signature(), host).loops, key=lambda r: r.place.line)
     assert first.pages_s == pytest.approx(10 * 3e-6)
     assert second.pages_s == pytest.approx(5 * 3e-6)
     prediction = predict(program.signature(), with_changes(host, memory=None))

@@ -74,7 +74,7 @@ def test_equation_1_by_hand() -> None:
     """1000 accesses, of which one in 8 comes from main memory, at the bandwidth measured there for that hit rate."""
     host = measured_host(surface=(*points(), *points(stride_bytes=64)))
     prediction = predict(stream(), host, Model.CONVOLUTION)
-    assert prediction.regions[0].memory_s == pytest.approx(1000 * float(np.array([7 / 8, 0, 1 / 8]) @ LEVEL_S))
+    assert prediction.loops[0].memory_s == pytest.approx(1000 * float(np.array([7 / 8, 0, 1 / 8]) @ LEVEL_S))
     assert prediction.low_s < prediction.time_s < prediction.high_s
 
 
@@ -82,7 +82,7 @@ def test_a_surface_that_nobody_measured_is_derived_and_said() -> None:
     """The profile's stream from main memory is 2 GB/s: the synthetic sweep of unit stride has that bandwidth."""
     synthetic = predict(stream(), measured_host(), Model.CONVOLUTION)
     assert "surface" in {assumption.name for assumption in synthetic.assumptions}
-    assert synthetic.regions[0].memory_s == pytest.approx(1000 * 8 / 2e9)
+    assert synthetic.loops[0].memory_s == pytest.approx(1000 * 8 / 2e9)
     host = measured_host(surface=(*points(), *points(stride_bytes=64)))
     assert "surface" not in {assumption.name for assumption in predict(stream(), host, Model.CONVOLUTION).assumptions}
 

@@ -12,7 +12,7 @@ import pytest
 
 from foretrace.profiles.library import find
 from foretrace.replay.predict import HostRun, predict
-from foretrace.replay.records import Prediction, RegionKind
+from foretrace.replay.records import LoopKind, Prediction
 from foretrace.replay.spread import FAST
 from foretrace.replay.totals import By, totals
 from foretrace.replay.workload import Workload, issue_slots
@@ -46,22 +46,22 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Signature:
 
 
 def test_each_array_operation_is_named_and_the_first_call_marked(arrays: Prediction) -> None:
-    labels = {(r.place.line, r.label) for r in arrays.regions if r.kind is RegionKind.ARRAY}
+    labels = {(r.place.line, r.label) for r in arrays.loops if r.kind is LoopKind.ARRAY}
     assert {(3, "array: sqrt (first call)"), (3, "array: exp"), (5, "array: sqrt")} <= labels
 
 
 @pytest.mark.parametrize("by", [By.LINE, By.FUNCTION])
 def test_totals_hold_all_of_the_time_once(arrays: Prediction, by: By) -> None:
     found = totals(arrays, by)
-    assert sum(total.time_s for total in found) == pytest.approx(sum(r.time_s for r in arrays.regions))
-    assert sum(total.regions for total in found) == len(arrays.regions)
+    assert sum(total.time_s for total in found) == pytest.approx(sum(r.time_s for r in arrays.loops))
+    assert sum(total.loops for total in found) == len(arrays.loops)
     assert list(found) == sorted(found, key=lambda total: -total.time_s)
 
 
 def test_a_line_is_one_row_and_says_what_else_is_in_it(arrays: Prediction) -> None:
     (line,) = [total for total in totals(arrays, By.LINE) if total.place.line == 5]
-    of_line = [r for r in arrays.regions if r.place.line == 5]
-    assert line.regions == len(of_line) > 3
+    of_line = [r for r in arrays.loops if r.place.line == 5]
+    assert line.loops == len(of_line) > 3
     assert line.label.endswith(f" and {len(of_line) - 1} more")
     (function,) = [total for total in totals(arrays, By.FUNCTION) if total.place.function == "f"]
     assert function.time_s >= line.time_s
@@ -75,7 +75,7 @@ def test_no_end_of_an_interval_is_beyond_the_issue_width(counted: Signature, mac
     width = profile.core.issue_width_instructions_per_cycle * (1 + 1e-9)
     assert issue_slots(workload).sum() / (prediction.low_s * profile.core.clock_hz) <= width
     slots = dict(zip([(r.place, r.loop_id) for r in workload.regions], issue_slots(workload), strict=True))
-    for region in prediction.regions:
+    for region in prediction.loops:
         if region.share >= 0.01:  # what a small one took can be put down to its neighbours
             assert slots[region.place, region.loop_id] / (region.low_s * profile.core.clock_hz) <= width
 

@@ -46,6 +46,10 @@ static PyObject *attach(PyObject *Py_UNUSED(module), PyObject *args)
     const char *name;
     if (!PyArg_ParseTuple(args, "is", &fd, &name))
         return NULL;
+    if (ft_writer_header()) {
+        PyErr_SetString(PyExc_RuntimeError, "this interpreter is being traced already");
+        return NULL;
+    }
     const struct agent_core *core = strcmp(name, "settrace") == 0 ? &agent_settrace_core : &agent_markers_core;
     if (!ft_writer_attach(fd)) {
         PyErr_Format(PyExc_OSError, "file descriptor %d is no address stream of this version", fd);
@@ -187,6 +191,27 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
     Py_Exit(ending == FAILED);
 }
 
+/* adopt(function): see exec_adopt. */
+static PyObject *adopt(PyObject *Py_UNUSED(module), PyObject *function)
+{
+    return PyBool_FromLong(PyFunction_Check(function) && exec_adopt(function));
+}
+
+/* call(function): calls it as if it were the program, with no frame above its own, and ends the stream. */
+static PyObject *call(PyObject *Py_UNUSED(module), PyObject *function)
+{
+    PyThreadState *thread = PyThreadState_Get();
+    struct _PyInterpreterFrame *above = AGENT_CURRENT_FRAME(thread);
+    AGENT_CURRENT_FRAME(thread) = NULL;
+    agent_trace_thread();
+    PyObject *result = PyObject_CallNoArgs(function);
+    timing_stop();
+    AGENT_CURRENT_FRAME(thread) = above;
+    PyEval_SetTrace(NULL, NULL);
+    ft_writer_finish();
+    return result;
+}
+
 /* lines_round_ns(): see lines.h. */
 static PyObject *time_lines(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
@@ -197,6 +222,8 @@ static PyMethodDef methods[] = {
     {"attach", attach, METH_VARARGS, "attach(fd, core): write to the stream behind fd"},
     {"importable", importable, METH_O, "importable(path) -> whether it is a directory or an archive"},
     {"run", run, METH_VARARGS, "run(name, kind, set_argv0): run the program and exit as it does"},
+    {"adopt", adopt, METH_O, "adopt(function) -> whether it has markers now; for functions made before attach()"},
+    {"call", call, METH_O, "call(function) -> its result; it is the program, and the stream ends with it"},
     {"lines_round_ns", time_lines, METH_NOARGS, "lines_round_ns() -> nanoseconds of lines that are always the same; 0: not now"},
     {NULL, NULL, 0, NULL},
 };

@@ -445,6 +445,13 @@ class Signature:
     tree: ExecutionTree | None = None
     """What ran inside what; None where the engine did not tell, as for streams of other tools."""
 
+    def __repr__(self) -> str:
+        """One line, not all that it holds."""
+        return (
+            f"<{type(self).__name__} of {' '.join(self.provenance.command)[:60]!r}: {len(self.blocks)} blocks, "
+            f"{len(self.loops)} loops, {len(self.operations)} memory operations>"
+        )
+
     @property
     def totals(self) -> Totals:
         """Sums over all blocks and operations."""

@@ -15,7 +15,7 @@ from python_runs import run_traced, trace
 from foretrace.profiles.library import find
 from foretrace.replay.offload.triage import triage
 from foretrace.replay.predict import predict
-from foretrace.replay.records import Bound, Prediction, RegionKind, RegionTime
+from foretrace.replay.records import Bound, LoopKind, LoopTime, Prediction
 from foretrace.reports import unseen_report
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.tracing import trace_python
@@ -81,8 +81,8 @@ class Traced:
     signature: Signature
     prediction: Prediction
 
-    def region(self, line: int, kind: RegionKind) -> RegionTime:
-        return next(r for r in self.prediction.regions if r.place.line == line and r.kind is kind)
+    def region(self, line: int, kind: LoopKind) -> LoopTime:
+        return next(r for r in self.prediction.loops if r.place.line == line and r.kind is kind)
 
 
 @pytest.fixture(scope="module")
@@ -101,33 +101,33 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Traced:
 
 def test_the_time_belongs_to_the_line_that_called_and_has_the_functions_name(traced: Traced) -> None:
     for line in (8, 12):
-        region = traced.region(line, RegionKind.COMPILED)
+        region = traced.region(line, LoopKind.COMPILED)
         assert region.label == "compiled: spinning.spin" or region.label == "compiled: spinning.spin (first call)"
         assert region.bound_by is Bound.UNSEEN
         assert region.share > 0.1
 
 
 def test_both_sides_of_a_call_back_are_the_compiled_functions(traced: Traced) -> None:
-    around, once = (traced.region(line, RegionKind.COMPILED).time_s for line in (13, 12))
+    around, once = (traced.region(line, LoopKind.COMPILED).time_s for line in (13, 12))
     assert around > 0.5 * once
-    assert sum(r.time_s for r in traced.prediction.regions if r.place.function == "least") < 0.1 * around
+    assert sum(r.time_s for r in traced.prediction.loops if r.place.function == "least") < 0.1 * around
 
 
 def test_generated_code_has_no_rows_of_its_own(traced: Traced) -> None:
-    assert not [r for r in traced.prediction.regions if r.place.file.startswith("<")]
+    assert not [r for r in traced.prediction.loops if r.place.file.startswith("<")]
 
 
 def test_what_follows_a_return_is_the_callers(traced: Traced) -> None:
     """`sum` runs before the comprehension returns, `len` behind it, both on one line."""
-    at_line = [r for r in traced.prediction.regions if r.place.line == 14]
-    assert sum(r.time_s for r in at_line if r.kind is RegionKind.LINE) > 0.9 * sum(r.time_s for r in at_line)
+    at_line = [r for r in traced.prediction.loops if r.place.line == 14]
+    assert sum(r.time_s for r in at_line if r.kind is LoopKind.LINE) > 0.9 * sum(r.time_s for r in at_line)
 
 
 def test_its_share_is_in_the_warnings_and_its_interval_is_wide(traced: Traced) -> None:
     prediction = traced.prediction
     assert 0.5 * prediction.time_s < prediction.unseen_s < prediction.time_s
     assert any("compiled code that was not seen (spinning.spin" in warning for warning in prediction.warnings)
-    region = traced.region(12, RegionKind.COMPILED)
+    region = traced.region(12, LoopKind.COMPILED)
     assert region.low_s <= 0.51 * region.time_s
     assert region.high_s >= 1.9 * region.time_s
 

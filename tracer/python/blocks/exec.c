@@ -202,6 +202,33 @@ static void hook_code_attribute(void)
     PyErr_Clear();
 }
 
+/* ---- functions that are there already ---------------------------------------------------------------------------- */
+
+/* As `is_generated`, of a function: its globals are those of the class it was made for. */
+static bool is_generated_function(PyCodeObject *code, PyObject *globals)
+{
+    const char *file = PyUnicode_AsUTF8(code->co_filename);
+    const char *name = file ? PyUnicode_AsUTF8(code->co_qualname) : NULL;
+    PyErr_Clear();
+    if (!file || !name || strncmp(file, "<attrs generated", 16) == 0)
+        return true;
+    return strcmp(file, "<string>") == 0 &&
+           (strncmp(name, "__create_fn__.", 14) == 0 || is_installed_file(PyDict_GetItemString(globals, "__file__")));
+}
+
+bool exec_adopt(PyObject *function)
+{
+    PyObject *code = PyFunction_GetCode(function), *globals = PyFunction_GetGlobals(function);
+    PyCodeObject *own = (PyCodeObject *)code;
+    if (!markers_in_use || !original_set_code || is_installed_file(own->co_filename) || is_generated_function(own, globals))
+        return false;
+    PyObject *marked = markers_in_function(code);
+    const bool done = marked != code && original_set_code(function, marked, NULL) == 0;
+    Py_DECREF(marked);
+    PyErr_Clear();
+    return done;
+}
+
 /* ---- the main program ------------------------------------------------------------------------------------------- */
 
 /* A regular file's contents; NULL with no exception set if it cannot be read. */

@@ -539,6 +539,11 @@ PyObject *markers_in(PyObject *code)
     return marked_code((PyCodeObject *)code, false);
 }
 
+PyObject *markers_in_function(PyObject *code)
+{
+    return marked_code((PyCodeObject *)code, true);
+}
+
 PyObject *markers_original_of(PyObject *code)
 {
     struct code_table *table = code_table_if_any((PyCodeObject *)code);

@@ -9,6 +9,9 @@
 /* A new reference to what is to be executed in place of `code`: its twin with markers, or itself if it cannot have them. */
 PyObject *markers_in(PyObject *code);
 
+/* The same for the code of a function. */
+PyObject *markers_in_function(PyObject *code);
+
 /* Borrowed: the program's own code object for one that may have markers. */
 PyObject *markers_original_of(PyObject *code);
 
@@ -38,6 +41,10 @@ void list_observe(struct agent_site *site, uint32_t kind, uint32_t block, PyObje
 
 /* Hooks the functions that execute code, so that the program's own is executed with markers (pyagent_exec.c). */
 bool exec_init(void);
+
+/* Puts markers into a function that was made before the agent came. False if it is left as it is: it belongs to the
+ * standard library or an installed package, or cannot have markers. */
+bool exec_adopt(PyObject *function);
 
 /* Whether the markers core is in use. */
 extern bool markers_in_use;

@@ -1,0 +1,316 @@
+"""Predictions: how long a traced program takes on a machine, or on several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+from foretrace.errors import ForetraceError, PredictionError, ProfileError, quoted
+from foretrace.names import demangle, short_name
+from foretrace.profiles.checks import suggestion
+from foretrace.profiles.clock import at_clock
+from foretrace.profiles.profile import Profile
+from foretrace.replay import records
+from foretrace.replay.predict import predict_each
+from foretrace.replay.ranking import ranks
+from foretrace.replay.totals import By, totals
+from foretrace.units import format_seconds
+
+from .machines import MachineLike, find_machine, machines
+from .signatures import SignatureLike, signature_of
+from .views import MOST_ROWS, Shown, ShownTable, axes_to_draw, data_frame, shown_as, where
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
+
+LEAST_SHOWN = 1e-3
+"""Share of the time that a loop must have to be shown."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Prediction(Shown, records.Prediction):
+    """A program's time on a machine: `time_s`, within `low_s` and `high_s`, and where it goes (`loops`)."""
+
+    def to_dataframe(self, by: str = "loop") -> pandas.DataFrame:
+        """A row for each loop, longest time first; or for each source line or function.
+
+        Args:
+            by: "loop", "line" or "function".
+        """
+        if By(by) is By.LOOP:
+            return data_frame(LOOP_COLUMNS, map(_loop_row, self.loops))
+        return data_frame(TOTAL_COLUMNS, map(_total_row, totals(self, By(by))))
+
+    def plot(self, ax: Axes | None = None, top: int = MOST_ROWS) -> Axes:
+        """Draw the `top` loops of most time as bars, in what bounds them.
+
+        Raises:
+            OutputError: matplotlib is missing.
+        """
+        from foretrace.reports.result_plots import draw_loops
+
+        return draw_loops(axes_to_draw(ax), self, top)
+
+    def _line(self) -> str:
+        return f"{self.machine}: {_interval(self)}, bound by {self.bound_by}"
+
+    def _table(self) -> ShownTable:
+        notable = [loop for loop in self.loops if loop.time_s > 0 and loop.share >= LEAST_SHOWN]
+        rows = [
+            (
+                where(loop.place.file, loop.place.line, loop.place.module), short_name(loop.place.function), loop.label,
+                str(loop.bound_by), f"{loop.share:.1%}", format_seconds(loop.time_s),
+            )
+            for loop in notable[:MOST_ROWS]
+        ]  # fmt: skip
+        assumed = len({assumption.name for assumption in self.assumptions})
+        notes = (
+            *(f"warning: {warning}" for warning in self.warnings),
+            *(
+                (f"{assumed} figures are not in the profile and were assumed: .assumptions lists them",)
+                if assumed
+                else ()
+            ),
+        )
+        return ShownTable(
+            f"{self.title}: {_interval(self)}, bound by {self.bound_by}",
+            ("source", "function", "what", "bound by", "share", "time"), rows, len(self.loops), 4, notes,
+        )  # fmt: skip
+
+
+class Predictions(Shown, Sequence[Prediction]):
+    """Predictions of one program on several machines, fastest first; by number, or by the machine's name.
+
+    `refused` says by name why there is none for a machine.
+    """
+
+    __slots__ = ("_predictions", "refused")
+
+    def __init__(self, predictions: Iterable[Prediction], refused: Mapping[str, ForetraceError]) -> None:
+        """In this order."""
+        self._predictions = tuple(predictions)
+        self.refused: dict[str, ForetraceError] = dict(refused)
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """Names of the machines, fastest first."""
+        return tuple(prediction.machine for prediction in self._predictions)
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self._predictions)
+
+    def __iter__(self) -> Iterator[Prediction]:
+        """One after another, fastest first."""
+        return iter(self._predictions)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Prediction: ...
+    @overload
+    def __getitem__(self, key: slice) -> Predictions: ...
+    def __getitem__(self, key: int | str | slice) -> Prediction | Predictions:
+        """A prediction by number or by the machine's name.
+
+        Raises:
+            ProfileError: it was not asked for that machine.
+            ForetraceError: there is no prediction for it; says why.
+        """
+        if isinstance(key, slice):
+            return Predictions(self._predictions[key], {})
+        if isinstance(key, int):
+            return self._predictions[key]
+        if key in self.refused:
+            raise self.refused[key]
+        if key not in self.machines:
+            raise ProfileError(f"no prediction was made for {quoted(key)}{suggestion(key, self.machines)}")
+        return self._predictions[self.machines.index(key)]
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self.machines)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """A row for each machine, fastest first. Ranks overlap where intervals do."""
+        return data_frame(MACHINE_COLUMNS, map(_machine_row, self._predictions, ranks(self._predictions)))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the times with their intervals, a row for each machine.
+
+        Raises:
+            OutputError: matplotlib is missing.
+        """
+        from foretrace.reports.result_plots import draw_machines
+
+        return draw_machines(axes_to_draw(ax, 1 + 0.3 * len(self)), self._predictions)
+
+    def _line(self) -> str:
+        if not self._predictions:
+            return "of no machine"
+        first = self._predictions[0]
+        return f"of {len(self)} machines; fastest: {first.machine}, {_interval(first)}"
+
+    def _table(self) -> ShownTable:
+        rows = [
+            (
+                str(rank), one.machine, str(one.bound_by), format_seconds(one.time_s), format_seconds(one.low_s),
+                format_seconds(one.high_s),
+            )
+            for one, rank in zip(self._predictions, ranks(self._predictions), strict=True)
+        ]  # fmt: skip
+        notes = [f"warning: {warning}" for warning in warnings_once(self._predictions)]
+        notes += [f"not predicted: {name}: {error}" for name, error in self.refused.items()]
+        return ShownTable("", ("rank", "machine", "bound by", "time", "low", "high"), rows, len(rows), 3, notes)
+
+
+@overload
+def predict(  # type: ignore[overload-overlap] # text is iterable, too
+    signature: SignatureLike, machine: MachineLike, /, *, clock_ghz: float | None = None, model: str = "core"
+) -> Prediction: ...
+@overload
+def predict(
+    signature: SignatureLike,
+    /,
+    *machines: MachineLike | Iterable[MachineLike],
+    clock_ghz: float | None = None,
+    model: str = "core",
+) -> Predictions: ...
+def predict(
+    signature: SignatureLike,
+    /,
+    *machines: MachineLike | Iterable[MachineLike],
+    clock_ghz: float | None = None,
+    model: str = "core",
+) -> Prediction | Predictions:
+    """Predict how long a traced program takes on one core of a machine, or of several.
+
+    Args:
+        signature: a signature, a traced run, or the path of a signature file.
+        machines: a machine's name, profile, or the path of its TOML file. With several, or a list, the result compares
+            them; with none, all hosts that come with foretrace.
+        clock_ghz: predict with the cores at this clock, in GHz, and not at that of the profiles.
+        model: "core" for the detailed core model, "convolution" for the published one (docs/model.md).
+
+    Returns:
+        For one machine its prediction, for several their predictions, fastest first. Times are in seconds.
+
+    Raises:
+        SignatureError: a path names no signature file.
+        ProfileError: there is no such machine, or its clock is not known.
+        PredictionError: signature and profile together do not tell enough.
+    """
+    found, is_one = wanted_machines(machines)
+    predictions = predict_on(signature, found, clock_ghz, model)
+    if predictions.refused and (machines or not predictions):
+        raise next(iter(predictions.refused.values()))
+    return predictions[0] if is_one else predictions
+
+
+def wanted_machines(wanted: Sequence[MachineLike | Iterable[MachineLike]]) -> tuple[list[Profile], bool]:
+    """The machines that arguments name, each once, and whether they are one machine that is no list."""
+    given: list[MachineLike] = []
+    is_one = len(wanted) == 1
+    for one in wanted:
+        if isinstance(one, Iterable) and not isinstance(one, str):
+            given += one
+            is_one = False
+        else:
+            given.append(one)
+    if not wanted:
+        given += machines().hosts
+    found = {profile.name: profile for profile in map(find_machine, given)}
+    return list(found.values()), is_one
+
+
+def predict_on(
+    signature: SignatureLike, profiles: Iterable[Profile], clock_ghz: float | None = None, model: str = "core"
+) -> Predictions:
+    """Predictions on all machines that one can be made for; for the others `refused` says why not.
+
+    Raises:
+        SignatureError: a path names no signature file.
+        PredictionError: the signature holds nothing to predict.
+    """
+    clocked: list[Profile] = []
+    refused: dict[str, ForetraceError] = {}
+    for profile in profiles:
+        try:
+            clocked.append(profile if clock_ghz is None else at_clock(profile, clock_ghz * 1e9))
+        except ProfileError as error:
+            refused[profile.name] = error
+    made, unpredicted = predict_each(signature_of(signature), clocked, model_of(model))
+    return Predictions((shown_as(Prediction, one) for one in made), {**refused, **unpredicted})
+
+
+def model_of(name: str) -> records.Model:
+    """A model by its name.
+
+    Raises:
+        PredictionError: there is none of that name.
+    """
+    try:
+        return records.Model(name)
+    except ValueError:
+        raise PredictionError(f"model {quoted(str(name))} is not known: {', '.join(records.Model)}") from None
+
+
+def warnings_once(predictions: Sequence[records.Prediction]) -> list[str]:
+    """Each warning once; of several machines' shares of unseen code, which differ by little, the first."""
+    found = {w.partition("% of the time ")[2] or w: w for p in reversed(predictions) for w in reversed(p.warnings)}
+    return list(reversed(found.values()))
+
+
+def _interval(prediction: records.Prediction) -> str:
+    low, high = format_seconds(prediction.low_s), format_seconds(prediction.high_s)
+    return f"{format_seconds(prediction.time_s)} ({low} to {high})"
+
+
+PLACE_COLUMNS = ("module", "function", "mangled", "file", "line")
+LOOP_COLUMNS = (
+    *PLACE_COLUMNS, "kind", "label", "entries", "iterations", "time_s", "low_s", "high_s", "share", "bound_by",
+    "compute_s", "memory_s", "overlap_s", "python_s", "pages_s",
+)  # fmt: skip
+TOTAL_COLUMNS = (*PLACE_COLUMNS, "label", "loops", "time_s", "low_s", "high_s", "share", "bound_by")
+MACHINE_COLUMNS = (
+    "machine", "title", "time_s", "low_s", "high_s", "best_rank", "worst_rank", "bound_by", "unseen_s", "complete",
+    "hit_rates_are", "num_assumed",
+)  # fmt: skip
+
+
+def place_row(place: records.Place) -> dict[str, Any]:
+    """Where something is, as columns."""
+    name = demangle(place.function)
+    return {
+        "module": place.module,
+        "function": name,
+        "mangled": place.function if name != place.function else None,
+        "file": place.file,
+        "line": place.line,
+    }
+
+
+def _loop_row(loop: records.LoopTime) -> dict[str, Any]:
+    numbers = {name: getattr(loop, name) for name in LOOP_COLUMNS if name not in PLACE_COLUMNS}
+    return place_row(loop.place) | numbers | {"kind": str(loop.kind), "bound_by": str(loop.bound_by)}
+
+
+def _total_row(total: records.LoopTotal) -> dict[str, Any]:
+    numbers = {name: getattr(total, name) for name in TOTAL_COLUMNS if name not in PLACE_COLUMNS}
+    return place_row(total.place) | numbers | {"bound_by": str(total.bound_by)}
+
+
+def _machine_row(one: Prediction, rank: Any) -> dict[str, Any]:
+    return {
+        "machine": one.machine,
+        "title": one.title,
+        "time_s": one.time_s,
+        "low_s": one.low_s,
+        "high_s": one.high_s,
+        "best_rank": rank.best,
+        "worst_rank": rank.worst,
+        "bound_by": str(one.bound_by),
+        "unseen_s": one.unseen_s,
+        "complete": one.complete,
+        "hit_rates_are": str(one.hit_rates.source),
+        "num_assumed": len({assumption.name for assumption in one.assumptions}),
+    }

@@ -1,0 +1,167 @@
+"""How results show themselves: one line, a text table, an HTML table, a DataFrame.
+
+A result derives from `Shown` and from the record that the library works with, so that reports and the model take it as
+that record.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from foretrace.errors import OutputError
+from foretrace.terminal import plain
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_Result = TypeVar("_Result")
+
+MOST_ROWS = 10
+"""Rows that are shown; `to_dataframe()` has all."""
+MOST_LETTERS = 80
+"""Of one cell, and of a name in a `repr`."""
+MOST_WIDTH = 160
+"""Columns of a table as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTable:
+    """A small table for people: text in its first `left` columns, numbers with their units in the others.
+
+    `total` is how many rows there are to show, `rows` has the first of them. `notes` stand below.
+    """
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    total: int = 0
+    left: int = 1
+    notes: Sequence[str] = ()
+
+    @property
+    def lines_below(self) -> list[str]:
+        """The notes, and how many rows are not shown."""
+        hidden = self.total - len(self.rows)
+        more = [f"{hidden} more: to_dataframe() has all {self.total}"] if hidden > 0 else []
+        return [*more, *self.notes]
+
+
+class Shown:
+    """A result with a short `repr`, a table for `print` and for notebooks, and a DataFrame."""
+
+    __slots__ = ()
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """All rows as a pandas DataFrame; column names end in their units."""
+        raise NotImplementedError
+
+    def _line(self) -> str:
+        """One line that says what it is."""
+        raise NotImplementedError
+
+    def _table(self) -> ShownTable:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        """One line."""
+        return f"<{type(self).__name__} {plain(self._line())}>"
+
+    def __str__(self) -> str:
+        """A table as text."""
+        return as_text(self._table())
+
+    def _repr_html_(self) -> str:
+        return as_html(self._table())
+
+
+def shown_as(kind: type[_Result], record: Any) -> _Result:
+    """A library record as the result type that derives from it."""
+    names = (
+        record.__struct_fields__ if hasattr(record, "__struct_fields__") else [field.name for field in fields(record)]
+    )
+    return kind(**{name: getattr(record, name) for name in names})
+
+
+def data_frame(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> pandas.DataFrame:
+    """The named columns of these rows, also where there are none."""
+    import pandas
+
+    return pandas.DataFrame([[row[name] for name in columns] for row in rows], columns=list(columns))
+
+
+def shortened(text: str, most: int = MOST_LETTERS) -> str:
+    """Text from a program or file, harmless and at most `most` letters."""
+    text = plain(text)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def where(file: str, line: int, module: str) -> str:
+    """`file:line` without directories, or the module."""
+    return shortened(f"{Path(file).name}:{line}" if file else Path(module).name, 40)
+
+
+def as_text(shown: ShownTable) -> str:
+    """As the command line prints tables."""
+    from rich.console import Console
+
+    from foretrace.terminal import table
+
+    rows = table(*shown.headings, left=tuple(shown.headings[: shown.left]))
+    for row in shown.rows:
+        rows.add_row(*map(shortened, row))
+    out = io.StringIO()
+    console = Console(file=out, width=MOST_WIDTH, highlight=False, markup=False, emoji=False)
+    if shown.title:
+        console.print(plain(shown.title), soft_wrap=True)
+    if shown.rows:
+        console.print(rows, crop=False)
+    for line in shown.lines_below:
+        console.print(plain(line), soft_wrap=True)
+    return "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n"))
+
+
+def as_html(shown: ShownTable) -> str:
+    """For notebooks. All text is escaped: names come from the traced program."""
+
+    def cell(tag: str, number: int, text: str) -> str:
+        side = "left" if number < shown.left else "right"
+        return f'<{tag} style="text-align:{side}">{html.escape(shortened(text))}</{tag}>'
+
+    def row(tag: str, cells: Sequence[str]) -> str:
+        return f"<tr>{''.join(cell(tag, number, text) for number, text in enumerate(cells))}</tr>"
+
+    parts = [f"<div><b>{html.escape(plain(shown.title))}</b></div>"] if shown.title else []
+    if shown.rows:
+        body = "".join(row("td", cells) for cells in shown.rows)
+        parts.append(f"<table><thead>{row('th', shown.headings)}</thead><tbody>{body}</tbody></table>")
+    parts += [f"<div>{html.escape(plain(line))}</div>" for line in shown.lines_below]
+    return "".join(parts)
+
+
+def axes_to_draw(ax: Axes | None, height_inches: float = 4.2) -> Axes:
+    """The given axes, or those of a new figure.
+
+    Raises:
+        OutputError: matplotlib is missing.
+    """
+    return new_figure(height_inches).add_subplot() if ax is None else ax
+
+
+def new_figure(height_inches: float, width_inches: float = 7) -> Figure:
+    """A figure that notebooks show.
+
+    Raises:
+        OutputError: matplotlib is missing.
+    """
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise OutputError("pictures need matplotlib; install it with: pip install 'foretrace[plot]'") from None
+    return pyplot.figure(figsize=(width_inches, height_inches), layout="constrained")
