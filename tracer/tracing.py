@@ -260,8 +260,8 @@ def trace_call(
 ) -> Traced:
     """Call a function in a fork of this interpreter, simulating `hierarchies`.
 
-    `core`, `keep`, `accuracy` and `seed` are as for `trace_python`. The third interrupt (^C) kills a child that does not
-    end by it.
+    `core`, `keep`, `accuracy` and `seed` are as for `trace_python`. The third interrupt (^C) kills a child that does
+    not end by it.
 
     Raises:
         EngineError: this interpreter cannot be forked, or is being traced itself.

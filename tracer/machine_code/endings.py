@@ -61,14 +61,14 @@ def _missing_instruction(raw: RawTrace, last_blocks: Sequence[int], guest: str, 
     """For a program that died of SIGILL: the instruction that the engine lacks, where it is and what to do; or "".
 
     `last_blocks` are the ids of the blocks that the threads ran last. An instruction that the engine cannot translate
-    ends its block, which otherwise ends where control goes elsewhere.
+    ends its block, which otherwise ends where control goes elsewhere. Some that it knows do so, too (XRSTOR, in the
+    dynamic loader, where another thread may stand): the block that ran least often comes first, as no thread gets past
+    what the engine lacks.
     """
     maps = ModuleMap(raw.maps, raw.guest_base)
     blocks = {block.block_id: block for block in raw.blocks}
-    for block_id in last_blocks:
-        block = blocks.get(block_id)
-        if block is None or not block.lengths:
-            continue
+    last = [block for number in last_blocks if (block := blocks.get(number)) is not None and block.lengths]
+    for block in sorted(last, key=lambda block: block.executions):
         path, offset, instruction = _last_instruction(block, maps, guest)
         if instruction is not None and instruction.mnemonic not in _TRAPS:
             return f"{instruction.text} in {_place(path, offset)}: {_advice(instruction, guest, engine)}"

@@ -148,8 +148,13 @@ def test_scripts_that_cannot_be_divided_are_refused_with_the_reason(script, text
 @on_x86_64
 def test_a_script_that_takes_no_longer_than_its_start_is_refused_with_the_reason(script):
     script.write_text("raise SystemExit(3)\nimport decimal, email.parser, json, unittest\n")
-    with pytest.raises(UndividedError, match="starting Python and importing takes all of its time"):
-        time_script_by_segments(signature_of(script), [sys.executable, str(script)], exit_code=3, budget_s=0.0)
+    reason = segments.ANOTHER_WAY
+    for _ in range(5):  # what Python frees, in which order, may spoil an attempt
+        if segments.ANOTHER_WAY in reason:
+            with pytest.raises(UndividedError) as refused:
+                time_script_by_segments(signature_of(script), [sys.executable, str(script)], exit_code=3, budget_s=0.0)
+            reason = str(refused.value)
+    assert "starting Python and importing takes all of its time" in reason
 
 
 @on_x86_64
