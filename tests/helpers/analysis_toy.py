@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from foretrace.tracer.machine_code.isa.registry import DataFlow, Flow, InstructionClass
+from foretrace.tracer.machine_code.isa.registry import DataFlow, Flow, InstructionClass, StackUse
 from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
 from foretrace.tracer.signature.records import OperationKind
 
@@ -41,6 +41,9 @@ class ToyIsa:
 
     def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
         return False, False
+
+    def stack_use(self, _code: bytes) -> StackUse | None:
+        return None
 
 
 def encode(operation: int, target: int) -> bytes:

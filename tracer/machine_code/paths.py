@@ -18,11 +18,13 @@ from foretrace.tracer.signature.records import NO_PATHS, InstructionForm, Paths
 
 from ._distances import distances
 from .basic_blocks import BasicBlocks
+from .register_stack import ReadsAndWrites, stack_registers
 
 Ints = npt.NDArray[np.int64]
 Names = tuple[str, ...]
 Uses = tuple[Names, Names, Names, bool]
 
+STACK = "st"  # any register of x87's stack
 WORD_BYTES = 8  # wide accesses come in words
 _FLOWS = ["" if flow is Flow.FALLTHROUGH else flow.name.lower() for flow in Flow]
 
@@ -41,7 +43,7 @@ def find_paths(raw_paths: Sequence[RawPath], blocks: BasicBlocks, isa: Isa) -> P
         blocks=executed.astype(np.uint32),
         store_distances=np.concatenate([path[1] for path in found]),
         line_distances=np.concatenate([path[2] for path in found]),
-        instructions=_instruction_table(used, blocks, operations, Registers(isa)),
+        instructions=_instruction_table(used, blocks, operations, isa),
     )
 
 
@@ -97,25 +99,34 @@ def _part_bytes(blocks: BasicBlocks, instructions: Ints) -> npt.NDArray[np.uint8
     return np.array(widths, np.uint8)[blocks.class_of[instructions]]
 
 
-def _instruction_table(
-    used: Ints, blocks: BasicBlocks, operations: _Operations, registers: Registers
-) -> InstructionTable:
+def _instruction_table(used: Ints, blocks: BasicBlocks, operations: _Operations, isa: Isa) -> InstructionTable:
     """The instructions of some blocks."""
+    registers = Registers(isa)
     lengths = np.diff(blocks.first)[used]
     first = np.cumsum([0, *lengths], dtype=np.int64)
     numbers = np.repeat(blocks.first[used] - first[:-1], lengths) + np.arange(first[-1])
     load, store = operations.of_instruction[numbers].T
     accesses = (load != NO_OPERATION).tolist(), (store != NO_OPERATION).tolist()
-    known: dict[tuple[bytes, bool, bool], int] = {}
+    stacked = stack_registers(blocks, isa)
+    known: dict[tuple[bytes, bool, bool, ReadsAndWrites | None], int] = {}
     forms: dict[InstructionForm, int] = {}
     form = []
     for number, loads, stores in zip(numbers.tolist(), *accesses, strict=True):
-        key = (blocks.codes[number], loads, stores)
+        key = (blocks.codes[number], loads, stores, stacked.get(number))
         if key not in known:
-            found = registers.of(key[0], loads=loads, stores=stores)
+            found = _with_stack(registers.of(key[0], loads=loads, stores=stores), key[3])
             known[key] = forms.setdefault(_form(key[0], blocks.instruction_class(number), found), len(forms))
         form.append(known[key])
     return InstructionTable(tuple(forms), used, first, np.array(form, np.int64), load, store)
+
+
+def _with_stack(found: Uses, of_stack: ReadsAndWrites | None) -> Uses:
+    """With the registers of a stack that an instruction uses."""
+    if of_stack is None:
+        return found
+    reads, addresses, writes, scaled = found
+    others = [tuple(name for name in names if name != STACK) for names in (reads, writes)]
+    return others[0] + of_stack[0], addresses, others[1] + of_stack[1], scaled
 
 
 def _form(code: bytes, kind: InstructionClass, registers: Uses) -> InstructionForm:

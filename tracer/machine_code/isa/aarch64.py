@@ -19,7 +19,7 @@ import capstone
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 from .operand_text import integer, split_operands
-from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass
+from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 
 _INSTRUCTION_BYTES = 4
 _NO_FLOW = DataFlow()
@@ -470,6 +470,10 @@ class AArch64:
         text = self._text(code, address)
         mnemonic = text[0] if text else ""
         return _READS_FLAGS.fullmatch(mnemonic) is not None, _WRITES_FLAGS.fullmatch(mnemonic) is not None
+
+    def stack_use(self, _code: bytes) -> StackUse | None:
+        """AArch64 has no stack of registers."""
+        return None
 
     def data_flow(self, code: bytes, address: int, loads: bool, stores: bool) -> DataFlow:
         """Data flow of one instruction that was seen to load and to store, or not to."""

@@ -24,7 +24,7 @@ class RegisterClass(Enum):
 _CLASSES: dict[str, tuple[tuple[re.Pattern[str], RegisterClass], ...]] = {
     # Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, section 3.4, chapters 8 to 10 and 15.
     "x86_64": (
-        (re.compile(r"[xyz]?mm\d+|st"), RegisterClass.VECTOR),
+        (re.compile(r"[xyz]?mm\d+|st(\([0-7]\))?"), RegisterClass.VECTOR),
         (re.compile(r"k[0-7]"), RegisterClass.MASK),
         (re.compile(r"[c-gs]s"), RegisterClass.SEGMENT),
     ),

@@ -47,6 +47,20 @@ class AddressSum(msgspec.Struct, frozen=True):
     displacement: int = 0
 
 
+class StackUse(msgspec.Struct, frozen=True):
+    """What an instruction does with registers that are named by their distance from the top of a stack.
+
+    `reads` are distances before it, `writes` after its `pushes` and before its `pops`. `exchanges`: the register whose
+    value it exchanges with the top's, 0 for none.
+    """
+
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    pushes: int = 0
+    pops: int = 0
+    exchanges: int = 0
+
+
 class DataFlow(msgspec.Struct, frozen=True):
     """How values flow through one instruction. Registers are named by their widest form; flags are left out.
 
@@ -105,6 +119,10 @@ class Isa(Protocol):
 
     def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
         """Whether an instruction reads condition flags, and whether it writes them."""
+        ...
+
+    def stack_use(self, code: bytes) -> StackUse | None:
+        """What an instruction does with a stack of registers; None if it uses none."""
         ...
 
 

@@ -16,7 +16,7 @@ import capstone
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 from .operand_text import integer, split_operands
-from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass
+from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 
 _NO_FLOW = DataFlow()
 
@@ -321,6 +321,10 @@ class RiscV64:
     def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
         """RISC-V has no condition flags."""
         return False, False
+
+    def stack_use(self, _code: bytes) -> StackUse | None:
+        """RISC-V has no stack of registers."""
+        return None
 
     def data_flow(self, code: bytes, address: int, loads: bool, stores: bool) -> DataFlow:
         """Data flow of one instruction that was seen to load and to store, or not to."""

@@ -14,7 +14,8 @@ import msgspec
 
 from foretrace.tracer.signature.records import OperationKind as Kind
 
-from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass
+from . import x87_stack
+from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 from .x86_decoder import READS, WRITES, X86Decoder
 from .x86_operands import PARENT, REGISTER_BITS, Form, Operand, OperandKind, OperandReader
 
@@ -344,6 +345,10 @@ class X8664:
             return False, False
         form, _ = self._operands.read(code, *text)
         return form.reads_flags, form.writes_flags
+
+    def stack_use(self, code: bytes) -> StackUse | None:
+        """What an instruction does with x87's stack; None if it is none of x87."""
+        return x87_stack.stack_use(code)
 
 
 # ---- the three forms of data flow -----------------------------------------------------------------------------------
