@@ -18,10 +18,10 @@ from foretrace.tracer.session import Ending, Progress, signal_name
 from foretrace.tracer.tracing import Traced, trace_program
 
 from .blocks import Block, SkipBlock
+from .hierarchies import HierarchyLike, wanted_hierarchies
 from .machines import MachineLike
 from .measurements import command_of
 from .signatures import Signature, described
-from .simulations import HierarchyLike, wanted_hierarchies
 from .views import Shown, ShownTable, shown_as
 
 if TYPE_CHECKING:
