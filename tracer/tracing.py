@@ -242,6 +242,7 @@ def trace_call(
 
     Raises:
         EngineError: this interpreter cannot be forked, or is being traced itself.
+        KeyboardInterrupt: the child was killed by an interrupt.
     """
     from foretrace.tracer.python.forked import ForkedEngine
     from foretrace.tracer.python.program import PythonCore
@@ -252,14 +253,20 @@ def trace_call(
         engine.relay()
         if progress.interrupts >= _MOST_INTERRUPTS and not progress.ended and engine.pid is not None:
             os.kill(engine.pid, signal.SIGKILL)
+            killed.append(engine.pid)
         on_progress(progress)
+
+    killed: list[int] = []
 
     try:
         traced = _trace_python(engine, (call.name,), hierarchies, core, relay, keep)
     except EngineError:
         engine.outcome()  # knows better what was wrong
         raise
-    return replace(traced, outcome=engine.outcome())
+    outcome = engine.outcome()
+    if killed or traced.ending.signal_number == signal.SIGINT:
+        raise KeyboardInterrupt
+    return replace(traced, outcome=outcome)
 
 
 def _trace_python(

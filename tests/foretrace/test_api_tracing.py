@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -154,6 +156,26 @@ def test_an_interrupt_of_the_function_is_one_here() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         foretrace.trace(interrupted)
+
+
+def test_an_interrupt_here_reaches_the_function() -> None:
+    def wait() -> None:
+        os.kill(os.getppid(), signal.SIGINT)
+        threading.Event().wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        foretrace.trace(wait)
+
+
+def test_the_third_interrupt_kills_a_function_that_does_not_end() -> None:
+    def wait() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        while True:
+            os.kill(os.getppid(), signal.SIGINT)
+            time.sleep(0.05)
+
+    with pytest.raises(KeyboardInterrupt):
+        foretrace.trace(wait)
 
 
 def test_a_traced_function_cannot_trace() -> None:
