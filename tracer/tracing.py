@@ -87,6 +87,8 @@ def trace_program(
         HierarchyError: an instruction cache is to be simulated for several processes.
         ForetraceError: the options do not go together with the program or with each other.
     """
+    if keep is not None and follow_children:
+        raise ForetraceError("a kept stream has the accesses of one process: it cannot follow children")
     if isinstance(launch, CompiledProgram):
         return trace_binary(
             launch.command,

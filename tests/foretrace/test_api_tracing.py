@@ -285,6 +285,18 @@ def test_the_other_core_follows_functions_as_well() -> None:
     assert [one.hierarchy.levels[0].size_bytes for one in run.signature.hierarchies] == [4096]
 
 
+def test_a_stream_is_kept_and_simulated(tmp_path: Path) -> None:
+    path = tmp_path / "count.fts"
+    run = foretrace.trace(count, 300, keep_stream=path)
+    simulation = foretrace.simulate(path, "L1=4K/4/64")
+    assert simulation.loads == run.signature.totals.loads == 300
+    with pytest.raises(foretrace.ForetraceError, match="exists"):
+        foretrace.trace(count, 3, keep_stream=path)
+    foretrace.trace(count, 3, keep_stream=path, force=True)
+    with pytest.raises(foretrace.ForetraceError, match="one process"):
+        foretrace.trace("ls", keep_stream=tmp_path / "ls.fts", follow_children=True)
+
+
 def test_programs_are_traced_by_name_and_arguments(tmp_path: Path) -> None:
     script = tmp_path / "own.py"
     script.write_text("import sys\nprint(sys.argv[1:])\nsys.exit(4)\n")
