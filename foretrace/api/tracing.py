@@ -85,7 +85,7 @@ class Trace(Shown):
 
 
 class TracedFunctionError(ProgramError):
-    """A traced function or block raised an exception, or its agent could not work.
+    """A traced function or block raised an exception.
 
     `trace` is the run until then. The exception itself is the cause (`__cause__`) where it could be pickled; its
     traceback in the child is a note.
