@@ -24,7 +24,7 @@ run_under() {
     "$2" -m venv --clear "$venv" &&
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check 'setuptools>=77' &&
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-build-isolation '.[test]' &&
-        "$venv/bin/pytest" -q tests/test_python_*.py
+        "$venv/bin/pytest" -q tests/tracer/python tests/foretrace/test_api_tracing.py tests/foretrace/test_notebook.py
 }
 
 failed=()

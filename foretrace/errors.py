@@ -24,6 +24,10 @@ class ForetraceError(Exception):
 
     exit_code = 70
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython and notebooks show: the line and its notes, not where in foretrace it was raised."""
+        return [f"{type(self).__name__}: {self}", *getattr(self, "__notes__", ())]
+
 
 class ProgramError(ForetraceError):
     """The program to trace is missing, not executable, not an ELF, or for another architecture."""

@@ -87,6 +87,8 @@ def trace_program(
         HierarchyError: an instruction cache is to be simulated for several processes.
         ForetraceError: the options do not go together with the program or with each other.
     """
+    if keep is not None and follow_children:
+        raise ForetraceError("a kept stream has the accesses of one process: it cannot follow children")
     if isinstance(launch, CompiledProgram):
         return trace_binary(
             launch.command,
@@ -265,6 +267,7 @@ def trace_call(
 
     Raises:
         EngineError: this interpreter cannot be forked, or is being traced itself.
+        KeyboardInterrupt: the child was killed by an interrupt.
     """
     from foretrace.tracer.python.forked import ForkedEngine
     from foretrace.tracer.python.program import PythonCore
@@ -275,14 +278,20 @@ def trace_call(
         engine.relay()
         if progress.interrupts >= _MOST_INTERRUPTS and not progress.ended and engine.pid is not None:
             os.kill(engine.pid, signal.SIGKILL)
+            killed.append(engine.pid)
         on_progress(progress)
+
+    killed: list[int] = []
 
     try:
         traced = _trace_python(engine, (call.name,), hierarchies, core, relay, keep, accuracy, seed)
     except EngineError:
         engine.outcome()  # knows better what was wrong
         raise
-    return replace(traced, outcome=engine.outcome())
+    outcome = engine.outcome()
+    if killed or traced.ending.signal_number == signal.SIGINT:
+        raise KeyboardInterrupt
+    return replace(traced, outcome=outcome)
 
 
 def _trace_python(

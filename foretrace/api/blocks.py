@@ -18,6 +18,8 @@ from typing import Any
 
 from foretrace.errors import ForetraceError
 
+from .views import cell_name
+
 _HINT = "put the code into a function, and trace that: foretrace.trace(function)"
 
 _MOST_CODE_FLAG = 0xFFFF
@@ -40,7 +42,8 @@ class Block:
         self._frame = frame
         self._code = frame.f_code
         self.node = self._statement()
-        self.name = f"{Path(self._code.co_filename).name}:{self.node.lineno}"
+        file = self._code.co_filename
+        self.name = f"{cell_name(file) or Path(file).name}:{self.node.lineno}"
 
     def _statement(self) -> ast.With:
         lines = linecache.getlines(self._code.co_filename, self._frame.f_globals)

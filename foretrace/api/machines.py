@@ -16,7 +16,7 @@ from .views import Shown, ShownTable, data_frame, shown_as
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 
 class HasMachine(Protocol):
@@ -50,8 +50,11 @@ class Machine(Shown, Profile, frozen=True, forbid_unknown_fields=True):
         columns = ("part", "figure", "value", "source", "meaning")
         return data_frame(columns, (dict(zip(columns, row, strict=True)) for row in figures(self)))
 
-    def plot(self, *curves: str) -> Figure:
+    def plot(self, *curves: str) -> Sequence[Axes]:
         """Draw its latencies, bandwidths and gather/scatter curves, or only those named, as `machines show -o` does.
+
+        Returns:
+            The axes of each chart.
 
         Raises:
             ProfileError: it has no curve (of that name).
@@ -66,7 +69,7 @@ class Machine(Shown, Profile, frozen=True, forbid_unknown_fields=True):
         if not charts:
             raise ProfileError(f"{self.name}: has no latency, bandwidth or gather/scatter curve to draw")
         charts = chosen(charts, curves, self.name) if curves else charts
-        return charts_figure(new_figure(3.4 * len(charts) + 0.4, 9), charts, self.title)
+        return charts_figure(new_figure(3.4 * len(charts) + 0.4, 9), charts, self.title).axes
 
     def _line(self) -> str:
         return f"{self.name}: {self.title}"

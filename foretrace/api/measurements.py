@@ -19,7 +19,7 @@ from .views import Shown, ShownTable, data_frame, shortened, shown_as
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 RUN_COLUMNS = ("wall_s", "user_s", "system_s", "cpu_s", "slowdown", "clock_hz")
 
@@ -45,7 +45,7 @@ class Calibration(Shown, calibration.Calibration):
         """A row for each figure, as that of the machine."""
         return self.machine.to_dataframe()
 
-    def plot(self, *curves: str) -> Figure:
+    def plot(self, *curves: str) -> Sequence[Axes]:
         """Draw the machine's curves, see `Machine.plot`."""
         return self.machine.plot(*curves)
 

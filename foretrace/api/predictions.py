@@ -51,7 +51,7 @@ class Prediction(Shown, records.Prediction):
         """
         from foretrace.reports.result_plots import draw_loops
 
-        return draw_loops(axes_to_draw(ax), self, top)
+        return draw_loops(axes_to_draw(ax, 1.4 + 0.3 * min(top, len(self.loops))), self, top)
 
     def _line(self) -> str:
         return f"{self.machine}: {_interval(self)}, bound by {self.bound_by}"

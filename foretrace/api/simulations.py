@@ -6,27 +6,23 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.cache_sim.results import OperationStatistics
-from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.reports.cache_reports import hierarchy_documents
 from foretrace.tracer.stored.foreign import STORED
 from foretrace.tracer.stored.simulate import Progress, SimulatedStream, simulate_stream
 from foretrace.tracer.stored.stored_stream import Place
 from foretrace.units import format_bytes, format_count
 
-from .machines import MachineLike, find_machine
+from .hierarchies import HierarchyLike, wanted_hierarchies
+from .machines import MachineLike
 from .views import Shown, ShownTable, data_frame, shown_as
 
 if TYPE_CHECKING:
     import pandas
-
-HierarchyLike: TypeAlias = "Hierarchy | str"
-"""Caches: a hierarchy, or its text, e.g. "L1=48K/12/64,L2=2M/16/64" (docs/cache-simulation.md)."""
 
 LEVEL_COLUMNS = ("hierarchy", "level", "size_bytes", "ways", "line_bytes", "accesses", "misses", "miss_ratio")
 
@@ -100,7 +96,7 @@ def simulate(
     Args:
         stream: path of the stream or trace, perhaps compressed; "-" is standard input.
         hierarchies: caches to simulate, e.g. "L1=48K/12/64,L2=2M/16/64".
-        machines: also those of these machines. Without either, three levels of 48 KiB, 2 MiB and 32 MiB or the like.
+        machines: also those of these machines. Without either, `DEFAULT_HIERARCHY`.
         format: what the stream is; "auto" looks at its beginning.
         access_bytes: size of an access, where the format does not tell.
         partial: take a damaged or cut-off stream up to there.
@@ -123,22 +119,6 @@ def simulate(
             convert_format=convert_format, force=force, on_progress=on_progress,
         ),
     )  # fmt: skip
-
-
-def wanted_hierarchies(
-    hierarchies: HierarchyLike | Iterable[HierarchyLike] = (), machines: MachineLike | Iterable[MachineLike] = ()
-) -> list[Hierarchy]:
-    """The caches asked for, each geometry once; `DEFAULT_HIERARCHY` if there are none.
-
-    Raises:
-        HierarchyError: no cache can be like that.
-        ProfileError: there is no such machine.
-    """
-    specs = [hierarchies] if isinstance(hierarchies, (Hierarchy, str)) else hierarchies
-    named = machines if isinstance(machines, Iterable) and not isinstance(machines, str) else [machines]
-    wanted = [made for one in named if (made := hierarchy_of(find_machine(one)).hierarchy)]
-    wanted += [one if isinstance(one, Hierarchy) else Hierarchy.parse(one) for one in specs]
-    return list({h.spec: h for h in wanted}.values()) or [DEFAULT_HIERARCHY]
 
 
 @dataclass(frozen=True, slots=True)

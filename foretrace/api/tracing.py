@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from foretrace.cache_sim.hierarchy import Hierarchy
@@ -18,14 +19,16 @@ from foretrace.tracer.session import Ending, Progress, signal_name
 from foretrace.tracer.tracing import Traced, trace_program
 
 from .blocks import Block, SkipBlock
+from .hierarchies import HierarchyLike, wanted_hierarchies
 from .machines import MachineLike
 from .measurements import command_of
 from .signatures import Signature, described
-from .simulations import HierarchyLike, wanted_hierarchies
 from .views import Shown, ShownTable, shown_as
 
 if TYPE_CHECKING:
     import pandas
+
+    from foretrace.tracer.stored.stored_stream import StreamWriter
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -82,7 +85,7 @@ class Trace(Shown):
 
 
 class TracedFunctionError(ProgramError):
-    """A traced function or block raised an exception, or its agent could not work.
+    """A traced function or block raised an exception.
 
     `trace` is the run until then. The exception itself is the cause (`__cause__`) where it could be pickled; its
     traceback in the child is a note.
@@ -103,19 +106,32 @@ class _Options:
     seed: int | None
     follow_children: bool
     python_core: str
+    keep_stream: Path | None
+    force: bool
     on_progress: Callable[[Progress], None]
 
     def trace(self, launch: CompiledProgram | PythonProgram | PythonCall) -> Trace:
-        traced = trace_program(
+        if self.keep_stream is None:
+            return trace_of(self._trace(launch, None))
+        from foretrace.tracer.stored import kept_stream
+        from foretrace.tracer.stored.stored_stream import StreamWriter
+
+        with StreamWriter(self.keep_stream, force=self.force) as keep:
+            traced = self._trace(launch, keep)
+            kept_stream.commit(keep, traced)
+        return trace_of(traced)
+
+    def _trace(self, launch: CompiledProgram | PythonProgram | PythonCall, keep: StreamWriter | None) -> Traced:
+        return trace_program(
             launch,
             self.hierarchies,
             self.on_progress,
+            keep,
             follow_children=self.follow_children,
             accuracy=self.accuracy,
             seed=self.seed,
             python_core=self.python_core,
         )
-        return trace_of(traced)
 
     def trace_function(self, function: Callable[[], object], name: str) -> Trace:
         made = self.trace(PythonCall(function, name))
@@ -165,6 +181,8 @@ def trace(
     hierarchies: HierarchyLike | Iterable[HierarchyLike] = ...,
     machines: MachineLike | Iterable[MachineLike] = ...,
     python_core: str = ...,
+    keep_stream: str | os.PathLike[str] | None = ...,
+    force: bool = ...,
     on_progress: Callable[[Progress], None] = ...,
 ) -> BlockTracer: ...
 @overload
@@ -178,6 +196,8 @@ def trace(
     seed: int | None = ...,
     follow_children: bool = ...,
     python_core: str = ...,
+    keep_stream: str | os.PathLike[str] | None = ...,
+    force: bool = ...,
     on_progress: Callable[[Progress], None] = ...,
 ) -> Trace: ...
 def trace(
@@ -190,6 +210,8 @@ def trace(
     seed: int | None = None,
     follow_children: bool = False,
     python_core: str = "markers",
+    keep_stream: str | os.PathLike[str] | None = None,
+    force: bool = False,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Trace | BlockTracer:
     """Run a program, a function or a block once, and record its signature: what it did, independent of any machine.
@@ -223,6 +245,8 @@ def trace(
         seed: decides where bursts of recorded accesses lie; None for chance.
         follow_children: trace the processes that a compiled program forks, too.
         python_core: how Python code is followed: "markers" in the program's own code, or "settrace" through all code.
+        keep_stream: a file to keep all accesses in, compressed, for `simulate`.
+        force: replace that file if it is a stored stream.
         on_progress: hears how far the run has come.
 
     Returns:
@@ -233,11 +257,12 @@ def trace(
         TracedFunctionError: the function or block raised an exception, which is the cause.
         ProgramError: there is no such program, or it may not be run.
         EngineError: it cannot be traced here.
+        OutputError: `keep_stream` exists, or cannot be written.
         ForetraceError: the options do not go together with the program or with each other.
     """
     options = _Options(
         wanted_hierarchies(hierarchies, machines), accuracy_of(accuracy), seed, follow_children,
-        core_of(python_core), on_progress,
+        core_of(python_core), None if keep_stream is None else Path(keep_stream), force, on_progress,
     )  # fmt: skip
     if program is None:
         return BlockTracer(options)

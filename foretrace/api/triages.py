@@ -41,7 +41,7 @@ class Triage(Shown, records.Triage):
         """
         from foretrace.reports.result_plots import draw_triage
 
-        return draw_triage(axes_to_draw(ax), self, top)
+        return draw_triage(axes_to_draw(ax, 1.4 + 0.4 * min(top, len(self.instances))), self, top)
 
     def _line(self) -> str:
         return f"{self.host} with {self.accelerator}: {self._verdict()}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import io
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -80,6 +81,10 @@ class Shown:
     def _repr_html_(self) -> str:
         return as_html(self._table())
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows in a terminal: the table; within other objects the line."""
+        printer.text(repr(self) if cycle or len(printer.stack) > 1 else str(self))
+
 
 def shown_as(kind: type[_Result], record: Any) -> _Result:
     """A library record as the result type that derives from it."""
@@ -103,8 +108,16 @@ def shortened(text: str, most: int = MOST_LETTERS) -> str:
 
 
 def where(file: str, line: int, module: str) -> str:
-    """`file:line` without directories, or the module."""
-    return shortened(f"{Path(file).name}:{line}" if file else Path(module).name, 40)
+    """`file:line` without directories, `In[3]:line` for a cell of this session, or the module."""
+    return shortened(f"{cell_name(file) or Path(file).name}:{line}" if file else Path(module).name, 40)
+
+
+def cell_name(file: str) -> str | None:
+    """What IPython calls a cell, whose code it has given this file's name."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    name = None if shell is None else shell.compile.format_code_name(file)
+    return None if name is None else name[1]
 
 
 def as_text(shown: ShownTable) -> str:
@@ -117,7 +130,10 @@ def as_text(shown: ShownTable) -> str:
     for row in shown.rows:
         rows.add_row(*map(shortened, row))
     out = io.StringIO()
-    console = Console(file=out, width=MOST_WIDTH, highlight=False, markup=False, emoji=False)
+    console = Console(
+        file=out, width=MOST_WIDTH, highlight=False, markup=False, emoji=False, color_system=None, force_terminal=False,
+        force_jupyter=False,
+    )  # fmt: skip
     if shown.title:
         console.print(plain(shown.title), soft_wrap=True)
     if shown.rows:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from foretrace.api.hierarchies import wanted_hierarchies
 from foretrace.cli import die_by_signal
 from foretrace.file_kinds import SIGNATURE, STREAM
 from foretrace.files import check_output
@@ -20,7 +21,7 @@ from foretrace.interrupts import Interrupts
 from foretrace.tracer.launch import CompiledProgram, PythonProgram, Target, launch_of, python_program_behind
 from foretrace.verb import Verb
 
-from .caches import cache_options, wanted_hierarchies
+from .caches import cache_options
 
 if TYPE_CHECKING:
     from foretrace.tracer.sampling.burst_schedule import Accuracy
@@ -114,7 +115,7 @@ def command(
     wanted = Accuracy(accuracy or Accuracy.AUTO)
     if accuracy is not None and not is_python:
         _say_cost(wanted)
-    simulated = wanted_hierarchies(machines, hierarchies)
+    simulated = wanted_hierarchies(hierarchies, machines)
     with ExitStack() as stack:
         unwritten = [path for path in (output, keep_stream) if path is not None]
         stack.enter_context(_giving_up(unwritten))

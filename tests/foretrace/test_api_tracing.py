@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -156,6 +158,26 @@ def test_an_interrupt_of_the_function_is_one_here() -> None:
         foretrace.trace(interrupted)
 
 
+def test_an_interrupt_here_reaches_the_function() -> None:
+    def wait() -> None:
+        os.kill(os.getppid(), signal.SIGINT)
+        threading.Event().wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        foretrace.trace(wait)
+
+
+def test_the_third_interrupt_kills_a_function_that_does_not_end() -> None:
+    def wait() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        while True:
+            os.kill(os.getppid(), signal.SIGINT)
+            time.sleep(0.05)
+
+    with pytest.raises(KeyboardInterrupt):
+        foretrace.trace(wait)
+
+
 def test_a_traced_function_cannot_trace() -> None:
     def nested() -> str:
         try:
@@ -261,6 +283,18 @@ def test_the_other_core_follows_functions_as_well() -> None:
     run = foretrace.trace(count, 50, python_core="settrace", hierarchies="L1=4K/4/64")
     assert [loop.iterations for loop in loops_of(run, "count") if loop.kind == "code"] == [50]
     assert [one.hierarchy.levels[0].size_bytes for one in run.signature.hierarchies] == [4096]
+
+
+def test_a_stream_is_kept_and_simulated(tmp_path: Path) -> None:
+    path = tmp_path / "count.fts"
+    run = foretrace.trace(count, 300, keep_stream=path)
+    simulation = foretrace.simulate(path, "L1=4K/4/64")
+    assert simulation.loads == run.signature.totals.loads == 300
+    with pytest.raises(foretrace.ForetraceError, match="exists"):
+        foretrace.trace(count, 3, keep_stream=path)
+    foretrace.trace(count, 3, keep_stream=path, force=True)
+    with pytest.raises(foretrace.ForetraceError, match="one process"):
+        foretrace.trace("ls", keep_stream=tmp_path / "ls.fts", follow_children=True)
 
 
 def test_programs_are_traced_by_name_and_arguments(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import nbclient
 import nbformat
 import pytest
+from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
 import foretrace
@@ -39,7 +40,9 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         (cell,) = [cell for cell in cells if cell.source.splitlines()[-1] == name]
         assert "text/html" in kinds_shown(cell), name
         (text,) = [output.data["text/plain"] for output in cell.outputs if "data" in output]
-        assert text.startswith("<") and len(text) < 300
+        assert len(text.splitlines()) < 30 and max(map(len, text.splitlines())) < 400
+    (of_run,) = [cell for cell in cells if cell.source.splitlines()[-1] == "run"]
+    assert "In[2]:" in of_run.outputs[0].data["text/html"], "lines are those of cells"
     (block,) = [cell for cell in cells if cell.source.startswith("with foretrace.trace()")]
     assert printed(block) == "in the fork: 10000\n"
     (magic,) = [cell for cell in cells if cell.source.startswith("%%foretrace")]
@@ -61,6 +64,20 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
     InteractiveShell.clear_instance()
 
 
+def test_names_complete(shell: InteractiveShell) -> None:
+    shell.run_cell("import foretrace\nhosts = foretrace.machines().hosts")
+    for text, expected in {"foretrace.tri": "triage", 'hosts["epyc-97': "epyc-9755"}.items():
+        with provisionalcompleter():
+            found = [one.text for one in shell.Completer.completions(text, len(text))]
+        assert any(expected in one for one in found), (text, found)
+
+
+def test_a_terminal_shows_tables_of_results_and_lines_within_others(shell: InteractiveShell) -> None:
+    machine = foretrace.find_machine("grace")
+    assert shell.display_formatter.format(machine)[0]["text/plain"] == str(machine)
+    assert shell.display_formatter.format([machine])[0]["text/plain"] == f"[{machine!r}]"
+
+
 def test_the_cell_magic(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
     shell.run_line_magic("load_ext", "foretrace")
     shell.run_cell("def double(values):\n    return [2 * value for value in values]\n")
@@ -71,5 +88,9 @@ def test_the_cell_magic(shell: InteractiveShell, capsys: pytest.CaptureFixture[s
     done = shell.run_cell("%%foretrace grace\nsum(range(9))")
     assert isinstance(done.result, foretrace.Prediction)
     assert isinstance(shell.run_cell("%%foretrace\n1 / 0").error_in_exec, foretrace.TracedFunctionError)
+    capsys.readouterr()
+    shell.run_cell("import foretrace; foretrace.predict(run, 'gracee')")
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("ProfileError: 'gracee'") and len(shown) == 1, "no lines of the library"
     assert "gracee" in str(shell.run_cell("%%foretrace gracee\n1").error_in_exec)
     assert isinstance(shell.run_cell("%%foretrace\n1 +").error_in_exec, SyntaxError)
