@@ -16,7 +16,7 @@ from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.predict import predict_each
 from foretrace.replay.ranking import ranks
-from foretrace.replay.records import Place, Prediction, RegionTime
+from foretrace.replay.records import LEAST_SHOWN_SHARE, Place, Prediction, RegionTime
 from foretrace.replay.totals import By, totals
 from foretrace.reports.prediction_documents import Measured, document
 from foretrace.terminal import console, plain, print_json, table
@@ -27,8 +27,6 @@ from foretrace.verb import Verb
 
 from .time import said_of_neighbours, said_of_segments
 
-LEAST_SHOWN = 1e-3
-"""Share of the time that a loop must have to be shown."""
 _LEAST_WAITING_S = 1e-3
 
 
@@ -234,7 +232,7 @@ def _show_regions(prediction: Prediction, by: By, top: int | None, measured: Mea
         left=("source", "function", "what", "bound by"), drop=("iterations",), whole=("bound by",),
     )  # fmt: skip
     parts = prediction.regions if by is By.LOOP else totals(prediction, by)
-    shown = [part for part in parts if part.time_s > 0 and (top is None or part.share >= LEAST_SHOWN)][:top]
+    shown = [part for part in parts if part.time_s > 0 and (top is None or part.share >= LEAST_SHOWN_SHARE)][:top]
     for part in shown:
         share = measured.samples.share(part) if measured is not None and isinstance(part, RegionTime) else None
         count = [format_count(part.iterations)] if isinstance(part, RegionTime) else []
