@@ -7,6 +7,9 @@ from enum import StrEnum
 
 from foretrace.tracer.signature.waiting import Waiting
 
+LEAST_SHOWN_SHARE = 1e-3
+"""Of a program's time, from which on a loop has a row in reports."""
+
 
 class Bound(StrEnum):
     """What a loop's time is mostly spent on."""
@@ -189,6 +192,11 @@ class Prediction:
     waiting: Waiting | None = None
 
     @property
+    def notable_regions(self) -> tuple[RegionTime, ...]:
+        """Those that take 0.1 % of the time and more."""
+        return tuple(region for region in self.regions if region.share >= LEAST_SHOWN_SHARE)
+
+    @property
     def unseen_s(self) -> float:
         """Part of the time in compiled code called from Python that was timed, but whose work was not seen."""
         return sum((region.time_s for region in self.loops if region.kind is LoopKind.COMPILED), 0.0)
@@ -288,3 +296,9 @@ class Triage:
     warnings: tuple[str, ...]
     unseen_s: float = 0.0
     unseen: tuple[str, ...] = ()
+
+    @property
+    def notable_instances(self) -> tuple[Instance, ...]:
+        """Those whose time on the host, or whose gain, is 0.1 % of the program's time and more."""
+        least_s = LEAST_SHOWN_SHARE * self.program.host_s
+        return tuple(i for i in self.instances if max(i.gain_s, i.host_s) >= least_s)

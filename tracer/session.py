@@ -138,6 +138,8 @@ class Recording:
     """The beginning of what the engine itself had to say."""
     bursts: BurstCounts | None = None
     """Where accesses were recorded in bursts."""
+    clock_reads: int = 0
+    """System calls of a compiled program that ask for the time."""
 
 
 @dataclass(slots=True)
@@ -362,6 +364,7 @@ class Session:
             last_blocks=self._reader.last_blocks(),
             engine_message=header["message"],
             bursts=None if self._bursts is None else self._bursts.counts(),
+            clock_reads=header["clock_reads"],
         )
 
     def _raw_trace(self) -> RawTrace:

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
 
-LEAST_SHOWN = 1e-3
-"""Share of the time that a loop must have to be shown."""
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Prediction(Shown, records.Prediction):
@@ -57,7 +54,7 @@ class Prediction(Shown, records.Prediction):
         return f"{self.machine}: {_interval(self)}, bound by {self.bound_by}"
 
     def _table(self) -> ShownTable:
-        notable = [loop for loop in self.loops if loop.time_s > 0 and loop.share >= LEAST_SHOWN]
+        notable = [loop for loop in self.loops if loop.time_s > 0 and loop.share >= records.LEAST_SHOWN_SHARE]
         rows = [
             (
                 where(loop.place.file, loop.place.line, loop.place.module), short_name(loop.place.function), loop.label,

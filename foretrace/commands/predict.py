@@ -10,13 +10,13 @@ import click
 
 from foretrace.api.machines import find_machine
 from foretrace.api.machines import machines as known_machines
-from foretrace.api.predictions import LEAST_SHOWN, predict_on, warnings_once
+from foretrace.api.predictions import predict_on, warnings_once
 from foretrace.api.signatures import read_signature
 from foretrace.cli import NumberRange
 from foretrace.errors import ForetraceError
 from foretrace.names import short_name
 from foretrace.replay.ranking import ranks
-from foretrace.replay.records import LoopTime, Model, Place, Prediction
+from foretrace.replay.records import LEAST_SHOWN_SHARE, LoopTime, Model, Place, Prediction
 from foretrace.replay.totals import By, totals
 from foretrace.reports.prediction_documents import Measured, document
 from foretrace.terminal import console, plain, print_json, table
@@ -210,7 +210,7 @@ def _show_loops(prediction: Prediction, by: By, top: int | None, measured: Measu
         left=("source", "function", "what", "bound by"), drop=("iterations",), whole=("bound by",),
     )  # fmt: skip
     parts = prediction.loops if by is By.LOOP else totals(prediction, by)
-    shown = [part for part in parts if part.time_s > 0 and (top is None or part.share >= LEAST_SHOWN)][:top]
+    shown = [part for part in parts if part.time_s > 0 and (top is None or part.share >= LEAST_SHOWN_SHARE)][:top]
     for part in shown:
         share = measured.samples.share(part) if measured is not None and isinstance(part, LoopTime) else None
         count = [format_count(part.iterations)] if isinstance(part, LoopTime) else []

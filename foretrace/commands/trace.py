@@ -246,6 +246,7 @@ def _say_done(provenance: Provenance, output: Path, keep_stream: Path | None) ->
     lines = [f"wrote {output}{kept}{how}", f"next: foretrace info {name}, or foretrace predict {name} --all"]
     if (provenance.unseen.time_share or 0.0) >= unseen_report.NOTABLE_SHARE:
         lines.insert(1, unseen_report.line(provenance.unseen))
+    lines[1:1] = [f"note: {note}" for note in provenance.notes if note.startswith("the program read the clock")]
     if keep_stream is not None:
         lines[-1] += f", or foretrace simulate {shlex.quote(str(keep_stream))}"
     for line in lines:

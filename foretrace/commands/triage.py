@@ -76,16 +76,14 @@ def _instance_document(instance: Instance) -> dict[str, Any]:
 
 def _show(report: Triage, top: int | None) -> None:
     """The `top` loops of most gain or time, of those that matter; None: all."""
-    out, program = console(), report.program
+    out = console()
     out.print(f"{plain(report.host_title)}, with {plain(report.accelerator_title)}")
     for warning in report.warnings:
         out.print(f"warning: {plain(warning)}")
     if not report.instances:
         out.print(_nothing_found(report))
     else:
-        notable = [
-            i for i in report.instances if top is None or max(i.gain_s, i.host_s) >= LEAST_SHOWN * program.host_s
-        ]
+        notable = report.instances if top is None else report.notable_instances
         shown = sorted(notable, key=lambda i: max(i.gain_s, i.host_s), reverse=True)[:top]
         shown.sort(key=report.instances.index)
         if shown:

@@ -8,6 +8,7 @@ host, after it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,6 +112,15 @@ class Accelerator:
         return min(known) if known and len(known) == len(bandwidths) else None
 
 
+LOADERS_CODE = "part of the dynamic loader, not of the program; its addresses are those of unrelated libraries"
+_LOADER = re.compile(r"ld(-linux.*|-musl-.*|64|-[\d.]+)?\.so(\.\d+)*")
+
+
+def is_loader(module: str) -> bool:
+    """Whether a module is a system's dynamic loader, by its file's name (ld.so(8))."""
+    return _LOADER.fullmatch(module.rpartition("/")[2]) is not None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
     """A gather/scatter loop: what it moves, over which range, and its terms on the accelerator.
@@ -185,7 +195,7 @@ def _candidate(run: HostRun, accelerator: Accelerator, index: int, region: Regio
     kinds = frozenset(str(idiom.kind) for idiom in region.idioms)
     range_bytes = indirect_range_bytes(signature, indirect)
     moved = sum(signature.operations[op].total_bytes for op in region.operations)
-    refusal = _refusal(accelerator, kinds, range_bytes)
+    refusal = LOADERS_CODE if is_loader(region.place.module) else _refusal(accelerator, kinds, range_bytes)
     bandwidth = None if refusal else accelerator.bandwidth_bytes_per_s(kinds, range_bytes)
     offload = (
         Offload(refusal=refusal)

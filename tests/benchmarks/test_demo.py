@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from foretrace.benchmarks import demo
+from foretrace.errors import ForetraceError
 
 
 def demonstration(directory: Path, monkeypatch: pytest.MonkeyPatch, *, has_plugins: bool) -> demo.Demonstration:
@@ -42,3 +43,49 @@ def test_with_them_nothing_is_left_out(tmp_path: Path, monkeypatch: pytest.Monke
     made = demonstration(tmp_path, monkeypatch, has_plugins=True)
     assert demo.engine_problem(made) == ""
     assert [subject.is_python for subject in demo.prepare(made, with_compiled=True)] == [False, False, True]
+
+
+def test_the_short_form_marks_what_it_leaves_out() -> None:
+    lines = ["head", "", "loads  1", "x" * 120, "loads  2", "foretrace: warning: busy", "b", "c", "", "d"]
+    assert demo.shortened(lines, (("loads", 0), ("x", 0), ("b", 1))) == [
+        "[...]", "loads  1", "x" * 94 + " [...]", "loads  2", "[...] with 1 warning", "b", "c", "[...]",
+    ]  # fmt: skip
+    assert demo.shortened(lines[2:3], (("loads", 0),)) == ["loads  1"]
+    assert demo.shortened(["a", "", ""], (("a", 0),)) == ["a"]
+
+
+def test_the_short_form_shows_the_end_of_what_fails(tmp_path: Path) -> None:
+    said = io.StringIO()
+    with pytest.raises(ForetraceError, match="ended with"):
+        demo.Demonstration(tmp_path, Console(file=said)).run("foretrace", "info", "missing.sig")
+    assert "missing.sig" in said.getvalue().partition("\n")[2]
+
+
+def test_two_screens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a small program, and with a machine that is known already in place of this one's calibration."""
+    said = io.StringIO()
+    made = demo.Demonstration(tmp_path, Console(file=said, width=100))
+    script = tmp_path / "gathers.py"
+    script.write_text(
+        "import numpy as np\nx, i = np.zeros(300_000), np.arange(0, 300_000, 3)\nfor _ in range(9):\n    x[i]\n"
+    )
+    small = demo.Subject("gathers", "g.sig", ("python", "gathers.py"), "g.txt", has_gathers=True)
+    monkeypatch.setattr(demo, "engine_problem", lambda _demo: "")
+    monkeypatch.setattr(demo, "prepare", lambda _demo, *, with_compiled: [small] * (1 + 2 * with_compiled))
+    run = made.run
+
+    def run_without_calibration(*command: str, output: str | None = None) -> None:
+        if command[1] == "calibrate":
+            shutil.copy(
+                Path(demo.__file__).parents[1] / "profiles" / "machines" / "epyc-turin-vm.toml", tmp_path / "here.toml"
+            )
+        else:
+            run(*command, output=output)
+
+    monkeypatch.setattr(made, "run", run_without_calibration)
+    demo.demonstrate(made)
+    lines = said.getvalue().splitlines()
+    assert 20 < len(lines) <= 50
+    assert max(map(len, lines)) <= 100
+    assert any("gather" in line for line in lines)
+    assert "[...]" in said.getvalue()

@@ -18,6 +18,7 @@ from replay_samples import (
 from foretrace.errors import PredictionError
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import Memory
+from foretrace.replay.offload.costs import LOADERS_CODE, is_loader
 from foretrace.replay.offload.triage import program_gain, triage
 from foretrace.replay.predict import predict
 from foretrace.replay.records import Instance, Place
@@ -259,3 +260,34 @@ def test_what_the_host_changes_between_two_loops_is_transferred_again(compile_c,
     cost = {i.place.function: i.cost for i in triage(signature, slow, device).instances}
     assert cost["first"].transfer_s == pytest.approx(12 * 400_000 / 1e10, rel=0.01)
     assert cost["second"].transfer_s == pytest.approx(8 * changed / 1e10, rel=0.01, abs=1e-7)
+
+
+def test_the_dynamic_loaders_loops_stay(compile_c):
+    """It gathers from unrelated libraries: the range between them is not that of an array."""
+    signature = trace_binary([str(compile_c('#include <stdio.h>\nint main(void) { return puts("x") < 0; }'))]).signature
+    report = triage(signature, find("jaguar-xt4"), find("convey-hc1-fpga"))
+    of_loader = [i for i in report.instances if is_loader(i.place.module)]
+    assert any(i.range_bytes > 192 << 10 and i.host_s > 1e-3 * report.program.host_s for i in of_loader)
+    assert {i.reason for i in of_loader} == {LOADERS_CODE}
+    assert not any(i.offload for i in of_loader)
+
+
+def test_the_loader_is_known_by_its_files_name():
+    for loader in ("ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "ld-linux-riscv64-lp64d.so.1", "ld-2.31.so"):
+        assert is_loader(f"/lib/{loader}")
+    assert is_loader("/lib/ld-musl-x86_64.so.1")
+    for other in ("/usr/bin/ld", "/lib/libld.so.2", "/home/ld.so.d/program", "ld-linux", "/lib/libc.so.6"):
+        assert not is_loader(other)
+
+
+def test_the_library_leaves_out_what_takes_less_than_a_thousandth(compile_c):
+    signature = trace_binary([str(compile_c(GATHERS, "-O1", "-DCHANGED=0"))]).signature
+    report = triage(signature, find("jaguar-xt4"), find("convey-hc1-fpga"))
+    left_out = set(report.instances) - set(report.notable_instances)
+    assert left_out
+    assert {"first", "second"} <= {i.place.function for i in report.notable_instances}
+    assert all(max(i.host_s, i.gain_s) < 1e-3 * report.program.host_s for i in left_out)
+    prediction = predict(signature, find("jaguar-xt4"))
+    small = [region for region in prediction.regions if region not in prediction.notable_regions]
+    assert small
+    assert max(region.share for region in small) < 1e-3 <= min(r.share for r in prediction.notable_regions)

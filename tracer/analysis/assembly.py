@@ -16,6 +16,7 @@ from foretrace.tracer.sampling.estimate import estimated_misses, scaled_reuse
 from foretrace.tracer.session import Recording
 from foretrace.tracer.signature.records import ProcessRecord, Provenance, Sampling, Signature
 
+from .clock import clock_notes
 from .result import Analysis
 from .unseen import unseen_of
 
@@ -32,6 +33,7 @@ def signature_of(
 ) -> Signature:
     """The signature of a run, told by its recording and by what its analysis made of that."""
     mapping, count = analysis.operation_map, len(analysis.operations)
+    notes = (*analysis.notes, *clock_notes(recording.clock_reads, _instructions(analysis)))
     return Signature(
         provenance=Provenance(
             command=command,
@@ -51,7 +53,7 @@ def signature_of(
             untraced_children=recording.untraced_children,
             untraced_threads=recording.untraced_threads,
             threads=recording.threads,
-            notes=tuple(analysis.notes),
+            notes=notes,
             processes=processes,
             waiting=recording.waiting,
         ),
@@ -70,6 +72,10 @@ def signature_of(
         linear_algebra=analysis.linear_algebra,
         tree=analysis.tree,
     )
+
+
+def _instructions(analysis: Analysis) -> int:
+    return sum(block.executions * block.instructions for block in analysis.blocks)
 
 
 def estimated(signature: Signature, operation_map: npt.NDArray[np.int64], part: Part, accuracy: Accuracy) -> Signature:

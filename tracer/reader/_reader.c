@@ -264,7 +264,7 @@ static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ig
     uint32_t message_bytes = atomic_load(&h->message_bytes);
     if (message_bytes > sizeof h->message)
         message_bytes = sizeof h->message;
-    return Py_BuildValue("{sOsOsOsOsIsIsIsIsKsKsKsKsKsKsKsKsKsy#}",
+    return Py_BuildValue("{sOsOsOsOsIsIsIsIsKsKsKsKsKsKsKsKsKsKsy#}",
                          "attached", atomic_load(&h->attached) ? Py_True : Py_False,
                          "finished", atomic_load(&h->finished) ? Py_True : Py_False,
                          "replaced", atomic_load(&h->replaced) ? Py_True : Py_False,
@@ -277,6 +277,7 @@ static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ig
                          "unseen_calls", (unsigned long long)atomic_load(&h->unseen_calls),
                          "waited_ns", (unsigned long long)h->waited_ns, "children_ns", (unsigned long long)h->children_ns,
                          "processor_ns", (unsigned long long)h->processor_ns,
+                         "clock_reads", (unsigned long long)atomic_load(&h->clock_reads),
                          "executions", (unsigned long long)self->reader->executions,
                          "accesses", (unsigned long long)(self->reader->accesses + self->reader->batch_length),
                          "message", h->message, (Py_ssize_t)message_bytes);

@@ -29,6 +29,7 @@ class Header(TypedDict):
     waited_ns: int
     processor_ns: int
     children_ns: int
+    clock_reads: int
     executions: int
     accesses: int
     message: bytes

@@ -88,10 +88,12 @@ def _shared_out(parts: Sequence[int], total: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Estimate:
-    """`misses`: float64 [operations, levels]. `standard_error`: float64 [levels] of their sums, NaN if unknown."""
+    """`misses`: float64 [operations, levels]. `standard_error`: float64 [levels] of their sums, NaN if unknown, and
+    `freedom` its degrees of freedom."""
 
     misses: Floats
     standard_error: Floats
+    freedom: Floats
 
 
 def _estimate(counts: BurstCounts, executions: Floats) -> _Estimate:
@@ -101,12 +103,25 @@ def _estimate(counts: BurstCounts, executions: Floats) -> _Estimate:
     measured = groups.sum(axis=1)
     misses = _extrapolated(first, measured, other, executions)
     if len(used) < 2:
-        return _Estimate(misses, np.full(misses.shape[1], np.nan))
+        return _Estimate(misses, np.full(misses.shape[1], np.nan), np.ones(misses.shape[1]))
     without = np.stack(
         [_extrapolated(first, measured - groups[:, group], other, executions).sum(axis=0) for group in used]
     )
-    variance = (len(used) - 1) / len(used) * ((without - without.mean(axis=0)) ** 2).sum(axis=0)
-    return _Estimate(misses, np.sqrt(variance))
+    apart = (without - without.mean(axis=0)) ** 2
+    variance = (len(used) - 1) / len(used) * apart.sum(axis=0)
+    return _Estimate(misses, np.sqrt(variance), _degrees_of_freedom(apart))
+
+
+def _degrees_of_freedom(apart: Floats) -> Floats:
+    """Of a jackknife whose squared differences are `apart` [groups, levels]: few where few groups make most of it.
+
+    Johnson and Rust, "Population variances and degrees of freedom for NAEP" (Proceedings of the ASA Section on Survey
+    Research Methods, 1992).
+    """
+    groups = len(apart)
+    fourth = (apart**2).sum(axis=0)
+    effective = (3.16 - 2.77 / np.sqrt(groups)) * apart.sum(axis=0) ** 2 / np.where(fourth > 0, fourth, 1)
+    return np.asarray(np.where(fourth > 0, np.clip(effective, 1, groups - 1), groups - 1))
 
 
 def _extrapolated(first: Floats, measured: Floats, other: Floats, executions: Floats) -> Floats:
@@ -123,8 +138,8 @@ def _extrapolated(first: Floats, measured: Floats, other: Floats, executions: Fl
 def _interval(counts: BurstCounts, estimate: _Estimate, executions: Counts, column: int) -> tuple[int, int]:
     """Where the misses of a level lie, with 95 % confidence.
 
-    From the spread of bursts, what their beginnings leave in doubt, and all or none of the accesses, after the first
-    part, of operations that no burst has measured.
+    From the spread of bursts, what their beginnings leave in doubt, and after the first part all or none of the
+    accesses of operations that no burst has measured, and none or twice the misses of those that one group alone has.
     """
     known = int(counts.first[:, 1 + column].sum())
     rest = int(executions.sum()) - int(counts.first[:, 0].sum())
@@ -133,12 +148,14 @@ def _interval(counts: BurstCounts, estimate: _Estimate, executions: Counts, colu
     if groups < 2:
         return known, known + rest
     total = float(estimate.misses[:, column].sum())
-    spread = _T_95[groups - 2] * float(estimate.standard_error[column])
+    spread = _T_95[int(estimate.freedom[column]) - 1] * float(estimate.standard_error[column])
     fewer, more = (doubt[column] * rest / measured for doubt in (counts.perhaps_fewer, counts.perhaps_more))
-    guessed = counts.measured[:, :, 0].sum(axis=1) == 0
-    accesses = float((executions[guessed] - np.minimum(counts.first[guessed, 0], executions[guessed])).sum())
-    misses = float(estimate.misses[guessed, column].sum()) - float(counts.first[guessed, 1 + column].sum())
-    low, high = total - spread - fewer - misses, total + spread + more + accesses - misses
+    in_groups = (counts.measured[:, :, 0] > 0).sum(axis=1)
+    accesses = (executions - np.minimum(counts.first[:, 0], executions)).astype(np.float64)
+    misses = estimate.misses[:, column] - counts.first[:, 1 + column]
+    guessed = np.where(in_groups == 0, accesses, np.where(in_groups == 1, np.minimum(2 * misses, accesses), misses))
+    low = total - spread - fewer - float(misses[in_groups < 2].sum())
+    high = total + spread + more + float((guessed - misses).sum())
     return round(max(known, low)), round(min(known + rest, high))
 
 

@@ -122,6 +122,7 @@ struct ft_header {
     uint64_t waited_ns;    /* written with `finished`: for which the program waited for anything else (waiting.h), */
     uint64_t processor_ns; /* its processor time, tracing included, */
     uint64_t children_ns;  /* and that of child processes that it waited for */
+    _Atomic uint64_t clock_reads; /* system calls that ask for the time */
     struct ft_request request;
     struct ft_schedule schedule;
 

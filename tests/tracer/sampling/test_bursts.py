@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -311,6 +312,32 @@ def test_estimates_worked_by_hand() -> None:
     # One burst says nothing of how sure it is; an operation in none has the rate of its other accesses.
     assert _estimated(_counts([100, 50], [[10, 2]], [0, 0]), 1100) == EstimatedMisses("L1=4K/4/64", "L1", 250, 50, 1050)
     assert _estimated(_counts([0, 0], [], [10, 1]), 1100).misses == 110
+
+
+def test_operations_that_few_bursts_have_measured_widen_the_interval() -> None:
+    """One in every group, without spread, and another in one group or none: 900 accesses after the first 100."""
+    often, once = _counts([0, 0], [[10, 1], [10, 1]], [0, 0]), _counts([100, 0], [[10, 2]], [0, 0])
+    never = _counts([100, 50], [], [0, 0])
+    hierarchy = Hierarchy.parse("L1=4K/4/64")
+
+    def interval(other: BurstCounts) -> tuple[int, int, int]:
+        counts = replace(
+            often,
+            first=np.concatenate([often.first, other.first]),
+            measured=np.concatenate([often.measured, other.measured]),
+            other=np.concatenate([often.other, other.other]),
+        )
+        simulated = SimulatedHierarchy(hierarchy, np.zeros((2, 1), np.uint64))
+        _, (level,) = estimated_misses(counts, [simulated], np.array([1000, 1000], np.uint64))
+        return level.misses, level.low, level.high
+
+    assert interval(_counts([100, 0], [[10, 2], [10, 2]], [0, 0])) == (280, 280, 280)
+    # Without the group that has it the rate is that of the first part, 0: the jackknife's deviations are 90 and 90.
+    misses, low, high = interval(once)
+    assert (misses, low) == (280, 0)
+    assert high >= 280 + 180
+    # Of none: half of the first part missed, all or none of the rest may.
+    assert interval(never) == (600, 150, 1050)
 
 
 @given(each=st.integers(0, 4), recorded=st.integers(1, 10**6), gaps=st.integers(0, 10**9), lacking=st.integers(0, 2))
