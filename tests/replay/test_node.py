@@ -188,7 +188,7 @@ def test_frames():
         ({"copies": 10**9}, "at most 10,000"),
         ({"threads": 0}, "--threads is 0"),
         ({"cores": 5}, "has 4 cores, not 5"),
-        ({"threads": 2}, "does not say which of its work 2 threads would share"),
+        ({"threads": 2}, "cannot replay 2 threads of a program traced with 1: the signature does not say"),
         ({"offloading": Offloading(accelerator(), 0)}, "--accelerators is 0"),
         ({"offloading": Offloading(host(2e9))}, "is a host, not an accelerator"),
         ({"offloading": Offloading(with_changes(accelerator(), gather_scatter=()))}, "gather_scatter is missing"),
@@ -287,7 +287,7 @@ def test_a_long_timeline_is_capped_and_said():
         (("--cores", 0), "--cores is 0, must be at least 1"),
         (("--accelerator", "no-such-thing"), "no-such-thing"),
         (("-o", "timeline.txt"), "must end in"),
-        (("--threads", 3), "does not say which of its work 3 threads"),
+        (("--threads", 3), "cannot replay 3 threads"),
     ],
 )
 def test_commands_that_are_wrong_say_so(files, arguments, message):
