@@ -21,7 +21,7 @@ INSTALLED := $(VENV)/installed-$(STATE)
 # The demo needs less; where all is installed, that will do.
 DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
-.PHONY: help demo test test-pythons dev bench accuracy numpy-suite bench-streams curves sgbench validate random-loops linear-algebra docs lint format sanitize fuzz bench-python wheel clean system
+.PHONY: help demo test test-pythons dev bench bench-replay copies accuracy numpy-suite bench-streams curves sgbench validate random-loops linear-algebra docs lint format sanitize fuzz bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -45,6 +45,9 @@ bench: $(INSTALLED) ## measure speed, exactness and memory beside cachegrind and
 numpy-suite: $(INSTALLED) ## run tests of NumPy and SciPy themselves, alone and traced, and compare (ARGS=--quick for few)
 	@$(BIN)/python -P tests/helpers/library_suites.py $(ARGS)
 
+bench-replay: $(INSTALLED) ## measure the replay's event loop beside SimPy's own (ARGS=--quick for a tenth of the work)
+	@$(BIN)/python -P -m foretrace.benchmarks.peers.replay_speed $(ARGS)
+
 bench-streams: $(INSTALLED) ## measure what stored streams cost (ARGS=--quick for small programs)
 	@$(BIN)/python -P -m foretrace.benchmarks.peers.streams $(ARGS)
 
@@ -61,6 +64,9 @@ sgbench: $(INSTALLED) ## draw bandwidth of gather and scatter against the addres
 HERE := results/here.toml
 validate: $(INSTALLED) | $(HERE) ## compare predictions with run times measured here, and with the published tables
 	@$(BIN)/foretrace validate --machine $(HERE) $(ARGS)
+
+copies: $(INSTALLED) | $(HERE) ## slowdown of two copies at once, predicted and measured, for six programs (ARGS=--realtime)
+	@$(BIN)/python -P -m foretrace.benchmarks.validation.copies --machine $(HERE) $(ARGS)
 
 linear-algebra: $(INSTALLED) | $(HERE) ## predict calls of linear algebra from Python, and time them here (ARGS="solve svd" for some)
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.linear_algebra --machine $(HERE) $(ARGS)
@@ -100,6 +106,7 @@ sanitize: $(INSTALLED) ## run the tests of the C cores under AddressSanitizer an
 	$(BUILD_SANITIZED)
 	$(WITH_SANITIZERS) $(PYTEST) $(addprefix --deselect=,$(UNSANITIZED)) \
 		$(or $(ARGS),tests/cache_sim tests/replay/test_core_model.py tests/replay/test_core_model_twin.py \
+		tests/replay/test_simulation.py \
 		tests/benchmarks/calibration/test_kernels.py tests/tracer/reader tests/tracer/stored)
 
 fuzz: $(INSTALLED) ## read millions of mutated traces and streams under AddressSanitizer and UBSan (ARGS="--cases 100000")

@@ -239,6 +239,10 @@ def predict(signature: Signature | Workload, profile: Profile, model: Model = Mo
     )
 
 
+TURNS = "times are those of one core doing all their work"
+"""What a prediction says of a program with several threads."""
+
+
 def _replayed_s(run: HostRun) -> float:
     """The time of one thread that goes through all regions on a core of its own."""
     core = Sharing("cores")
@@ -478,7 +482,7 @@ def warnings_of(signature: Signature) -> tuple[str, ...]:
     if provenance.untraced_threads:
         warnings.append(f"{provenance.untraced_threads:,} threads were not traced and are not in the times")
     if several := _several(provenance):
-        warnings.append(f"the program ran {several}; times are those of one core doing all their work")
+        warnings.append(f"the program ran {several}; {TURNS}")
     return tuple(warnings)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from foretrace.replay.engine.program import Entity, Part, Run, Sharing
+from foretrace.replay.engine.program import Part, Run, Sharing
 from foretrace.replay.offload.decisions import Activity, parts_of_activity
 from foretrace.replay.offload.device_memory import Link
 from foretrace.replay.records import LoopKind, Place
@@ -36,15 +36,14 @@ def _name(region: Region) -> str:
 def regions_in_order(
     conditions: Conditions,
     names: Sequence[str],
-    job: int,
     cache: str,
     activities: Sequence[Activity],
     accelerators: int,
     link: Link,
-) -> tuple[Entity, ...]:
+) -> tuple[Part, ...]:
     """A job as one thread that goes through its regions in the order in which they first ran, each once."""
     program: list[Part] = []
     for token, activity in enumerate(activities):
         host = Run(names[activity.region], activity.host_s, conditions.sharing(activity.region, cache))
         program += parts_of_activity(activity, token, accelerators, names[activity.region], host, Sharing(CORES), link)
-    return (Entity(f"job {job}", tuple(program), job=job),)
+    return tuple(program)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.engine.outcome import Outcome
-from foretrace.replay.engine.program import Entity, System
+from foretrace.replay.engine.program import Entity, Sharing, System
 from foretrace.replay.engine.simulation import MOST_SEGMENTS, simulate
 from foretrace.replay.offload.costs import Accelerator, Candidate, activities, candidates
 from foretrace.replay.offload.decisions import Activity, Decider, Policy, device_names
 from foretrace.replay.offload.device_memory import Link
 from foretrace.replay.offload.policies import pays_by
-from foretrace.replay.predict import predict, unseen_code_of, warnings_of
+from foretrace.replay.predict import TURNS, predict, unseen_code_of, warnings_of
 from foretrace.replay.records import Assumption, Prediction
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
@@ -22,6 +23,8 @@ from .bandwidth import MemoryBandwidth
 from .conditions import CACHE, CORES, MEMORY, Conditions
 from .programs import region_names, regions_in_order
 from .records import NodeReplay, PathPart, ResourceUse, WhatIf
+from .tree_programs import JobPrograms, ThreadProgram, job_programs, team_size
+from .tree_work import TreeWork
 
 MOST_COPIES = 10_000
 """Of a job on a machine. More than that is a mistake in the command."""
@@ -66,7 +69,7 @@ def replay_on(
     """
     _check(profile, cores, threads, copies, offloading)
     workload = Workload.of(signature)
-    made = _Node.of(workload, profile, _cores(profile, cores, copies), copies, offloading)
+    made = _Node.of(workload, profile, _cores(profile, cores, copies, threads), copies, offloading, threads)
     prediction = predict(workload, profile)
     outcome, decider = made.simulate(most_segments)
     low, high = (end / prediction.time_s if prediction.time_s else 1.0 for end in (prediction.low_s, prediction.high_s))
@@ -75,7 +78,7 @@ def replay_on(
         machine=profile.name,
         title=profile.title,
         cores=made.cores,
-        threads=1,
+        threads=len(outcome.compiled.entities) // copies,
         copies=copies,
         accelerator=offloading.accelerator.name if offloading else None,
         accelerators=offloading.count if offloading else 0,
@@ -110,16 +113,33 @@ def _check(
     has = profile.core.cores if profile.core else None
     if cores is not None and has is not None and cores > has:
         raise PredictionError(f"machine {profile.name}: has {has} cores, not {cores}")
-    if threads is not None and threads > 1:
-        raise PredictionError(
-            f"replay: the signature does not say which of its work {threads} threads would share; replay it with "
-            "--threads 1, or several jobs with --copies"
-        )
 
 
-def _cores(profile: Profile, asked: int | None, copies: int) -> int:
+def _cores(profile: Profile, asked: int | None, copies: int, threads: int | None) -> int:
     has = profile.core.cores if profile.core else None
-    return asked or has or copies
+    return asked or has or copies * (threads or 1)
+
+
+def _tree_work(workload: Workload, conditions: Conditions, threads: int | None, offloads: bool) -> TreeWork | None:
+    """The execution tree with times, if it is replayed.
+
+    Raises:
+        PredictionError: another number of threads is asked for than the signature tells the work of.
+    """
+    tree = workload.signature.tree
+    work = None if tree is None else TreeWork.of(workload, tree, conditions.time_s[0])
+    traced = 1 if work is None or offloads else len(work.tree.threads)
+    can_divide = work is not None and not offloads and team_size(work) > 0
+    if threads is not None and threads != traced and not can_divide:
+        why = (
+            "offloading is replayed for one thread" if offloads and work is not None
+            else "the signature does not say which of its work others would share"
+        )  # fmt: skip
+        raise PredictionError(
+            f"replay: cannot replay {threads} threads of a program traced with {traced}: {why}; replay it without "
+            "--threads, or several jobs with --copies"
+        )
+    return None if offloads else work
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,9 +157,19 @@ class _Node:
     accelerators: int
     policy: Policy
     bandwidth: MemoryBandwidth
+    work: TreeWork | None
+    threads: int | None
 
     @classmethod
-    def of(cls, workload: Workload, profile: Profile, cores: int, copies: int, offloading: Offloading | None) -> _Node:
+    def of(
+        cls,
+        workload: Workload,
+        profile: Profile,
+        cores: int,
+        copies: int,
+        offloading: Offloading | None,
+        threads: int | None,
+    ) -> _Node:
         if profile.kind is not MachineKind.HOST:
             raise PredictionError(
                 f"machine {profile.name}: is an accelerator, it runs no program alone; name a host with --machine, "
@@ -163,6 +193,8 @@ class _Node:
             accelerators=offloading.count if offloading else 0,
             policy=offloading.policy if offloading else Policy.NEVER,
             bandwidth=conditions.bandwidth,
+            work=_tree_work(workload, conditions, threads, offloading is not None),
+            threads=threads,
         )
 
     @property
@@ -178,27 +210,49 @@ class _Node:
         shared_by = self.profile.caches[-1].shared_by_cores or self.cores
         return max(-(-self.cores // shared_by), 1)
 
-    def system(self) -> System:
+    def system(self, jobs: Sequence[JobPrograms]) -> System:
         return System(
             cores={CORES: float(self.cores)},
             caches=tuple(f"{CACHE} {number}" for number in range(self.num_caches)),
             bandwidths={MEMORY: self.bandwidth.points(self.conditions.stored_share)},
             devices=dict.fromkeys(device_names(self.accelerators), 1),
+            barriers={name: count for job in jobs for name, count in job.barriers.items()},
         )
 
-    def entities(self) -> list[Entity]:
-        return [
-            entity
-            for job in range(self.copies)
-            for entity in regions_in_order(
-                self.conditions, self.names, job, self.cache_of(job), self.activities, self.accelerators, self.link
-            )
-        ]
+    def jobs(self) -> list[JobPrograms]:
+        """What the threads of each copy do."""
+        found = []
+        for job in range(self.copies):
+            cache = self.cache_of(job)
+            if self.work is None:
+                program = regions_in_order(
+                    self.conditions, self.names, cache, self.activities, self.accelerators, self.link
+                )
+                found.append(JobPrograms((ThreadProgram(f"job {job}", program, True),), {}, ()))
+            else:
+                sharings = [self.conditions.sharing(region, cache) for region in range(len(self.names))]
+                found.append(job_programs(self.work, self.names, sharings, f"job {job}", self.threads))
+        return found
+
+    def notes(self) -> tuple[str, ...]:
+        """What could not be told of the program's threads."""
+        if self.work is not None:
+            return job_programs(self.work, self.names, [Sharing()] * len(self.names), "", self.threads).notes
+        if not self.accelerators:
+            return ("the signature has no execution tree: its regions are replayed in order, each once, as one thread",)
+        return ()
 
     def simulate(self, most_segments: int) -> tuple[Outcome, Decider]:
         pays = pays_by(self.policy, self.conditions.run, self.device, self.candidates, self.activities)
         decider = Decider([self.activities] * self.copies, self.link, self.accelerators, pays)
-        return simulate(self.system(), self.entities(), decide=decider, most_segments=most_segments), decider
+        jobs = self.jobs()
+        entities = [
+            Entity(thread.name, thread.program, job=number, born=thread.is_born)
+            for number, job in enumerate(jobs)
+            for thread in job.threads
+        ]
+        outcome = simulate(self.system(jobs), entities, decide=decider, most_segments=most_segments)
+        return outcome, decider
 
 
 def _what_if(node: _Node, makespan_s: float) -> tuple[WhatIf, ...]:
@@ -251,14 +305,18 @@ def _assumptions(node: _Node, prediction: Prediction) -> tuple[Assumption, ...]:
 
 
 def _of_signature(workload: Workload, node: _Node) -> tuple[str, ...]:
-    """What of the run is not in the replay."""
-    return (*warnings_of(workload.signature), *unseen_code_of(node.conditions.run))
+    """What of the run is not in the replay, or is in it otherwise than it was."""
+    warnings = (warning for warning in warnings_of(workload.signature) if node.work is None or TURNS not in warning)
+    return (*warnings, *unseen_code_of(node.conditions.run))
 
 
 def _own_warnings(node: _Node, outcome: Outcome) -> tuple[str, ...]:
-    found = []
-    if node.copies > node.cores:
-        found.append(f"{node.copies} threads share {node.cores} cores: each has {node.cores / node.copies:.0%} of one")
+    found = list(node.notes())
+    threads = len(outcome.compiled.entities)
+    if threads > node.cores:
+        found.append(
+            f"{threads} threads share {node.cores} cores: busy at once, each has {node.cores / threads:.0%} of one"
+        )
     if outcome.segments_left_out:
         found.append(
             f"the timeline holds {len(outcome.segments):,} segments; {outcome.segments_left_out:,} more are left out"

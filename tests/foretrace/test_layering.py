@@ -13,7 +13,7 @@ ALLOWED = {
     "cache_sim": {"leaves"},
     "profiles": {"leaves", "cache_sim"},  # a profile's caches are a hierarchy
     "tracer": {"leaves", "cache_sim"},
-    "benchmarks": {"leaves", "cache_sim", "profiles"},
+    "benchmarks": {"leaves", "cache_sim", "profiles", "replay"},  # whose event loop is measured next to SimPy's
     "replay": {"leaves", "cache_sim", "tracer", "profiles"},
     "face": {"leaves", "cache_sim", "tracer", "profiles", "benchmarks", "replay"},
 }

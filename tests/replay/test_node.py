@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ from foretrace.replay.node.replay import Offloading, replay_on
 from foretrace.replay.offload.decisions import Policy
 from foretrace.replay.offload.triage import triage
 from foretrace.replay.predict import predict
-from foretrace.tracer.signature.file import write_signature
+from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.records import OperationKind, SimulatedHierarchy
 
 
@@ -188,7 +190,7 @@ def test_frames():
         ({"copies": 10**9}, "at most 10,000"),
         ({"threads": 0}, "--threads is 0"),
         ({"cores": 5}, "has 4 cores, not 5"),
-        ({"threads": 2}, "does not say which of its work 2 threads would share"),
+        ({"threads": 2}, "cannot replay 2 threads of a program traced with 1: the signature does not say"),
         ({"offloading": Offloading(accelerator(), 0)}, "--accelerators is 0"),
         ({"offloading": Offloading(host(2e9))}, "is a host, not an accelerator"),
         ({"offloading": Offloading(with_changes(accelerator(), gather_scatter=()))}, "gather_scatter is missing"),
@@ -287,7 +289,7 @@ def test_a_long_timeline_is_capped_and_said():
         (("--cores", 0), "--cores is 0, must be at least 1"),
         (("--accelerator", "no-such-thing"), "no-such-thing"),
         (("-o", "timeline.txt"), "must end in"),
-        (("--threads", 3), "does not say which of its work 3 threads"),
+        (("--threads", 3), "cannot replay 3 threads"),
     ],
 )
 def test_commands_that_are_wrong_say_so(files, arguments, message):
@@ -310,3 +312,36 @@ def test_caches_of_copies():
     assert replay_on(loops(), own, copies=2).makespan_s == pytest.approx(alone_s)
     shared = replay_on(loops(), profile, copies=2)
     assert any("no reuse distances" in str(assumption) for assumption in shared.assumptions)
+
+
+def test_the_package_can_be_called(files):
+    """`foretrace.replay(...)`, with what is given by name or as a record."""
+    import foretrace.replay
+
+    by_name = foretrace.replay(files / "loops.sig", "epyc-milan-vm", copies=2)
+    signature = read_signature(files / "loops.sig")
+    assert foretrace.replay(signature, find("epyc-milan-vm"), copies=2).makespan_s == by_name.makespan_s
+    offloaded = foretrace.replay(signature, "epyc-milan-vm", accelerator="convey-hc1-fpga", policy="never")
+    assert (offloaded.policy, offloaded.accelerator) == ("never", "convey-hc1-fpga")
+    with pytest.raises(ValueError, match="perhaps"):
+        foretrace.replay(signature, "epyc-milan-vm", accelerator="convey-hc1-fpga", policy="perhaps")
+
+
+def test_the_examples_of_the_page_run(files, monkeypatch):
+    page = Path(__file__).parents[2] / "docs" / "replay.md"
+    monkeypatch.chdir(files)
+    signature = read_signature(files / "loops.sig")
+    simulated = []
+    for name in ("epyc-9654", "epyc-7763"):
+        hierarchy = hierarchy_of(find(name)).hierarchy
+        simulated.append(SimulatedHierarchy(hierarchy, signature.hierarchies[0].misses))
+    write_signature(replace(signature, hierarchies=tuple(simulated)), files / "app.sig")
+    commands = [line[2:] for line in page.read_text().splitlines() if line.startswith("$ foretrace ")]
+    assert len(commands) >= 3
+    for line in commands:
+        result = run(*line.split()[1:])
+        assert result.exit_code == 0, line
+    code = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert code
+    for block in code:
+        exec(block, {})

@@ -1,0 +1,182 @@
+"""Replays of execution trees: order and repetitions, teams of parallel regions, threads that are created and joined."""
+
+import pytest
+from replay_samples import measured_host, with_changes
+from tree_samples import Tree
+
+from foretrace.errors import PredictionError
+from foretrace.replay.node.replay import Offloading, replay_on
+from foretrace.replay.predict import predict
+
+
+def host(cores=4):
+    base = measured_host()
+    return with_changes(base, core=with_changes(base.core, cores=cores, source={**base.core.source, "cores": "here"}))
+
+
+STEP_S = 1000e-9
+"""Of a thousand instructions at one a cycle of 1 GHz."""
+
+
+def test_a_tree_of_one_thread_takes_the_predicted_time():
+    tree = Tree()
+    main = tree.call(tree.thread(), "main")
+    tree.does(main, 7)
+    outer = tree.loop(main, 13)
+    tree.does(outer, 13)
+    for entries in (13, 5, 40):  # as often as the loop runs, more seldom, and more often than that
+        tree.does(tree.loop(outer, entries * 6, entries=entries), entries * 6)
+    signature = tree.signature()
+    replayed = replay_on(signature, host())
+    assert replayed.makespan_s == pytest.approx(predict(signature, host()).time_s, rel=1e-9)
+    assert replayed.threads == 1
+    assert sum(part.time_s for part in replayed.critical_path) == pytest.approx(replayed.makespan_s)
+
+
+def test_the_order_of_the_timeline_is_that_of_the_tree():
+    tree = Tree()
+    loop = tree.loop(tree.call(tree.thread(), "main"), 2)
+    for name in ("product", "dot", "update"):
+        tree.does(tree.call(loop, name, entries=2), 2)
+    activities = list(replay_on(tree.signature(), host()).timeline_frame["activity"])
+    assert [name.split()[1] for name in activities] == ["0", "1", "2"] * 2
+
+
+def test_loops_of_many_iterations_cost_few_events():
+    tree = Tree()
+    loop = tree.loop(tree.call(tree.thread(), "main"), 10**9)
+    tree.does(loop, 10**9, instructions=10)
+    tree.does(tree.call(loop, "inner", entries=10**9), 10**9, instructions=10)
+    replayed = replay_on(tree.signature(), host())
+    assert replayed.makespan_s == pytest.approx(20.0)
+    assert replayed.outcome.events_simulated < 1000
+
+
+def openmp(works, entries=10, serial=5):
+    """A loop around a parallel region; `works` are the executions of each thread in all. The runtime spins."""
+    tree = Tree()
+    main = tree.call(tree.thread(), "main")
+    loop = tree.loop(main, entries)
+    tree.does(loop, entries * serial)
+    runtime = tree.call(loop, "GOMP_parallel", entries=entries, module="/lib/libgomp.so.1")
+    body = tree.call(runtime, "main._omp_fn.0", entries=entries)
+    block = tree.does(body, works[0])
+    spin = tree.call(runtime, "spin", entries=entries, module="/lib/libgomp.so.1")
+    spins = tree.does(spin, 10_000)
+    for number, work in enumerate(works[1:], 1):
+        start = tree.call(tree.thread(number), "start", module="/lib/libgomp.so.1")
+        tree.does(start, 50_000, spins)
+        tree.does(tree.call(start, "main._omp_fn.0", entries=entries), work, block)
+    return tree.signature()
+
+
+def test_a_team_takes_its_slowest_thread():
+    """Each entry is as long as the longest share; what the runtime spun is waiting."""
+    replayed = replay_on(openmp((40, 100, 60)), host())
+    assert replayed.makespan_s == pytest.approx((50 + 100) * STEP_S)
+    busy_s = replayed.outcome.busy_s.tolist()
+    assert busy_s == pytest.approx([90 * STEP_S, 100 * STEP_S, 60 * STEP_S])
+    path = {part.activity.split()[1]: part.time_s for part in replayed.critical_path}
+    assert path == pytest.approx({"0": 50 * STEP_S, "1": 100 * STEP_S})
+    assert any("spun in the runtime" in warning for warning in replayed.warnings)
+    assert not any("one core doing all" in warning for warning in replayed.warnings)
+
+
+@pytest.mark.parametrize(("threads", "parallel"), [(1, 200), (2, 100), (4, 50)])
+def test_a_team_of_another_size_divides_the_work_evenly(threads, parallel):
+    replayed = replay_on(openmp((100, 100)), host(), threads=threads)
+    assert replayed.makespan_s == pytest.approx((50 + parallel) * STEP_S)
+    assert replayed.threads == threads
+
+
+def test_a_team_shares_fewer_cores():
+    assert replay_on(openmp((100, 100)), host(), cores=1).makespan_s == pytest.approx((50 + 200) * STEP_S)
+
+
+def test_copies_of_a_team():
+    replayed = replay_on(openmp((100, 100)), host(), copies=2)
+    assert replayed.makespan_s == pytest.approx(150 * STEP_S)
+    assert len(replayed.entities_frame) == 4
+    replayed = replay_on(openmp((100, 100)), host(), copies=4)
+    assert replayed.makespan_s > 150 * STEP_S
+    assert any("8 threads share 4 cores" in warning for warning in replayed.warnings)
+
+
+def pthreads(works, *, joined=True, rounds=1):
+    """Rounds in which a thread for each work is created and joined, between 10 steps before and 20 behind."""
+    tree = Tree()
+    main = tree.call(tree.thread(), "main")
+    tree.does(main, 10)
+    body = main if rounds == 1 else tree.loop(main, rounds)
+    for _ in works:
+        tree.call(body, "pthread_create", entries=rounds)
+    if joined:
+        for _ in works:
+            tree.call(body, "pthread_join@@GLIBC_2.34", entries=rounds)
+    tree.does(tree.call(body, "tail", entries=rounds), 20)
+    for number in range(rounds):
+        for offset, work in enumerate(works):
+            tree.does(tree.call(tree.thread(1 + number * len(works) + offset), "worker"), work)
+    return tree.signature()
+
+
+def test_threads_are_created_and_joined():
+    replayed = replay_on(pthreads((100, 300)), host())
+    assert replayed.makespan_s == pytest.approx((10 + 300 + 20) * STEP_S)
+    assert replay_on(pthreads((100, 300)), host(), cores=1).makespan_s == pytest.approx((10 + 400 + 20) * STEP_S)
+
+
+def test_threads_that_nobody_joins_run_on():
+    assert replay_on(pthreads((100, 300), joined=False), host()).makespan_s == pytest.approx((10 + 300) * STEP_S)
+
+
+def test_loops_that_create_threads_are_unrolled():
+    replayed = replay_on(pthreads((100, 300), rounds=3), host())
+    assert replayed.makespan_s == pytest.approx((10 + 3 * 300 + 20) * STEP_S)
+    assert len(replayed.entities_frame) == 7
+
+
+def test_threads_that_no_call_created_begin_with_the_program():
+    tree = Tree()
+    tree.does(tree.call(tree.thread(), "main"), 10)
+    tree.does(tree.call(tree.thread(1), "worker"), 30)
+    replayed = replay_on(tree.signature(), host())
+    assert replayed.makespan_s == pytest.approx(30 * STEP_S)
+    assert any("who began 1 threads is not known" in warning for warning in replayed.warnings)
+
+
+def barriers(first, second):
+    """Two threads in a loop of ten steps each and a barrier."""
+    tree = Tree()
+    for number, (entries, work) in enumerate((first, second)):
+        loop = tree.loop(tree.call(tree.thread(number), "worker"), entries)
+        tree.does(loop, work)
+        tree.call(loop, "pthread_barrier_wait", entries=entries)
+    return tree.signature()
+
+
+def test_barriers_of_threads():
+    replayed = replay_on(barriers((10, 100), (10, 50)), host())
+    assert replayed.outcome.seconds("barrier").tolist() == pytest.approx([0, 50 * STEP_S])
+    assert replayed.outcome.end_s.tolist() == pytest.approx([100 * STEP_S] * 2)
+
+
+def test_barriers_that_contradict_each_other_are_left_out_and_said():
+    replayed = replay_on(barriers((10, 100), (9, 45)), host())
+    assert replayed.outcome.end_s.tolist() == pytest.approx([100 * STEP_S, 45 * STEP_S])
+    assert any("differently often" in warning for warning in replayed.warnings)
+
+
+def test_other_numbers_of_threads_are_refused_where_nobody_knows_how_to_divide():
+    with pytest.raises(PredictionError, match="4 threads of a program traced with 3: the signature does not say"):
+        replay_on(pthreads((100, 300)), host(), threads=4)
+    assert replay_on(pthreads((100, 300)), host(), threads=3).threads == 3
+
+
+def test_offloading_is_replayed_for_one_thread():
+    from replay_samples import accelerator
+
+    with pytest.raises(PredictionError, match="offloading is replayed for one thread"):
+        replay_on(openmp((100, 100)), host(), threads=2, offloading=Offloading(accelerator()))
+    replayed = replay_on(openmp((100, 100)), host(), offloading=Offloading(accelerator()))
+    assert any("one core doing all" in warning for warning in replayed.warnings)
