@@ -65,11 +65,19 @@ def test_chains_begun_anew_count_their_additions(name):
 def test_mixed_instructions_compute_what_they_store():
     words = np.zeros(64, np.uint64)
     words[32:34] = 10, 20
-    words.view(np.float64)[36] = 1.5
     data = of_values(words)
     assert _kernels.run("mixed", repeats=5, data=data)[1] == 5 * 16 * 11
     assert np.frombuffer(data, dtype=np.uint64)[34] == ((10 + 3) ^ 20) >> 3
     assert doubles(data)[37] == 1.5 * 1 + 1
+
+
+@pytest.mark.parametrize(("name", "loaded"), [("fp_chains", 0), ("fp_long_chains", 0), ("mixed", 36)])
+def test_kernels_load_normal_numbers_where_others_left_integers(name, loaded):
+    """An integer is subnormal when read as a double, and some cores compute with these in microcode."""
+    data = of_values(np.full(64, 9, np.uint64))
+    assert 0 < doubles(data)[loaded] < np.finfo(np.float64).tiny
+    _kernels.run(name, repeats=1, data=data)
+    assert doubles(data)[loaded] >= 1
 
 
 def test_long_chains_count_themselves():
