@@ -21,7 +21,7 @@ INSTALLED := $(VENV)/installed-$(STATE)
 # The demo needs less; where all is installed, that will do.
 DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
-.PHONY: help demo test test-pythons dev bench accuracy numpy-suite bench-streams curves sgbench validate random-loops linear-algebra docs lint format sanitize fuzz bench-python wheel clean system
+.PHONY: help demo test test-pythons dev bench accuracy numpy-suite bench-streams curves sgbench validate ablate random-loops linear-algebra docs lint format sanitize fuzz bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -64,6 +64,10 @@ validate: $(INSTALLED) | $(HERE) ## compare predictions with run times measured 
 
 linear-algebra: $(INSTALLED) | $(HERE) ## predict calls of linear algebra from Python, and time them here (ARGS="solve svd" for some)
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.linear_algebra --machine $(HERE) $(ARGS)
+
+ablate: $(INSTALLED) ## measure what each sub-model of the core and memory model is worth (results/ablation.md)
+	@mkdir -p results
+	@$(BIN)/python -P -m foretrace.benchmarks.validation.ablation -o results/ablation.md $(ARGS)
 
 random-loops: $(INSTALLED) | $(HERE) ## predict loops of instructions at random, and time them here (ARGS="--seed 2" for others)
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.random_loops --machine $(HERE) $(ARGS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -58,8 +58,23 @@ class HostRun:
     assumptions: tuple[Assumption, ...]
 
     @classmethod
-    def of(cls, workload: Workload, profile: Profile) -> HostRun:
+    def of(
+        cls,
+        workload: Workload,
+        profile: Profile,
+        *,
+        corners: Sequence[int] = (FAST, TYPICAL, SLOW),
+        change: Callable[[MachineFigures], MachineFigures] | None = None,
+        shared: Misses | None = None,
+    ) -> HostRun:
         """Convolve `workload` with `profile`.
+
+        Args:
+            workload: the program.
+            profile: the machine.
+            corners: of the core model; those left out are as the typical one, which must be among them.
+            change: of the figures, as an ablation makes it; None: none.
+            shared: the misses in what the program holds of a cache that others use; None: they are worked out.
 
         Raises:
             PredictionError: it is no host, or signature and profile together do not tell enough.
@@ -71,16 +86,17 @@ class HostRun:
             )
         misses = misses_on(workload.signature, profile)
         figures = figures_of(profile, as_measured(misses.hierarchy, profile))
+        figures = figures if change is None else change(figures)
         guest, runs = workload.signature.provenance.guest, profile.instruction_set
         if guest != "python" and runs is not None and runs != guest:
             figures = on_another_instruction_set(figures, guest, runs)
         pages, of_operations = first_touches(workload, misses, figures.page_bytes)
         pages = in_huge_pages(workload, pages, profile.memory)
-        misses = _sharing(workload, profile, figures, misses)
+        misses = _sharing(workload, profile, figures, misses) if shared is None else shared
         page_s = float(figures.page_s[TYPICAL])
         found, misses = misses, with_cleared_pages(misses, of_operations, figures.page_bytes, page_s)
         times = convolve(workload, misses, figures)
-        core = core_regions(workload, misses, figures)
+        core = core_regions(workload, misses, figures, corners)
         if core is not None:
             times = with_core_model(times, core)
         times = with_page_faults(times, pages, figures.page_s)
