@@ -10,6 +10,7 @@ and for those that it was not: the held-back half, which decides. Programs of Py
 from __future__ import annotations
 
 import argparse
+import hashlib
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +18,8 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -24,12 +27,15 @@ from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.suite import HELD_OUT, INSTALLED, TEXTBOOK, choose
 from foretrace.errors import EngineError, ForetraceError
 from foretrace.profiles.profile import Profile
+from foretrace.replay import predict
+from foretrace.replay.core import _core_model
 from foretrace.replay.machine_figures import MachineFigures
-from foretrace.replay.memory.hit_rates import Misses
+from foretrace.replay.memory.hit_rates import Misses, misses_on
 from foretrace.replay.predict import HostRun
 from foretrace.replay.spread import TYPICAL
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.file import read_signature
+from foretrace.tracer.signature.records import Signature
 
 from .submodels import SUBMODELS, Submodel, named
 from .validation_file import MEASURED, MeasuredMachine, find_validation
@@ -54,6 +60,31 @@ def _constants(off: Sequence[Submodel]) -> Iterator[None]:
     finally:
         for module, name, old, _ in changed:
             setattr(module, name, old)
+
+
+@contextmanager
+def _remembered() -> Iterator[None]:
+    """With the core model's results and the misses kept: most sub-models have no part in most programs."""
+    misses: dict[tuple[str, float | None], Misses] = {}
+    known: dict[bytes, np.ndarray[tuple[int, ...], np.dtype[np.float64]]] = {}
+    run = _core_model.run
+
+    def remember(*arguments: Any) -> None:
+        *given, cycles = arguments
+        key = hashlib.blake2b(b"".join(hashlib.blake2b(memoryview(one)).digest() for one in given)).digest()
+        if key not in known:
+            run(*arguments)
+            known[key] = cycles.copy()
+        cycles[:] = known[key]
+
+    def remember_misses(signature: Signature, profile: Profile, last_level_bytes: float | None = None) -> Misses:
+        key = repr(profile.caches), last_level_bytes
+        if key not in misses:
+            misses[key] = misses_on(signature, profile, last_level_bytes)
+        return misses[key]
+
+    with patch.object(_core_model, "run", remember), patch.object(predict, "misses_on", remember_misses):
+        yield
 
 
 def run_without(workload: Workload, profile: Profile, off: Sequence[Submodel], shared: Misses | None = None) -> HostRun:
@@ -110,11 +141,12 @@ def _times(job: _Job) -> tuple[str, dict[tuple[str, str], float]]:
         return job.program, found
     off = named(",".join(job.off))
     for machine in job.machines:
-        shared = run_without(workload, machine.profile, off).misses
-        for name, variant in _variants(off).items():
-            is_shared = any(one.of_sharing and (one in off) != (one in variant) for one in SUBMODELS)
-            run = run_without(workload, machine.profile, variant, None if is_shared else shared)
-            found[name, machine.label] = float(run.times.time_s[TYPICAL].sum())
+        with _remembered():
+            shared = run_without(workload, machine.profile, off).misses
+            for name, variant in _variants(off).items():
+                is_shared = any(one.of_sharing and (one in off) != (one in variant) for one in SUBMODELS)
+                run = run_without(workload, machine.profile, variant, None if is_shared else shared)
+                found[name, machine.label] = float(run.times.time_s[TYPICAL].sum())
     return job.program, found
 
 
@@ -193,7 +225,12 @@ def signatures(directory: Path, programs: Sequence[str], progress: Callable[[str
 
 
 def ablate(
-    machines: Sequence[MeasuredMachine], directory: Path, off: Sequence[str], progress: Callable[[str], None]
+    machines: Sequence[MeasuredMachine],
+    directory: Path,
+    off: Sequence[str],
+    progress: Callable[[str], None],
+    *,
+    only: str = "",
 ) -> Ablation:
     """Predict what was measured with and without each sub-model.
 
@@ -202,8 +239,9 @@ def ablate(
         directory: where the programs' signatures are, or are to be.
         off: names of sub-models that are switched off throughout; each is put back once.
         progress: is given a line on what comes next.
+        only: these programs, separated by commas; all if empty.
     """
-    every = {program.name for program in choose("") if not program.is_python}
+    every = {program.name for program in choose(only) if not program.is_python}
     programs = sorted({name for machine in machines for name in machine.programs} & every)
     paths = signatures(directory, programs, progress)
     jobs = [
@@ -259,6 +297,10 @@ def _points(worth: Worth | None) -> str:
     return "-" if worth is None else f"{100 * worth.gain:+.2f}"
 
 
+def _progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
 def main() -> None:
     """Print the table, or write it."""
     parser = argparse.ArgumentParser(description="What each sub-model of the core and memory model is worth.")
@@ -268,19 +310,21 @@ def main() -> None:
     )
     parser.add_argument("--directory", type=Path, default=Path("results/suite"), help="of executables and signatures")
     parser.add_argument("--off", default="", metavar="NAMES", help="sub-models switched off throughout")
+    parser.add_argument("--only", default="", metavar="NAMES", help="these programs of the suite; held-back: all such")
     parser.add_argument("-o", "--output", type=Path, help="write the table there")
     chosen = parser.parse_args()
     chosen.directory.mkdir(parents=True, exist_ok=True)
     try:
         off = tuple(one.name for one in named(chosen.off))
         machines = [find_validation(name) for name in chosen.machine or known]
-        made = table(ablate(machines, chosen.directory.absolute(), off, lambda text: print(text, file=sys.stderr)))
+        only = ",".join(HELD_BACK) if chosen.only == "held-back" else chosen.only
+        found = ablate(machines, chosen.directory.absolute(), off, _progress, only=only)
     except (ForetraceError, ValueError) as error:
         sys.exit(f"foretrace: error: {error}")
     if chosen.output is None:
-        print(made, end="")
+        print(table(found), end="")
     else:
-        chosen.output.write_text(made)
+        chosen.output.write_text(table(found))
 
 
 if __name__ == "__main__":
