@@ -109,15 +109,19 @@ class HostRun:
 
     def errors(self) -> tuple[ErrorPart, ...]:
         """What the time of the whole program may be off by, source by source."""
+        if self.core is None:
+            return self.other_errors()
+        typical, spoken = float(self.times.time_s[TYPICAL].sum()), float(self.core.time_s[TYPICAL].sum())
+        return (*self.other_errors(), model_error(spoken / typical if typical else 0.0))
+
+    def other_errors(self) -> tuple[ErrorPart, ...]:
+        """The same without what the core model leaves out."""
         fast, typical, slow = (float(self.times.time_s[corner].sum()) for corner in (FAST, TYPICAL, SLOW))
         parts = [figure_error(fast, typical, slow)]
         parts += [relative_error()] if self.figures.relative else []
         if self.core is not None:
             spoken = float(self.core.time_s[TYPICAL].sum())
-            parts += [
-                path_error(self.core.halves_s.sum(axis=1).tolist(), max(typical, spoken)),
-                model_error(spoken / typical if typical else 0.0),
-            ]
+            parts.append(path_error(self.core.halves_s.sum(axis=1).tolist(), max(typical, spoken)))
         return tuple(parts)
 
     def errors_of_region(self, region: int) -> tuple[ErrorPart, ...]:

@@ -24,7 +24,7 @@ from unittest.mock import patch
 import numpy as np
 
 from foretrace.benchmarks.harness import tools
-from foretrace.benchmarks.harness.suite import HELD_OUT, INSTALLED, TEXTBOOK, choose
+from foretrace.benchmarks.harness.suite import HELD_BACK, choose
 from foretrace.errors import EngineError, ForetraceError
 from foretrace.profiles.profile import Profile
 from foretrace.replay import predict
@@ -40,8 +40,6 @@ from foretrace.tracer.signature.records import Signature
 from .submodels import SUBMODELS, Submodel, named
 from .validation_file import MEASURED, MeasuredMachine, find_validation
 
-HELD_BACK = frozenset((*HELD_OUT, *TEXTBOOK, *(program.name for program in INSTALLED)))
-"""Programs that the model was not made with."""
 WORTH = 0.003
 """Of the mean absolute error of the held-back half: a sub-model that improves it by less is not kept."""
 

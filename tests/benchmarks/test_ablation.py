@@ -8,8 +8,9 @@ from core_samples import instruction, loop_of, machine
 from msgspec import structs
 from replay_samples import with_changes
 
+from foretrace.benchmarks.harness.suite import HELD_BACK
 from foretrace.benchmarks.validation import ablation
-from foretrace.benchmarks.validation.ablation import HELD_BACK, Ablation, Worth, run_without, table
+from foretrace.benchmarks.validation.ablation import Ablation, Worth, run_without, table
 from foretrace.benchmarks.validation.submodels import SUBMODELS, named
 from foretrace.profiles.profile import Core
 from foretrace.replay.predict import predict
