@@ -11,7 +11,7 @@ PYTEST := $(BIN)/pytest
 # The package is installed as links into this checkout: a changed Python file needs nothing. A changed C file, a changed
 # pyproject.toml, and a file that was added or removed (they change the stamp's name) make it install again.
 FOLDERS := foretrace tracer cache_sim replay profiles benchmarks
-FILES := $(sort $(shell find $(FOLDERS) -name __pycache__ -prune -o -type f -regex '.*\.\(py\|c\|h\|cpp\|f90\|toml\)' -print))
+FILES := $(sort $(shell find $(FOLDERS) -name __pycache__ -prune -o -type f -regex '.*\.\(py\|c\|h\|cpp\|f90\|toml\|csv\)' -print))
 NATIVE := $(filter %.c %.h,$(filter-out benchmarks/programs/%,$(FILES)))
 # What Python would do on its own at the first start, unless told not to (PYTHONDONTWRITEBYTECODE): else each start of
 # foretrace takes a third as long again.
@@ -21,7 +21,7 @@ INSTALLED := $(VENV)/installed-$(STATE)
 # The demo needs less; where all is installed, that will do.
 DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
-.PHONY: help demo test test-pythons dev bench bench-replay copies accuracy numpy-suite bench-streams curves sgbench validate random-loops linear-algebra docs lint format sanitize fuzz bench-python wheel clean system
+.PHONY: help demo test test-pythons dev bench bench-replay copies accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra docs lint format sanitize fuzz bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -70,6 +70,14 @@ copies: $(INSTALLED) | $(HERE) ## slowdown of two copies at once, predicted and 
 
 linear-algebra: $(INSTALLED) | $(HERE) ## predict calls of linear algebra from Python, and time them here (ARGS="solve svd" for some)
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.linear_algebra --machine $(HERE) $(ARGS)
+
+ablate: $(INSTALLED) ## measure what each sub-model of the core and memory model is worth (results/ablation.md)
+	@mkdir -p results
+	@$(BIN)/python -P -m foretrace.benchmarks.validation.ablation -o results/ablation.md $(ARGS)
+
+residuals: $(INSTALLED) ## write replay/residuals.csv, from which intervals follow, anew from held-back programs' measured times
+	@mkdir -p results
+	@$(BIN)/python -P -m foretrace.benchmarks.validation.residuals $(ARGS)
 
 random-loops: $(INSTALLED) | $(HERE) ## predict loops of instructions at random, and time them here (ARGS="--seed 2" for others)
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.random_loops --machine $(HERE) $(ARGS)

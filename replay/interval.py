@@ -9,12 +9,7 @@ import math
 from collections.abc import Sequence
 
 from .records import ErrorPart
-
-MODEL_ERROR = (0.79, 1.58)
-"""Measured over predicted time, where the core model speaks: the range over the 24 compiled programs of the suite that
-are not held out. Leaving each one out, the range over the others held it 22 times; it held 10 of the 11 held out
-(docs/model.md)."""
-
+from .residuals import model_error_range
 
 RELATIVE_ERROR = (0.8, 1.25)
 """Measured over predicted time, of a machine whose figures are those of a relative: assumed (docs/model.md)."""
@@ -37,7 +32,7 @@ def relative_error() -> ErrorPart:
 
 def model_error(covered: float) -> ErrorPart:
     """What the core model leaves out; `covered` is the share of the time that it speaks for."""
-    low, high = (1 + covered * (factor - 1) for factor in MODEL_ERROR)
+    low, high = (1 + covered * (factor - 1) for factor in model_error_range())
     return ErrorPart("model", low, high)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -63,14 +63,27 @@ class HostRun:
     model: Model
 
     @classmethod
-    def of(cls, workload: Workload, profile: Profile, model: Model = Model.CORE, jobs: int = 1) -> HostRun:
+    def of(
+        cls,
+        workload: Workload,
+        profile: Profile,
+        model: Model = Model.CORE,
+        *,
+        jobs: int = 1,
+        corners: Sequence[int] = (FAST, TYPICAL, SLOW),
+        change: Callable[[MachineFigures], MachineFigures] | None = None,
+        shared: Misses | None = None,
+    ) -> HostRun:
         """Convolve `workload` with `profile`.
 
         Args:
-            workload: of the program.
-            profile: of the machine.
+            workload: the program.
+            profile: the machine.
             model: what gives a region its time.
             jobs: copies of the program that share the last cache, itself included.
+            corners: of the core model; those left out are as the typical one, which must be among them.
+            change: of the figures, as an ablation makes it; None: none.
+            shared: the misses in what the program holds of a cache that others use; None: they are worked out.
 
         Raises:
             PredictionError: it is no host, or signature and profile together do not tell enough.
@@ -82,16 +95,17 @@ class HostRun:
             )
         misses = misses_on(workload.signature, profile)
         figures = figures_of(profile, as_measured(misses.hierarchy, profile))
+        figures = figures if change is None else change(figures)
         guest, runs = workload.signature.provenance.guest, profile.instruction_set
         if guest != "python" and runs is not None and runs != guest:
             figures = on_another_instruction_set(figures, guest, runs)
         pages, of_operations = first_touches(workload, misses, figures.page_bytes)
         pages = in_huge_pages(workload, pages, profile.memory)
         region_times = _RegionModel.of(workload, profile, figures, misses.hierarchy, model)
-        misses = _sharing(region_times, profile, misses, jobs)
+        misses = _sharing(region_times, profile, misses, jobs) if shared is None else shared
         page_s = float(figures.page_s[TYPICAL])
         found, misses = misses, with_cleared_pages(misses, of_operations, figures.page_bytes, page_s)
-        times, core = region_times.at(misses)
+        times, core = region_times.at(misses, corners)
         times = with_page_faults(times, pages, figures.page_s)
         assumptions = (*region_times.assumptions(misses), *_assumptions(workload, figures, misses, times))
         return cls(workload, profile, figures, found, times, core, assumptions, model)
@@ -102,16 +116,20 @@ class HostRun:
 
     def errors(self) -> tuple[ErrorPart, ...]:
         """What the time of the whole program may be off by, source by source."""
+        if self.core is None:
+            return self.other_errors()
+        typical, spoken = float(self.times.time_s[TYPICAL].sum()), float(self.core.time_s[TYPICAL].sum())
+        return (*self.other_errors(), model_error(spoken / typical if typical else 0.0))
+
+    def other_errors(self) -> tuple[ErrorPart, ...]:
+        """The same without what the core model leaves out."""
         fast, typical, slow = (float(self.times.time_s[corner].sum()) for corner in (FAST, TYPICAL, SLOW))
         parts = [figure_error(fast, typical, slow)]
         parts += [relative_error()] if self.figures.relative else []
         parts += [convolution_error()] if self.model is Model.CONVOLUTION else []
         if self.core is not None:
             spoken = float(self.core.time_s[TYPICAL].sum())
-            parts += [
-                path_error(self.core.halves_s.sum(axis=1).tolist(), max(typical, spoken)),
-                model_error(spoken / typical if typical else 0.0),
-            ]
+            parts.append(path_error(self.core.halves_s.sum(axis=1).tolist(), max(typical, spoken)))
         return tuple(parts)
 
     def errors_of_region(self, region: int) -> tuple[ErrorPart, ...]:

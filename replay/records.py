@@ -192,9 +192,9 @@ class Prediction:
     waiting: Waiting | None = None
 
     @property
-    def notable_regions(self) -> tuple[RegionTime, ...]:
+    def notable_loops(self) -> tuple[LoopTime, ...]:
         """Those that take 0.1 % of the time and more."""
-        return tuple(region for region in self.regions if region.share >= LEAST_SHOWN_SHARE)
+        return tuple(loop for loop in self.loops if loop.share >= LEAST_SHOWN_SHARE)
 
     @property
     def unseen_s(self) -> float:

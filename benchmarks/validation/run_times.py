@@ -22,7 +22,7 @@ from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.machine_facts import pinned
 from foretrace.benchmarks.harness.native_runs import Measured, Timed, measure_in_rounds
 from foretrace.benchmarks.harness.reference_loop import ReferenceLoop
-from foretrace.benchmarks.harness.suite import HELD_OUT, INSTALLED_LANGUAGE, Program
+from foretrace.benchmarks.harness.suite import HELD_BACK, HELD_OUT, INSTALLED_LANGUAGE, TEXTBOOK, Program
 from foretrace.errors import EngineError
 from foretrace.neighbours import SegmentTime
 from foretrace.profiles.library import content, find
@@ -154,6 +154,17 @@ class RunTimes:
     def held_out(self) -> RunTimes | None:
         """Those of our programs that the model was not made with; None if there are none among them."""
         return self._only(row for row in self.rows if row.program in HELD_OUT)
+
+    @property
+    def held_back(self) -> RunTimes | None:
+        """All that the model was not made with, textbook kernels and programs of the system among them; None if there
+        are none."""
+        return self._only(row for row in self.rows if row.program in HELD_BACK)
+
+    @property
+    def textbook(self) -> RunTimes | None:
+        """The textbook kernels; None if there are none among them."""
+        return self._only(row for row in self.rows if row.program in TEXTBOOK)
 
     @property
     def installed(self) -> RunTimes | None:

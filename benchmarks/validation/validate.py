@@ -104,6 +104,8 @@ class Validation:
                 "sha256": machine.sha256,
             },
             **_summary(times),
+            "held_back": None if (held_back := times.held_back) is None else _summary(held_back),
+            "textbook": None if (textbook := times.textbook) is None else _summary(textbook),
             "held_out": None if (held_out := times.held_out) is None else _summary(held_out),
             "installed": None if (installed := times.installed) is None else _summary(installed),
             "share_of_loops_within_5_points": times.share_of_loops_within_5_points,

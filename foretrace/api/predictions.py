@@ -54,7 +54,7 @@ class Prediction(Shown, records.Prediction):
         return f"{self.machine}: {_interval(self)}, bound by {self.bound_by}"
 
     def _table(self) -> ShownTable:
-        notable = [loop for loop in self.loops if loop.time_s > 0 and loop.share >= records.LEAST_SHOWN_SHARE]
+        notable = [loop for loop in self.notable_loops if loop.time_s > 0]
         rows = [
             (
                 where(loop.place.file, loop.place.line, loop.place.module), short_name(loop.place.function), loop.label,

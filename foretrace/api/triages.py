@@ -11,7 +11,7 @@ from foretrace.replay.offload import triage as offload
 from foretrace.units import format_bytes, format_seconds
 
 from .machines import MachineLike, find_machine
-from .predictions import LEAST_SHOWN, PLACE_COLUMNS, place_row
+from .predictions import PLACE_COLUMNS, place_row
 from .signatures import SignatureLike, signature_of
 from .views import MOST_ROWS, Shown, ShownTable, axes_to_draw, data_frame, shown_as, where
 
@@ -59,8 +59,6 @@ class Triage(Shown, records.Triage):
         )
 
     def _table(self) -> ShownTable:
-        least_s = LEAST_SHOWN * self.program.host_s
-        notable = [one for one in self.instances if max(one.gain_s, one.host_s) >= least_s]
         rows = [
             (
                 "yes" if one.offload else "no", where(one.place.file, one.place.line, one.place.module),
@@ -68,7 +66,7 @@ class Triage(Shown, records.Triage):
                 "-" if one.accelerator_s is None else format_seconds(one.accelerator_s),
                 format_seconds(one.gain_s) if one.offload else "-",
             )
-            for one in notable[:MOST_ROWS]
+            for one in self.notable_instances[:MOST_ROWS]
         ]  # fmt: skip
         headings = ("port", "source", "function", "idiom", "range", "host", "accelerator", "gain")
         notes = (

@@ -10,7 +10,6 @@ from typing import Any
 import click
 from rich.table import Table
 
-from foretrace.api.predictions import LEAST_SHOWN
 from foretrace.api.triages import triage
 from foretrace.names import short_name
 from foretrace.replay.predict import NOTABLE_SHARE

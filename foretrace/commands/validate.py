@@ -299,6 +299,8 @@ def _show_summary(times: RunTimes) -> None:
     apart = {
         "held out, no loop of which was looked at when the model was made": times.held_out,
         "programs of the system, as they came": times.installed,
+        "textbook kernels, never looked at": times.textbook,
+        "held back, all of these": times.held_back,
     }
     for what, some in apart.items():
         if some is not None:

@@ -48,7 +48,10 @@ class CoreRegions:
 def core_regions(
     workload: Workload, misses: Misses, figures: MachineFigures, corners: Sequence[int] = (FAST, TYPICAL, SLOW)
 ) -> CoreRegions | None:
-    """Run the paths of a workload on a machine; None if it has no paths. Corners left out are as the typical one."""
+    """Run the paths of a workload on a machine; None if it has no paths.
+
+    Corners left out are as the typical one; where any is, so are the times with all data in the nearest cache.
+    """
     if workload.core is None:
         return None
     share = _Share(workload)
@@ -59,8 +62,10 @@ def core_regions(
         for corner in corners
     }
     runs = [made.get(corner, made[TYPICAL]) for corner in (FAST, TYPICAL, SLOW)]
-    typical = operation_costs(workload, misses, figures, TYPICAL)
-    ideal = run_core(workload.core, figures.core, figures.cycle_s, typical.ideal(), TYPICAL)
+    ideal = made[TYPICAL]
+    if len(made) == len(runs):
+        costs = operation_costs(workload, misses, figures, TYPICAL).ideal()
+        ideal = run_core(workload.core, figures.core, figures.cycle_s, costs, TYPICAL)
     by_cause = share.regions(runs[TYPICAL])
     times = np.stack([share.regions(run).sum(axis=1) for run in runs])
     return CoreRegions(

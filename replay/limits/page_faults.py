@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .convolution import RegionTimes
 
 PAGE_BYTES = 4096
-_LEAST_CLEARING_S = 1e-9
+LEAST_CLEARING_S = 1e-9
 _LARGEST_CACHED_BYTES = 1 << 16
 DENSE = 4
 """An operation that finds at least one in so many lines of its range in no cache has touched all pages of that range;
@@ -116,7 +116,7 @@ def with_cleared_pages(misses: Misses, pages: Floats, page_bytes: int, page_s: f
     They still miss the nearest one, which holds less than some pages. `pages` [operations] as above; a system that
     gives them in no time (`page_s`) has not cleared them, and a page larger than a near cache leaves it again.
     """
-    if page_s < _LEAST_CLEARING_S or page_bytes > _LARGEST_CACHED_BYTES:
+    if page_s < LEAST_CLEARING_S or page_bytes > _LARGEST_CACHED_BYTES:
         return misses
     lines = pages[:, None] * (page_bytes / misses.hierarchy.levels[-1].line_bytes)
 

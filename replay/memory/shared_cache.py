@@ -29,7 +29,7 @@ from .hit_rates import Misses
 MOST_STEPS = 8
 SETTLED = 0.02
 """Steps in which the size held is looked for, and the relative change that ends it."""
-_EVEN = (1 / 8, 3 / 8, 5 / 8, 7 / 8)
+EVEN = (1 / 8, 3 / 8, 5 / 8, 7 / 8)
 _FEW = 0.05  # others' rate over that of dependent loads, where these hold as much as streams do
 
 
@@ -69,7 +69,7 @@ def evicted_at_random(misses_in: Callable[[float], Misses], held: float, most: f
         most: the whole cache, bytes.
         irregular: [operations], the share of each one's misses that come at random.
     """
-    sizes = [min(held / u, most) for u in _EVEN]
+    sizes = [min(held / u, most) for u in EVEN]
     parts = {size: misses_in(size) for size in dict.fromkeys((*sizes, min(held, most)))}
     regular = np.mean([parts[size].misses for size in sizes], axis=0)
     lru = parts[min(held, most)]

@@ -15,7 +15,15 @@ ALLOWED = {
     "tracer": {"leaves", "cache_sim"},
     "benchmarks": {"leaves", "cache_sim", "profiles", "replay"},  # whose event loop is measured next to SimPy's
     "replay": {"leaves", "cache_sim", "tracer", "profiles"},
-    "face": {"leaves", "cache_sim", "tracer", "profiles", "benchmarks", "replay"},
+    "validation": {
+        "leaves",
+        "cache_sim",
+        "tracer",
+        "profiles",
+        "benchmarks",
+        "replay",
+    },  # the model beside measurements
+    "face": {"leaves", "cache_sim", "tracer", "profiles", "benchmarks", "replay", "validation"},
 }
 LEAVES = {
     "errors",
@@ -34,6 +42,8 @@ FOLDERS = ("cache_sim", "profiles", "tracer", "benchmarks", "replay")
 
 def part_of(module):
     """The part that `foretrace.x.y` belongs to."""
+    if module.startswith("foretrace.benchmarks.validation"):
+        return "validation"
     name = [*module.split("."), ""][1]
     return name if name in FOLDERS else "leaves" if name in LEAVES else "face"
 

@@ -27,7 +27,7 @@ from foretrace.tracer.signature.file import read_signature
 KB, MB = 1024, 1024 * 1024
 HOSTS = tuple(name for name in names() if find(name).kind is MachineKind.HOST)
 ACCELERATORS = tuple(name for name in names() if find(name).kind is MachineKind.ACCELERATOR)
-MEASURED = ("epyc-milan-vm", "epyc-turin-vm")
+MEASURED = ("epyc-milan-vm", "epyc-turin-vm", "xeon-granite-vm")
 DOCS = Path(__file__).parents[2] / "docs" / "machine-profiles.md"
 
 

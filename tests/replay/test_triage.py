@@ -288,6 +288,6 @@ def test_the_library_leaves_out_what_takes_less_than_a_thousandth(compile_c):
     assert {"first", "second"} <= {i.place.function for i in report.notable_instances}
     assert all(max(i.host_s, i.gain_s) < 1e-3 * report.program.host_s for i in left_out)
     prediction = predict(signature, find("jaguar-xt4"))
-    small = [region for region in prediction.regions if region not in prediction.notable_regions]
+    small = [loop for loop in prediction.loops if loop not in prediction.notable_loops]
     assert small
-    assert max(region.share for region in small) < 1e-3 <= min(r.share for r in prediction.notable_regions)
+    assert max(loop.share for loop in small) < 1e-3 <= min(loop.share for loop in prediction.notable_loops)

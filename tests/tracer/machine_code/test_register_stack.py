@@ -187,6 +187,6 @@ def test_divisions_that_do_not_depend_on_each_other_overlap(compile_c: Callable[
         traced = trace_binary([str(compile_c(DIVISIONS, "-O2", f"-DKIND={kind}"))])
         (loop,) = (loop for loop in traced.signature.loops if loop.function == "main")
         prediction = predict(traced.signature, find("epyc-milan-vm"))
-        times_s.append(sum(region.time_s for region in prediction.regions if region.place.function == "main"))
+        times_s.append(sum(loop.time_s for loop in prediction.loops if loop.place.function == "main"))
         assert loop.iterations >= 19_999
     assert 0.8 < times_s[1] / times_s[0] < 1.6

@@ -1,0 +1,102 @@
+"""The residuals of the held-back programs on all measured machines: replay/residuals.csv.
+
+    python -m foretrace.benchmarks.validation.residuals
+
+The interval of every prediction follows from that table (`replay/residuals.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from foretrace.benchmarks.harness.suite import HELD_BACK, choose
+from foretrace.errors import ForetraceError
+from foretrace.profiles.profile import Profile
+from foretrace.replay.interval import together
+from foretrace.replay.predict import HostRun
+from foretrace.replay.residuals import COVERAGE, Residual, format_residuals, model_range, share_inside
+from foretrace.replay.spread import TYPICAL
+from foretrace.replay.workload import Workload
+from foretrace.tracer.signature.file import read_signature
+
+from .ablation import signatures
+from .validation_file import MEASURED, MeasuredMachine, find_validation
+
+TABLE = Path(__file__).parents[2] / "replay" / "residuals.csv"
+COMMENT = """\
+Measured and predicted times of the programs that the model was not made with, on calibrated machines.
+Written by `make residuals`, from benchmarks/measured and traced signatures. low and high: factors of all other sources
+of error of that prediction. The interval of predictions follows from them: replay/residuals.py."""
+
+_Job = tuple[Path, str, str, Profile, float]
+
+
+def _residual(job: _Job) -> Residual | None:
+    """Of a program on a machine; None where the core model has no part in it."""
+    path, program, label, profile, measured_s = job
+    workload = Workload.of(read_signature(path))
+    if workload.core is None:
+        return None
+    run = HostRun.of(workload, profile)
+    low, high = together(run.other_errors())
+    return Residual(label, program, measured_s, float(run.times.time_s[TYPICAL].sum()), low, high)
+
+
+def residuals(
+    machines: Sequence[MeasuredMachine], directory: Path, progress: Callable[[str], None]
+) -> tuple[Residual, ...]:
+    """Predict the held-back programs on the machines that they were measured on.
+
+    Args:
+        machines: with their measured times.
+        directory: where the programs' signatures are, or are to be.
+        progress: is given a line on what comes next.
+    """
+    compiled = {program.name for program in choose("") if not program.is_python}
+    programs = sorted({name for machine in machines for name in machine.programs} & HELD_BACK & compiled)
+    paths = signatures(directory, programs, progress)
+    jobs: list[_Job] = [
+        (path, name, machine.label, machine.profile, machine.programs[name].measured.time_s)
+        for name, path in paths.items()
+        for machine in machines
+        if name in machine.programs
+    ]
+    with ProcessPoolExecutor() as pool:
+        return tuple(one for one in pool.map(_residual, jobs) if one is not None)
+
+
+def main() -> None:
+    """Write the table, and say what follows from it."""
+    parser = argparse.ArgumentParser(description="Residuals of the held-back programs, and the interval they give.")
+    parser.add_argument("--directory", type=Path, default=Path("results/suite"), help="of executables and signatures")
+    parser.add_argument("-o", "--output", type=Path, default=TABLE, help="of the table")
+    chosen = parser.parse_args()
+    chosen.directory.mkdir(parents=True, exist_ok=True)
+    try:
+        machines = [find_validation(path.stem) for path in sorted(MEASURED.glob("*.json"))]
+        found = residuals(machines, chosen.directory.absolute(), lambda text: print(text, file=sys.stderr))
+    except ForetraceError as error:
+        sys.exit(f"foretrace: error: {error}")
+    chosen.output.write_text(format_residuals(found, COMMENT))
+    for label in dict.fromkeys(one.machine for one in found):
+        _say(label, [one for one in found if one.machine == label])
+    _say("all", found)
+
+
+def _say(name: str, found: Sequence[Residual]) -> None:
+    low, high = model_range(found)
+    errors = [abs(math.expm1(-one.log_error)) for one in found]
+    print(
+        f"{name}: {len(found)} times, mean absolute error {statistics.mean(errors):.1%}; {low:.2f} to {high:.2f} for "
+        f"{COVERAGE:.0%}, {share_inside(found):.0%} inside with each program left out"
+    )
+
+
+if __name__ == "__main__":
+    main()

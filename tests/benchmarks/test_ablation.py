@@ -1,0 +1,108 @@
+"""The ablation: what switches sub-models off, and what it concludes from errors."""
+
+import re
+
+import numpy as np
+import pytest
+from core_samples import instruction, loop_of, machine
+from msgspec import structs
+from replay_samples import with_changes
+
+from foretrace.benchmarks.harness.suite import HELD_BACK
+from foretrace.benchmarks.validation import ablation
+from foretrace.benchmarks.validation.ablation import Ablation, Worth, run_without, table
+from foretrace.benchmarks.validation.submodels import SUBMODELS, named
+from foretrace.profiles.profile import Core
+from foretrace.replay.predict import predict
+from foretrace.replay.spread import TYPICAL
+from foretrace.replay.workload import Workload
+
+
+def time_s(signature, profile, off=""):
+    return float(run_without(Workload.of(signature), profile, named(off)).times.time_s[TYPICAL].sum())
+
+
+def test_with_nothing_switched_off_it_is_the_prediction():
+    signature = loop_of(instruction("fp_add", "x1 x2", "x1"), instruction("move", writes="r1"))
+    assert time_s(signature, machine()) == predict(signature, machine()).time_s
+
+
+@pytest.mark.parametrize("one", SUBMODELS, ids=lambda one: one.name)
+def test_every_submodel_can_be_switched_off_and_leaves_the_model_as_it_was(one):
+    load = instruction("move", "", "r1", "r2 r3", load_operation=0, scaled=True)
+    signature = loop_of(load, instruction("int_alu", "r1 r4", "r4 flags"), accesses=[{}])
+    before = time_s(signature, machine())
+    assert time_s(signature, machine(), one.name) > 0
+    assert time_s(signature, machine()) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "figures"),
+    [
+        ("scaled loads", [instruction("move", "", "r1", "r1", load_operation=0, scaled=True)], {}),
+        ("crossing latency", [instruction("fp_convert", "rax", "xmm0"), instruction("fp_convert", "xmm0", "rax")], {}),
+        ("window", [instruction("fp_div", "xmm1", "xmm1"), *[instruction("move", writes="rax")] * 50],
+         {"window_instructions": 16.0, "int_writing_instructions": 500.0}),
+        ("reached rates", [instruction("move", writes=f"r{n}") for n in range(10)], {}),
+    ],
+)  # fmt: skip
+def test_what_a_submodel_adds_is_gone_without_it(name, code, figures):
+    accesses = [{}] if any(one.load_operation is not None for one in code) else []
+    signature = loop_of(*code, accesses=accesses, seen_lines=True)
+    profile = machine(**figures)
+    assert time_s(signature, profile, name) < 0.99 * time_s(signature, profile)
+
+
+def test_every_frontend_figure_has_a_submodel_that_changes_what_it_does():
+    """A figure of the front end is neutral in the whole model without its sub-models."""
+    code = [instruction("int_alu", f"r{n}", f"r{n}", length_bytes=9) for n in range(30)]
+    code.append(instruction("branch", "flags", flow="branch"))
+    slow = {"code_lines_per_cycle": 0.1, "straight_lines_per_cycle": 0.1, "loop_cycles": 90.0}
+    core = structs.asdict(machine().core)
+    profile = with_changes(machine(), core=Core(**{k: v for k, v in (core | slow).items() if k in core}))
+    off = "decoders,code lines,rest of line,branch pairs,loop branch"
+    assert time_s(loop_of(*code), profile, off) == pytest.approx(time_s(loop_of(*code), machine(), off))
+    assert time_s(loop_of(*code), profile) > 2 * time_s(loop_of(*code), profile, off)
+
+
+def test_names_are_unique_and_wrong_ones_are_refused():
+    assert len({one.name for one in SUBMODELS}) == len(SUBMODELS)
+    with pytest.raises(ValueError, match="'tlb' is no sub-model"):
+        named("decoders, tlb")
+
+
+def test_the_worth_of_a_submodel():
+    keys = [("a", "x"), ("b", "x"), ("a", "y"), ("a", "z")]
+    with_it = dict(zip(keys, (0.1, -0.1, 0.2, -0.3), strict=True))
+    without = dict(zip(keys, (0.5, -0.3, 0.25, -0.25), strict=True))
+    found = Worth.of(with_it, without, keys)
+    assert found.gain == pytest.approx((0.4 + 0.2 + 0.05 - 0.05) / 4)
+    assert found.others_gain == pytest.approx((0.05 - 0.05) / 4), "without x, on both machines"
+    assert (found.worst_with, found.worst_without) == (0.3, 0.5)
+    assert Worth.of(with_it, without, []) is None
+
+
+def test_the_table_tells_the_halves_apart():
+    held = sorted(HELD_BACK)[0]
+    errors = {"": {("m", held): 0.1, ("m", "triad"): 0.2}}
+    errors |= {one.name: {("m", held): -0.15, ("m", "triad"): 0.2} for one in SUBMODELS}
+    text = table(Ablation((), errors))
+    assert re.search(r"^\| held back, m \| 1 \| 10.0% \| \+10% ", text, re.MULTILINE)
+    assert re.search(r"^\| decoders \|.* \| yes \| \+5.00 \| \+0.00 \| 15% \| \+0.00 ", text, re.MULTILINE)
+    put_back = table(Ablation(("decoders",), errors))
+    assert re.search(r"^\| decoders \|.* \| no \| -5.00 ", put_back, re.MULTILINE), "the model is the one without"
+
+
+def test_constants_come_back_after_an_error(monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError
+
+    one = named("cleared pages")[0]
+    (module, name, neutral) = one.constants[0]
+    before = getattr(module, name)
+    assert before != neutral
+    monkeypatch.setattr(ablation.HostRun, "of", fail)
+    with pytest.raises(RuntimeError):
+        time_s(loop_of(instruction("move", writes="r1")), machine(), one.name)
+    assert getattr(module, name) == before
+    assert np.isfinite(before)
