@@ -18,8 +18,10 @@ import numpy as np
 import pytest
 
 import foretrace
+from foretrace.errors import EngineError
+from foretrace.tracer.python import forked, resident
 from foretrace.tracer.python.resident import resident_ranges
-from foretrace.tracer.signature.records import LinearAlgebra, Loop
+from foretrace.tracer.signature.records import AddressRange, LinearAlgebra, Loop
 
 HERE = Path(__file__).name
 STATE: list[int] = []
@@ -75,6 +77,18 @@ def test_memory_of_this_process_is_not_touched_for_the_first_time() -> None:
         assert any(one.first <= address and address + table.nbytes <= one.last_exclusive for one in mapped)
         assert pages_s(within) < 0.1 * pages_s(new)
     assert pages_s(new) > 0
+
+
+def test_pages_that_stay_shared_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown() -> tuple[AddressRange, ...]:
+        raise EngineError("/proc/self/pagemap: cannot be read")
+
+    monkeypatch.setattr(forked, "resident_ranges", unknown)
+    provenance = foretrace.trace(count, 3).signature.provenance
+    assert provenance.mapped == () and "pagemap: cannot be read" in provenance.notes[-1]
+    monkeypatch.undo()
+    monkeypatch.setattr(resident, "MOST_BYTES", 1 << 20)
+    assert "more than" in foretrace.trace(count, 3).signature.provenance.notes[-1]
 
 
 def test_untouched_memory_is_not_resident() -> None:

@@ -73,7 +73,10 @@ class ForkedEngine:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
-        self.resident = resident_ranges()
+        try:
+            self.resident = resident_ranges()
+        except EngineError as error:
+            self._shared = str(error)
         with warnings.catch_warnings():
             # From 3.12 on: other threads may hold locks that the child then waits for. Those that are safe to fork
             # (a notebook's) are many, and the program is run nowhere else.
@@ -133,7 +136,7 @@ class ForkedEngine:
         _reader.release_signals()
         for relay in self._relays:
             relay.replace_stream()
-        self._shared = own_copies(self.resident)
+        self._shared = self._shared or own_copies(self.resident)
         try:
             self._agent.attach(stream_fd, str(self._core))
             if self._core is PythonCore.MARKERS:
