@@ -291,7 +291,15 @@ def trace_call(
     outcome = engine.outcome()
     if killed or traced.ending.signal_number == signal.SIGINT:
         raise KeyboardInterrupt
-    return replace(traced, outcome=outcome)
+    provenance = traced.signature.provenance
+    if outcome is not None and outcome.shared:
+        note = f"first writes to memory that existed before cost a page fault each: {outcome.shared}"
+        provenance = msgspec.structs.replace(provenance, notes=(*provenance.notes, note))
+    else:
+        from foretrace.tracer.python.resident import largest
+
+        provenance = msgspec.structs.replace(provenance, mapped=largest(engine.resident))
+    return replace(traced, signature=replace(traced.signature, provenance=provenance), outcome=outcome)
 
 
 def _trace_python(

@@ -294,6 +294,7 @@ static PyMemberDef members[] = {
     OF(T_LONGLONG, "events", events),
     OF(T_LONGLONG, "periods_folded", periods_folded),
     OF(T_LONGLONG, "periods_estimated", periods_estimated),
+    OF(T_DOUBLE, "estimated_s", estimated_s),
     {NULL, 0, 0, 0, NULL},
 };
 

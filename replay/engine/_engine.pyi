@@ -61,6 +61,7 @@ class Engine:
     events: int
     periods_folded: int
     periods_estimated: int
+    estimated_s: float
     # Arrays are taken by their bytes (engine.h has the layouts) and must not change while the engine lives.
     def __init__(
         self,

@@ -152,6 +152,7 @@ struct ft_engine {
     struct ft_segment *segments;
     size_t n_segments, segment_room;
     int64_t segments_left_out, periods_folded, periods_estimated;
+    double estimated_s; /* of estimated periods */
     /* scratch of sharing.c */
     double *asked, *given, *capacity, *flow;
     bool *full;

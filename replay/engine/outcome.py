@@ -51,7 +51,7 @@ class Outcome:
         segments: the timeline (`SEGMENT`), in the order in which segments ended; `segments_left_out` were too many.
         events: activities that ended, those of folded periods included; `events_simulated` were simulated one by one.
         periods_folded: periods of loops that were added up at once; `periods_estimated` of them by a window of many
-            iterations, as no state repeated.
+            iterations, as no state repeated. `estimated_s` is how long these took.
         work_s: seconds of work that was asked for; `work_done_s` what was done. They differ by rounding alone.
     """
 
@@ -73,6 +73,7 @@ class Outcome:
     events_simulated: int
     periods_folded: int
     periods_estimated: int
+    estimated_s: float
     work_s: float
     work_done_s: float
 
@@ -109,6 +110,7 @@ class Outcome:
             events_simulated=engine.events,
             periods_folded=engine.periods_folded,
             periods_estimated=engine.periods_estimated,
+            estimated_s=engine.estimated_s,
             work_s=float(work[0]),
             work_done_s=float(work[1]),
         )

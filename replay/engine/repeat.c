@@ -259,6 +259,7 @@ static void skip(struct ft_engine *e, const struct ft_snapshot *s, double m, boo
     for (size_t i = 0; i < e->n_active; i++)
         ft_heapify(e, e->states[e->active[i]].heap, (size_t)e->states[e->active[i]].n);
     ft_heapify(e, e->timers, e->n_timers);
+    e->estimated_s += exact ? 0 : shift;
     *(exact ? &e->periods_folded : &e->periods_estimated) += (int64_t)m;
 }
 

@@ -54,13 +54,16 @@ def page_times(memory: Memory | None, notes: Notes) -> tuple[int, Floats]:
 def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> tuple[Floats, Floats]:
     """[regions] and [operations]: pages that each is the first to touch.
 
-    Those of its operations' ranges that no region before touched, and of one that leaves most of its range alone no
-    more than what the lines fill that it finds in no cache.
+    Those of its operations' ranges that nothing touched before, neither a region nor, before a fork, its parent. An
+    operation that leaves most of its range alone touches no more than what the lines fill that it finds in no cache.
     """
     operations = workload.signature.operations
     line_bytes = misses.hierarchy.levels[-1].line_bytes
     missing = misses.misses[:, -1] if misses.misses.size else np.zeros(len(operations))
-    touched: tuple[AddressRange, ...] = ()
+    touched = merge_ranges(
+        AddressRange(one.first // page_bytes, -(-one.last_exclusive // page_bytes))
+        for one in workload.signature.provenance.mapped
+    )
     pages = np.zeros(len(operations))
     for region in workload.regions:
         for operation_id in region.operations:

@@ -14,7 +14,7 @@ from foretrace.replay.offload.costs import Accelerator, Candidate, activities, c
 from foretrace.replay.offload.decisions import Activity, Decider, Policy, device_names
 from foretrace.replay.offload.device_memory import Link
 from foretrace.replay.offload.policies import pays_by
-from foretrace.replay.predict import TURNS, predict, unseen_code_of, warnings_of
+from foretrace.replay.predict import NOTABLE_SHARE, TURNS, predict, unseen_code_of, warnings_of
 from foretrace.replay.records import Assumption, Prediction
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
@@ -321,7 +321,7 @@ def _own_warnings(node: _Node, outcome: Outcome) -> tuple[str, ...]:
         found.append(
             f"the timeline holds {len(outcome.segments):,} segments; {outcome.segments_left_out:,} more are left out"
         )
-    if outcome.periods_estimated:
+    if outcome.estimated_s > NOTABLE_SHARE * outcome.makespan_s:
         found.append(
             f"{outcome.periods_estimated:,} periods of loops that never repeat exactly are estimated from earlier ones"
         )

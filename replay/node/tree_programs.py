@@ -2,7 +2,8 @@
 
 A body that ran M times in all holds each child as often as the child was entered per run of the body, at least once; a
 child's time is divided by how often it is run, so that all times add up. Subtrees that take a share of `LEAST_SHARE` of
-the program in one run of their body, or less, are one activity for each region in them.
+the program in one run of their body, or less, are one activity for each region in them; so are loops whose iterations
+take as little.
 
 Threads:
 
@@ -19,6 +20,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from foretrace.replay.engine.program import Barrier, Join, Part, Repeat, Run, Sharing, Spawn
 from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
@@ -95,7 +98,9 @@ class _Job:
         self.notes: list[str] = []
         self.barriers: dict[str, int] = {}
         self.members: list[dict[tuple[str, str], list[int]]] = []
+        self.shares: dict[tuple[str, str], list[float]] = {}
         self.scale = 1.0
+        self.divided: frozenset[int] = frozenset()
 
     def programs(self, threads: int | None) -> JobPrograms:
         by_process: dict[int, list[TreeThread]] = defaultdict(list)
@@ -120,21 +125,21 @@ class _Job:
         size = (asked or len(teams)) if has_team else 1
         as_traced = size == len(teams)
         groups = [self.groups(thread.root) for thread in teams]
-        if as_traced:
-            self.members, self.scale = groups, 1.0
-        else:  # all of the team's work, divided evenly
+        self.members, self.shares = groups, {}
+        if not as_traced:  # all of the team's work, divided as it was
             together: dict[tuple[str, str], list[int]] = defaultdict(list)
             for group in groups:
                 for key, nodes in group.items():
                     together[key] += nodes
-            self.members, self.scale = [together] * size, 1 / size
+            self.members = [together] * size
+            self.shares = {key: self.divided_among(key, groups, size) for key in together}
         apart = [thread for thread in others if thread not in in_team]
         creations = _Creations([self.name(thread.number) for thread in apart])
         parts = self.body(main.root, 1, creations)
         names = [self.name(main.number), *(self.name(thread.number) for thread in in_team)]
         names += [f"{self.prefix} member {number}" for number in range(len(names), size)]
         made = [ThreadProgram(name, tuple(part), True) for name, part in zip(names[:size], parts, strict=True)]
-        self.members, self.scale = [], 1.0
+        self.members = []
         own = [(thread, tuple(self.body(thread.root, 1, creations)[0])) for thread in apart]
         begun = set(creations.created)
         unseen = [thread for thread, _ in own if self.name(thread.number) not in begun]
@@ -145,6 +150,20 @@ class _Job:
             for thread, program in own
         ]
         return made
+
+    def divided_among(
+        self, key: tuple[str, str], groups: Sequence[dict[tuple[str, str], list[int]]], size: int
+    ) -> list[float]:
+        """Shares of a parallel region's work of each of `size` threads.
+
+        Threads are taken to share its iterations in blocks, one after the other (a static schedule): as the work of
+        the traced threads rises and falls along these blocks, so does that of the new ones.
+        """
+        work_s = [sum(float(self.work.inclusive_s[node]) for node in group.get(key, [])) for group in groups]
+        total_s = sum(work_s) or 1.0
+        until = np.concatenate([[0.0], np.cumsum(work_s)]) / total_s
+        ends = np.interp(np.linspace(0, 1, size + 1), np.linspace(0, 1, len(groups) + 1), until)
+        return [float(share) for share in np.diff(ends)]
 
     def name(self, number: int) -> str:
         return f"{self.prefix} thread {number}"
@@ -194,8 +213,6 @@ class _Job:
         """Share of a node's own work that one thread does; 1 but inside of parallel regions divided otherwise."""
         return self.scale if node in self.divided else 1.0
 
-    divided: frozenset[int] = frozenset()
-
     @staticmethod
     def add(parts: list[list[Part]], more: Iterable[list[Part]]) -> None:
         for mine, new in zip(parts, more, strict=False):
@@ -220,8 +237,9 @@ class _Job:
         members, self.members = self.members, []
         divided, begin, end = self.divided, f"{self.prefix} {key[1]} fork", f"{self.prefix} {key[1]} join"
         made = []
-        for member in members:
+        for number, member in enumerate(members):
             nodes = member.get(key, [])
+            self.scale = self.shares[key][number] if self.shares else 1.0
             self.divided = frozenset(below for node in nodes for below in self.below(node))
             inner: list[Part] = [Barrier(begin)]
             for node in nodes:
@@ -253,7 +271,12 @@ class _Job:
             return [self.runs(self.work.sums_below(node), times / self.scale_of(node))]
         count = max(round(entries / times), 1)
         if tree.kind[node] == TreeNodeKind.LOOP:
-            count *= max(round(int(tree.iterations[node]) / (times * count)), 1)
+            iterations = max(round(int(tree.iterations[node]) / (times * count)), 1)
+            of_iteration_s = self.work.inclusive_s[node] / (times * count * iterations)
+            if not self.work.is_special_below[node] and of_iteration_s <= LEAST_SHARE * self.total_s:
+                whole = self.runs(self.work.sums_below(node), times * count / self.scale_of(node))
+                return [_repeated(count, whole)]
+            count *= iterations
         if count > 1 and self.creates(node) and count <= MOST_UNROLLED:
             unrolled: list[list[Part]] = [[] for _ in range(max(len(self.members), 1))]
             for _ in range(count):

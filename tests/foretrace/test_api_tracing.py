@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import mmap
 import os
 import signal
 import subprocess
@@ -17,7 +18,10 @@ import numpy as np
 import pytest
 
 import foretrace
-from foretrace.tracer.signature.records import LinearAlgebra, Loop
+from foretrace.errors import EngineError
+from foretrace.tracer.python import forked, resident
+from foretrace.tracer.python.resident import resident_ranges
+from foretrace.tracer.signature.records import AddressRange, LinearAlgebra, Loop
 
 HERE = Path(__file__).name
 STATE: list[int] = []
@@ -57,6 +61,47 @@ def test_array_operations_on_variables_of_this_process_are_seen() -> None:
     assert run.result == table[index].sum()
     assert {str(idiom.kind) for idiom in run.signature.idioms} == {"gather"}
     assert sum(op.executions for op in run.signature.operations if op.index_operation is not None) == 2000
+
+
+def test_memory_of_this_process_is_not_touched_for_the_first_time() -> None:
+    table = np.ones(1 << 20)
+    address = table.ctypes.data
+
+    def pages_s(run: foretrace.Trace) -> float:
+        return sum(loop.pages_s for loop in foretrace.predict(run, "epyc-turin-vm").loops)
+
+    within = foretrace.trace(lambda: np.add(table, 1.0, out=table)[0])
+    new = foretrace.trace(lambda: np.add(table, 1.0)[0])
+    if not within.signature.provenance.notes:  # where the system can copy pages
+        mapped = within.signature.provenance.mapped
+        assert any(one.first <= address and address + table.nbytes <= one.last_exclusive for one in mapped)
+        assert pages_s(within) < 0.1 * pages_s(new)
+    assert pages_s(new) > 0
+
+
+def test_pages_that_stay_shared_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown() -> tuple[AddressRange, ...]:
+        raise EngineError("/proc/self/pagemap: cannot be read")
+
+    monkeypatch.setattr(forked, "resident_ranges", unknown)
+    provenance = foretrace.trace(count, 3).signature.provenance
+    assert provenance.mapped == () and "pagemap: cannot be read" in provenance.notes[-1]
+    monkeypatch.undo()
+    monkeypatch.setattr(resident, "MOST_BYTES", 1 << 20)
+    assert "more than" in foretrace.trace(count, 3).signature.provenance.notes[-1]
+
+
+def test_untouched_memory_is_not_resident() -> None:
+    page_bytes = os.sysconf("SC_PAGE_SIZE")
+    with mmap.mmap(-1, 64 * page_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+        memory[5 * page_bytes] = memory[7 * page_bytes] = 1
+        first = np.frombuffer(memory, np.uint8).ctypes.data
+        found = resident_ranges()
+    pages = [first + page * page_bytes for page in range(64)]
+    touched = [number for number, page in enumerate(pages) if any(r.first <= page < r.last_exclusive for r in found)]
+    assert touched == [5, 7]
 
 
 def test_a_function_of_an_installed_package_is_traced_at_the_line_that_calls_it() -> None:

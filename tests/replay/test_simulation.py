@@ -407,6 +407,7 @@ def test_loops_without_a_common_period_are_estimated_and_counted():
     outcome = simulate(cores(1), entities)
     assert outcome.makespan_s == pytest.approx(1e6 * (1 + math.sqrt(2)), rel=1e-3)
     assert outcome.periods_folded + outcome.periods_estimated > 10**8
+    assert 0 < outcome.estimated_s < outcome.makespan_s
 
 
 @settings(max_examples=100, deadline=None)

@@ -89,6 +89,13 @@ def test_a_team_of_another_size_divides_the_work_evenly(threads, parallel):
     assert replayed.threads == threads
 
 
+def test_a_team_of_another_size_keeps_its_imbalance():
+    """Blocks of iterations that take 100 and 300: of four threads, two take 50 and two 150; of one, 400."""
+    for threads, busiest in ((4, 150), (3, 200), (1, 400)):
+        replayed = replay_on(openmp((100, 300)), host(), threads=threads)
+        assert replayed.makespan_s == pytest.approx((50 + busiest) * STEP_S), threads
+
+
 def test_a_team_shares_fewer_cores():
     assert replay_on(openmp((100, 100)), host(), cores=1).makespan_s == pytest.approx((50 + 200) * STEP_S)
 

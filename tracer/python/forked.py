@@ -15,13 +15,15 @@ import traceback
 import types
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, TextIO
 
 from foretrace.errors import EngineError
 from foretrace.tracer.reader import _reader
+from foretrace.tracer.signature.records import AddressRange
 
 from .program import PythonCore
+from .resident import own_copies, resident_ranges
 
 _FAILED = 70
 """Exit code of a child in which the agent could not work."""
@@ -32,7 +34,8 @@ class Outcome:
     """How a function ended in the child: with a result, or with an exception.
 
     `error` names the exception and says what it says, `exception` is the exception itself where it can be pickled.
-    `unpicklable` says why a result does not come back. `failure` says why nothing was called at all.
+    `unpicklable` says why a result does not come back. `failure` says why nothing was called at all, `shared`
+    why pages were still shared with the parent.
     """
 
     result: Any = None
@@ -41,6 +44,7 @@ class Outcome:
     traceback: str = ""
     unpicklable: str = ""
     failure: str = ""
+    shared: str = ""
 
 
 class ForkedEngine:
@@ -60,6 +64,9 @@ class ForkedEngine:
         self._relays = [relay for name in ("stdout", "stderr") if (relay := _Relay.of(name)) is not None]
         self._outcome_fd = os.memfd_create("foretrace-outcome")
         self.pid: int | None = None
+        self.resident: tuple[AddressRange, ...] = ()
+        """Memory that the child has had from its beginning."""
+        self._shared = ""
         self.name = f"{core}, {platform.python_implementation()} {platform.python_version()}, forked"
 
     def start(self, stream_fd: int) -> int:
@@ -67,6 +74,10 @@ class ForkedEngine:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
+        try:
+            self.resident = resident_ranges()
+        except EngineError as error:
+            self._shared = str(error)
         with warnings.catch_warnings():
             # From 3.12 on: other threads may hold locks that the child then waits for. Those that are safe to fork
             # (a notebook's) are many, and the program is run nowhere else.
@@ -99,15 +110,13 @@ class ForkedEngine:
             relay.close()
         with os.fdopen(self._outcome_fd, "rb") as file:
             file.seek(0)
-            found = _loaded(file)
+            found: Outcome | None = _loaded(file)
             if found is None:
                 return None
             if found.failure:
                 raise EngineError(f"cannot trace in a fork of this interpreter: {found.failure}")
             payload = _loaded(file)
-        if found.error:
-            return Outcome(error=found.error, traceback=found.traceback, exception=payload)
-        return Outcome(result=payload, unpicklable=found.unpicklable)
+        return replace(found, exception=payload) if found.error else replace(found, result=payload)
 
     def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:
         """See `session.Engine`. It is never asked: `start` forks."""
@@ -128,6 +137,7 @@ class ForkedEngine:
         _reader.release_signals()
         for relay in self._relays:
             relay.replace_stream()
+        self._shared = self._shared or own_copies(self.resident)
         try:
             self._agent.attach(stream_fd, str(self._core))
             if self._core is PythonCore.MARKERS:
@@ -172,7 +182,7 @@ class ForkedEngine:
             if not outcome.error:
                 outcome = Outcome(unpicklable=f"{type(payload).__name__} cannot be pickled: {error}")
         with os.fdopen(self._outcome_fd, "wb", closefd=False) as file:
-            file.write(pickle.dumps(outcome))
+            file.write(pickle.dumps(replace(outcome, shared=self._shared)))
             file.write(content)
 
 

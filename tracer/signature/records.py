@@ -409,6 +409,8 @@ class Provenance(msgspec.Struct, frozen=True):
     most_lines: float | None = None
     """Of a Python program of which nothing was timed: what the traced run took of a processor, in lines
     (foretrace/python_line.py). The program alone takes no more."""
+    mapped: tuple[AddressRange, ...] = ()
+    """Memory that had been touched before the run began: of a fork, the largest ranges."""
 
 
 class Totals(msgspec.Struct, frozen=True):
