@@ -189,7 +189,7 @@ class Session:
         self._reader.limit(MAX_BLOCKS)
         if has_tree and engine.guest in TREE_GUESTS:
             self._reader.make_tree(engine.guest, MAX_CONTEXTS)
-        self._bursts = None if schedule is None else self._burst_recorder(hierarchies, schedule)
+        self._hierarchies, self._schedule = hierarchies, schedule
         if schedule is not None:
             follow = self._reader.schedule if engine.makes_bursts else self._reader.sample
             follow(
@@ -209,10 +209,13 @@ class Session:
 
         return Simulator.of(self._core)
 
-    def _burst_recorder(self, hierarchies: Sequence[Hierarchy], schedule: Schedule) -> BurstRecorder:
-        from foretrace.tracer.sampling.bursts import BurstRecorder
+    @cached_property
+    def _bursts(self) -> BurstRecorder | None:
+        if self._schedule is None:
+            return None
+        from foretrace.tracer.sampling.bursts import BurstRecorder  # slow to import: the program runs meanwhile
 
-        return BurstRecorder(self._simulator, hierarchies, schedule)
+        return BurstRecorder(self._simulator, self._hierarchies, self._schedule)
 
     def run(
         self,

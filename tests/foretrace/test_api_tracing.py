@@ -312,7 +312,7 @@ def test_blocks_that_cannot_run_by_themselves_are_refused() -> None:
 
 
 def test_options_that_do_not_fit_are_errors() -> None:
-    with pytest.raises(foretrace.ForetraceError, match="accuracy 'best' is not known: low"):
+    with pytest.raises(foretrace.ForetraceError, match="accuracy 'best' is not known: auto, low"):
         foretrace.trace("ls", accuracy="best")
     with pytest.raises(foretrace.ForetraceError, match="python_core 'fast' is not known"):
         foretrace.trace(count, 3, python_core="fast")

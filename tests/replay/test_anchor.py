@@ -124,7 +124,7 @@ def test_predict_shows_both_ways_apart(tmp_path, machines, monkeypatch):
     write_signature(two_loops(), signature)
     write_timing(timing((0, 50), (16, 50)), measured)
     by_name = {machine.name: machine for machine in machines}.__getitem__
-    monkeypatch.setattr(predict_command, "find", by_name)
+    monkeypatch.setattr(predict_command, "find_machine", by_name)
     monkeypatch.setattr(prediction_documents, "find", by_name)
     names = ("here", "there")
     shown = run("predict", signature, "--machine", names[1], "--timing", measured, "--anchor", names[0]).output
