@@ -7,6 +7,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest
+JOBS := auto
 
 # The package is installed as links into this checkout: a changed Python file needs nothing. A changed C file, a changed
 # pyproject.toml, and a file that was added or removed (they change the stamp's name) make it install again.
@@ -29,8 +30,8 @@ help: ## list the targets
 demo: $(DEMO_INSTALLED) ## set up what is missing, then trace three programs, predict them on every machine, say what to port (ARGS=--verbose for all output)
 	@$(BIN)/python -P -m foretrace.benchmarks.demo $(ARGS)
 
-test: $(INSTALLED) ## set up what is missing, then run the tests (ARGS="-k cache" for some of them)
-	@$(PYTEST) $(ARGS)
+test: $(INSTALLED) ## set up what is missing, then run the tests on all cores (ARGS="-k cache" for some of them, JOBS=0 in one process)
+	@$(PYTEST) -n $(JOBS) --dist loadfile $(ARGS)
 
 test-pythons: | system ## run the tests of Python tracing under other Pythons, as far as they are there (ARGS=python3.12 for one)
 	@.ci/test_pythons.sh $(ARGS)
