@@ -174,7 +174,7 @@ class Session:
         self._reader = _reader.StreamReader(self._memory, tee(self._core.sink))
         self._reader.expect(os.getpid(), engine.mmap_call, engine.mprotect_call)
         self._reader.limit(MAX_BLOCKS)
-        self._bursts = None if schedule is None else self._burst_recorder(hierarchies, schedule)
+        self._hierarchies, self._schedule = hierarchies, schedule
         if schedule is not None:
             follow = self._reader.schedule if engine.makes_bursts else self._reader.sample
             follow(
@@ -194,10 +194,14 @@ class Session:
 
         return Simulator.of(self._core)
 
-    def _burst_recorder(self, hierarchies: Sequence[Hierarchy], schedule: Schedule) -> BurstRecorder:
+    @cached_property
+    def _bursts(self) -> BurstRecorder | None:
+        """From the first mark on: most runs are over before."""
+        if self._schedule is None:
+            return None
         from foretrace.tracer.sampling.bursts import BurstRecorder
 
-        return BurstRecorder(self._simulator, hierarchies, schedule)
+        return BurstRecorder(self._simulator, self._hierarchies, self._schedule)
 
     def run(
         self,

@@ -95,7 +95,8 @@ class BurstRecorder:
     """Follows the marks of a stream, and counts for each burst what a simulator has gained."""
 
     def __init__(self, simulator: Simulator, hierarchies: Sequence[Hierarchy], schedule: Schedule) -> None:
-        """The stream begins with accesses. `hierarchies` are those that are simulated."""
+        """The stream begins with accesses; it may have been read up to the first mark. `hierarchies` are those that are
+        simulated."""
         self._simulator, self._seed = simulator, schedule.seed
         levels = [(level, index) for hierarchy in hierarchies for index, level in enumerate(hierarchy.levels)]
         self._lines = np.array([level.size_bytes / level.line_bytes for level, _ in levels])
@@ -104,7 +105,7 @@ class BurstRecorder:
         self._perhaps_fewer = self._perhaps_more = np.zeros(len(levels))
         self._phase = _reader.MARK_MEASURE
         self._gaps = self._due = self._early = 0
-        self._before = self._first = self._other = self._now()
+        self._before = self._first = self._other = np.zeros((0, 1 + len(levels)), np.uint64)
         self._measured: list[Counts] = [self._before] * NUM_GROUPS
         self._at_start = self._before
         self._in_parts: Counts = np.zeros(0, np.uint64)
