@@ -88,10 +88,12 @@ def _shared_out(parts: Sequence[int], total: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Estimate:
-    """`misses`: float64 [operations, levels]. `standard_error`: float64 [levels] of their sums, NaN if unknown, and
-    `freedom` its degrees of freedom."""
+    """`misses`: float64 [operations, levels]; `pooled`: float64 [levels], their sums if the first part is taken for one
+    more burst. `standard_error`: float64 [levels] of their sums, NaN if unknown, and `freedom` its degrees of freedom.
+    """
 
     misses: Floats
+    pooled: Floats
     standard_error: Floats
     freedom: Floats
 
@@ -102,14 +104,15 @@ def _estimate(counts: BurstCounts, executions: Floats) -> _Estimate:
     used = np.flatnonzero(groups[:, :, 0].sum(axis=0) > 0)
     measured = groups.sum(axis=1)
     misses = _extrapolated(first, measured, other, executions)
+    pooled = _extrapolated(first, first + measured, other, executions).sum(axis=0)
     if len(used) < 2:
-        return _Estimate(misses, np.full(misses.shape[1], np.nan), np.ones(misses.shape[1]))
+        return _Estimate(misses, pooled, np.full(misses.shape[1], np.nan), np.ones(misses.shape[1]))
     without = np.stack(
         [_extrapolated(first, measured - groups[:, group], other, executions).sum(axis=0) for group in used]
     )
     apart = (without - without.mean(axis=0)) ** 2
     variance = (len(used) - 1) / len(used) * apart.sum(axis=0)
-    return _Estimate(misses, np.sqrt(variance), _degrees_of_freedom(apart))
+    return _Estimate(misses, pooled, np.sqrt(variance), _degrees_of_freedom(apart))
 
 
 def _degrees_of_freedom(apart: Floats) -> Floats:
@@ -138,8 +141,9 @@ def _extrapolated(first: Floats, measured: Floats, other: Floats, executions: Fl
 def _interval(counts: BurstCounts, estimate: _Estimate, executions: Counts, column: int) -> tuple[int, int]:
     """Where the misses of a level lie, with 95 % confidence.
 
-    From the spread of bursts, what their beginnings leave in doubt, and after the first part all or none of the
-    accesses of operations that no burst has measured, and none or twice the misses of those that one group alone has.
+    From the spread of bursts, how the first part differs from them, what their beginnings leave in doubt, and after the
+    first part all or none of the accesses of operations that no burst has measured, and none or twice the misses of
+    those that one group alone has.
     """
     known = int(counts.first[:, 1 + column].sum())
     rest = int(executions.sum()) - int(counts.first[:, 0].sum())
@@ -147,15 +151,15 @@ def _interval(counts: BurstCounts, estimate: _Estimate, executions: Counts, colu
     groups = int((counts.measured[:, :, 0].sum(axis=0) > 0).sum())
     if groups < 2:
         return known, known + rest
-    total = float(estimate.misses[:, column].sum())
+    least, most = sorted((float(estimate.misses[:, column].sum()), float(estimate.pooled[column])))
     spread = _T_95[int(estimate.freedom[column]) - 1] * float(estimate.standard_error[column])
     fewer, more = (doubt[column] * rest / measured for doubt in (counts.perhaps_fewer, counts.perhaps_more))
     in_groups = (counts.measured[:, :, 0] > 0).sum(axis=1)
     accesses = (executions - np.minimum(counts.first[:, 0], executions)).astype(np.float64)
     misses = estimate.misses[:, column] - counts.first[:, 1 + column]
     guessed = np.where(in_groups == 0, accesses, np.where(in_groups == 1, np.minimum(2 * misses, accesses), misses))
-    low = total - spread - fewer - float(misses[in_groups < 2].sum())
-    high = total + spread + more + float((guessed - misses).sum())
+    low = least - spread - fewer - float(misses[in_groups < 2].sum())
+    high = most + spread + more + float((guessed - misses).sum())
     return round(max(known, low)), round(min(known + rest, high))
 
 

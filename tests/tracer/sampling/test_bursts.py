@@ -300,15 +300,18 @@ def _estimated(counts: BurstCounts, executions: int) -> EstimatedMisses:
 
 
 def test_estimates_worked_by_hand() -> None:
-    # 100 accesses known with 50 misses; of the other 1000, 2 bursts of 10 tell: 4 of 20 miss.
-    alike = _estimated(_counts([100, 50], [[10, 2], [10, 2]], [7, 7]), 1100)
-    assert (alike.misses, alike.low, alike.high) == (250, 250, 250)
+    # 100 accesses known with 20 misses; of the other 1000, 2 bursts of 10 tell: 4 of 20 miss.
+    alike = _estimated(_counts([100, 20], [[10, 2], [10, 2]], [7, 7]), 1100)
+    assert (alike.misses, alike.low, alike.high) == (220, 220, 220)
+    # With 50 misses in the first part, that and the bursts together have 54 in 120: 450 of 1000.
+    changed = _estimated(_counts([100, 50], [[10, 2], [10, 2]], [7, 7]), 1100)
+    assert (changed.misses, changed.low, changed.high) == (250, 250, 500)
     # Without each of two groups: 50 + 1000 x 0.1 or 0.3; their jackknife variance is 1/2 x 2 x 100^2.
     apart = _estimated(_counts([100, 50], [[10, 1], [10, 3]], [7, 7]), 1100)
     assert (apart.misses, apart.low, apart.high) == (250, 50, 1050)  # 12.7 x 100 to each side, within what is possible
     # 2 misses in doubt of the 20 accesses measured are 100 of the 1000; and twice as many upwards.
-    doubtful = _estimated(_counts([100, 50], [[10, 2], [10, 2]], [7, 7], doubt=2.0), 1100)
-    assert (doubtful.misses, doubtful.low, doubtful.high) == (250, 150, 450)
+    doubtful = _estimated(_counts([100, 20], [[10, 2], [10, 2]], [7, 7], doubt=2.0), 1100)
+    assert (doubtful.misses, doubtful.low, doubtful.high) == (220, 120, 420)
     # One burst says nothing of how sure it is; an operation in none has the rate of its other accesses.
     assert _estimated(_counts([100, 50], [[10, 2]], [0, 0]), 1100) == EstimatedMisses("L1=4K/4/64", "L1", 250, 50, 1050)
     assert _estimated(_counts([0, 0], [], [10, 1]), 1100).misses == 110
@@ -331,7 +334,7 @@ def test_operations_that_few_bursts_have_measured_widen_the_interval() -> None:
         _, (level,) = estimated_misses(counts, [simulated], np.array([1000, 1000], np.uint64))
         return level.misses, level.low, level.high
 
-    assert interval(_counts([100, 0], [[10, 2], [10, 2]], [0, 0])) == (280, 280, 280)
+    assert interval(_counts([100, 20], [[10, 2], [10, 2]], [0, 0])) == (300, 300, 300)
     # Without the group that has it the rate is that of the first part, 0: the jackknife's deviations are 90 and 90.
     misses, low, high = interval(once)
     assert (misses, low) == (280, 0)
