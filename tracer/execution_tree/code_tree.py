@@ -153,6 +153,7 @@ class _CodeTree:
     def _leave_out_stubs(self) -> None:
         """Put what is called through a stub, or the resolver, in its place."""
         num = len(self._parent)
+        resolves = [self._is_resolver(node) for node in range(num)]
         children: list[list[int]] = [[] for _ in range(num)]
         for node, parent in enumerate(self._parent):
             if parent >= 0:
@@ -162,13 +163,13 @@ class _CodeTree:
             while (
                 parent >= 0
                 and self._kind[node] == CallKind.TAIL_CALL
-                and (self._takes_over[parent] != parent or self._is_resolver(parent))
+                and (self._takes_over[parent] != parent or resolves[parent])
             ):
                 self._site[node], self._kind[node] = self._site[parent], self._kind[parent]
                 parent = self._parent[node] = self._parent[parent]
             if self._is_stub(node, children[node]):
-                called = [child for child in children[node] if not self._is_resolver(child)]
-                called += [below for child in children[node] if self._is_resolver(child) for below in children[child]]
+                called = [child for child in children[node] if not resolves[child]]
+                called += [below for child in children[node] if resolves[child] for below in children[child]]
                 tails = [child for child in called if self._kind[child] == CallKind.TAIL_CALL]
                 if tails:
                     self._takes_over[node] = max(tails, key=lambda child: self._entries[child])
