@@ -21,7 +21,7 @@ from foretrace.tracer.signature.records import Block, Loop
 from foretrace.tracer.signature.tree_records import ExecutionTree, NodeKey, TreeNodeKind, TreeThread
 
 from .builder import Draft, TreeBuilder
-from .raw_tree import NONE, CallKind, RawTree
+from .raw_tree import CallKind, RawTree
 
 Ints = npt.NDArray[np.int64]
 
@@ -101,7 +101,7 @@ class _CodeTree:
         self._own = [int(self._function[block]) if block >= 0 else 0 for block in self._entry]
         self._work = self._rows()
         self._takes_over = list(range(len(self._parent)))
-        """Of each node, the one that has its work: another one for stubs."""
+        """Of each node, the one that has its work: another one for stubs, and for calls that are resumed."""
         self._groups: dict[tuple[int, int], int] = {}
         """The drafts of a node's functions."""
         self._header_loop = {loop.header_block_id: loop.loop_id for loop in loops}
@@ -167,7 +167,12 @@ class _CodeTree:
             ):
                 self._site[node], self._kind[node] = self._site[parent], self._kind[parent]
                 parent = self._parent[node] = self._parent[parent]
-            if self._is_stub(node, children[node]):
+            origin = self._resumed(node)
+            if origin >= 0:
+                self._takes_over[node] = origin
+                for child in children[node]:
+                    self._parent[child] = origin
+            elif self._is_stub(node, children[node]):
                 called = [child for child in children[node] if not resolves[child]]
                 called += [below for child in children[node] if resolves[child] for below in children[child]]
                 tails = [child for child in called if self._kind[child] == CallKind.TAIL_CALL]
@@ -179,6 +184,15 @@ class _CodeTree:
                 for block, executions in self._work[node].items():
                     self._work[target][block] += executions
                 self._work[node] = {}
+
+    def _resumed(self, node: int) -> int:
+        """The call that goes on where a jump led to (the landing pad of an exception, say); -1 for none."""
+        above = self._parent[node]
+        if not self._own[node] or self._kind[node] != CallKind.TAIL_CALL:
+            return -1
+        while above >= 0 and self._own[above] != self._own[node]:
+            above = self._parent[above]
+        return self._takes_over[above] if above >= 0 and self._entry[above] != self._entry[node] else -1
 
     def _is_stub(self, node: int, children: Sequence[int]) -> bool:
         if self._entry[node] < 0 or not children:
@@ -206,10 +220,9 @@ class _CodeTree:
                 draft.work[block] = draft.work.get(block, 0) + executions
         self._add_loop_entries()
         threads = [
-            TreeThread(number, process, self._groups[root, 0], first, last, -1 if parent == NONE else parent)
-            for number, (_, root, first, last, parent, process) in enumerate(raw.threads.tolist())
+            TreeThread(number, process, self._groups[root, 0], first, last)
+            for number, (_, root, first, last, process) in enumerate(raw.threads.tolist())
         ]
-        threads = _with_parents(threads, raw)
         return self._builder.finish(threads, merged_contexts=raw.merged_contexts, notes=_notes(raw))
 
     def _add_node(self, node: int, *, recursive: int, depth: int) -> None:
@@ -230,6 +243,12 @@ class _CodeTree:
         own.rank = min(own.rank, self._rank[node])
         others = {int(self._function[block]) for block in self._work[node]} - {0, self._own[node]}
         for function in sorted(others):
+            above = self._parent[node]
+            while above >= 0 and self._own[above] != function:
+                above = self._parent[above]
+            if above >= 0:
+                self._groups[node, function] = self._groups[above, function]
+                continue
             members = [block for block in self._work[node] if self._function[block] == function]
             entry = min(members, key=lambda block: self._blocks[block].offset)
             other = builder.drafts[self._add_function(node, function, number, -1, entry)]
@@ -287,9 +306,13 @@ class _CodeTree:
                 draft.add_entries(iterations, least, most, histograms[node, header])
                 draft.rank = min(draft.rank, rank)
                 draft.is_estimated |= bool(is_estimated)
+        drafts: dict[int, list[Draft]] = defaultdict(list)
         for draft in self._builder.drafts:
             if draft.kind is TreeNodeKind.LOOP:
                 self._complete(draft)
+                drafts[draft.loop_id].append(draft)
+        for loop_id, alike in drafts.items():
+            _correct(alike, self._loops[loop_id].entries)
 
     def _complete(self, draft: Draft) -> None:
         """Share out the entries of a loop that the machine saw otherwise."""
@@ -307,16 +330,21 @@ class _CodeTree:
             draft.histogram = {mean.bit_length(): draft.entries}
 
 
-def _with_parents(threads: Sequence[TreeThread], raw: RawTree) -> list[TreeThread]:
-    """Threads with their parents as positions among them."""
-    position = {(row[5], row[0]): number for number, row in enumerate(raw.threads.tolist())}
-    return [
-        TreeThread(
-            thread.number, thread.process, thread.root, thread.first, thread.last,
-            position.get((thread.process, thread.parent), -1),
-        )
-        for thread in threads
-    ]  # fmt: skip
+def _correct(drafts: Sequence[Draft], entries: int) -> None:
+    """Make the nodes of a loop have its entries together, which the edges between blocks tell exactly.
+
+    They differ where a loop was found while calls of its function that fold into one node were under way.
+    """
+    excess = sum(draft.entries for draft in drafts) - entries
+    if excess == 0:
+        return
+    for draft in drafts:
+        draft.is_estimated = True
+    most = max(drafts, key=lambda draft: draft.entries)
+    bucket = max(most.histogram, key=lambda bucket: most.histogram[bucket], default=1)
+    kept = max(most.histogram.get(bucket, 0) - excess, 1)
+    most.entries += kept - most.histogram.get(bucket, 0)
+    most.histogram[bucket] = kept
 
 
 def _notes(raw: RawTree) -> list[str]:

@@ -174,7 +174,7 @@ struct ft_saved_loop {
 };
 
 struct ft_tree_thread {
-    uint32_t number, root, parent;
+    uint32_t number, root;
     uint64_t first, last;
     uint32_t node, function, current; /* node FT_NONE: it has not run yet */
     struct ft_local *locals;

@@ -161,6 +161,17 @@ static bool pop_to(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t num_
     return refresh(tree, t);
 }
 
+/* Whether a tail call goes to a function that was left by a tail call since the last other one: then it is entered again, and what
+ * is above it on the stack is over. */
+static bool goes_round(const struct ft_tree_thread *t, uint32_t child, uint32_t *num_left)
+{
+    uint32_t i = t->num_frames;
+    while (i > 0 && t->frames[i - 1].call == FT_TAIL_CALL && t->frames[i - 1].node != child)
+        i--;
+    *num_left = i - 1;
+    return i > 0 && t->frames[i - 1].call == FT_TAIL_CALL;
+}
+
 /* Calls a function, of which block `id` runs first: its own first one, or another where it is resumed. */
 static bool call(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function, uint32_t id, enum ft_tree_call kind,
                  uint64_t behind)
@@ -177,6 +188,14 @@ static bool call(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t functi
     if (child == FT_NONE ||
         !ft_tree_reserve((void **)&t->frames, &t->frames_capacity, t->num_frames, sizeof *t->frames))
         return false;
+    uint32_t num_left;
+    if (kind == FT_TAIL_CALL && folds && goes_round(t, child, &num_left)) {
+        tree->nodes[child]->recursive_entries++;
+        if (!pop_to(tree, t, num_left))
+            return false;
+        return LIKELY(tree->functions[function].entry == id) ? arrive(tree, t, 0, tree->functions[function].entry_action)
+                                                             : jump(tree, t, id);
+    }
     t->frames[t->num_frames++] = (struct ft_frame){.behind = behind, .node = t->node, .current = t->current,
                                                    .saved = t->num_saved, .call = (uint8_t)kind, .folds = folds};
     struct ft_node *node = tree->nodes[child];
@@ -450,8 +469,7 @@ static struct ft_tree_thread *add_thread(struct ft_tree *tree, uint32_t number, 
     struct ft_tree_thread *t = calloc(1, sizeof *t);
     if (!t)
         return NULL;
-    *t = (struct ft_tree_thread){.number = number, .parent = tree->thread ? tree->thread->number : FT_NONE,
-                                 .first = position, .last = position, .node = FT_NONE, .locals = nowhere};
+    *t = (struct ft_tree_thread){.number = number, .first = position, .last = position, .node = FT_NONE, .locals = nowhere};
     t->root = ft_root_new(tree, number);
     if (t->root == FT_NONE) {
         free(t);

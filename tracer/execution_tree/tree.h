@@ -68,7 +68,7 @@ uint64_t ft_tree_loops(const struct ft_tree *tree, uint64_t *out);
 /* per node, loop and bucket: node, block of the header, bucket, entries */
 uint64_t ft_tree_histograms(const struct ft_tree *tree, uint64_t *out);
 
-/* per thread: number, root, first and last position, thread that was running when it began (or UINT64_MAX) */
+/* per thread: number, root, first and last position */
 uint64_t ft_tree_threads(const struct ft_tree *tree, uint64_t *out);
 
 struct ft_tree_remarks {

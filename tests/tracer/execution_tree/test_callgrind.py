@@ -56,7 +56,7 @@ def test_functions_and_calls(
     functions = {block.function for block in signature.blocks if block.module == str(program)} & expected.own.keys()
     assert "main" in functions
     assert len(functions) >= 3
-    called = {callee: 0 for callee in functions}
+    called = dict.fromkeys(functions, 0)
     for (_, callee), calls in expected.calls.items():
         if callee in functions:
             called[callee] += calls
