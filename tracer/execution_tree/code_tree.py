@@ -261,8 +261,8 @@ class _CodeTree:
         site_line = self._blocks[site].line if site >= 0 else 0
         name, file, line, module = (block.function, block.file, block.line, block.module) if block else ("", "", 0, "")
         key = NodeKey(module, name.removesuffix(".cold"), file, line, site_line, 0)
-        identity = (site, function) if function else (site, -1, entry)
         kind = TreeNodeKind.MERGED if self._raw.nodes[node, 9] else TreeNodeKind.CALL
+        identity = (site, function, kind) if function else (site, -1, entry, kind)
         number = self._builder.node(parent, identity, kind, key)
         self._builder.drafts[number].place = site
         self._groups[node, function] = number

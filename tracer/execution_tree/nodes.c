@@ -28,13 +28,21 @@ static uint32_t add_node(struct ft_tree *tree, struct ft_node like)
     }
     tree->nodes[number] = node;
     tree->num_nodes++;
-    tree->num_live_nodes++;
     return number;
 }
 
 uint32_t ft_root_new(struct ft_tree *tree, uint32_t thread)
 {
     return add_node(tree, (struct ft_node){.parent = FT_NONE, .function = FT_NONE, .thread = thread, .call = FT_BASE});
+}
+
+void ft_node_free(struct ft_node *node)
+{
+    for (uint32_t slot = 0; slot < node->loops_capacity; slot++)
+        free(node->loops[slot].histogram);
+    free(node->loops);
+    free(node->counts);
+    free(node);
 }
 
 /* The node, or the next one above it, of a function; FT_NONE if there is none. What was left by a tail call is over: it is none,

@@ -124,7 +124,7 @@ struct ft_node {
     uint32_t next;                   /* of the function's nodes */
     uint32_t depth, most_depth;
     uint8_t call;
-    bool is_merged, is_gone;
+    bool is_merged;
     uint64_t entries, recursive_entries, rank;
     uint64_t *counts; /* by local block */
     uint32_t counts_capacity;
@@ -154,6 +154,11 @@ bool ft_loop_close(const struct ft_function *function, const struct ft_node *nod
 
 /* `times` entries with so many iterations each. */
 bool ft_loop_record(struct ft_loop_state *state, uint64_t iterations, uint64_t times);
+
+void ft_node_free(struct ft_node *node);
+
+/* merging.c: gives up about half of the contexts. Numbers of nodes change. False when memory ran out. */
+bool ft_nodes_merge(struct ft_tree *tree);
 
 /* A root for a thread. */
 uint32_t ft_root_new(struct ft_tree *tree, uint32_t thread);
@@ -195,7 +200,7 @@ struct ft_tree {
     uint32_t num_functions, functions_capacity;
     struct ft_table local_table, edge_table, child_table;
     struct ft_node **nodes;
-    uint32_t num_nodes, nodes_capacity, num_live_nodes;
+    uint32_t num_nodes, nodes_capacity;
     struct ft_tree_thread **threads; /* by number, from 1 */
     uint32_t num_threads, threads_capacity;
     struct ft_tree_thread *thread;

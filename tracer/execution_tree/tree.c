@@ -180,6 +180,8 @@ static bool call(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t functi
     const uint64_t site = code->end | (kind == FT_SIGNAL ? SITE_SIGNAL : kind == FT_TAIL_CALL ? SITE_TAIL : 0);
     bool folds;
     tree->events++;
+    if (UNLIKELY(tree->num_nodes >= tree->max_nodes) && !(ft_nodes_merge(tree) && refresh(tree, t)))
+        return false;
     if (t->num_frames == MAX_FRAMES) {
         t->num_frames = t->num_saved = 0;
         tree->remarks.overflows++;
@@ -536,13 +538,8 @@ void ft_tree_free(struct ft_tree *tree)
         free(f->cover);
         free(f->actions);
     }
-    for (uint32_t i = 0; i < tree->num_nodes; i++) {
-        for (uint32_t slot = 0; slot < tree->nodes[i]->loops_capacity; slot++)
-            free(tree->nodes[i]->loops[slot].histogram);
-        free(tree->nodes[i]->loops);
-        free(tree->nodes[i]->counts);
-        free(tree->nodes[i]);
-    }
+    for (uint32_t i = 0; i < tree->num_nodes; i++)
+        ft_node_free(tree->nodes[i]);
     for (uint32_t i = 1; i <= tree->num_threads; i++)
         if (tree->threads[i]) {
             free(tree->threads[i]->frames);

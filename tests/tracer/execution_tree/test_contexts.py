@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from trees import function_nodes, loop_nodes, path_of, tree_of
 
+from foretrace.tracer import session
 from foretrace.tracer.signature.tree_records import TreeNodeKind
 from foretrace.tracer.tracing import trace_binary
 
@@ -194,3 +195,28 @@ def test_order_and_distribution(compile_c: Callable[..., Path]) -> None:
     assert dict(zip(tree.histogram_bucket[here].tolist(), tree.histogram_entries[here].tolist(), strict=True)) == {
         1: 1, 2: 2, 3: 4, 4: 8, 5: 1,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("most", [100, 400])
+def test_contexts_beyond_the_bound_are_merged(
+    most: int, compile_c: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counts stay whole, and what does most of the work stays where it is."""
+    source = r"""
+    volatile int sink;
+    __attribute__((noipa)) static void leaf(int n) { for (int i = 0; i < n; i++) sink++; }
+    __attribute__((noipa)) static void hot(void) { for (int k = 0; k < 100; k++) leaf(100); }
+    int main(void) { leaf(1); hot(); leaf(2); return 0; }"""
+    program = str(compile_c(source, "-O1", "-fno-inline"))
+    whole = tree_of(trace_binary([program]).signature)
+    monkeypatch.setattr(session, "MAX_CONTEXTS", most)
+    tree = tree_of(trace_binary([program]).signature)
+    assert tree.merged_contexts > 0
+    assert whole.merged_contexts == 0
+    assert any(node.kind is TreeNodeKind.MERGED for node in tree.nodes())
+    for loop in range(int(whole.loop_id.max()) + 1):
+        one, other = whole.loop_id == loop, tree.loop_id == loop
+        assert whole.entries[one].sum() == tree.entries[other].sum()
+        assert whole.iterations[one].sum() == tree.iterations[other].sum()
+    assert max(node.entries for node in function_nodes(tree, "leaf")) == 100
+    assert path_of(tree, max(function_nodes(tree, "leaf"), key=lambda node: node.entries).node)[-2:] == ["hot", "leaf"]
