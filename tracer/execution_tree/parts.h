@@ -39,7 +39,12 @@ struct ft_code {
     uint32_t entered; /* the function that it is the first block of, FT_NONE */
     uint32_t function; /* that it was first found in, FT_NONE */
     uint8_t ending;
+    uint8_t bytecode; /* of enum ft_bytecode */
+    uint32_t code_id; /* of bytecode: its function's */
+    uint32_t own;     /* of bytecode without instructions: the block that goes on */
 };
+
+enum ft_bytecode { FT_BYTECODE_NONE, FT_BYTECODE_BLOCK, FT_BYTECODE_ENTRY, FT_BYTECODE_RETURNED, FT_BYTECODE_GOES_ON };
 
 struct ft_successor {
     uint32_t id, local, action; /* block; 0: free */
@@ -189,6 +194,26 @@ struct ft_tree_thread {
     struct ft_saved_loop *saved;
     uint32_t num_saved, saved_capacity;
 };
+
+/* Calls a function, whose block is to be run or stood at. */
+bool ft_thread_push(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function, enum ft_tree_call kind, uint64_t behind);
+
+/* Stands in a function below the thread's root, with nothing on the stack. */
+bool ft_thread_begin(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function);
+
+/* Runs a block of the function at hand: its first one, or another. */
+bool ft_thread_run(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id);
+
+/* Goes to a block of the function at hand by an edge. */
+bool ft_thread_follow(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id);
+
+/* Stands at a block of the function at hand, which has run before. */
+bool ft_thread_stand_at(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id);
+
+bool ft_thread_pop_to(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t num_left);
+
+/* bytecode.c: anything but a step by a known edge, of a Python program. */
+bool ft_bytecode_wake(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id);
 
 struct ft_tree {
     enum ft_guest guest;

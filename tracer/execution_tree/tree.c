@@ -172,12 +172,23 @@ static bool goes_round(const struct ft_tree_thread *t, uint32_t child, uint32_t 
     return i > 0 && t->frames[i - 1].call == FT_TAIL_CALL;
 }
 
-/* Calls a function, of which block `id` runs first: its own first one, or another where it is resumed. */
-static bool call(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function, uint32_t id, enum ft_tree_call kind,
-                 uint64_t behind)
+bool ft_thread_run(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
 {
-    const struct ft_code *code = &tree->codes[t->locals[t->current].id];
-    const uint64_t site = code->end | (kind == FT_SIGNAL ? SITE_SIGNAL : kind == FT_TAIL_CALL ? SITE_TAIL : 0);
+    const struct ft_function *f = &tree->functions[t->function];
+    return LIKELY(f->entry == id) ? arrive(tree, t, 0, f->entry_action) : jump(tree, t, id);
+}
+
+bool ft_thread_stand_at(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
+{
+    bool is_end;
+    const uint32_t local = ft_local_of(tree, t->function, id, &is_end);
+    tree->events++;
+    t->current = local;
+    return local != FT_NONE && refresh(tree, t);
+}
+
+bool ft_thread_push(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function, enum ft_tree_call kind, uint64_t behind)
+{
     bool folds;
     tree->events++;
     if (UNLIKELY(tree->num_nodes >= tree->max_nodes) && !(ft_nodes_merge(tree) && refresh(tree, t)))
@@ -186,6 +197,8 @@ static bool call(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t functi
         t->num_frames = t->num_saved = 0;
         tree->remarks.overflows++;
     }
+    const struct ft_code *code = &tree->codes[t->locals[t->current].id];
+    const uint64_t site = code->end | (kind == FT_SIGNAL ? SITE_SIGNAL : kind == FT_TAIL_CALL ? SITE_TAIL : 0);
     const uint32_t child = ft_child_of(tree, t->node, site, t->locals[t->current].id, function, kind, &folds);
     if (child == FT_NONE ||
         !ft_tree_reserve((void **)&t->frames, &t->frames_capacity, t->num_frames, sizeof *t->frames))
@@ -193,10 +206,7 @@ static bool call(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t functi
     uint32_t num_left;
     if (kind == FT_TAIL_CALL && folds && goes_round(t, child, &num_left)) {
         tree->nodes[child]->recursive_entries++;
-        if (!pop_to(tree, t, num_left))
-            return false;
-        return LIKELY(tree->functions[function].entry == id) ? arrive(tree, t, 0, tree->functions[function].entry_action)
-                                                             : jump(tree, t, id);
+        return pop_to(tree, t, num_left);
     }
     t->frames[t->num_frames++] = (struct ft_frame){.behind = behind, .node = t->node, .current = t->current,
                                                    .saved = t->num_saved, .call = (uint8_t)kind, .folds = folds};
@@ -210,10 +220,24 @@ static bool call(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t functi
     } else {
         node->entries++;
     }
-    if (!stand(tree, t, child, 0))
-        return false;
-    const struct ft_function *f = &tree->functions[function];
-    return LIKELY(f->entry == id) ? arrive(tree, t, 0, f->entry_action) : jump(tree, t, id);
+    return stand(tree, t, child, 0);
+}
+
+/* Calls a function, of which block `id` runs first: its own first one, or another where it is resumed. */
+static inline bool call(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function, uint32_t id, enum ft_tree_call kind,
+                        uint64_t behind)
+{
+    return ft_thread_push(tree, t, function, kind, behind) && ft_thread_run(tree, t, id);
+}
+
+bool ft_thread_follow(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
+{
+    return follow(tree, t, id);
+}
+
+bool ft_thread_pop_to(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t num_left)
+{
+    return pop_to(tree, t, num_left);
 }
 
 /* The function that a block begins, or is in the middle of. */
@@ -223,23 +247,23 @@ static uint32_t function_at(struct ft_tree *tree, uint32_t id)
     return code->entered == FT_NONE && code->function != FT_NONE ? code->function : ft_function_of(tree, id);
 }
 
-/* Stands in a function below the thread's root, with nothing on the stack. */
-static bool begin(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
+bool ft_thread_begin(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function)
 {
     bool folds;
-    const uint32_t function = function_at(tree, id);
     t->num_frames = t->num_saved = 0;
-    if (function == FT_NONE)
-        return false;
     const uint32_t node = ft_child_of(tree, t->root, 0, 0, function, FT_BASE, &folds);
     if (node == FT_NONE)
         return false;
     tree->nodes[node]->entries++;
     tree->events++;
-    if (!stand(tree, t, node, 0))
-        return false;
-    const struct ft_function *f = &tree->functions[function];
-    return f->entry == id ? arrive(tree, t, 0, f->entry_action) : jump(tree, t, id);
+    return stand(tree, t, node, 0);
+}
+
+/* Stands in the function of a block below the thread's root, and runs the block. */
+static bool begin(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
+{
+    const uint32_t function = function_at(tree, id);
+    return function != FT_NONE && ft_thread_begin(tree, t, function) && ft_thread_run(tree, t, id);
 }
 
 /* ---- where control goes ------------------------------------------------------------------------------------------- */
@@ -393,6 +417,8 @@ static bool go(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
 static __attribute__((noinline)) bool wake(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
 {
     tree->events++;
+    if (tree->guest == FT_GUEST_NONE)
+        return ft_bytecode_wake(tree, t, id);
     if (UNLIKELY(t->node == FT_NONE))
         return begin(tree, t, id);
     struct ft_local *local = &t->locals[t->current];

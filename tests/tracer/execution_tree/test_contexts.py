@@ -197,7 +197,7 @@ def test_order_and_distribution(compile_c: Callable[..., Path]) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("most", [100, 400])
+@pytest.mark.parametrize("most", [60, 200])
 def test_contexts_beyond_the_bound_are_merged(
     most: int, compile_c: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
