@@ -25,7 +25,7 @@ INSTRUCTIONS_PER_BLOCK = 2
 
 ENTRY = struct.Struct("<II")
 BLOCK = struct.Struct("<IIIIQII")
-PYBLOCK = struct.Struct("<IIIIIIIIIIQQqQQQ")
+PYBLOCK = struct.Struct("<IIIIIIIIIIIIQQqQQQ")
 OPERATION = struct.Struct("<IIIIIIIIII")
 OPERAND = struct.Struct("<HBBB3x")
 UNSEEN = struct.Struct("<IIIIQQQQ")
