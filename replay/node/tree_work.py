@@ -106,6 +106,8 @@ class TreeWork:
 
     def parallel_below(self, node: int) -> list[int]:
         """The functions of parallel regions that a call leads to through the runtime (and the loader) alone."""
+        if not self.is_special_below[node]:
+            return []
         if self.special.get(node) is Special.PARALLEL:
             return [node]
         if not (is_runtime(self.tree, node) or is_loader(self.tree, node)):
