@@ -160,7 +160,7 @@ class _Node:
     bandwidth: MemoryBandwidth
     work: TreeWork | None
     threads: int | None
-    made: dict[tuple[int, int], list[JobPrograms]] = field(default_factory=dict)
+    made: dict[tuple[int, int, int], list[JobPrograms]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -223,7 +223,7 @@ class _Node:
 
     def jobs(self) -> list[JobPrograms]:
         """What the threads of each copy do; worked out once for all that differs in nothing else."""
-        key = self.copies, self.num_caches
+        key = self.copies, self.num_caches, self.accelerators
         if key not in self.made:
             self.made[key] = self._jobs()
         return self.made[key]
