@@ -52,6 +52,7 @@ TIMING = FileKind("a timing", "foretrace predict SIGNATURE --timing FILE", _json
 PROFILE = FileKind("a machine profile", "foretrace machines show FILE", _searcher(rb'^schema = "foretrace\.profile/'))
 VALIDATION = FileKind("a validation", "foretrace validate --compare FILE", _json(b"foretrace.validate"))
 RANKING = FileKind("a ranking of machines", "foretrace validate --help", _json(b"foretrace.validate.compare"))
+STACKS = FileKind("folded stacks", "a flame graph tool", _searcher(rb"\Aforetrace:[^\n;]*;"))
 PICTURE = FileKind(
     "a picture drawn by foretrace", "an image viewer",
     _searcher(
@@ -67,7 +68,7 @@ TIMELINE = FileKind(
 DIN = FileKind("a din trace", "foretrace simulate FILE", lambda content: False)
 """Nothing in such a text says who wrote it: none is ever replaced."""
 
-_RECOGNISED = (SIGNATURE, STREAM, TIMING, PROFILE, VALIDATION, RANKING, PICTURE, TIMELINE)
+_RECOGNISED = (SIGNATURE, STREAM, TIMING, PROFILE, VALIDATION, RANKING, PICTURE, TIMELINE, STACKS)
 
 
 def peek(path: Path) -> bytes:

@@ -51,7 +51,7 @@ worked out of each instruction takes up to 1.3 KB here, of which there may be th
 later ones is not seen, and the signature says so."""
 MAX_CONTEXTS = 1 << 17
 """Of calls that the execution tree keeps apart."""
-TREE_GUESTS = ("x86_64", "aarch64", "riscv64")
+TREE_GUESTS = ("x86_64", "aarch64", "riscv64", "python")
 _DECODING = threading.Lock()
 """An engine's decoder serves one thread at a time."""
 _WAIT_MS = 10

@@ -12,8 +12,13 @@ from typing import Any
 import click
 import msgspec
 
+from foretrace.errors import OutputError, SignatureError
+from foretrace.file_kinds import PICTURE, STACKS, FileKind
+from foretrace.files import check_output, write_atomically
 from foretrace.names import demangle, short_name
+from foretrace.reports import tree_reports
 from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
+from foretrace.reports.flame_graph import flame_graph, folded_stacks
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.session import signal_name
 from foretrace.tracer.signature.file import read_signature
@@ -25,6 +30,7 @@ from foretrace.tracer.signature.records import (
     Signature,
     merge_ranges,
 )
+from foretrace.tracer.signature.tree_records import ExecutionTree
 from foretrace.units import format_bytes, format_count, format_seconds
 from foretrace.verb import Verb
 
@@ -51,14 +57,68 @@ class LoopSummary:
 @click.command(cls=Verb, epilog="Example: foretrace info app.sig --json")
 @click.argument("signature", type=click.Path(path_type=Path))
 @click.option("--top", default=12, show_default=True, type=click.IntRange(min=0), help="How many loops to show.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops.")
-def command(signature: Path, top: int, as_json: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops, or all of the tree.")
+@click.option("--tree", "shows_tree", is_flag=True, help="The execution tree instead: what ran inside what.")
+@click.option(
+    "--by",
+    type=click.Choice(["instructions", "bytes"]),
+    default="instructions",
+    show_default=True,
+    help="What the tree and the flame graph weigh.",
+)
+@click.option(
+    "--flame",
+    type=click.Path(path_type=Path),
+    metavar="F.svg|F.txt",
+    help="Write a flame graph of the tree: a picture, or folded stacks.",
+)
+@click.option("--force", is_flag=True, help="Overwrite a flame graph that foretrace wrote.")
+def command(
+    signature: Path, top: int, as_json: bool, shows_tree: bool, by: str, flame: Path | None, force: bool
+) -> None:  # fmt: skip
     """Show what SIGNATURE holds: how it was obtained, totals, hit rates, and the loops with their address ranges."""
+    kind = None if flame is None else _flame_kind(flame)
+    if flame is not None and kind is not None:
+        check_output(flame, kind, force=force)
     read = read_signature(signature)
+    if not shows_tree and flame is None:
+        if as_json:
+            print_json(document(read))
+        else:
+            _show(read, top)
+        return
+    tree = _tree_of(read, signature)
+    if flame is not None and kind is not None:
+        write_atomically(flame, _flame(read, tree, by, kind).encode("utf-8", "replace"), kind, force=force)
     if as_json:
-        print_json(document(read))
-    else:
-        _show(read, top)
+        print_json(tree_reports.document(read, tree))
+    elif shows_tree:
+        tree_reports.show_tree(tree_reports.weigh(read, tree, by))
+
+
+def _flame_kind(path: Path) -> FileKind:
+    kinds = {".svg": PICTURE, ".txt": STACKS}
+    if path.suffix not in kinds:
+        raise OutputError(f"{path}: flame graphs end in .svg (a picture) or .txt (folded stacks)")
+    return kinds[path.suffix]
+
+
+def _tree_of(signature: Signature, path: Path) -> ExecutionTree:
+    if signature.tree is None:
+        raise SignatureError(
+            f"{path}: has no execution tree (it is from {signature.provenance.engine}, or an older release); "
+            "trace the program again"
+        )
+    return signature.tree
+
+
+def _flame(signature: Signature, tree: ExecutionTree, by: str, kind: FileKind) -> str:
+    weighed = tree_reports.weigh(signature, tree, by)
+    names = tree_reports.node_names(tree)
+    title = shlex.join(signature.provenance.command)
+    if kind is STACKS:
+        return folded_stacks(tree, names, weighed.own, title)
+    return flame_graph(tree, names, weighed.inclusive, f"{title[:100]}: {by}", by)
 
 
 def summarise_loops(signature: Signature) -> list[LoopSummary]:

@@ -21,7 +21,7 @@ from foretrace.tracer.signature.records import Block, Loop
 from foretrace.tracer.signature.tree_records import ExecutionTree, NodeKey, TreeNodeKind, TreeThread
 
 from .builder import Draft, TreeBuilder
-from .raw_tree import NONE, CallKind, RawTree
+from .raw_tree import CallKind, RawTree
 
 Ints = npt.NDArray[np.int64]
 
@@ -83,13 +83,16 @@ def engine_blocks(
 
 def code_tree(raw: RawTree, engine: EngineBlocks, blocks: Sequence[Block], loops: Sequence[Loop]) -> ExecutionTree:
     """The tree of a recording whose analysis found these blocks and loops."""
-    return _CodeTree(raw, engine, blocks, loops).tree()
+    return CodeTree(raw, engine, blocks, loops).tree()
 
 
-class _CodeTree:
+class CodeTree:
+    """The tree in the making."""
+
     def __init__(self, raw: RawTree, engine: EngineBlocks, blocks: Sequence[Block], loops: Sequence[Loop]) -> None:
-        self._raw, self._engine, self._blocks, self._loops = raw, engine, blocks, loops
-        self._builder = TreeBuilder()
+        """Nothing of it yet."""
+        self._raw, self._engine, self.blocks, self.loops = raw, engine, blocks, loops
+        self.builder = TreeBuilder()
         self._function = self._function_numbers()
         nodes = raw.nodes.astype(np.int64)
         self._parent: list[int] = nodes[:, 0].tolist()
@@ -101,7 +104,7 @@ class _CodeTree:
         self._own = [int(self._function[block]) if block >= 0 else 0 for block in self._entry]
         self._work = self._rows()
         self._takes_over = list(range(len(self._parent)))
-        """Of each node, the one that has its work: another one for stubs."""
+        """Of each node, the one that has its work: another one for stubs, and for calls that are resumed."""
         self._groups: dict[tuple[int, int], int] = {}
         """The drafts of a node's functions."""
         self._header_loop = {loop.header_block_id: loop.loop_id for loop in loops}
@@ -114,7 +117,7 @@ class _CodeTree:
                 numbers.setdefault((block.module, block.function.removesuffix(".cold")), len(numbers) + 1)
                 if block.function
                 else 0
-                for block in self._blocks
+                for block in self.blocks
             ],
             np.int64,
         )
@@ -146,13 +149,14 @@ class _CodeTree:
         entry = self._entry[node]
         if entry < 0 or self._kind[node] != CallKind.TAIL_CALL:
             return False
-        block = self._blocks[entry]
+        block = self.blocks[entry]
         name = PurePosixPath(block.module).name
         return name.startswith(("ld-", "ld.", "ld64")) and bool(_RESOLVER.search(block.function))
 
     def _leave_out_stubs(self) -> None:
         """Put what is called through a stub, or the resolver, in its place."""
         num = len(self._parent)
+        resolves = [self._is_resolver(node) for node in range(num)]
         children: list[list[int]] = [[] for _ in range(num)]
         for node, parent in enumerate(self._parent):
             if parent >= 0:
@@ -162,13 +166,18 @@ class _CodeTree:
             while (
                 parent >= 0
                 and self._kind[node] == CallKind.TAIL_CALL
-                and (self._takes_over[parent] != parent or self._is_resolver(parent))
+                and (self._takes_over[parent] != parent or resolves[parent])
             ):
                 self._site[node], self._kind[node] = self._site[parent], self._kind[parent]
                 parent = self._parent[node] = self._parent[parent]
-            if self._is_stub(node, children[node]):
-                called = [child for child in children[node] if not self._is_resolver(child)]
-                called += [below for child in children[node] if self._is_resolver(child) for below in children[child]]
+            origin = self._resumed(node)
+            if origin >= 0:
+                self._takes_over[node] = origin
+                for child in children[node]:
+                    self._parent[child] = origin
+            elif self._is_stub(node, children[node]):
+                called = [child for child in children[node] if not resolves[child]]
+                called += [below for child in children[node] if resolves[child] for below in children[child]]
                 tails = [child for child in called if self._kind[child] == CallKind.TAIL_CALL]
                 if tails:
                     self._takes_over[node] = max(tails, key=lambda child: self._entries[child])
@@ -179,14 +188,23 @@ class _CodeTree:
                     self._work[target][block] += executions
                 self._work[node] = {}
 
+    def _resumed(self, node: int) -> int:
+        """The call that goes on where a jump led to (the landing pad of an exception, say); -1 for none."""
+        above = self._parent[node]
+        if not self._own[node] or self._kind[node] != CallKind.TAIL_CALL:
+            return -1
+        while above >= 0 and self._own[above] != self._own[node]:
+            above = self._parent[above]
+        return self._takes_over[above] if above >= 0 and self._entry[above] != self._entry[node] else -1
+
     def _is_stub(self, node: int, children: Sequence[int]) -> bool:
         if self._entry[node] < 0 or not children:
             return False
         if any(self._kind[child] != CallKind.TAIL_CALL for child in children):
             return False
         work = self._work[node]
-        instructions = sum(self._blocks[block].instructions * times for block, times in work.items())
-        is_unnamed = all(_STUB.search(self._blocks[block].function) for block in work)
+        instructions = sum(self.blocks[block].instructions * times for block, times in work.items())
+        is_unnamed = all(_STUB.search(self.blocks[block].function) for block in work)
         return is_unnamed and instructions <= _STUB_INSTRUCTIONS * max(self._entries[node], 1)
 
     # ---- nodes ----
@@ -201,18 +219,21 @@ class _CodeTree:
                 self._add_node(node, recursive=int(details[node, 5]), depth=int(details[node, 6]))
         for node, work in enumerate(self._work):
             for block, executions in work.items():
-                draft = self._builder.drafts[self._place(node, block)]
+                draft = self.builder.drafts[self._place(node, block)]
                 draft.work[block] = draft.work.get(block, 0) + executions
         self._add_loop_entries()
+        self.add_leaves()
         threads = [
-            TreeThread(number, process, self._groups[root, 0], first, last, -1 if parent == NONE else parent)
-            for number, (_, root, first, last, parent, process) in enumerate(raw.threads.tolist())
+            TreeThread(number, process, self._groups[root, 0], first, last)
+            for number, (_, root, first, last, process) in enumerate(raw.threads.tolist())
         ]
-        threads = _with_parents(threads, raw)
-        return self._builder.finish(threads, merged_contexts=raw.merged_contexts, notes=_notes(raw))
+        return self.builder.finish(threads, merged_contexts=raw.merged_contexts, notes=_notes(raw))
+
+    def add_leaves(self) -> None:
+        """Add what has no blocks in the recording: nothing here."""
 
     def _add_node(self, node: int, *, recursive: int, depth: int) -> None:
-        builder = self._builder
+        builder = self.builder
         if self._parent[node] < 0:
             key = NodeKey("", "", "", 0, 0, 0)
             draft = self._groups[node, 0] = builder.node(-1, node, TreeNodeKind.THREAD, key)
@@ -229,22 +250,28 @@ class _CodeTree:
         own.rank = min(own.rank, self._rank[node])
         others = {int(self._function[block]) for block in self._work[node]} - {0, self._own[node]}
         for function in sorted(others):
+            above = self._parent[node]
+            while above >= 0 and self._own[above] != function:
+                above = self._parent[above]
+            if above >= 0:
+                self._groups[node, function] = self._groups[above, function]
+                continue
             members = [block for block in self._work[node] if self._function[block] == function]
-            entry = min(members, key=lambda block: self._blocks[block].offset)
+            entry = min(members, key=lambda block: self.blocks[block].offset)
             other = builder.drafts[self._add_function(node, function, number, -1, entry)]
             other.entries += self._work[node][entry]
             other.rank = min(other.rank, self._rank[node] + 0.5)
 
     def _add_function(self, node: int, function: int, parent: int, site: int, entry: int) -> int:
         """The draft of one of a node's functions, called from block `site`, which begins with block `entry`."""
-        block = self._blocks[entry] if entry >= 0 else None
-        site_line = self._blocks[site].line if site >= 0 else 0
+        block = self.blocks[entry] if entry >= 0 else None
+        site_line = self.blocks[site].line if site >= 0 else 0
         name, file, line, module = (block.function, block.file, block.line, block.module) if block else ("", "", 0, "")
         key = NodeKey(module, name.removesuffix(".cold"), file, line, site_line, 0)
-        identity = (site, function) if function else (site, -1, entry)
         kind = TreeNodeKind.MERGED if self._raw.nodes[node, 9] else TreeNodeKind.CALL
-        number = self._builder.node(parent, identity, kind, key)
-        self._builder.drafts[number].place = site
+        identity = (site, function, kind) if function else (site, -1, entry, kind)
+        number = self.builder.node(parent, identity, kind, key)
+        self.builder.drafts[number].place = site
         self._groups[node, function] = number
         return number
 
@@ -257,16 +284,16 @@ class _CodeTree:
         number = self._groups.get((node, function))
         if number is None:
             number = self._main(node)
-        return self._loop_below(number, self._blocks[block].loop_id)
+        return self._loop_below(number, self.blocks[block].loop_id)
 
     def _loop_below(self, number: int, loop_id: int | None) -> int:
         if loop_id is None:
             return number
-        loop = self._loops[loop_id]
+        loop = self.loops[loop_id]
         parent = self._loop_below(number, loop.parent_id)
         key = NodeKey(loop.module, loop.function, loop.file, loop.line, 0, 0)
-        below = self._builder.node(parent, ("loop", loop_id), TreeNodeKind.LOOP, key, loop_id)
-        self._builder.drafts[below].place = self._blocks[loop.header_block_id].offset
+        below = self.builder.node(parent, ("loop", loop_id), TreeNodeKind.LOOP, key, loop_id)
+        self.builder.drafts[below].place = self.blocks[loop.header_block_id].offset
         return below
 
     # ---- loops ----
@@ -281,18 +308,22 @@ class _CodeTree:
             if loop_id is None or self._takes_over[node] != node:
                 continue
             place = self._place(node, block)
-            draft = self._builder.drafts[place]
+            draft = self.builder.drafts[place]
             if draft.loop_id == loop_id:
                 draft.add_entries(iterations, least, most, histograms[node, header])
                 draft.rank = min(draft.rank, rank)
                 draft.is_estimated |= bool(is_estimated)
-        for draft in self._builder.drafts:
+        drafts: dict[int, list[Draft]] = defaultdict(list)
+        for draft in self.builder.drafts:
             if draft.kind is TreeNodeKind.LOOP:
                 self._complete(draft)
+                drafts[draft.loop_id].append(draft)
+        for loop_id, alike in drafts.items():
+            _correct(alike, self.loops[loop_id].entries)
 
     def _complete(self, draft: Draft) -> None:
         """Share out the entries of a loop that the machine saw otherwise."""
-        loop = self._loops[draft.loop_id]
+        loop = self.loops[draft.loop_id]
         iterations = draft.work.get(loop.header_block_id, 0)
         if draft.iterations == iterations and draft.entries:
             return
@@ -306,16 +337,21 @@ class _CodeTree:
             draft.histogram = {mean.bit_length(): draft.entries}
 
 
-def _with_parents(threads: Sequence[TreeThread], raw: RawTree) -> list[TreeThread]:
-    """Threads with their parents as positions among them."""
-    position = {(row[5], row[0]): number for number, row in enumerate(raw.threads.tolist())}
-    return [
-        TreeThread(
-            thread.number, thread.process, thread.root, thread.first, thread.last,
-            position.get((thread.process, thread.parent), -1),
-        )
-        for thread in threads
-    ]  # fmt: skip
+def _correct(drafts: Sequence[Draft], entries: int) -> None:
+    """Make the nodes of a loop have its entries together, which the edges between blocks tell exactly.
+
+    They differ where a loop was found while calls of its function that fold into one node were under way.
+    """
+    excess = sum(draft.entries for draft in drafts) - entries
+    if excess == 0:
+        return
+    for draft in drafts:
+        draft.is_estimated = True
+    most = max(drafts, key=lambda draft: draft.entries)
+    bucket = max(most.histogram, key=lambda bucket: most.histogram[bucket], default=1)
+    kept = max(most.histogram.get(bucket, 0) - excess, 1)
+    most.entries += kept - most.histogram.get(bucket, 0)
+    most.histogram[bucket] = kept
 
 
 def _notes(raw: RawTree) -> list[str]:

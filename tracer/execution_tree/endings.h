@@ -14,7 +14,7 @@ enum ft_ending {
     FT_ENDING_CALL,
     FT_ENDING_RETURN,
     FT_ENDING_SYSTEM_CALL,
-    FT_ENDING_RESUME /* an interpreter's function that goes on where it was left */
+    FT_ENDING_BYTECODE /* no machine code */
 };
 
 /* The kind of the instruction at `address` whose `length` bytes are at `code`. `*target` becomes where a direct jump or call

@@ -28,7 +28,6 @@ static uint32_t add_node(struct ft_tree *tree, struct ft_node like)
     }
     tree->nodes[number] = node;
     tree->num_nodes++;
-    tree->num_live_nodes++;
     return number;
 }
 
@@ -37,11 +36,25 @@ uint32_t ft_root_new(struct ft_tree *tree, uint32_t thread)
     return add_node(tree, (struct ft_node){.parent = FT_NONE, .function = FT_NONE, .thread = thread, .call = FT_BASE});
 }
 
-/* The node, or the next one above it, of a function; FT_NONE if there is none. */
-static uint32_t ancestor_of(const struct ft_tree *tree, uint32_t node, uint32_t function)
+void ft_node_free(struct ft_node *node)
 {
-    while (node != FT_NONE && tree->nodes[node]->function != function)
+    for (uint32_t slot = 0; slot < node->loops_capacity; slot++)
+        free(node->loops[slot].histogram);
+    free(node->loops);
+    free(node->counts);
+    free(node);
+}
+
+/* The node, or the next one above it, of a function; FT_NONE if there is none. What was left by a tail call is over: it is none,
+ * unless by tail calls alone up to another one, or those in turn would have no end of nodes. */
+static uint32_t ancestor_of(const struct ft_tree *tree, uint32_t node, uint32_t function, enum ft_tree_call call)
+{
+    bool is_over = false, only_tail_calls = call == FT_TAIL_CALL;
+    while (node != FT_NONE && (tree->nodes[node]->function != function || is_over)) {
+        only_tail_calls = only_tail_calls && tree->nodes[node]->call == FT_TAIL_CALL;
+        is_over = !only_tail_calls && tree->nodes[node]->call == FT_TAIL_CALL;
         node = tree->nodes[node]->parent;
+    }
     return node;
 }
 
@@ -52,7 +65,7 @@ static uint32_t find_or_add_child(struct ft_tree *tree, uint32_t parent, uint64_
     uint32_t child = ft_table_find(&tree->child_table, a, site);
     if (child != FT_NONE)
         return child;
-    child = ancestor_of(tree, parent, function);
+    child = ancestor_of(tree, parent, function, call);
     if (child == FT_NONE)
         child = add_node(tree, (struct ft_node){.parent = parent, .function = function, .site = site_block,
                                                 .thread = tree->nodes[parent]->thread, .call = (uint8_t)call});

@@ -39,7 +39,12 @@ struct ft_code {
     uint32_t entered; /* the function that it is the first block of, FT_NONE */
     uint32_t function; /* that it was first found in, FT_NONE */
     uint8_t ending;
+    uint8_t bytecode; /* of enum ft_bytecode */
+    uint32_t code_id; /* of bytecode: its function's */
+    uint32_t own;     /* of bytecode without instructions: the block that goes on */
 };
+
+enum ft_bytecode { FT_BYTECODE_NONE, FT_BYTECODE_BLOCK, FT_BYTECODE_ENTRY, FT_BYTECODE_RETURNED, FT_BYTECODE_GOES_ON };
 
 struct ft_successor {
     uint32_t id, local, action; /* block; 0: free */
@@ -124,7 +129,7 @@ struct ft_node {
     uint32_t next;                   /* of the function's nodes */
     uint32_t depth, most_depth;
     uint8_t call;
-    bool is_merged, is_gone;
+    bool is_merged;
     uint64_t entries, recursive_entries, rank;
     uint64_t *counts; /* by local block */
     uint32_t counts_capacity;
@@ -155,6 +160,11 @@ bool ft_loop_close(const struct ft_function *function, const struct ft_node *nod
 /* `times` entries with so many iterations each. */
 bool ft_loop_record(struct ft_loop_state *state, uint64_t iterations, uint64_t times);
 
+void ft_node_free(struct ft_node *node);
+
+/* merging.c: gives up about half of the contexts. Numbers of nodes change. False when memory ran out. */
+bool ft_nodes_merge(struct ft_tree *tree);
+
 /* A root for a thread. */
 uint32_t ft_root_new(struct ft_tree *tree, uint32_t thread);
 
@@ -174,7 +184,7 @@ struct ft_saved_loop {
 };
 
 struct ft_tree_thread {
-    uint32_t number, root, parent;
+    uint32_t number, root;
     uint64_t first, last;
     uint32_t node, function, current; /* node FT_NONE: it has not run yet */
     struct ft_local *locals;
@@ -184,6 +194,26 @@ struct ft_tree_thread {
     struct ft_saved_loop *saved;
     uint32_t num_saved, saved_capacity;
 };
+
+/* Calls a function, whose block is to be run or stood at. */
+bool ft_thread_push(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function, enum ft_tree_call kind, uint64_t behind);
+
+/* Stands in a function below the thread's root, with nothing on the stack. */
+bool ft_thread_begin(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function);
+
+/* Runs a block of the function at hand: its first one, or another. */
+bool ft_thread_run(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id);
+
+/* Goes to a block of the function at hand by an edge. */
+bool ft_thread_follow(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id);
+
+/* Stands at a block of the function at hand, which has run before. */
+bool ft_thread_stand_at(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id);
+
+bool ft_thread_pop_to(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t num_left);
+
+/* bytecode.c: anything but a step by a known edge, of a Python program. */
+bool ft_bytecode_wake(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id);
 
 struct ft_tree {
     enum ft_guest guest;
@@ -195,7 +225,7 @@ struct ft_tree {
     uint32_t num_functions, functions_capacity;
     struct ft_table local_table, edge_table, child_table;
     struct ft_node **nodes;
-    uint32_t num_nodes, nodes_capacity, num_live_nodes;
+    uint32_t num_nodes, nodes_capacity;
     struct ft_tree_thread **threads; /* by number, from 1 */
     uint32_t num_threads, threads_capacity;
     struct ft_tree_thread *thread;

@@ -55,8 +55,8 @@ def combined(trees: Sequence[RawTree], block_offsets: Sequence[int]) -> RawTree:
         for column in (1, 2):
             nodes[:, column][nodes[:, column] != 0] += np.uint64(offset)
         step = np.array([num_nodes, offset], np.uint64)
-        threads = tree.threads + np.array([0, num_nodes, 0, 0, 0, 0], np.uint64)
-        threads[:, 5] = process
+        threads = tree.threads + np.array([0, num_nodes, 0, 0, 0], np.uint64)
+        threads[:, 4] = process
         moved["nodes"].append(nodes)
         moved["threads"].append(threads)
         for name in ("counts", "loops", "histograms"):
@@ -92,7 +92,7 @@ def raw_tree(rows: TreeRows | None) -> RawTree | None:
         counts=table("counts", 3),
         loops=table("loops", 8),
         histograms=table("histograms", 4),
-        threads=np.hstack([table("threads", 5), np.zeros((len(rows["threads"]) // 40, 1), np.uint64)]),
+        threads=np.hstack([table("threads", 4), np.zeros((len(rows["threads"]) // 32, 1), np.uint64)]),
         merged_contexts=rows["merged_contexts"],
         unwound=rows["unwound"],
         resumed=rows["resumed"],

@@ -106,7 +106,6 @@ uint64_t ft_tree_threads(const struct ft_tree *tree, uint64_t *out)
             *out++ = t->root;
             *out++ = t->first;
             *out++ = t->last;
-            *out++ = t->parent == FT_NONE ? UINT64_MAX : t->parent;
         }
     }
     return rows;

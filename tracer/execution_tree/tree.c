@@ -161,22 +161,53 @@ static bool pop_to(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t num_
     return refresh(tree, t);
 }
 
-/* Calls a function, of which block `id` runs first: its own first one, or another where it is resumed. */
-static bool call(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function, uint32_t id, enum ft_tree_call kind,
-                 uint64_t behind)
+/* Whether a tail call goes to a function that was left by a tail call since the last other one: then it is entered again, and what
+ * is above it on the stack is over. */
+static bool goes_round(const struct ft_tree_thread *t, uint32_t child, uint32_t *num_left)
 {
-    const struct ft_code *code = &tree->codes[t->locals[t->current].id];
-    const uint64_t site = code->end | (kind == FT_SIGNAL ? SITE_SIGNAL : kind == FT_TAIL_CALL ? SITE_TAIL : 0);
+    uint32_t i = t->num_frames;
+    while (i > 0 && t->frames[i - 1].call == FT_TAIL_CALL && t->frames[i - 1].node != child)
+        i--;
+    *num_left = i - 1;
+    return i > 0 && t->frames[i - 1].call == FT_TAIL_CALL;
+}
+
+bool ft_thread_run(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
+{
+    const struct ft_function *f = &tree->functions[t->function];
+    return LIKELY(f->entry == id) ? arrive(tree, t, 0, f->entry_action) : jump(tree, t, id);
+}
+
+bool ft_thread_stand_at(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
+{
+    bool is_end;
+    const uint32_t local = ft_local_of(tree, t->function, id, &is_end);
+    tree->events++;
+    t->current = local;
+    return local != FT_NONE && refresh(tree, t);
+}
+
+bool ft_thread_push(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function, enum ft_tree_call kind, uint64_t behind)
+{
     bool folds;
     tree->events++;
+    if (UNLIKELY(tree->num_nodes >= tree->max_nodes) && !(ft_nodes_merge(tree) && refresh(tree, t)))
+        return false;
     if (t->num_frames == MAX_FRAMES) {
         t->num_frames = t->num_saved = 0;
         tree->remarks.overflows++;
     }
+    const struct ft_code *code = &tree->codes[t->locals[t->current].id];
+    const uint64_t site = code->end | (kind == FT_SIGNAL ? SITE_SIGNAL : kind == FT_TAIL_CALL ? SITE_TAIL : 0);
     const uint32_t child = ft_child_of(tree, t->node, site, t->locals[t->current].id, function, kind, &folds);
     if (child == FT_NONE ||
         !ft_tree_reserve((void **)&t->frames, &t->frames_capacity, t->num_frames, sizeof *t->frames))
         return false;
+    uint32_t num_left;
+    if (kind == FT_TAIL_CALL && folds && goes_round(t, child, &num_left)) {
+        tree->nodes[child]->recursive_entries++;
+        return pop_to(tree, t, num_left);
+    }
     t->frames[t->num_frames++] = (struct ft_frame){.behind = behind, .node = t->node, .current = t->current,
                                                    .saved = t->num_saved, .call = (uint8_t)kind, .folds = folds};
     struct ft_node *node = tree->nodes[child];
@@ -189,10 +220,24 @@ static bool call(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t functi
     } else {
         node->entries++;
     }
-    if (!stand(tree, t, child, 0))
-        return false;
-    const struct ft_function *f = &tree->functions[function];
-    return LIKELY(f->entry == id) ? arrive(tree, t, 0, f->entry_action) : jump(tree, t, id);
+    return stand(tree, t, child, 0);
+}
+
+/* Calls a function, of which block `id` runs first: its own first one, or another where it is resumed. */
+static inline bool call(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function, uint32_t id, enum ft_tree_call kind,
+                        uint64_t behind)
+{
+    return ft_thread_push(tree, t, function, kind, behind) && ft_thread_run(tree, t, id);
+}
+
+bool ft_thread_follow(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
+{
+    return follow(tree, t, id);
+}
+
+bool ft_thread_pop_to(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t num_left)
+{
+    return pop_to(tree, t, num_left);
 }
 
 /* The function that a block begins, or is in the middle of. */
@@ -202,23 +247,23 @@ static uint32_t function_at(struct ft_tree *tree, uint32_t id)
     return code->entered == FT_NONE && code->function != FT_NONE ? code->function : ft_function_of(tree, id);
 }
 
-/* Stands in a function below the thread's root, with nothing on the stack. */
-static bool begin(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
+bool ft_thread_begin(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function)
 {
     bool folds;
-    const uint32_t function = function_at(tree, id);
     t->num_frames = t->num_saved = 0;
-    if (function == FT_NONE)
-        return false;
     const uint32_t node = ft_child_of(tree, t->root, 0, 0, function, FT_BASE, &folds);
     if (node == FT_NONE)
         return false;
     tree->nodes[node]->entries++;
     tree->events++;
-    if (!stand(tree, t, node, 0))
-        return false;
-    const struct ft_function *f = &tree->functions[function];
-    return f->entry == id ? arrive(tree, t, 0, f->entry_action) : jump(tree, t, id);
+    return stand(tree, t, node, 0);
+}
+
+/* Stands in the function of a block below the thread's root, and runs the block. */
+static bool begin(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
+{
+    const uint32_t function = function_at(tree, id);
+    return function != FT_NONE && ft_thread_begin(tree, t, function) && ft_thread_run(tree, t, id);
 }
 
 /* ---- where control goes ------------------------------------------------------------------------------------------- */
@@ -372,6 +417,8 @@ static bool go(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
 static __attribute__((noinline)) bool wake(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
 {
     tree->events++;
+    if (tree->guest == FT_GUEST_NONE)
+        return ft_bytecode_wake(tree, t, id);
     if (UNLIKELY(t->node == FT_NONE))
         return begin(tree, t, id);
     struct ft_local *local = &t->locals[t->current];
@@ -450,8 +497,7 @@ static struct ft_tree_thread *add_thread(struct ft_tree *tree, uint32_t number, 
     struct ft_tree_thread *t = calloc(1, sizeof *t);
     if (!t)
         return NULL;
-    *t = (struct ft_tree_thread){.number = number, .parent = tree->thread ? tree->thread->number : FT_NONE,
-                                 .first = position, .last = position, .node = FT_NONE, .locals = nowhere};
+    *t = (struct ft_tree_thread){.number = number, .first = position, .last = position, .node = FT_NONE, .locals = nowhere};
     t->root = ft_root_new(tree, number);
     if (t->root == FT_NONE) {
         free(t);
@@ -518,13 +564,8 @@ void ft_tree_free(struct ft_tree *tree)
         free(f->cover);
         free(f->actions);
     }
-    for (uint32_t i = 0; i < tree->num_nodes; i++) {
-        for (uint32_t slot = 0; slot < tree->nodes[i]->loops_capacity; slot++)
-            free(tree->nodes[i]->loops[slot].histogram);
-        free(tree->nodes[i]->loops);
-        free(tree->nodes[i]->counts);
-        free(tree->nodes[i]);
-    }
+    for (uint32_t i = 0; i < tree->num_nodes; i++)
+        ft_node_free(tree->nodes[i]);
     for (uint32_t i = 1; i <= tree->num_threads; i++)
         if (tree->threads[i]) {
             free(tree->threads[i]->frames);

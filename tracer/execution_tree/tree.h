@@ -38,6 +38,12 @@ void ft_tree_free(struct ft_tree *tree);
 bool ft_tree_add_block(struct ft_tree *tree, uint32_t id, uint64_t address, const unsigned char *lengths, uint32_t n,
                        const unsigned char *code, uint32_t bytes);
 
+/* The same of a block of bytecode: `code_id` is its function's, and `offset_bytes` where in that it begins, 0 for the function's first.
+ * One without instructions says that the block there goes on: after a call has returned, or (`goes_on`) after its function, a
+ * generator, was left for a while. */
+bool ft_tree_add_bytecode(struct ft_tree *tree, uint32_t id, uint32_t code_id, uint32_t offset_bytes, uint32_t n_instructions,
+                          bool goes_on);
+
 /* Says that what runs from now on is of thread `number` (1, 2, ...), at a position of the program. False when memory ran out. */
 bool ft_tree_switch(struct ft_tree *tree, uint32_t number, uint64_t position);
 
@@ -68,7 +74,7 @@ uint64_t ft_tree_loops(const struct ft_tree *tree, uint64_t *out);
 /* per node, loop and bucket: node, block of the header, bucket, entries */
 uint64_t ft_tree_histograms(const struct ft_tree *tree, uint64_t *out);
 
-/* per thread: number, root, first and last position, thread that was running when it began (or UINT64_MAX) */
+/* per thread: number, root, first and last position */
 uint64_t ft_tree_threads(const struct ft_tree *tree, uint64_t *out);
 
 struct ft_tree_remarks {

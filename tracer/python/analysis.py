@@ -21,6 +21,7 @@ import numpy.typing as npt
 from foretrace.cache_sim.results import OperationStatistics
 from foretrace.tracer.analysis.loops import LoopForest, nest_loops
 from foretrace.tracer.analysis.result import Analysis
+from foretrace.tracer.execution_tree.python_tree import python_tree
 from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawPythonBlock, RawTrace
 from foretrace.tracer.signature.records import (
     Block,
@@ -80,16 +81,19 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, round_lines: float |
     taken = {time.block_id: time.lines * executions[time.block_id] for time in timed}
     calls = compiled_calls(raw.compiled, code.number, taken, round_lines)
     compiled = CompiledLoops(calls, code.raw_blocks, arrays.next_block, arrays.next_loop)
+    blocks = (*code.blocks(), *arrays.blocks(), *compiled.blocks())
+    loops = _in_order(code, arrays, compiled)
     return Analysis(
-        blocks=(*code.blocks(), *arrays.blocks(), *compiled.blocks()),
+        blocks=blocks,
         operations=tuple(_operation(number, raw, arrays, statistics) for number in range(len(raw.operation_array))),
-        loops=_in_order(code, arrays, compiled),
+        loops=loops,
         idioms=tuple(arrays.idioms),
         edges=code.edges,
         operation_map=np.arange(len(raw.operation_array), dtype=np.int64),
         notes=_notes(raw),
         interpreter_times=(*_without(timed, compiled, executions), *compiled.times()),
         linear_algebra=arrays.linear_algebra,
+        tree=None if raw.tree is None else python_tree(raw.tree, code.own_number, blocks, loops),
     )
 
 
@@ -101,6 +105,7 @@ class _Code:
         self.raw_blocks: Sequence[RawPythonBlock] = own
         by_place = {(block.code_id, block.offset_bytes): number for number, block in enumerate(own)}
         self.number: dict[int, int] = {block.block_id: number for number, block in enumerate(own)}
+        self.own_number = dict(self.number)
         resumptions = set()
         for block in raw.python_blocks:
             if block.instructions == 0 and (block.code_id, block.offset_bytes) in by_place:

@@ -235,7 +235,7 @@ static PyObject *stream_reader_tree(StreamReader *self, PyObject *Py_UNUSED(igno
                          "counts", tree_rows(tree, ft_tree_counts, 3),
                          "loops", tree_rows(tree, ft_tree_loops, FT_TREE_LOOP_COLUMNS),
                          "histograms", tree_rows(tree, ft_tree_histograms, 4),
-                         "threads", tree_rows(tree, ft_tree_threads, 5),
+                         "threads", tree_rows(tree, ft_tree_threads, 4),
                          "merged_contexts", (unsigned long long)remarks.merged_contexts,
                          "unwound", (unsigned long long)remarks.unwound, "resumed", (unsigned long long)remarks.resumed,
                          "signals", (unsigned long long)remarks.signals, "overflows", (unsigned long long)remarks.overflows);

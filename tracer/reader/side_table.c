@@ -109,9 +109,11 @@ static enum ft_read_status read_side_entry(struct ft_reader *reader, const unsig
         return status;
     }
     if (kind == FT_SIDE_PYBLOCK && bytes >= sizeof(struct ft_side_pyblock)) {
-        const uint32_t block_id = ((const struct ft_side_pyblock *)entry)->block_id;
-        enum ft_read_status status = add_block(reader, block_id, 0);
-        if (status == FT_READ_IDLE && reader->tree && !ft_tree_add_block(reader->tree, block_id, 0, NULL, 0, NULL, 0))
+        const struct ft_side_pyblock *block = (const struct ft_side_pyblock *)entry;
+        enum ft_read_status status = add_block(reader, block->block_id, 0);
+        if (status == FT_READ_IDLE && reader->tree &&
+            !ft_tree_add_bytecode(reader->tree, block->block_id, block->code_id, block->offset_bytes, block->n_instructions,
+                                  block->goes_on))
             status = FT_READ_MEMORY;
         return status;
     }

@@ -25,7 +25,7 @@ INSTRUCTIONS_PER_BLOCK = 2
 
 ENTRY = struct.Struct("<II")
 BLOCK = struct.Struct("<IIIIQII")
-PYBLOCK = struct.Struct("<IIIIIIIIIIQQqQQ")
+PYBLOCK = struct.Struct("<IIIIIIIIIIIIQQqQQ")
 OPERATION = struct.Struct("<IIIIIIIIII")
 OPERAND = struct.Struct("<HBBB3x")
 UNSEEN = struct.Struct("<IIIIQQQQ")

@@ -65,7 +65,7 @@ class TreeThread:
     which alike threads share where there were too many. `first` and `last` are the positions at which it began and
     ended: how many basic-block executions (as the engine saw them) of all the process's threads together had been read
     by then, to within some thousands. Threads whose stretches overlap ran at the same time. `parent` is the thread that
-    was running when it began, -1 for a process's first.
+    created it, -1 where that is not known.
     """
 
     number: int

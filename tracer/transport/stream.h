@@ -225,6 +225,8 @@ struct ft_side_pyblock {
     uint32_t n_instructions; /* bytecode instructions from here to where the next line starts */
     uint32_t file_bytes;
     uint32_t name_bytes;
+    uint32_t goes_on; /* of one without instructions: a generator goes on, instead of a block after a call */
+    uint32_t padding;
     /* The rest is kept up to date in place (tracer/python/blocks/timing.h), times in millionths of a round (lines.h there). */
     uint64_t array_ns;             /* how long the recorded array operations of an execution take lately */
     _Atomic uint64_t timed;        /* executions that timings of it stand for, */

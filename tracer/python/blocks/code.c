@@ -25,7 +25,7 @@
 #define NO_LINE (-1)
 
 struct block_fact {
-    uint32_t resumption; /* block id, 0: none so far */
+    uint32_t resumption[2]; /* block ids: after a call, and of a generator that goes on; 0: none so far */
     uint32_t code_id, offset_bytes;
     int32_t line;
     struct ft_side_pyblock *entry; /* in the side table */
@@ -37,7 +37,7 @@ struct description { /* of a block that is to enter the side table */
     int32_t line;
     PyObject *file, *name; /* bytes */
     struct ft_side_pyblock *entry;
-    bool imports;
+    bool imports, goes_on;
 };
 
 static Py_ssize_t extra_index;
@@ -237,6 +237,7 @@ static void fill_block(void *memory, uint32_t number, void *context)
     entry->first_line = d->first_line;
     entry->offset_bytes = d->offset_bytes;
     entry->n_instructions = d->n_instructions;
+    entry->goes_on = d->goes_on;
     entry->file_bytes = (uint32_t)PyBytes_GET_SIZE(d->file);
     entry->name_bytes = (uint32_t)PyBytes_GET_SIZE(d->name);
     memcpy(entry + 1, PyBytes_AS_STRING(d->file), entry->file_bytes);
@@ -255,7 +256,7 @@ static bool keep_fact(uint32_t id, const struct description *d)
         facts = grown;
         facts_capacity = capacity;
     }
-    facts[id] = (struct block_fact){0, d->code_id, d->offset_bytes, d->line, d->entry, d->imports};
+    facts[id] = (struct block_fact){{0, 0}, d->code_id, d->offset_bytes, d->line, d->entry, d->imports};
     return true;
 }
 
@@ -311,17 +312,22 @@ uint32_t code_block_around(PyCodeObject *code, struct code_table *table, uint32_
     }
 }
 
-uint32_t code_resumption_of(PyCodeObject *code, const struct code_table *table, uint32_t block)
+uint32_t code_resumption_of(PyCodeObject *code, const struct code_table *table, uint32_t block, bool goes_on)
 {
     if (!block || facts[block].code_id != table->code_id)
         return 0;
-    if (!facts[block].resumption) {
+    if (!facts[block].resumption[goes_on]) {
         struct description d = {.code_id = table->code_id, .offset_bytes = facts[block].offset_bytes,
-                                .line = facts[block].line};
+                                .line = facts[block].line, .goes_on = goes_on};
         uint32_t id = describe(code, &d);
-        facts[block].resumption = id;
+        facts[block].resumption[goes_on] = id;
     }
-    return facts[block].resumption;
+    return facts[block].resumption[goes_on];
+}
+
+uint32_t code_known_resumption(uint32_t block)
+{
+    return block ? facts[block].resumption[0] : 0;
 }
 
 struct ft_side_pyblock *code_timed_block(uint32_t block)

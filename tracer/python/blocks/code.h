@@ -63,7 +63,10 @@ void code_release(struct code_table *table);
 /* Ids of blocks, described in the side table on first use; 0 if there is no room. `code` says whose names they get. */
 uint32_t code_block_at(PyCodeObject *code, struct code_table *table, uint32_t unit);
 uint32_t code_entry_block(PyCodeObject *code, struct code_table *table, uint32_t unit);
-uint32_t code_resumption_of(PyCodeObject *code, const struct code_table *table, uint32_t block);
+uint32_t code_resumption_of(PyCodeObject *code, const struct code_table *table, uint32_t block, bool goes_on);
+
+/* That after a call, if it has an id; else 0. */
+uint32_t code_known_resumption(uint32_t block);
 
 /* What the side table holds of a block; NULL if it is not to be timed, as it imports: loading modules is no part of a
  * program's times. */

@@ -79,14 +79,14 @@ static bool is_of(const struct marked_frame *entry, const _PyInterpreterFrame *f
     return entry->frame == frame && entry->code == AGENT_FRAME_CODE(frame);
 }
 
-/* Drops the frames above `frame`, or above the innermost of its callers that is marked. Returns whether any were there. */
-static bool find_frame(const _PyInterpreterFrame *frame)
+/* Drops the frames above `frame`, or above the innermost of its callers that is marked. Returns how many there were. */
+static uint32_t find_frame(const _PyInterpreterFrame *frame)
 {
     struct marked_thread *t = &marked_thread;
     const uint32_t before = t->n_frames;
     if (before > 1 && frame && is_of(&t->frames[before - 2], frame)) { /* a call has returned */
         drop_frames(before - 1);
-        return true;
+        return 1;
     }
     for (; frame; frame = frame->previous) {
         PyObject *code = AGENT_FRAME_CODE(frame);
@@ -96,11 +96,11 @@ static bool find_frame(const _PyInterpreterFrame *frame)
         for (uint32_t n = t->n_frames; n > 0; n--)
             if (is_of(&t->frames[n - 1], frame)) {
                 drop_frames(n);
-                return n < before;
+                return before - n;
             }
     }
     drop_frames(0);
-    return before > 0;
+    return before;
 }
 
 static PyCodeObject *names_of(const struct marked_frame *entry)
@@ -108,14 +108,21 @@ static PyCodeObject *names_of(const struct marked_frame *entry)
     return (PyCodeObject *)entry->code;
 }
 
-/* Where control has gone on after frames were dropped. */
-static void write_resumption(void)
+static void write_resumption_of(const struct marked_frame *entry, bool goes_on)
 {
-    struct marked_thread *t = &marked_thread;
-    if (t->n_frames) {
-        struct marked_frame *top = &t->frames[t->n_frames - 1];
-        agent_write_block(code_resumption_of(names_of(top), top->table, top->block));
-    }
+    agent_write_block(code_resumption_of(names_of(entry), entry->table, entry->block, goes_on));
+}
+
+/* Where control has gone on after frames were dropped: each went back to the one below it. Of those between, the code may be gone:
+ * their resumptions are written where they have an id. */
+static void write_returns(uint32_t dropped)
+{
+    const struct marked_thread *t = &marked_thread;
+    const uint32_t n = t->n_frames;
+    for (uint32_t i = n + dropped; dropped > 0 && i > n + 1; i--)
+        agent_write_block(code_known_resumption(t->frames[i - 2].block));
+    if (dropped > 0 && n > 0)
+        write_resumption_of(&t->frames[n - 1], false);
 }
 
 static struct marked_frame *push_frame(const _PyInterpreterFrame *frame, struct code_table *table)
@@ -142,7 +149,7 @@ static struct marked_frame *thrown_into(const _PyInterpreterFrame *frame, struct
     struct marked_frame *top = push_frame(frame, table);
     if (top && is_of(before, frame)) {
         top->block = before->block;
-        write_resumption();
+        write_resumption_of(top, true);
     }
     return top;
 }
@@ -154,8 +161,7 @@ static struct marked_frame *running_frame(const _PyInterpreterFrame *frame, stru
     struct marked_frame *top = t->n_frames ? &t->frames[t->n_frames - 1] : NULL;
     if (__builtin_expect(top && top->frame == frame, 1))
         return top;
-    if (find_frame(frame))
-        write_resumption();
+    write_returns(find_frame(frame));
     top = t->n_frames ? &t->frames[t->n_frames - 1] : NULL;
     return top && is_of(top, frame) ? top : thrown_into(frame, table);
 }
@@ -166,8 +172,8 @@ static struct marked_frame *begun_frame(const _PyInterpreterFrame *frame, struct
     struct marked_thread *t = &marked_thread;
     const _PyInterpreterFrame *caller = agent_caller(frame);
     bool is_caller_on_top = caller && t->n_frames && is_of(&t->frames[t->n_frames - 1], caller);
-    if (!is_caller_on_top && find_frame(caller))
-        write_resumption();
+    if (!is_caller_on_top)
+        write_returns(find_frame(caller));
     return push_frame(frame, table);
 }
 
@@ -194,7 +200,7 @@ static void begin(const Marker *marker, struct marked_frame *top)
         agent_write_block(top->block);
     } else {
         top->block = code_block_around(code, marker->table, marker->unit - 1);
-        agent_write_block(code_resumption_of(code, marker->table, top->block));
+        agent_write_block(code_resumption_of(code, marker->table, top->block, true));
     }
 }
 
@@ -553,8 +559,8 @@ static uint32_t charged_block(void)
     const _PyInterpreterFrame *frame = agent_interpreter_frame();
     if (!frame)
         return 0;
-    if (!(t->n_frames && is_of(&t->frames[t->n_frames - 1], frame)) && find_frame(frame))
-        write_resumption();
+    if (!(t->n_frames && is_of(&t->frames[t->n_frames - 1], frame)))
+        write_returns(find_frame(frame));
     return t->n_frames ? t->frames[t->n_frames - 1].block : 0;
 }
 

@@ -142,7 +142,7 @@ static void on_call(PyFrameObject *frame, PyCodeObject *code, struct code_table 
     } else {
         id = code_block_around(code, table, unit);
         push_frame(frame, table, id);
-        agent_write_block(code_resumption_of(code, table, id));
+        agent_write_block(code_resumption_of(code, table, id, true));
     }
 }
 
@@ -154,7 +154,7 @@ static void resume_caller(PyFrameObject *callee, uint32_t block)
     PyCodeObject *code = PyFrame_GetCode(frame);
     struct code_table *table = code_table_of(code);
     if (table)
-        agent_write_block(code_resumption_of(code, table, block));
+        agent_write_block(code_resumption_of(code, table, block, false));
     Py_DECREF(code);
     Py_DECREF(frame);
 }

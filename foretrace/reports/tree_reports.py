@@ -1,0 +1,193 @@
+"""What `foretrace info --tree` prints: the execution tree as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.names import demangle, short_name
+from foretrace.terminal import console, plain
+from foretrace.tracer.signature.records import Signature
+from foretrace.tracer.signature.tree_records import ExecutionTree, TreeCounts, TreeNode, TreeNodeKind, own_counts
+
+Weights = npt.NDArray[np.float64]
+
+LEAST_SHARE = 0.005
+"""Of the whole program, which a node must have to be printed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeighedTree:
+    """A tree with its nodes' counts, and one of them to sort by: `own` and `inclusive` float64 [nodes], in `unit`."""
+
+    tree: ExecutionTree
+    counts: TreeCounts
+    own: Weights
+    inclusive: Weights
+    unit: str
+
+    @property
+    def total(self) -> float:
+        """Of the whole program."""
+        return float(self.own.sum())
+
+
+def weigh(signature: Signature, tree: ExecutionTree, by: str) -> WeighedTree:
+    """The tree by `instructions` or `bytes`."""
+    counts = own_counts(signature, tree)
+    own: Weights = getattr(counts, by)
+    return WeighedTree(tree, counts, own, tree.inclusive(own), by)
+
+
+def node_names(tree: ExecutionTree) -> list[str]:
+    """What nodes are called in a picture or a stack."""
+    threads: dict[int, list[int]] = {}
+    for thread in tree.threads:
+        threads.setdefault(thread.root, []).append(thread.number)
+    return [
+        _thread_name(threads.get(node, [])) if kind == TreeNodeKind.THREAD else _name(tree, node)
+        for node, kind in enumerate(tree.kind.tolist())
+    ]
+
+
+def _thread_name(numbers: Sequence[int]) -> str:
+    return f"thread {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} threads"
+
+
+def _name(tree: ExecutionTree, node: int) -> str:
+    key, kind = tree.keys[node], TreeNodeKind(int(tree.kind[node]))
+    place = f"{Path(key.file).name}:{key.line}" if key.file else Path(key.module).name
+    if kind is TreeNodeKind.LOOP:
+        return f"loop {place}" if key.file else f"loop in {short_name(key.function)}"
+    return short_name(key.function) or place or "?"
+
+
+def show_tree(weighed: WeighedTree) -> None:
+    """Print it: the hottest first, with what little there is besides as a count."""
+    out, tree = console(), weighed.tree
+    names = node_names(tree)
+    nodes = list(tree.nodes())
+    out.print(f"{weighed.unit:>12}   own  what")
+    pending: list[tuple[int, int]] = [(node.node, 0) for node in nodes if node.parent < 0]
+    pending.sort(key=lambda entry: weighed.inclusive[entry[0]])
+    hidden = 0
+    while pending:
+        node, depth = pending.pop()
+        share = weighed.inclusive[node] / weighed.total if weighed.total else 0.0
+        if share < LEAST_SHARE:
+            hidden += 1
+            continue
+        own = weighed.own[node] / weighed.total
+        text = (
+            f"{share:>12.1%} {own:>5.1%}  {'  ' * depth}{_times(nodes, node)}{plain(names[node])}{_place(nodes[node])}"
+        )
+        out.print(text, soft_wrap=True)
+        pending.extend(
+            sorted(
+                ((child, depth + 1) for child in nodes[node].children), key=lambda entry: weighed.inclusive[entry[0]]
+            )
+        )
+    if hidden:
+        out.print(f"{hidden} subtrees below {LEAST_SHARE:.1%} not shown; --json and --flame have them")
+    if tree.merged_contexts:
+        out.print(f"{tree.merged_contexts} contexts with the least work were merged")
+    for note in tree.notes:
+        out.print(f"note: {plain(note)}")
+
+
+def _times(nodes: Sequence[TreeNode], number: int) -> str:
+    """How often it runs each time that its parent does: "400 x ", or nothing for once."""
+    node = nodes[number]
+    if node.parent < 0:
+        return ""
+    above = nodes[node.parent]
+    runs = above.iterations if above.kind is TreeNodeKind.LOOP else above.entries + above.recursive_entries
+    entries = node.entries / runs if runs else 0.0
+    text = "" if entries == 1 else f"{_number(entries)} x "
+    if node.kind is TreeNodeKind.LOOP:
+        text += f"{_number(node.mean_iterations)} x "
+    return text
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value == int(value) or value >= 1000 else f"{value:.3g}"
+
+
+def _place(node: TreeNode) -> str:
+    """What else there is to say of a node."""
+    parts = []
+    if node.kind is TreeNodeKind.CALL and node.key.file:
+        parts.append(f"{Path(node.key.file).name}:{node.key.line}")
+    if node.kind is TreeNodeKind.LOOP and node.least != node.most:
+        parts.append(f"{node.least} to {node.most} iterations")
+    if node.recursive_entries:
+        parts.append(f"{node.recursive_entries} recursive calls, {node.depth} deep")
+    if node.kind is TreeNodeKind.MERGED:
+        parts.append("merged contexts")
+    if node.is_estimated:
+        parts.append("estimated")
+    return f"  ({plain(', '.join(parts))})" if parts else ""
+
+
+def document(signature: Signature, tree: ExecutionTree) -> dict[str, Any]:
+    """The tree's JSON face."""
+    counts = own_counts(signature, tree)
+    columns = {
+        name: (getattr(counts, name), tree.inclusive(getattr(counts, name)))
+        for name in ("instructions", "flops", "loads", "stores", "load_bytes", "store_bytes")
+    }
+    histograms: list[dict[str, int]] = [{} for _ in range(len(tree))]
+    rows = zip(
+        tree.histogram_node.tolist(), tree.histogram_bucket.tolist(), tree.histogram_entries.tolist(), strict=True
+    )
+    for node, bucket, entries in rows:
+        histograms[node][str(1 << (bucket - 1) if bucket else 0)] = entries
+    return {
+        "schema": "foretrace.tree/1",
+        "command": list(signature.provenance.command),
+        "merged_contexts": tree.merged_contexts,
+        "notes": list(tree.notes),
+        "threads": [
+            {
+                "thread": thread.number, "process": thread.process, "root": thread.root,
+                "first_execution": thread.first, "last_execution": thread.last,
+                "parent": thread.parent if thread.parent >= 0 else None,
+            }
+            for thread in tree.threads
+        ],
+        "synchronisation": [
+            {"kind": edge.kind.name.lower(), "source": edge.source, "target": edge.target, "count": edge.count}
+            for edge in tree.synchronisation
+        ],
+        "nodes": [
+            {
+                "node": node.node,
+                "parent": node.parent if node.parent >= 0 else None,
+                "rank": node.rank,
+                "kind": node.kind.name.lower(),
+                "module": node.key.module,
+                "function": demangle(node.key.function),
+                "file": node.key.file,
+                "line": node.key.line,
+                "site_line": node.key.site_line,
+                "position": node.key.position,
+                "loop_id": node.loop_id,
+                "entries": node.entries,
+                "recursive_entries": node.recursive_entries,
+                "depth": node.depth,
+                "iterations": node.iterations,
+                "least_iterations": node.least,
+                "most_iterations": node.most,
+                "entries_by_iterations": histograms[node.node],
+                "estimated": node.is_estimated,
+                "own": {name: round(float(own[node.node])) for name, (own, _) in columns.items()},
+                "inclusive": {name: round(float(below[node.node])) for name, (_, below) in columns.items()},
+            }
+            for node in tree.nodes()
+        ],
+    }  # fmt: skip
