@@ -228,8 +228,12 @@ def predict(signature: Signature | Workload, profile: Profile, model: Model = Mo
         PredictionError: signature and profile together do not tell enough.
     """
     workload = signature if isinstance(signature, Workload) else Workload.of(signature)
-    run = HostRun.of(workload, profile, model)
-    times = run.times
+    return prediction_of(HostRun.of(workload, profile, model))
+
+
+def prediction_of(run: HostRun) -> Prediction:
+    """The prediction that follows from a workload on a host."""
+    workload, profile, times = run.workload, run.profile, run.times
     time_s = _replayed_s(run)
     provenance = workload.signature.provenance
     unseen_s = 0.0 if workload.totals.python_lines.any() else _unseen_s(provenance, run.figures)

@@ -165,7 +165,7 @@ def draw_predictions(points: list[tuple[str, float, float, float, float]], pictu
 
 
 MOST_ROWS = 64
-MOST_BARS = 20_000
+MOST_BARS = 4_000
 _COLOURS = {
     "run": "#4477aa", "device": "#228833", "sleep": "#bbbbbb", "folded": "#99bbdd", "barrier": "#ee6677",
     "lock": "#aa3377", "wait": "#ccbb44", "join": "#dddddd", "queue": "#ee9966", "decision": "#000000",

@@ -24,6 +24,7 @@ class MemoryBandwidth:
         store_bytes_per_s: to one thread that stores.
         load_shares: [threads] what 1, 2, ... threads get together, over what one gets. The last one holds for more.
         store_shares: the same of stores.
+        is_measured: whether the profile has curves of several threads.
         assumptions: what the profile does not give.
     """
 
@@ -32,6 +33,7 @@ class MemoryBandwidth:
     load_shares: Floats
     store_shares: Floats
     assumptions: tuple[Assumption, ...]
+    is_measured: bool = False
 
     @classmethod
     def of(cls, profile: Profile, line_bytes_per_s: float, cores: int) -> MemoryBandwidth:
@@ -46,7 +48,8 @@ class MemoryBandwidth:
         memory = profile.memory
         if loads is not None:
             others = loads if stores is None else stores
-            return cls(loads[0], others[0], loads / loads[0], others / others[0], _beyond(len(loads), cores))
+            beyond = _beyond(len(loads), cores)
+            return cls(loads[0], others[0], loads / loads[0], others / others[0], beyond, is_measured=True)
         alone = (memory.core_read_bandwidth_bytes_per_s if memory else None) or line_bytes_per_s
         store = (memory.core_write_bandwidth_bytes_per_s if memory else None) or alone
         total = (memory.sustained_bandwidth_bytes_per_s or memory.peak_bandwidth_bytes_per_s) if memory else None
@@ -88,7 +91,7 @@ class MemoryBandwidth:
 
         return MemoryBandwidth(
             self.alone_bytes_per_s, self.store_bytes_per_s, more(self.load_shares), more(self.store_shares),
-            self.assumptions,
+            self.assumptions, self.is_measured,
         )  # fmt: skip
 
 

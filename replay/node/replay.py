@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import MachineKind, Profile
@@ -14,7 +14,7 @@ from foretrace.replay.offload.costs import Accelerator, Candidate, activities, c
 from foretrace.replay.offload.decisions import Activity, Decider, Policy, device_names
 from foretrace.replay.offload.device_memory import Link
 from foretrace.replay.offload.policies import pays_by
-from foretrace.replay.predict import NOTABLE_SHARE, TURNS, predict, unseen_code_of, warnings_of
+from foretrace.replay.predict import NOTABLE_SHARE, TURNS, prediction_of, unseen_code_of, warnings_of
 from foretrace.replay.records import Assumption, Prediction
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
@@ -70,8 +70,9 @@ def replay_on(
     _check(profile, cores, threads, copies, offloading)
     workload = Workload.of(signature)
     made = _Node.of(workload, profile, _cores(profile, cores, copies, threads), copies, offloading, threads)
-    prediction = predict(workload, profile)
+    prediction = prediction_of(made.conditions.run)
     outcome, decider = made.simulate(most_segments)
+    fastest_s, slowest_s = _of_assumed_bandwidth(made, outcome.makespan_s)
     low, high = (end / prediction.time_s if prediction.time_s else 1.0 for end in (prediction.low_s, prediction.high_s))
     alone_s = replace(made, copies=1).simulate(0)[0].makespan_s if copies > 1 else outcome.makespan_s
     return NodeReplay(
@@ -84,8 +85,8 @@ def replay_on(
         accelerators=offloading.count if offloading else 0,
         policy=str(offloading.policy) if offloading else str(Policy.NEVER),
         makespan_s=outcome.makespan_s,
-        low_s=outcome.makespan_s * low,
-        high_s=outcome.makespan_s * high,
+        low_s=fastest_s * low,
+        high_s=slowest_s * high,
         alone_s=alone_s,
         prediction_s=prediction.time_s,
         complete=prediction.complete,
@@ -159,6 +160,7 @@ class _Node:
     bandwidth: MemoryBandwidth
     work: TreeWork | None
     threads: int | None
+    made: dict[tuple[int, int, int], list[JobPrograms]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -220,8 +222,19 @@ class _Node:
         )
 
     def jobs(self) -> list[JobPrograms]:
-        """What the threads of each copy do."""
+        """What the threads of each copy do; worked out once for all that differs in nothing else."""
+        key = self.copies, self.num_caches, self.accelerators
+        if key not in self.made:
+            self.made[key] = self._jobs()
+        return self.made[key]
+
+    def _jobs(self) -> list[JobPrograms]:
         found = []
+        caches = [f"{CACHE} {number}" for number in range(self.num_caches)]
+        by_cache = {
+            cache: [self.conditions.sharing(region, cache) for region in range(len(self.names))]
+            for cache in caches[: self.copies]
+        }
         for job in range(self.copies):
             cache = self.cache_of(job)
             if self.work is None:
@@ -230,8 +243,7 @@ class _Node:
                 )
                 found.append(JobPrograms((ThreadProgram(f"job {job}", program, True),), {}, ()))
             else:
-                sharings = [self.conditions.sharing(region, cache) for region in range(len(self.names))]
-                found.append(job_programs(self.work, self.names, sharings, f"job {job}", self.threads))
+                found.append(job_programs(self.work, self.names, by_cache[cache], f"job {job}", self.threads))
         return found
 
     def notes(self) -> tuple[str, ...]:
@@ -253,6 +265,14 @@ class _Node:
         ]
         outcome = simulate(self.system(jobs), entities, decide=decider, most_segments=most_segments)
         return outcome, decider
+
+
+def _of_assumed_bandwidth(node: _Node, makespan_s: float) -> tuple[float, float]:
+    """The makespan with twice and with half the bandwidth for several threads, where the profile does not give it."""
+    if node.bandwidth.is_measured:
+        return makespan_s, makespan_s
+    ends = [replace(node, bandwidth=node.bandwidth.scaled(factor)).simulate(0)[0].makespan_s for factor in (2.0, 0.5)]
+    return min(ends[0], makespan_s), max(ends[1], makespan_s)
 
 
 def _what_if(node: _Node, makespan_s: float) -> tuple[WhatIf, ...]:
@@ -312,10 +332,11 @@ def _of_signature(workload: Workload, node: _Node) -> tuple[str, ...]:
 
 def _own_warnings(node: _Node, outcome: Outcome) -> tuple[str, ...]:
     found = list(node.notes())
-    threads = len(outcome.compiled.entities)
-    if threads > node.cores:
+    threads, ran_s = len(outcome.compiled.entities), float(outcome.seconds("run").sum())
+    share = float(outcome.core_s[0]) / ran_s if ran_s else 1.0
+    if share < 1 - NOTABLE_SHARE:
         found.append(
-            f"{threads} threads share {node.cores} cores: busy at once, each has {node.cores / threads:.0%} of one"
+            f"{threads} threads share {node.cores} cores: each has {share:.0%} of one while it runs, on average"
         )
     if outcome.segments_left_out:
         found.append(

@@ -12,6 +12,8 @@ Threads:
   nothing else to do.
 - `pthread_create` begins the next thread of the process that no call has begun yet, in the order in which threads were
   numbered; `pthread_join` waits for them in that order. Loops around them are unrolled.
+- From a call that takes a lock to the next one in the same body that gives one back is a critical section, with the own
+  work on the lines between them. Each such pair is a lock of its own.
 - `pthread_barrier_wait` is one barrier of all threads that call it, if they do so equally often.
 """
 
@@ -23,7 +25,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from foretrace.replay.engine.program import Barrier, Join, Part, Repeat, Run, Sharing, Spawn
+from foretrace.replay.engine.program import Barrier, Join, Lock, Part, Repeat, Run, Sharing, Spawn, Unlock
 from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
 
 from .tree_work import Special, TreeWork, is_loader
@@ -191,14 +193,27 @@ class _Job:
         """Parts of one run of a node's body, which runs `times` times in all; of each member of the team."""
         share = self.shared_roots.get(node, 1) if self.work.tree.kind[node] == TreeNodeKind.THREAD else 1
         parts: list[list[Part]] = [[] for _ in range(max(len(self.members), 1))]
-        parts[0] += self.runs(self.work.own_s[node], times * share / self.scale_of(node))
+        sections = self.work.sections(node) if self.work.is_special_below[node] else []
+        begins, ends = ({getattr(one, end): one for one in sections} for end in ("first", "last"))
+        own_s = dict(self.work.own_s[node])
+        for section in sections:
+            for region, seconds in section.own_s.items():
+                own_s[region] -= seconds
+        parts[0] += self.runs(own_s, times * share / self.scale_of(node))
         parallel = [(child, self.work.parallel_below(child)) for child in self.work.children[node]]
         forks: dict[tuple[str, str], int] = Counter()
         for _, found in parallel:
             for one in found:
                 forks[self.key(one)] += int(self.work.tree.entries[one])
         done: set[tuple[str, str]] = set()
-        for child, found in parallel:
+        for place, (child, found) in enumerate(parallel):
+            if place in begins:
+                parts[0].append(Lock(f"{self.prefix} {begins[place].name}"))
+                parts[0] += self.runs(begins[place].own_s, times * share / self.scale_of(node))
+            if place in ends:
+                self.add(parts, self.child(child, times * share, creations))
+                parts[0].append(Unlock(f"{self.prefix} {ends[place].name}"))
+                continue
             if not found or not self.members:
                 self.add(parts, self.child(child, times * share, creations))
                 continue
@@ -263,6 +278,8 @@ class _Job:
             return [self.created(node, entries, times, creations)]
         if special is Special.JOIN:
             return [self.joined(node, entries, times, creations)]
+        if special in (Special.LOCK, Special.UNLOCK):
+            return [self.runs(self.work.sums_below(node), times / self.scale_of(node))]
         if special is Special.BARRIER:
             return [[Barrier(f"{self.prefix} pthread barrier")] * max(round(entries / times), 1)]
         if not self.work.is_special_below[node] and self.work.inclusive_s[node] / times <= LEAST_SHARE * self.total_s:

@@ -28,13 +28,33 @@ class Special(Enum):
     JOIN = auto()
     BARRIER = auto()
     PARALLEL = auto()  # a function made of a parallel region
+    LOCK = auto()
+    UNLOCK = auto()
 
 
 _CALLS = {
     "pthread_create": Special.CREATE,
     "pthread_join": Special.JOIN,
     "pthread_barrier_wait": Special.BARRIER,
+    "pthread_mutex_lock": Special.LOCK,
+    "pthread_mutex_unlock": Special.UNLOCK,
+    "pthread_spin_lock": Special.LOCK,
+    "pthread_spin_unlock": Special.UNLOCK,
+    "omp_set_lock": Special.LOCK,
+    "omp_unset_lock": Special.UNLOCK,
+    "GOMP_critical_start": Special.LOCK,
+    "GOMP_critical_end": Special.UNLOCK,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A critical section in a body: its lock's name, the places of both calls among the children, its own seconds."""
+
+    name: str
+    first: int
+    last: int
+    own_s: dict[int, float]
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +81,9 @@ class TreeWork:
     is_special_below: np.typing.NDArray[np.bool_]
     waited_s: float
     elsewhere_s: dict[int, float] = field(default_factory=dict)
+    row_region: np.typing.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    row_line: np.typing.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    row_s: Floats = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def of(cls, workload: Workload, tree: ExecutionTree, time_s: Floats) -> TreeWork:
@@ -91,7 +114,40 @@ class TreeWork:
             is_special_below=below,
             waited_s=waited_s,
             elsewhere_s={region: float(time_s[region]) for region in missing},
+            row_region=regions,
+            row_line=np.array([block.line for block in blocks], np.int64)[tree.work_block],
+            row_s=np.where(waits[tree.work_node], 0.0, seconds),
         )
+
+    def sections(self, node: int) -> list[Section]:
+        """Critical sections of a body: from a call that takes a lock to the next one that gives one back.
+
+        A node's own work is in a section if its source lines lie between those of the two calls. Each pair of places
+        is a lock of its own.
+        """
+        found: list[Section] = []
+        first: int | None = None
+        for place, child in enumerate(self.children[node]):
+            special = self.special.get(child)
+            if special is Special.LOCK and first is None:
+                first = place
+            elif special is Special.UNLOCK and first is not None:
+                lines = [self.tree.keys[self.children[node][at]].site_line for at in (first, place)]
+                key = self.tree.keys[node]
+                name = f"lock {key.function}:{lines[0] or key.line}"
+                found.append(Section(name, first, place, self._between(node, *lines)))
+                first = None
+        return found
+
+    def _between(self, node: int, after: int, before: int) -> dict[int, float]:
+        low, high = np.searchsorted(self.tree.work_node, [node, node + 1])
+        rows = slice(int(low), int(high))
+        inside = (self.row_line[rows] > after) & (self.row_line[rows] < before)
+        sums: dict[int, float] = {}
+        for region, seconds in zip(self.row_region[rows][inside], self.row_s[rows][inside], strict=True):
+            if seconds > 0:
+                sums[int(region)] = sums.get(int(region), 0.0) + float(seconds)
+        return sums
 
     def sums_below(self, node: int) -> dict[int, float]:
         """Seconds by region of a node and all nodes below it."""
@@ -106,6 +162,8 @@ class TreeWork:
 
     def parallel_below(self, node: int) -> list[int]:
         """The functions of parallel regions that a call leads to through the runtime (and the loader) alone."""
+        if not self.is_special_below[node]:
+            return []
         if self.special.get(node) is Special.PARALLEL:
             return [node]
         if not (is_runtime(self.tree, node) or is_loader(self.tree, node)):

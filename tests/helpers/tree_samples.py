@@ -19,8 +19,8 @@ class Tree:
         self.work: list[tuple[int, int, int]] = []
         self.threads: list[TreeThread] = []
 
-    def node(self, kind, parent, function="", *, entries=1, iterations=0, module="program", line=1):
-        key = NodeKey(module, function, "program.c", line, 0, 0)
+    def node(self, kind, parent, function="", *, entries=1, iterations=0, module="program", line=1, site=0):
+        key = NodeKey(module, function, "program.c", line, site, 0)
         self.nodes.append((kind, parent, key, entries, iterations))
         return len(self.nodes) - 1
 

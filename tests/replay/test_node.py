@@ -101,6 +101,9 @@ def test_without_a_curve_the_published_peak_is_shared_and_said():
     assert any("share the peak bandwidth, 3 GB/s" in str(assumption) for assumption in replayed.assumptions)
     alone_s = replay_on(streaming(), profile).makespan_s
     assert replayed.makespan_s == pytest.approx(4 * alone_s * 2 / 3, rel=0.2)
+    factor = replay_on(streaming(), profile).high_s / alone_s
+    half = 2e9  # of 3 GB/s, but no less than one thread gets
+    assert replayed.high_s == pytest.approx(replayed.makespan_s * factor * 3e9 / half, rel=0.01)
     silent = with_changes(host(), thread_bandwidth=())
     replayed = replay_on(streaming(), silent, copies=4)
     assert any("as if it were alone" in str(assumption) for assumption in replayed.assumptions)

@@ -174,6 +174,28 @@ def test_barriers_that_contradict_each_other_are_left_out_and_said():
     assert any("differently often" in warning for warning in replayed.warnings)
 
 
+def locked(threads, inside):
+    """Threads in a loop of ten iterations: one step, and `inside` steps on line 2, between lock and unlock."""
+    tree = Tree()
+    blocks = [None, None]
+    for number in range(threads):
+        body = tree.loop(tree.call(tree.thread(number), "worker"), 10)
+        blocks[0] = tree.does(tree.call(body, "before", entries=10), 10, blocks[0])
+        tree.call(body, "pthread_mutex_lock", entries=10, site=1)
+        blocks[1] = tree.does(body, 10 * inside, blocks[1])
+        tree.call(body, "pthread_mutex_unlock", entries=10, site=3)
+    return tree.signature()
+
+
+@pytest.mark.parametrize(("inside", "steps"), [(1, 3 + 9 * 2), (3, 1 + 20 * 3)])
+def test_critical_sections_serialise(inside, steps):
+    """With one step inside only the first iteration waits; with three the lock is never free."""
+    replayed = replay_on(locked(2, inside), host())
+    assert replayed.makespan_s == pytest.approx(steps * STEP_S)
+    assert replay_on(locked(1, inside), host()).makespan_s == pytest.approx(10 * (1 + inside) * STEP_S)
+    assert any(use.kind == "lock" and use.waits for use in replayed.resources)
+
+
 def test_other_numbers_of_threads_are_refused_where_nobody_knows_how_to_divide():
     with pytest.raises(PredictionError, match="4 threads of a program traced with 3: the signature does not say"):
         replay_on(pthreads((100, 300)), host(), threads=4)
