@@ -172,6 +172,8 @@ def calibrate(
 ) -> Calibration:
     """Measure this machine: some four minutes, or half a minute if `quick`, with fewer points and samples.
 
+    Two passes are made at least. With a last cache of 480 MiB these take 95 to 120 s even if `quick`.
+
     Args:
         name: name of the profile.
         quick: coarser and faster.

@@ -43,7 +43,8 @@ def command(
 ) -> None:
     """Measure this machine, or its GPU, and write its profile to FILE.
 
-    Takes less than five minutes, with --quick less than 45 seconds. Other work on the machine disturbs it: each
+    Takes less than five minutes, with --quick less than 45 seconds (two minutes where the last cache holds
+    hundreds of megabytes). Other work on the machine disturbs it: each
     figure's noise is recorded, and FILE names those that another run need not agree on.
     """
     path = None if is_standard_output(output) else Path(output)

@@ -85,15 +85,20 @@ class Traced:
         return next(r for r in self.prediction.loops if r.place.line == line and r.kind is kind)
 
 
-@pytest.fixture(scope="module")
-def traced(tmp_path_factory: pytest.TempPathFactory) -> Traced:
-    directory = tmp_path_factory.mktemp("compiled")
+def build(directory: Path) -> None:
+    """The extension module `spinning`."""
     (directory / "spinning.c").write_text(EXTENSION)
     target = directory / f"spinning{sysconfig.get_config_var('EXT_SUFFIX')}"
     include = sysconfig.get_paths()["include"]
     subprocess.run(
         ["gcc", "-O2", "-shared", "-fPIC", f"-I{include}", "-o", str(target), str(directory / "spinning.c")], check=True
     )
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> Traced:
+    directory = tmp_path_factory.mktemp("compiled")
+    build(directory)
     (directory / "program.py").write_text(PROGRAM)
     made = trace_python(str(directory / "program.py"), [])
     return Traced(directory, made.signature, predict(made.signature, find("epyc-turin-vm")))
@@ -205,3 +210,23 @@ def test_return_markers_change_no_result(tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text(program)
     found = run_traced(tmp_path, "p.py")
     assert (found.returncode, found.stdout) == (0, "out\n[0, 1, 2] after None 6\n")
+
+
+def test_what_is_recorded_within_a_call_does_not_end_it(tmp_path: Path) -> None:
+    """Library code called back takes a part of an array: neither the call's time nor its pages end there."""
+    build(tmp_path)
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    (library / "cutting.py").write_text("data = bytearray(10)\ndef cut():\n    return data[2:5]\n")
+    run = trace(
+        tmp_path,
+        f"import sys\nsys.path[:0] = [{str(tmp_path)!r}, {str(library)!r}]\nimport spinning\nimport cutting\n"
+        "x = spinning.spin(40_000_000)\ny = spinning.spin_around(cutting.cut)\nz = 1\n",
+    )
+    once, around = (
+        sum(block.timed_rounds + block.long_rounds for block in run.blocks() if block.line == line) for line in (5, 6)
+    )
+    assert around > 0.5 * once
+    named = {called.name for called in run.recording.raw.compiled}
+    assert "spinning.spin_around" in named
+    assert all(block.timed_faults < 1_000_000 for block in run.blocks())

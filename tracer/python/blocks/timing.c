@@ -373,6 +373,8 @@ void agent_times_return(void)
 void agent_times_record(void)
 {
     struct agent_times *t = agent_thread.times;
+    if (!t->returned_ns && agent_thread.hook_frame) /* by Python code that the hooked function has called: the call goes on */
+        return;
     uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
     if (t->processor_begun_ns) {
         if (t->record_ns && now_ns - t->record_ns < AT_ONCE_NS) {
@@ -396,7 +398,8 @@ void agent_times_settle(void)
         t->left_out_ns +=
             less(t->record_ns - (is_kept ? t->returned_ns : t->call_ns), t->record_reader_ns - t->call_reader_ns);
         t->left_out_processor_ns += t->record_processor_ns - (is_kept ? t->return_processor_ns : t->call_processor_ns);
-        t->left_out_faults += is_kept ? 0 : t->return_faults - t->call_faults;
+        if (!is_kept && t->returned_ns)
+            t->left_out_faults += t->return_faults - t->call_faults;
     }
     t->call_ns = t->returned_ns = t->record_ns = 0;
 }
