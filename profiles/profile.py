@@ -81,6 +81,19 @@ class Product(Struct, frozen=True, forbid_unknown_fields=True):
     power_w: Annotated[float | None, Figure("power that its maker designs its cooling for")] = None
 
 
+class Frontend(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the front ends of some cores are known for and others do not show; nothing of it is assumed.
+
+    `source` and `noise` as of the core.
+    """
+
+    source: dict[str, str]
+    decode_switch_cycles: Annotated[
+        float | None, Figure("penalty of switching from the micro-op cache to the decoders")
+    ] = None
+    noise: dict[str, float] | None = None
+
+
 class Core(Struct, frozen=True, forbid_unknown_fields=True):
     """The processor core. `source` names, for each figure given, its entry in the profile's sources.
 
@@ -154,9 +167,6 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     decode_instructions_per_cycle: Annotated[
         float | None, Figure("instructions decoded that are not kept decoded", defaults.DECODE)
     ] = None
-    decode_switch_cycles: Annotated[
-        float | None, Figure("penalty of switching from the micro-op cache to the decoders")
-    ] = None
     decoded_instructions: Annotated[
         float | None, Figure("instructions that the micro-op cache holds", defaults.KEPT_DECODED)
     ] = None
@@ -226,6 +236,7 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     python_block_s: Annotated[float | None, Figure("a line of plain numbers in the Python interpreter")] = None
     python_line_s: Annotated[float | None, Figure("a line of foretrace/python_line.py")] = None
     python_call_s: Annotated[float | None, Figure("fixed cost of an array operation of Python")] = None
+    frontend: Frontend | None = None
     noise: dict[str, float] | None = None
 
 
@@ -429,7 +440,7 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True):
     noise: dict[str, float] | None = None
 
 
-RECORDS = (Product, Core, CacheLevel, Memory, Tlb, Link, Network)
+RECORDS = (Product, Core, Frontend, CacheLevel, Memory, Tlb, Link, Network)
 """Records of single figures."""
 
 SCHEMA = "foretrace.profile/1"

@@ -297,10 +297,11 @@ class _Source(KnownCore):
 
     def decode_switch(self) -> Floats:
         """Cycles until something is decoded behind what already was; 0 where that was not measured."""
-        given = self.core.decode_switch_cycles
-        if given is None:
+        frontend = self.core.frontend
+        if frontend is None or frontend.decode_switch_cycles is None:
             return exactly(0.0)
-        error = 1 + self.noise("decode_switch_cycles")
+        given = frontend.decode_switch_cycles
+        error = 1 + self.noise_of(frontend.noise, "decode_switch_cycles")
         return np.array([given / error, given, given * error])
 
     def reached(self, field: str, rate: float) -> Floats:

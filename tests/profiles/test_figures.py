@@ -24,7 +24,7 @@ from foretrace.replay.predict import predict
 from foretrace.replay.spread import SLOW, TYPICAL
 
 PAGE = Path(__file__).parents[2] / "docs" / "figures.md"
-NOT_FIGURES = {"name", "source", "noise", "page_bytes"}
+NOT_FIGURES = {"frontend", "name", "source", "noise", "page_bytes"}
 CLASSES = [
     CoreClass(in_order, width, isa, design, year)
     for in_order in (False, True)
