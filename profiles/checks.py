@@ -72,7 +72,7 @@ _DATES = {4: "%Y", 7: "%Y-%m", 10: "%Y-%m-%d"}
 _MAY_BE_ZERO = {"noise", "from_bytes", "intercept_bytes_per_s"} | {
     name for record in RECORDS for name, figure in figures_of_record(record).items() if figure.may_be_zero
 }
-_NOT_FIGURES = frozenset({"name", "source", "noise"})
+_NOT_FIGURES = frozenset({"name", "source", "noise", "frontend"})
 _ANY_SIGN = {"intercept_bytes_per_s", "slope_bytes_per_s_per_byte"}
 _MAX_INT = 1 << 63
 _MAX_NAME = 64
@@ -115,6 +115,8 @@ def check(profile: Profile) -> None:
         _check_figures("product", profile.product, profile)
     if profile.core:
         _check_figures("core", profile.core, profile)
+        if profile.core.frontend:
+            _check_figures("core.frontend", profile.core.frontend, profile)
     if profile.memory:
         _check_figures("memory", profile.memory, profile)
         _check_pages(profile.memory)

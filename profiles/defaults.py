@@ -126,13 +126,6 @@ SCHEDULED = (Default(0.5, 0.5, 0.5, "measured on Zen 3", of="vector_waiting_inst
 
 FIXED_LENGTH = ("aarch64", "ppc", "ppc64", "riscv64")
 ZEN = ("zen", "zen2", "zen3", "zen4", "zen5")
-SECOND_LINE = (
-    Default(0, 0, 1, "cores that fetch ahead of their branches show none; Zen 3 takes one",
-            of="the cycles of a taken branch", instruction_sets=FIXED_LENGTH),
-    Default(0, 1, 1, "Zen 3: a branch and the next line both begin to fetch anew (foretrace calibrate)",
-            of="the cycles of a taken branch", microarchitectures=ZEN),
-    Default(0, 0, 1, "unknown: no limit, or as on Zen 3", of="the cycles of a taken branch"),
-)  # fmt: skip
 DECODE = (
     Default(inf, inf, inf, "instructions of one length need no such decoders", instruction_sets=FIXED_LENGTH),
     Default(inf, 4, 4, "Zen to Zen 5: four a cycle (AMD publication 56665, section 2.9)",

@@ -12,11 +12,12 @@ from msgspec import Struct
 from . import defaults
 from .figure import Default, figures_of_record, unit_of
 from .points import Tlb
-from .profile import CacheLevel, Core, Link, Memory, Network, Product
+from .profile import CacheLevel, Core, Frontend, Link, Memory, Network, Product
 
 TABLES: tuple[tuple[str, type[Struct]], ...] = (
     ("[product]", Product),
     ("[core]", Core),
+    ("[core.frontend]", Frontend),
     ("[[caches]]", CacheLevel),
     ("[memory]", Memory),
     ("[[tlbs]]", Tlb),

@@ -81,6 +81,19 @@ class Product(Struct, frozen=True, forbid_unknown_fields=True):
     power_w: Annotated[float | None, Figure("power that its maker designs its cooling for")] = None
 
 
+class Frontend(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the front ends of some cores are known for and others do not show; nothing of it is assumed.
+
+    `source` and `noise` as of the core.
+    """
+
+    source: dict[str, str]
+    decode_switch_cycles: Annotated[
+        float | None, Figure("penalty of switching from the micro-op cache to the decoders")
+    ] = None
+    noise: dict[str, float] | None = None
+
+
 class Core(Struct, frozen=True, forbid_unknown_fields=True):
     """The processor core. `source` names, for each figure given, its entry in the profile's sources.
 
@@ -122,8 +135,6 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
         float | None, Figure("stores from vector and floating-point registers, of up to 32 bytes")
     ] = None
     wide_stores_per_cycle: Annotated[float | None, Figure("stores of 64 bytes")] = None
-    store_lines: Annotated[float | None, Figure("lines that stores gather in on their way to the nearest cache")] = None
-    store_line_cycles: Annotated[float | None, Figure("between two stores that begin another such line")] = None
     outstanding_misses: Annotated[
         float | None, Figure("misses of the nearest cache that one core has in flight", defaults.MISSES)
     ] = None
@@ -153,23 +164,8 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
         Figure("of those in flight, most that write vector or floating-point registers", defaults.VECTOR_WRITING),
     ] = None
     storing_instructions: Annotated[float | None, Figure("of those in flight, most stores", defaults.STORING)] = None
-    loop_cycles: Annotated[float | None, Figure("of an iteration of the shortest loop")] = None
-    code_lines_per_cycle: Annotated[
-        float | None,
-        Figure("lines of 64 bytes of code fetched in a short loop that reaches into two", defaults.SECOND_LINE),
-    ] = None
-    straight_lines_per_cycle: Annotated[float | None, Figure("lines of 64 bytes of code fetched straight on")] = None
-    line_instructions: Annotated[
-        float | None, Figure("instructions fetched at once of a line that a branch leads to")
-    ] = None
-    line_rest_cycles: Annotated[
-        float | None, Figure("until the other instructions of a line that a branch leads to are fetched")
-    ] = None
     decode_instructions_per_cycle: Annotated[
         float | None, Figure("instructions decoded that are not kept decoded", defaults.DECODE)
-    ] = None
-    decode_switch_cycles: Annotated[
-        float | None, Figure("penalty of switching from the micro-op cache to the decoders")
     ] = None
     decoded_instructions: Annotated[
         float | None, Figure("instructions that the micro-op cache holds", defaults.KEPT_DECODED)
@@ -204,9 +200,6 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
         float | None, Figure("latency of a 64-bit integer division", defaults.INT_DIVIDE_LATENCY)
     ] = None
     int_adds_per_cycle: Annotated[float | None, Figure("independent integer additions", defaults.INT_ADDS)] = None
-    moved_adds_per_cycle: Annotated[
-        float | None, Figure("pairs of a move and an addition to what it moved, with a load beside them")
-    ] = None
     branch_miss_cycles: Annotated[float | None, Figure("penalty of a mispredicted branch", defaults.BRANCH_MISS)] = None
     taken_branches_per_cycle: Annotated[
         float | None, Figure("predicted unconditional branches", defaults.TAKEN_BRANCHES)
@@ -222,18 +215,9 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
         float | None,
         Figure("from a store's data to that of a load that reads it back, in integer registers", defaults.FORWARD),
     ] = None
-    fp_store_forward_latency_cycles: Annotated[
-        float | None, Figure("from a store's data to that of a load that reads it back, in floating-point registers")
-    ] = None
     blocked_forward_latency_cycles: Annotated[
         float | None,
         Figure("from a store's data to that of a load that reads more than it wrote", defaults.BLOCKED_FORWARD),
-    ] = None
-    fp_add_compare_cycles: Annotated[
-        float | None, Figure("a floating-point addition and a comparison, many alternating")
-    ] = None
-    fp_add_convert_cycles: Annotated[
-        float | None, Figure("a floating-point addition and a conversion to an integer, many alternating")
     ] = None
     scaled_load_latency_cycles: Annotated[
         float | None,
@@ -246,15 +230,13 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
         float | None,
         Figure("a value's way between integer and floating-point registers, or to flags", defaults.CROSSING),
     ] = None
-    register_crossing_interval_cycles: Annotated[
-        float | None, Figure("between independent crossings from integer to floating-point registers and back")
-    ] = None
     vector_int_latency_cycles: Annotated[
         float | None, Figure("latency of an addition of integer vectors", defaults.VECTOR_INT)
     ] = None
     python_block_s: Annotated[float | None, Figure("a line of plain numbers in the Python interpreter")] = None
     python_line_s: Annotated[float | None, Figure("a line of foretrace/python_line.py")] = None
     python_call_s: Annotated[float | None, Figure("fixed cost of an array operation of Python")] = None
+    frontend: Frontend | None = None
     noise: dict[str, float] | None = None
 
 
@@ -458,7 +440,7 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True):
     noise: dict[str, float] | None = None
 
 
-RECORDS = (Product, Core, CacheLevel, Memory, Tlb, Link, Network)
+RECORDS = (Product, Core, Frontend, CacheLevel, Memory, Tlb, Link, Network)
 """Records of single figures."""
 
 SCHEMA = "foretrace.profile/1"

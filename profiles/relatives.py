@@ -20,6 +20,7 @@ from .profile import (
     BandwidthPoint,
     CacheLevel,
     Core,
+    Frontend,
     GatherScatterCurve,
     MachineKind,
     Memory,
@@ -42,7 +43,7 @@ _HELD = 0.75
 """Of what one core of the relative gets of the last cache, working sets that were not disturbed by others; the same
 share more of all of it, those that lie beyond."""
 
-_Record = TypeVar("_Record", Core, CacheLevel, Memory)
+_Record = TypeVar("_Record", Core, Frontend, CacheLevel, Memory)
 _Point = TypeVar("_Point", BandwidthPoint, SurfacePoint, OperationCost, ArrayCost, PrefetchPoint, LatencyQuantile)
 
 
@@ -104,7 +105,12 @@ class _Taken:
 
     def core(self, own: Core) -> Core:
         assert self._relative.core is not None
-        return self._filled("core", own, self._relative.core, _OF_THE_MACHINE, NOISE_OF_CORE)
+        found = self._filled("core", own, self._relative.core, _OF_THE_MACHINE, NOISE_OF_CORE)
+        other = self._relative.core.frontend
+        if other is None:
+            return found
+        known = own.frontend or Frontend(source={})
+        return structs.replace(found, frontend=self._filled("core.frontend", known, other, set(), NOISE_OF_CORE))
 
     def cache(self, number: int, own: CacheLevel) -> CacheLevel:
         if not self._same_caches:

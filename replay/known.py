@@ -42,7 +42,12 @@ class KnownCore:
 
     def noise(self, name: str) -> float:
         """How far off a figure may be: the shortest of its samples is kept, so it is less than their spread."""
-        return min((self.core.noise or {}).get(name, 0.0), _MOST_NOISE)
+        return self.noise_of(self.core.noise, name)
+
+    @staticmethod
+    def noise_of(noise: dict[str, float] | None, name: str) -> float:
+        """The same, of any table of noise."""
+        return min((noise or {}).get(name, 0.0), _MOST_NOISE)
 
     def figure(self, name: str, base: float | Floats = 1.0) -> Floats:
         """[3]: a figure without its noise; or as assumed, in terms of `base` where the declaration is."""

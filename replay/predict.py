@@ -18,13 +18,13 @@ from foretrace.replay.core.regions import CoreRegions, core_regions, with_core_m
 from foretrace.replay.engine.program import Entity, Run, Sharing, System
 from foretrace.replay.engine.simulation import simulate
 from foretrace.replay.limits.array_costs import ARRAY_POINT
-from foretrace.replay.limits.convolution import RegionTimes, access_hits, convolve, irregular_shares
+from foretrace.replay.limits.convolution import RegionTimes, access_hits, convolve
 from foretrace.replay.limits.page_faults import first_touches, in_huge_pages, with_cleared_pages, with_page_faults
 from foretrace.replay.limits.python_figures import LONG_CALLS
 from foretrace.replay.limits.surface import BandwidthSurface, SurfaceTimes
 from foretrace.replay.limits.surface_of_profile import surface_of
 from foretrace.replay.memory.hit_rates import Misses, misses_on
-from foretrace.replay.memory.shared_cache import evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
+from foretrace.replay.memory.shared_cache import held_bytes, most_bytes, others_bytes_per_s
 from foretrace.tracer.signature.records import Provenance, Signature
 from foretrace.units import format_bytes, format_count
 
@@ -186,21 +186,15 @@ def _sharing(region_times: _RegionModel, profile: Profile, whole: Misses, jobs: 
         return whole
     effective = effective_bytes(profile) or profile.caches[-1].size_bytes
 
-    shares = irregular_shares(workload.operations, whole, float(figures.memory.line_bytes[0]))
-    irregular = shares[:, -2]  # of what the last cache has
-
     def lru(held: float) -> Misses:
         return misses_on(signature, profile, held)
-
-    def misses_if(held: float) -> Misses:
-        return evicted_at_random(lru, held, float(whole.hierarchy.levels[-1].size_bytes), irregular)
 
     def time_s(misses: Misses) -> float:
         times, _ = region_times.at(misses, corners=(TYPICAL,))
         return float(times.time_s[TYPICAL].sum())
 
-    held = held_bytes(whole.hierarchy, others, float(most_bytes(profile)), misses_if, time_s, jobs)
-    typical = misses_if(held)
+    held = held_bytes(whole.hierarchy, others, float(most_bytes(profile)), lru, time_s, jobs)
+    typical = lru(held)
     text = (
         f"{profile.name}: others bring lines into {whole.hierarchy.levels[-1].name} at {others:.2g} bytes/s; "
         f"{_said_of_share(held, min(effective, held), whole.hierarchy.levels[-1].size_bytes)}"

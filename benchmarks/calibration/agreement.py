@@ -95,6 +95,7 @@ def unstable_figures(profile: Profile) -> tuple[str, ...]:
 def _figures(profile: Profile) -> Iterator[tuple[str, float, float | None]]:
     """Name, value and noise of each measured figure; no value is zero."""
     places: list[tuple[str, Struct | None]] = [("core", profile.core), ("memory", profile.memory)]
+    places += [("core.frontend", profile.core.frontend)] if profile.core else []
     places += [(cache.name, cache) for cache in profile.caches]
     places += [(f"{tlb.name}, pages of {tlb.page_bytes}:", tlb) for tlb in profile.tlbs]
     places += [("link", profile.link), ("network", profile.network)]

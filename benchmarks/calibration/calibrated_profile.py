@@ -18,12 +18,14 @@ from foretrace.benchmarks.harness.buffers import Pages, allocate, huge_page_byte
 from foretrace.benchmarks.harness.machine_facts import CacheFacts, microarchitecture
 from foretrace.benchmarks.harness.sampling import Timing, rounded
 from foretrace.benchmarks.kernels import _kernels
+from foretrace.profiles.figure import figures_of_record
 from foretrace.profiles.hierarchies import as_measured, hierarchy_of
 from foretrace.profiles.points import Movement
 from foretrace.profiles.profile import (
     SCHEMA,
     CacheLevel,
     Core,
+    Frontend,
     LatencyPoint,
     MachineKind,
     Memory,
@@ -209,7 +211,11 @@ def _core(measured: Measured, num_cores: int | None) -> Core:
         figures[name], noise[name], source[name] = edge.figure, edge.uncertain, _MEASURED
     if num_cores is not None:
         source["cores"] = _SYSTEM
-    return Core(source=source, cores=num_cores, noise=noise, **figures)  # type: ignore[arg-type]
+    names = sorted(figures_of_record(Frontend).keys() & figures.keys())
+    given, uncertain = ({name: table.pop(name) for name in names} for table in (figures, noise))
+    sources = {name: source.pop(name) for name in names}
+    frontend = Frontend(source=sources, noise=uncertain, **given) if names else None
+    return Core(source=source, cores=num_cores, noise=noise, frontend=frontend, **figures)  # type: ignore[arg-type]
 
 
 # ---- caches and memory -----------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -26,21 +25,16 @@ _PAIRS = 16
 _CODE = re.compile(r"code_(\d+)")
 _IN_TURNS, _ANEW, _ANEW_AT_ONCE = "decode_in_turns", 7 * 16 * 64, 64
 """A kernel, and how many of its instructions are decoded anew: in all, and one behind the other."""
-_LINE = re.compile(r"line_of_(\d+)")
-_STORE_LINES = re.compile(r"store_lines_(\d+)")
-_OF_CODE = ("code_", "decode_", "loop_", "straight_", "line_of_")
-_FETCHED_LATER = 0.5  # cycles that a loop takes longer than its issue, in whole cycles
-_STORE_LONGER = 1.5  # times as long a store as to the fewest lines
+_OF_CODE = ("code_", "decode_")
 _DECODED_ANEW = 1.2  # times as long an instruction as in the least code
 _ARITHMETIC = re.compile(r"(\w+)_(\d+)x(\d+)_(chain|free)")
 _WITHOUT_DATA = (
     *("issue", "branches_random", "branches_regular", "taken_branches", "several_targets", "flops_scalar"),
-    *("flops_vector", "register_crossing", "register_crossings", "fp_add_mul", "fp_add_compare", "fp_add_convert"),
-    *("calls", "untaken_branches", "moved_adds"),
+    *("flops_vector", "register_crossing", "fp_add_mul", "calls", "untaken_branches"),
 )
 _WITH_DATA = (
     *("int_chains", "fp_chains", "fp_long_chains", "mixed", "loads", "store8"),
-    *("store_forward", "fp_store_forward", "blocked_forward", "fp_chase", "scaled_chase"),
+    *("store_forward", "blocked_forward", "fp_chase", "scaled_chase"),
 )
 
 # Figures of profile.Core by the kernel that they are read off: operations a cycle, and cycles or seconds an operation.
@@ -52,23 +46,16 @@ _PER_CYCLE = {
     "int_adds_per_cycle": "int_add_64x1_free",
     "taken_branches_per_cycle": "taken_branches",
     "untaken_branches_per_cycle": "untaken_branches",
-    "straight_lines_per_cycle": "straight_lines",
-    "moved_adds_per_cycle": "moved_adds",
     "mixed_instructions_per_cycle": "mixed",
     "chained_int_adds_per_cycle": "int_chains",
     "chained_fp_adds_per_cycle": "fp_chains",
 }
 _CYCLES = {
     "store_forward_latency_cycles": "store_forward",
-    "fp_store_forward_latency_cycles": "fp_store_forward",
     "blocked_forward_latency_cycles": "blocked_forward",
     "register_crossing_cycles": "register_crossing",
-    "register_crossing_interval_cycles": "register_crossings",
-    "fp_add_compare_cycles": "fp_add_compare",
-    "fp_add_convert_cycles": "fp_add_convert",
     "scaled_load_latency_cycles": "scaled_chase",
     "call_return_cycles": "calls",
-    "loop_cycles": "loop_within",
     "several_targets_cycles": "several_targets",
 }
 _SECONDS = {"python_block_s": "python_block", "python_line_s": "python_line", "python_call_s": "python_call"}
@@ -92,7 +79,7 @@ def core_measurements() -> dict[str, Measurement]:
     data = allocate(_L1_BYTES)
     found = {}
     for name in _kernels.available():
-        if _ARITHMETIC.fullmatch(name) or name in _WITHOUT_DATA or name in _WITH_DATA or _STORE_LINES.fullmatch(name):
+        if _ARITHMETIC.fullmatch(name) or name in _WITHOUT_DATA or name in _WITH_DATA:
             found[name] = Measurement(name, over(name, data), reference=name == CYCLE)
         elif name.startswith(_OF_CODE):
             found[name] = Measurement(name, in_pieces(over(name, data)))
@@ -176,12 +163,7 @@ def core_figures(measured: Mapping[str, Timing]) -> tuple[dict[str, float], dict
                 if value is not None:
                     figures[field], noise[field] = value, cost.noise or 0.0
     figures["peak_flops_per_cycle"], noise["peak_flops_per_cycle"] = _peak(measured, costs, cycles)
-    if "loop_across" in measured:  # two lines, in the cycle that a loop takes and in what the second line adds
-        added = max(cycles("loop_across") - cycles("loop_within"), 0.0)
-        figures["code_lines_per_cycle"] = 2 / (1 + added)
-        noise["code_lines_per_cycle"] = max(measured[name].noise for name in ("loop_across", "loop_within"))
-    others = _decoding(measured, cycles) | _line(measured, cycles) | _store_lines(measured, cycles)
-    for field, (value, uncertain) in others.items():
+    for field, (value, uncertain) in _decoding(measured, cycles).items():
         figures[field], noise[field] = value, uncertain
     possible = {field: rounded(value) for field, value in figures.items() if value > 0}
     return possible, {field: rounded(noise[field]) for field in possible}
@@ -235,33 +217,6 @@ def _decoding(measured: Mapping[str, Timing], cycles: Callable[[str], float]) ->
         noise = max(measured[name].noise for name in (_IN_TURNS, "decode_kept", anew))
         found["decode_switch_cycles"] = switch, noise * turn / max(switch, noise, 1e-9)
     return found
-
-
-def _store_lines(measured: Mapping[str, Timing], cycles: Callable[[str], float]) -> dict[str, tuple[float, float]]:
-    """To how many lines in turns stores are as fast as to one, and what one takes to more, with their noise."""
-    timings = {int(match[1]): measured[match[0]] for match in map(_STORE_LINES.fullmatch, measured) if match}
-    edge = edge_of(timings, _STORE_LONGER) if timings else None
-    if edge is None:
-        return {}
-    most = f"store_lines_{max(timings)}"
-    return {
-        "store_lines": (edge.figure, edge.uncertain),
-        "store_line_cycles": (cycles(most), measured[most].noise),
-    }
-
-
-def _line(measured: Mapping[str, Timing], cycles: Callable[[str], float]) -> dict[str, tuple[float, float]]:
-    """Instructions of a line of code that are fetched at once behind a branch to it, and after how many cycles the rest
-    comes, with their noise; nothing where loops take as long as their instructions are issued."""
-    lengths = sorted(int(match[1]) for match in map(_LINE.fullmatch, measured) if match)
-    # A length that a neighbour slowed down does not count: more instructions take no less time.
-    least = {length: min(cycles(f"line_of_{n}") for n in lengths if n >= length) for length in lengths}
-    for short, long in itertools.pairwise(lengths):
-        if least[long] > math.ceil(long * cycles("issue")) + _FETCHED_LATER:
-            noise = max(measured[f"line_of_{length}"].noise for length in (short, long))
-            later = least[long] - cycles("loop_within")
-            return {"line_instructions": (float(short), 0.0), "line_rest_cycles": (later, noise)}
-    return {}
 
 
 def _plain_lines(repeats: int) -> tuple[float, int]:

@@ -1,4 +1,4 @@
-/* Code itself: much of it, and how it lies in its lines.
+/* Code itself: much of it.
  *
  * Straight code is run again and again, more and more until a core no longer keeps it decoded. All instructions have four
  * bytes, as in most programs on average: additions of integers and of vectors (signs of floating-point numbers, where there
@@ -16,23 +16,16 @@
 #define CHANGED                                                                                                        \
     "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7"
 #define OF_FOUR_BYTES(code) code
-#define EMPTY "nopl 1(%%rax)\n"
-#define BACK(count, label) "subq $1, " count "\n jnz " label "\n"
-#define SEVEN_OF_A_LINE ".rept 6\n cs nopw 0x1000(%%rax,%%rax)\n .endr\n" EMPTY
 #elif defined(__aarch64__)
 #define PAIR(n) "add x" n ", x" n ", #1\n add v" n ".2d, v" n ".2d, v" n ".2d\n"
 #define EIGHT_PAIRS PAIR("0") PAIR("1") PAIR("2") PAIR("3") PAIR("4") PAIR("5") PAIR("6") PAIR("7")
 #define CHANGED "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7"
 #define OF_FOUR_BYTES(code) code
-#define EMPTY "nop\n"
-#define BACK(count, label) "subs " count ", " count ", #1\n b.ne " label "\n"
 #elif defined(__riscv) && __riscv_xlen == 64
 #define PAIR(n) "addi a" n ", a" n ", 1\n fsgnjx.d fa" n ", fa" n ", fa" n "\n"
 #define EIGHT_PAIRS PAIR("0") PAIR("1") PAIR("2") PAIR("3") PAIR("4") PAIR("5") PAIR("6") PAIR("7")
 #define CHANGED "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "fa0", "fa1", "fa2", "fa3", "fa4", "fa5", "fa6", "fa7"
 #define OF_FOUR_BYTES(code) ".option push\n .option norvc\n" code ".option pop\n"
-#define EMPTY "nop\n"
-#define BACK(count, label) "addi " count ", " count ", -1\n bnez " count ", " label "\n"
 #endif
 
 #ifdef PAIR
@@ -94,44 +87,6 @@ static uint64_t decode_kept(struct ft_work *work)
     return 7 * 16 * work->repeats;
 }
 
-/* A loop of four instructions, behind so many empty ones from the beginning of a line: two of its four lie in it. */
-#define LOOP(name, before)                                                                                             \
-    static uint64_t name(struct ft_work *work)                                                                         \
-    {                                                                                                                  \
-        uint64_t left = work->repeats;                                                                                 \
-        if (left)                                                                                                      \
-            __asm__ volatile(OF_FOUR_BYTES(".p2align 6\n .rept " #before "\n" EMPTY ".endr\n"                         \
-                                           "1: " EMPTY EMPTY BACK("%0", "1b")) : "+r"(left) : : "cc");                 \
-        return work->repeats;                                                                                          \
-    }
-
-LOOP(loop_within, 0)
-LOOP(loop_across, 14)
-
-#ifdef SEVEN_OF_A_LINE
-/* Lines of code of seven empty instructions each. Counts lines. */
-static uint64_t straight_lines(struct ft_work *work)
-{
-    for (uint64_t r = 0; r < work->repeats; r++) {
-        __asm__ volatile(".p2align 6\n .rept 64\n" SEVEN_OF_A_LINE ".endr\n" : : :);
-    }
-    return 64 * work->repeats;
-}
-#endif
-
-/* A loop of so many instructions, the last two counted as one, in a line. */
-#define LINE(instructions)                                                                                             \
-    static uint64_t line_of_##instructions(struct ft_work *work)                                                       \
-    {                                                                                                                  \
-        uint64_t left = work->repeats;                                                                                 \
-        if (left)                                                                                                      \
-            __asm__ volatile(OF_FOUR_BYTES(".p2align 6\n 1: .rept " #instructions " - 1\n" EMPTY ".endr\n"             \
-                                           BACK("%0", "1b")) : "+r"(left) : : "cc");                                   \
-        return work->repeats;                                                                                          \
-    }
-
-#define EACH_LINE(X) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
-EACH_LINE(LINE)
 #endif
 
 const struct ft_kernel ft_code_kernels[] = {
@@ -140,13 +95,6 @@ const struct ft_kernel ft_code_kernels[] = {
     EACH_CODE(CODE_KERNEL)
     {"decode_in_turns", decode_in_turns, 0, false, false, 0, NULL},
     {"decode_kept", decode_kept, 0, false, false, 0, NULL},
-    {"loop_within", loop_within, 0, false, false, 0, NULL},
-    {"loop_across", loop_across, 0, false, false, 0, NULL},
-#ifdef SEVEN_OF_A_LINE
-    {"straight_lines", straight_lines, 0, false, false, 0, NULL},
-#endif
-#define LINE_KERNEL(instructions) {"line_of_" #instructions, line_of_##instructions, 0, false, false, 0, NULL},
-    EACH_LINE(LINE_KERNEL)
 #endif
     {0},
 };

@@ -76,7 +76,6 @@ static uint64_t int_mul_64x1_free(struct ft_work *work)
 #define SELECT_LESS(v) __asm__ volatile("cmovl %1, %0" : "+r"(v) : "r"(y));
 #define COMPARE(v) __asm__ volatile("cmpq %1, %0" : : "r"(v), "r"(y) : "cc");
 #define SHIFT_ADD(v) __asm__ volatile("leaq 8(%0,%1,4), %0" : "+r"(v) : "r"(y));
-#define MOVE_AND_ADD(v, x, y) __asm__ volatile("movq %1, %0\n addq %2, %0" : "=&r"(v) : "r"(x), "r"(y) : "cc")
 #define BIT_COUNT(v) __asm__ volatile("rep bsfq %0, %0" : "+r"(v) : : "cc"); /* tzcnt where there is one */
 #elif defined(__aarch64__)
 #define SHIFT(v) __asm__ volatile("ror %0, %0, #5" : "+r"(v));
@@ -145,23 +144,6 @@ static uint64_t issue(struct ft_work *work)
     }
     return 512 * work->repeats;
 }
-
-#ifdef MOVE_AND_ADD
-/* Sums that leave their operands as they are, of instructions that do not: a move, and an addition to what it moved. A load
- * beside each, so that it is not additions that are waited for. */
-static uint64_t moved_adds(struct ft_work *work)
-{
-    const volatile uint64_t p[1] = {1};
-    uint64_t x = 1, y = 2, a, b, c, d;
-    KEEP(x);
-    KEEP(y);
-    for (uint64_t r = 0; r < work->repeats; r++) {
-        TIMES16(MOVE_AND_ADD(a, x, y); (void)p[0]; MOVE_AND_ADD(b, x, y); (void)p[0]; MOVE_AND_ADD(c, x, y); (void)p[0];
-                MOVE_AND_ADD(d, x, y); (void)p[0];)
-    }
-    return 64 * work->repeats;
-}
-#endif
 
 /* Kernels that load floating-point numbers store them first: what other kernels leave in the same memory are integers,
  * subnormal numbers when read as doubles, and Intel's cores compute with those in microcode, up to 100 times as slowly. */
@@ -259,7 +241,6 @@ static uint64_t scaled_chase(struct ft_work *work)
     }
 
 STORE_FORWARD(store_forward, uint64_t)
-STORE_FORWARD(fp_store_forward, double)
 
 /* The same, but the load reads twice as much as was stored: the store alone cannot serve it. */
 static uint64_t blocked_forward(struct ft_work *work)
@@ -286,19 +267,6 @@ static uint64_t register_crossing(struct ft_work *work)
     double fp;
     for (uint64_t r = 0; r < work->repeats; r++) {
         TIMES16(FT_TO_FP(fp, x); FT_FROM_FP(x, fp);)
-    }
-    return 32 * work->repeats;
-}
-
-/* Values that go to floating-point registers, and others that come from there. */
-static uint64_t register_crossings(struct ft_work *work)
-{
-    uint64_t x, y = 1;
-    double fp, other = 1;
-    KEEP(y);
-    KEEP_FP(other);
-    for (uint64_t r = 0; r < work->repeats; r++) {
-        TIMES16(FT_TO_FP(fp, y); FT_FROM_FP(x, other);)
     }
     return 32 * work->repeats;
 }
@@ -346,24 +314,6 @@ static uint64_t fp_compare_64x1_free(struct ft_work *work)
     }
     return 64 * work->repeats;
 }
-
-/* In turns with additions: where the same units do both, each pair takes as long as the two alone, together. */
-#define ADD_AND_COMPARE(v) v += y; KEEP_FP(v); FT_COMPARE(y, y);
-#define ADD_AND_CONVERT(v) v += y; KEEP_FP(v); { KEEP_FP(y); int64_t x = (int64_t)y; KEEP(x); }
-
-#define IN_TURNS(name, PAIR)                                                                                           \
-    static uint64_t name(struct ft_work *work)                                                                         \
-    {                                                                                                                  \
-        double a = 1, b = 1, c = 1, d = 1, e = 1, f = 1, g = 1, h = 1, y = 2;                                          \
-        KEEP_FP(y);                                                                                                    \
-        for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
-            TIMES4(EIGHT_OF(PAIR))                                                                                     \
-        }                                                                                                              \
-        return 32 * work->repeats;                                                                                     \
-    }
-
-IN_TURNS(fp_add_compare, ADD_AND_COMPARE)
-IN_TURNS(fp_add_convert, ADD_AND_CONVERT)
 
 /* Some cores dispatch nothing for a while beside it: so not only one after the other, but also among 64 additions. */
 static uint64_t fp_control_64x1_chain(struct ft_work *work)
@@ -508,29 +458,22 @@ const struct ft_kernel ft_core_kernels[] = {
     {"int_div_64x1_chain", int_div_64x1_chain, 0, false, false, 0, NULL},
     {"int_div_64x1_free", int_div_64x1_free, 0, false, false, 0, NULL},
     {"issue", issue, 0, false, false, 0, NULL},
-#ifdef MOVE_AND_ADD
-    {"moved_adds", moved_adds, 0, false, false, 0, NULL},
-#endif
     {"int_chains", int_chains, FT_LINE_BYTES, false, false, 0, NULL},
     {"fp_chains", fp_chains, FT_LINE_BYTES, false, false, 0, NULL},
     {"fp_long_chains", fp_long_chains, FT_LINE_BYTES, false, false, 0, NULL},
     {"mixed", mixed, 8 * FT_LINE_BYTES, false, false, 0, NULL},
     {"loads", loads, FT_LINE_BYTES, false, false, 0, NULL},
     {"store_forward", store_forward, FT_LINE_BYTES, false, false, 0, NULL},
-    {"fp_store_forward", fp_store_forward, FT_LINE_BYTES, false, false, 0, NULL},
     {"scaled_chase", scaled_chase, FT_LINE_BYTES, false, false, 0, NULL},
     {"blocked_forward", blocked_forward, FT_LINE_BYTES, false, false, 0, NULL},
 #ifdef FT_TO_FP
     {"register_crossing", register_crossing, 0, false, false, 0, NULL},
-    {"register_crossings", register_crossings, 0, false, false, 0, NULL},
     {"fp_convert_64x1_chain", fp_convert_64x1_chain, 0, false, false, 0, NULL},
     {"fp_convert_64x1_free", fp_convert_64x1_free, 0, false, false, 0, NULL},
     {"fp_compare_64x1_chain", fp_compare_64x1_chain, 0, false, false, 0, NULL},
     {"fp_compare_64x1_free", fp_compare_64x1_free, 0, false, false, 0, NULL},
     {"fp_control_64x1_chain", fp_control_64x1_chain, 0, false, false, 0, NULL},
     {"fp_control_64x1_free", fp_control_64x1_free, 0, false, false, 0, NULL},
-    {"fp_add_compare", fp_add_compare, 0, false, false, 0, NULL},
-    {"fp_add_convert", fp_add_convert, 0, false, false, 0, NULL},
     {"fp_chase", fp_chase, FT_LINE_BYTES, false, false, 0, NULL},
 #endif
     {"branches_random", branches_random, 0, false, false, 0, NULL},

@@ -35,28 +35,6 @@ static uint64_t store8(struct ft_work *work)
     return n * work->repeats;
 }
 
-#if defined(__clang__)
-#define UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define UNROLLED _Pragma("GCC unroll 128")
-#endif
-
-/* To so many lines in turns, an eighth of each at a time. */
-#define STORE_LINES(lines)                                                                                             \
-    static uint64_t store_lines_##lines(struct ft_work *work)                                                          \
-    {                                                                                                                  \
-        volatile uint64_t *p = work->data;                                                                             \
-        for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
-            UNROLLED                                                                                                   \
-            for (unsigned i = 0; i < 4 * lines; i++)                                                                   \
-                p[8 * (i % lines) + i / lines] = r;                                                                    \
-        }                                                                                                              \
-        return 4 * lines * work->repeats;                                                                              \
-    }
-
-#define EACH_STORE_LINES(X) X(4) X(6) X(8) X(10) X(12) X(14) X(16) X(20) X(24) X(32)
-EACH_STORE_LINES(STORE_LINES)
-
 /* Sweeps with vectors of type T, four a step. A copy goes from the first half of data to the second. */
 #define VECTOR_SWEEPS(T, width, target)                                                                                \
     target static uint64_t load##width(struct ft_work *work)                                                           \
@@ -358,8 +336,6 @@ INDEXED(update8, double, data[index[i]] += dense[i])
 
 const struct ft_kernel ft_memory_kernels[] = {
     {"load8", load8, FT_LINE_BYTES, false, false, 0, NULL},
-#define STORE_LINES_KERNEL(lines) {"store_lines_" #lines, store_lines_##lines, 32 * FT_LINE_BYTES, false, false, 0, NULL},
-    EACH_STORE_LINES(STORE_LINES_KERNEL)
     {"store8", store8, FT_LINE_BYTES, false, false, 0, NULL},
 #ifdef FT_VECTORS
     {"load16", load16, FT_LINE_BYTES, false, false, 0, NULL},

@@ -15,12 +15,11 @@ import numpy as np
 from msgspec import structs
 
 from foretrace.profiles.profile import Profile
-from foretrace.replay.core.figures import BRANCH, FP_ADD, INT, CoreFigures
+from foretrace.replay.core.figures import FP_ADD, CoreFigures
 from foretrace.replay.core.program import CoreProgram
 from foretrace.replay.core.wrong_path import ALL_DEPEND
 from foretrace.replay.limits import page_faults
 from foretrace.replay.machine_figures import MachineFigures
-from foretrace.replay.memory import shared_cache
 from foretrace.replay.memory.figures import LateLines, MemoryFigures
 from foretrace.replay.spread import exactly
 from foretrace.replay.workload import Workload
@@ -75,13 +74,6 @@ class Submodel:
     def without_profile(self, profile: Profile) -> Profile:
         """A profile with this sub-model switched off."""
         return profile if self.of_profile is None else self.of_profile(profile)
-
-
-def _units(core: CoreFigures, **cycles: Any) -> Mapping[str, Any]:
-    """Other cycles of units; the numbers of units by name."""
-    numbers = {"int_alu": INT, "branch": BRANCH}
-    changed = {numbers[name]: value for name, value in cycles.items()}
-    return {"unit_cycles": tuple(changed.get(number, old) for number, old in enumerate(core.unit_cycles))}
 
 
 def _all_rates_reached(profile: Profile) -> Profile:
@@ -142,18 +134,8 @@ SUBMODELS = (
              core=lambda c: {"decode": _NOTHING, "decode_switch": _NOTHING}),
     Submodel("decode switch", "penalty of switching from the micro-op cache to the decoders",
              core=lambda c: {"decode_switch": _NOTHING}),
-    Submodel("second line", "the second line of code behind a taken branch takes longer to fetch",
-             core=lambda c: {"fetch": np.minimum(c.fetch, c.straight_line)}),
-    Submodel("straight lines", "lines of code fetched straight on take time",
-             core=lambda c: {"straight_line": _NOTHING, "fetch": np.maximum(c.fetch - c.straight_line, 0)}),
-    Submodel("code lines", "fetching lines of code takes time (both of the above)",
-             core=lambda c: {"straight_line": _NOTHING, "fetch": _NOTHING}),
-    Submodel("rest of line", "some instructions of a line that a branch leads to come later",
-             core=lambda c: {"line_instructions": 0, "line_rest": 0.0}),
     Submodel("branch pairs", "two taken branches followed at once",
              core=lambda c: {"pairs": False}),
-    Submodel("loop branch", "least time of an iteration of a short loop",
-             core=lambda c: {"loop": c.taken_branch}),
     Submodel("calls", "a call or a return takes longer than a branch",
              core=lambda c: {"call": c.taken_branch}),
     Submodel("several targets", "a predicted indirect jump to several places takes longer",
@@ -170,32 +152,14 @@ SUBMODELS = (
              of_profile=_all_rates_reached),
     Submodel("macro fusion", "a comparison and its branch are one operation",
              program=lambda p: {"fused": _none(p)}),
-    Submodel("fused branch unit", "a branch fused with its comparison takes branch units",
-             core=lambda c: {"fused_branch": _NOTHING}),
-    Submodel("moved adds", "a move and the addition to what it moved are dispatched as one",
-             core=lambda c: {"moved": exactly(1.0)}),
-    Submodel("constant moves", "a constant moved to an integer register takes an integer unit",
-             program=lambda p: {"immediates": _none(p)}),
-    Submodel("extending moves", "a move of a register to itself has a latency",
-             core=lambda c: {"extension": _NOTHING}),
-    Submodel("parts of units", "shifts, selects, comparisons, conversions run on some units only",
-             core=lambda c: {"parts": {}}),
-    Submodel("adders", "comparisons and conversions take the units of additions",
-             core=lambda c: {"of_adders": frozenset()}),
-    Submodel("narrow dividers", "divisions and roots of 32 bits take less time",
-             core=lambda c: {"narrow": {}}),
     Submodel("early adds", "a sum is ready sooner for another sum",
              core=_early_adds_off),
-    Submodel("control register", "accesses to the floating-point control register stop the dispatch",
-             core=lambda c: {"control": _NOTHING}),
     Submodel("shuffle rate", "shuffles have a rate of their own",
              core=lambda c: {"shuffle_cycles": c.unit_cycles[FP_ADD]}),
     Submodel("integer vector rate", "additions of integer vectors have a rate of their own",
              core=lambda c: {"vector_int_cycles": c.unit_cycles[FP_ADD]}),
     Submodel("crossing latency", "values cross between register files with a latency",
              core=lambda c: {"crossing": _NOTHING}),
-    Submodel("crossing rate", "crossings between register files have a rate of their own",
-             core=lambda c: {"crossings": _NOTHING}),
     # room for instructions
     Submodel("window", "a limited number of instructions is in flight",
              core=lambda c: {"window": _NO_LIMIT}),
@@ -214,15 +178,11 @@ SUBMODELS = (
     Submodel("store queue", "limited stores in flight",
              core=lambda c: {"stores": _NO_LIMIT}),
     # loads and stores
-    Submodel("shared address units", "loads and stores share units that make addresses",
-             core=lambda c: {"load_access": 0.0, "store_access": 0.0}),
     Submodel("vector access rates", "loads and stores of vectors have rates of their own",
              core=lambda c: {"vector_load_cycles": c.load, "vector_store_cycles": c.store,
                              "wide_load_cycles": c.load, "wide_store_cycles": c.store}),
     Submodel("wide access rates", "loads and stores of 64 bytes have rates of their own",
              core=lambda c: {"wide_load_cycles": c.vector_load_cycles, "wide_store_cycles": c.vector_store_cycles}),
-    Submodel("store lines", "stores gather in a few lines on their way to the cache",
-             core=lambda c: {"store_lines": 0.0, "store_line": _NOTHING}),
     Submodel("vector load latency", "loads to vector registers take longer",
              core=lambda c: {"vector_load": _NOTHING}),
     Submodel("scaled loads", "loads whose address has a multiple of a register take longer",
@@ -231,10 +191,6 @@ SUBMODELS = (
              program=lambda p: {"store_distances": np.zeros_like(p.store_distances)}),
     Submodel("blocked forwarding", "a load that reads more than the last store wrote waits for the cache",
              core=lambda c: {"blocked": _NOTHING}),
-    Submodel("variable forwarding", "a variable is forwarded sooner than an array's element",
-             core=lambda c: {"forward_variable": c.forward}),
-    Submodel("vector forwarding", "forwarding to vector registers has a latency of its own",
-             core=lambda c: {"vector_forward": c.forward}),
     # memory
     Submodel("latency spread", "loads from main memory take unequal times",
              memory=lambda m: {"latency_spread": np.zeros(0)}),
@@ -266,8 +222,6 @@ SUBMODELS = (
              workload=_without_lone_lines),
     Submodel("shared cache", "others hold a part of the last cache",
              of_profile=_alone, of_sharing=True),
-    Submodel("random eviction", "others evict lines of the last cache as if at random",
-             constants=((shared_cache, "EVEN", (1.0,)),), of_sharing=True),
     Submodel("page faults", "first touches of pages take time",
              machine=lambda m: {"page_s": _NOTHING}),
     Submodel("cleared pages", "lines of new pages are in a near cache",

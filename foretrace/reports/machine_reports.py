@@ -143,6 +143,7 @@ def _show_sources(profile: Profile, out: Console) -> None:
 def figures(profile: Profile) -> Iterator[tuple[str, str, object, str, str]]:
     """Every single figure: place, field, value, source, meaning."""
     places: list[tuple[str, Struct | None]] = [("product", profile.product), ("core", profile.core)]
+    places += [("core.frontend", profile.core.frontend)] if profile.core else []
     places += [(cache.name, cache) for cache in profile.caches]
     places += [(f"{tlb.name} of {format_bytes(tlb.page_bytes)} pages", tlb) for tlb in profile.tlbs]
     places += [("memory", profile.memory), ("link", profile.link), ("network", profile.network)]

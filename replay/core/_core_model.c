@@ -29,7 +29,7 @@ static const char *check(const struct ft_core_program *program, const struct ft_
             const struct ft_instruction *one = &program->instructions[i];
             if ((size_t)one->registers + one->n_reads + one->n_addresses + one->n_writes > n_registers ||
                 one->load >= (int64_t)block->n_operations || one->store >= (int64_t)block->n_operations ||
-                one->queue > FT_NO_QUEUE || one->unit >= FT_NUM_UNITS || one->part >= FT_NUM_UNITS ||
+                one->queue > FT_NO_QUEUE || one->unit >= FT_NUM_UNITS ||
                 one->cause >= FT_NUM_CAUSES)
                 return "an instruction refers to what does not exist";
         }

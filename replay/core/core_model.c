@@ -38,7 +38,6 @@ struct recent {
     double written; /* of a store: when it is in the cache */
     double line;    /* when the line is there */
     double bytes;
-    uint64_t stored;    /* how many lines had been, when this one was stored to last; 0 if it never was */
     uint32_t operation; /* that brought the line in, */
     uint8_t level;      /* from here; 0 once that is not known, or the line has been stored to */
     uint8_t cause;      /* of waiting for the line */
@@ -91,7 +90,7 @@ struct state {
     const struct ft_core_program *program;
     const struct ft_core_path *path;
     double ready[FT_NUM_REGISTERS], early[FT_NUM_REGISTERS]; /* for those that take results early */
-    struct rate units[FT_NUM_UNITS], levels[FT_MAX_LEVELS], loads, stores, accesses;
+    struct rate units[FT_NUM_UNITS], levels[FT_MAX_LEVELS], loads, stores;
     struct recent *recent;
     struct ring retired; /* all instructions */
     struct ring results[FT_NUM_KINDS]; /* retired as well: those that write such a register */
@@ -108,14 +107,10 @@ struct state {
     double fetched;      /* the line of code that is being dispatched, at the earliest */
     uint32_t line;       /* which that is */
     bool jumped;         /* there, by a taken branch */
-    bool single_line;    /* the last taken branch led to it, and nothing behind it was fetched */
-    uint32_t of_line;    /* instructions of it so far */
     bool alone, second;  /* what that branch led to is fetched by itself so far, or at once with what the one before did */
     uint32_t decoded[FT_DECODED_SETS][FT_MAX_DECODED_WAYS]; /* first instructions of groups, one more each; the latest used first */
     bool decodes;        /* what was fetched last */
     double last_retired, last_written;
-    double line_written; /* the last store to a line that none was gathered in */
-    uint64_t stored;     /* such lines so far */
     double *due;         /* by operation and level: misses that are due */
     struct misses *misses; /* by operation */
     double ahead[AHEAD]; /* ring, by place: when the line of a stream was wanted that took it */
@@ -261,27 +256,12 @@ static void follow(struct state *s, uint8_t branch, bool again)
 {
     const struct ft_core *core = s->core;
     const double least = branch & FT_BRANCH_SEVERAL ? core->several_targets : 0;
-    const double one = later(again ? core->loop : core->taken_branch, least);
+    const double one = later(core->taken_branch, least);
     s->foreseen = later(s->foreseen + (branch & FT_BRANCH_CALLS ? later(core->call, least) : one), s->clock - FETCHED_AHEAD);
     s->second = core->pairs && s->alone && !again;
     s->alone = core->pairs && !s->second && !again;
     const double cycles = s->second ? 0 : s->alone ? later(2 * core->taken_branch, least) : one;
     fetch_code(s, later(cycles, s->foreseen - s->fetched));
-    s->of_line = 0;
-    s->single_line = true;
-}
-
-/* Cycles of lines of code that follow others: no other line is fetched at once with the second behind a taken branch. */
-static double following(struct state *s, uint32_t lines)
-{
-    double cycles = lines * s->core->straight_line;
-    if (s->single_line)
-        cycles += s->core->fetch - s->core->straight_line + (s->second ? 2 * s->core->taken_branch : 0);
-    if (s->core->line_instructions && s->of_line > s->core->line_instructions)
-        cycles = later(cycles, 1); /* not beside the rest of the line before it */
-    s->single_line = s->alone = s->second = false;
-    s->of_line = 0;
-    return cycles;
 }
 
 /* Whether a group of instructions is decoded already; from now on it is. */
@@ -296,24 +276,12 @@ static bool is_decoded(struct state *s, uint32_t line, uint32_t first)
     return found;
 }
 
-/* What an instruction takes to be fetched behind those before it in its line of code. Of the line that a branch led to, what
- * does not come at once comes together, some time later; of lines that follow, every second group of half as many does by
- * and by. */
-static double rest_of_line(struct state *s)
-{
-    const uint32_t at_once = s->core->line_instructions, number = s->of_line++;
-    if (at_once < 2 || number < at_once)
-        return 0;
-    if (s->single_line)
-        return number % at_once == 0 ? s->core->line_rest : 0;
-    const uint32_t group = at_once / 2;
-    return (number - at_once) / group % 2 == 0 ? s->core->line_rest / group : 0;
-}
-
 /* Fetches what stands next to be dispatched, and decodes it: a line that is decoded at once is fetched meanwhile. */
 static void fetch_next(struct state *s, const struct ft_instruction *one, uint32_t number, uint32_t new_lines)
 {
-    const double fetching = (new_lines ? following(s, new_lines) : 0) + (one->slot > 0 ? rest_of_line(s) : 0);
+    const double fetching = new_lines && s->second ? 2 * s->core->taken_branch : 0; /* the two are not fetched at once */
+    if (new_lines)
+        s->alone = s->second = false;
     s->line += one->lines;
     const bool decodes = one->decoded && s->core->decode > 0 && !is_decoded(s, s->line, number);
     const double switching = decodes && !s->decodes ? s->core->decode_switch : 0;
@@ -468,12 +436,11 @@ static struct arrival access_line(struct state *s, uint32_t operation, uint64_t 
     const uint32_t distance = s->path->line_distances[slot];
     const uint32_t level = level_of(s, operation, distance);
     struct arrival arrival = fetch(s, operation, level, from);
-    struct recent own = {NEVER, NEVER, 0, s->program->operations[operation].bytes, 0, operation, (uint8_t)level, 0};
+    struct recent own = {NEVER, NEVER, 0, s->program->operations[operation].bytes, operation, (uint8_t)level, 0};
     if (distance && distance < RECENT && distance <= slot) {
         const struct recent *before = &s->recent[(slot - distance) % RECENT];
         if (before->line > arrival.at)
             arrival = (struct arrival){before->line, before->cause};
-        own.stored = before->stored;
         if (level == 0) {
             own.operation = before->operation;
             own.level = before->level;
@@ -483,8 +450,6 @@ static struct arrival access_line(struct state *s, uint32_t operation, uint64_t 
         if (level == 0) /* what a store's own miss takes is told with its operation */
             write_line_back(s, &own, from);
         own.level = 0;
-        s->stored += !own.stored || own.stored + s->core->store_lines <= s->stored;
-        own.stored = s->stored;
     }
     own.line = arrival.at;
     own.cause = arrival.cause;
@@ -506,8 +471,7 @@ static struct arrival load(struct state *s, const struct ft_instruction *one, ui
         const bool is_wider = facts->bytes > store->bytes;
         const double leaves = is_wider ? later(store->written, store->data + s->core->blocked) : store->written;
         if (leaves > asked) {
-            const double forward = facts->bytes < store->bytes ? facts->forward_part : facts->forward;
-            const double there = is_wider ? leaves + hit - asked : store->data + forward;
+            const double there = is_wider ? leaves + hit - asked : store->data + s->core->forward;
             arrival = (struct arrival){later(hit, there), FT_CAUSE_FORWARD};
         }
     }
@@ -631,18 +595,14 @@ static void write_back(struct state *s, const struct ft_instruction *one, uint32
 {
     double end;
     const double known = latest(s->ready, addresses, one->n_addresses, t->dispatched.at);
-    const double turn = take(&s->stores, known, one->store_cycles, &end);
-    const double asked = take(&s->accesses, turn, s->core->store_access, &end);
-    const uint64_t stored = s->stored;
+    const double asked = take(&s->stores, known, one->store_cycles, &end);
     const struct arrival line = access_line(s, operation, slot, asked, true);
     const double data = t->done;
     t->done = later(t->done, asked + 1);
     if (one->load < 0)
         enter(&s->addresses, asked);
     const double retired = later(s->last_retired, t->done);
-    double free = later(s->last_written + one->store_cycles, retired + 1);
-    if (stored < s->stored)
-        s->line_written = free = later(free, s->line_written + s->core->store_line);
+    const double free = later(s->last_written + one->store_cycles, retired + 1);
     s->last_written = later(free, line.at);
     s->written[s->oldest_written] =
         (struct written){s->last_written, line.at > free ? line.cause : (uint8_t)FT_NUM_CAUSES};
@@ -671,7 +631,6 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
         const uint32_t position = (uint32_t)one->load;
         t.known = latest(s->ready, addresses, one->n_addresses, t.dispatched.at);
         t.asked = take(&s->loads, t.known, one->load_cycles, &end);
-        t.asked = take(&s->accesses, t.asked, s->core->load_access, &end);
         enter(&s->addresses, t.asked);
         const double known = latest_astray(s, addresses, one->n_addresses, astray);
         const double early = ask_astray(s, one, known);
@@ -688,8 +647,7 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
     t.operands = latest(one->takes_early ? s->early : s->ready, reads, one->n_reads, t.operands);
     if (one->queue == FT_VECTORS)
         t.operands = later(t.operands, schedule(s, t.dispatched.at));
-    t.started = take(&s->units[one->part], t.operands, one->part_cycles, &end);
-    t.started = take(&s->units[one->unit], t.started, one->unit_cycles, &end);
+    t.started = take(&s->units[one->unit], t.operands, one->unit_cycles, &end);
     t.done = t.started + one->latency;
     if (one->queue == FT_VECTORS)
         enter(&s->scheduled, t.started);
@@ -772,9 +730,8 @@ static bool state_new(struct state *s, const struct ft_core *core, const struct 
         good = rate_new(&s->levels[i], 16) && good;
     good = rate_new(&s->loads, 1) && good;
     good = rate_new(&s->stores, 1) && good;
-    good = rate_new(&s->accesses, 1) && good;
     for (uint32_t i = 0; good && i < RECENT; i++)
-        s->recent[i] = (struct recent){NEVER, NEVER, NEVER, 0, 0, 0, 0, FT_NUM_CAUSES};
+        s->recent[i] = (struct recent){NEVER, NEVER, NEVER, 0, 0, 0, FT_NUM_CAUSES};
     for (size_t i = 0; good && i < (size_t)program->n_operations * FT_MAX_LEVELS; i++)
         s->due[i] = (double)(i * 2654435761u % 65536) / 65536; /* spread, so that few misses of many count */
     return good;
@@ -799,7 +756,6 @@ static void state_free(struct state *s)
         rate_free(&s->levels[i]);
     rate_free(&s->loads);
     rate_free(&s->stores);
-    rate_free(&s->accesses);
 }
 
 bool ft_core_run(const struct ft_core *core, struct ft_spread spread, const struct ft_core_program *program,

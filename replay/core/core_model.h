@@ -26,8 +26,8 @@
  * A line takes its turn at each level that it comes through on its way to the core. One that a load brought in and that is
  * then stored to is written back some time: it takes another turn at each of those levels.
  *
- * Code is fetched by lines, and anew behind a taken branch, as far ahead of the dispatch as a queue holds: of the line that
- * the branch leads to so many instructions at once. What is not among the instructions decoded lately is decoded first.
+ * Code is fetched anew behind a taken branch, as far ahead of the dispatch as a queue holds. What is not in the micro-op cache
+ * is decoded first.
  *
  * Units and the lines that a level hands out are rates: each use takes some part of a cycle of its unit, in the first
  * cycles from when it is ready that have room. So an instruction may overtake others that wait for operands.
@@ -41,7 +41,7 @@
 
 #define FT_NUM_REGISTERS 1024u
 #define FT_MAX_LEVELS 8u
-#define FT_NUM_UNITS 14u
+#define FT_NUM_UNITS 8u
 #define FT_DECODED_SETS 64u /* of groups of up to 8 decoded instructions of a line of code, by line */
 #define FT_MAX_DECODED_WAYS 32u
 
@@ -74,12 +74,11 @@ struct ft_instruction {
     double sooner;       /* by which those that take results early have it before */
     double slot;         /* of the dispatch: 1/width, or 0 for what is fused with the one before */
     double unit_cycles;  /* of its unit */
-    double part_cycles;  /* of those of the units that alone do its kind; 0: all do */
     double load_more;    /* what its load takes longer than the operation's latency */
     double load_cycles, store_cycles; /* of the load and store units */
     uint32_t registers;  /* where its registers begin: first those read, then those of the address, then those written */
     int32_t load, store; /* positions among its block's memory operations; -1: none */
-    uint8_t unit, part, cause; /* of waiting for the unit */
+    uint8_t unit, cause; /* of waiting for the unit */
     uint8_t n_reads, n_addresses, n_writes;
     uint8_t runs_anyway; /* stands on both ways from a branch */
     uint8_t queue, result; /* where it waits, and what it writes: kinds of registers */
@@ -99,8 +98,6 @@ struct ft_core_block {
 struct ft_core_operation {
     double share[FT_MAX_LEVELS];     /* of its accesses; level 0 has the rest */
     double candidates;               /* share of its accesses whose line was not touched a short while before */
-    double forward;                  /* from a store's data to that of a load that reads it back, */
-    double forward_part;             /* and to that of one that reads a part of it */
     double bytes;                    /* of one access */
     double places;                   /* that a line of it takes of those which are fetched ahead */
     double irregular[FT_MAX_LEVELS]; /* share of its lines from a level that no prefetcher sees coming */
@@ -123,23 +120,15 @@ struct ft_core_operation {
     X(double, int_results)      /* that have not retired: of the registers, those free for results, of integers, */    \
     X(double, vector_results)   /* and of vectors */                                                                   \
     X(double, refill)           /* from a mispredicted branch's end to the dispatch of what follows */                 \
+    X(double, forward)          /* from a store's data to that of a load that reads it back */                          \
     X(double, blocked)          /* from a store's data to the cache, for a load that it cannot serve alone */          \
     X(double, taken_branch)     /* least time between two */                                                           \
     X(double, call)             /* the same where one is a call or a return */                                         \
-    X(double, loop)             /* the same of a block that is run again, at once */                                   \
     X(double, several_targets)  /* the same of a foreseen jump or call that goes to several places */                  \
     X(double, lead)             /* how long before it is wanted a prefetcher asks for a line of a stream, at most, */  \
     X(double, ahead)            /* and how many places before, of all streams together; 0: any number */               \
     X(double, decode)           /* that an instruction takes to be decoded; 0: none */                                 \
     X(double, decode_switch)    /* until the first is, behind others that are decoded already */                       \
-    X(double, fetch)            /* that the second line of code behind a taken branch takes to be fetched, */          \
-    X(double, straight_line)    /* and that each further one does */                                                   \
-    X(double, line_rest)        /* until the next ones of a line are fetched that a taken branch led to */             \
-    X(double, store_lines)      /* that stores gather in: one to another line gets to the cache no sooner than */      \
-    X(double, store_line)       /* so many cycles after the last such */                                               \
-    X(double, load_access)      /* of the units that loads and stores share, by a load; 0: they share none, */         \
-    X(double, store_access)     /* and by a store */                                                                   \
-    X(uint32_t, line_instructions) /* of a line that a taken branch led to, so many come at once; 0: all */            \
     X(uint32_t, decoded_ways)   /* groups of decoded instructions that each set of lines keeps */                      \
     X(uint32_t, n_levels)       /* caches and main memory */                                                           \
     X(uint8_t, pairs)           /* whether two taken branches are followed at once, if each leads to a single line */  \

@@ -24,23 +24,17 @@ INT, INT_MUL, INT_DIV, FP_ADD, FP_MUL, FP_DIV, VECTOR, BRANCH = range(8)
 """Units, as they are numbered for core_model.h."""
 
 _PARTS = {
-    kind: (BRANCH + number, operation)
-    for number, (kind, operation) in enumerate(
-        (
-            (Kind.INT_SHIFT, Operation.INT_SHIFT),
-            (Kind.INT_SELECT, Operation.INT_SELECT),
-            (Kind.INT_SHIFT_ADD, Operation.INT_SHIFT_ADD),
-            (Kind.INT_BIT_COUNT, Operation.INT_BIT_COUNT),
-            (Kind.FP_COMPARE, Operation.FP_COMPARE),
-            (Kind.FP_CONVERT, Operation.FP_CONVERT),
-        ),
-        start=1,
-    )
+    Kind.INT_SHIFT: Operation.INT_SHIFT,
+    Kind.INT_SELECT: Operation.INT_SELECT,
+    Kind.INT_SHIFT_ADD: Operation.INT_SHIFT_ADD,
+    Kind.INT_BIT_COUNT: Operation.INT_BIT_COUNT,
+    Kind.FP_COMPARE: Operation.FP_COMPARE,
+    Kind.FP_CONVERT: Operation.FP_CONVERT,
 }
-"""Kinds that only some of their units do: the number of these after the units, and what a profile calls them."""
+"""Kinds that have a latency of their own, and what a profile calls them."""
 _CROSSING = (Kind.FP_COMPARE, Kind.FP_CONVERT)
-DIVIDERS = {Kind.INT_DIV: Operation.INT_DIV, Kind.FP_DIV: Operation.FP_DIV, Kind.FP_SQRT: Operation.FP_SQRT}
-"""What dividers do: the fewer bits the sooner."""
+DIVIDERS = frozenset({Kind.INT_DIV, Kind.FP_DIV, Kind.FP_SQRT})
+"""What dividers do."""
 
 CAUSES = (
     Bound.ISSUE,
@@ -74,13 +68,9 @@ _NO_LIMIT = 1024.0
 _ASSUMED_ALUS = 4.0
 _CONVERT_CYCLES = np.array([0.0, 2.0, 3.0])
 """What a conversion between integer and floating point takes, beside the way between their registers."""
-_EXTENSION_CYCLES = 1.0
-"""Of a move from a register to itself, which extends a part of it: no renaming does that."""
 _PAIRS = 2 / 3
 """Cycles of a taken branch, below which two of them are followed at once."""
 _VECTOR_BYTES = 16
-_APART = 0.9
-"""Of the accesses a cycle that a copy makes where loads and stores have units of their own: what it reaches of them."""
 _RESOLVE_CYCLES = 1.0
 """From when what the calibration's branch waits for is there to its end: each iteration goes on from the value that the
 one before made, missed or not, so that the rest of what a miss costs is getting new instructions."""
@@ -90,23 +80,12 @@ one before made, missed or not, so that the rest of what a miss costs is getting
 class CoreFigures:
     """Cycles [3] unless said otherwise. `latency` is by kind; `unit_cycles`, by unit, of one operation on one of them.
 
-    `forward` is from a store's data to that of a load that reads it back, `forward_variable` where both only ever
-    touch that one place, `vector_forward` of vector and floating-point registers. `root_cycles` are of a square
-    root on the divider. `native_lanes` is how many 64-bit elements a unit takes at once. `scaled` is what a load takes
-    longer whose address has a multiple of a register. `of_adders`: kinds that only the units of additions do. `narrow`:
-    latency and cycles of one on its unit, of elements of 32 bits and less, of kinds that were measured on such.
-    `load_access` and `store_access` are what these take of the units that both share; `call` is of a call or a return;
-    `loop` is of a block that branches to itself, at the least; `fetch` is of the second line of code behind a branch,
-    `straight_line` of each further one, and `pairs` whether two branches to a single line each are followed at once; of
-    a line that a branch leads to `line_instructions` come at once (0: all), and the next ones `line_rest` later;
-    `decode` is of an instruction that is not among the last ones decoded, in `decoded_ways` for each set of lines, and
-    `decode_switch` until the first such behind others. Stores gather in `store_lines` lines, and begin with another one
-    every `store_line`. `add_sooner`: by which an addition of floating point has the result of another one before the
-    rest. `parts`: kinds that only some of their units do;
-    cycles of one on those, and their number. `control`: for how long nothing else is dispatched beside an access to the
-    control register of floating point. `moved`: of the room of an instruction, what a move takes in front of an
-    operation on what it moved. `fused_branch`: of branches' units, by one that comes with its comparison. `crossings`:
-    of vectors' units, by a move from or to integer registers.
+    `forward` is from a store's data to that of a load that reads it back. `root_cycles` are of a square root on the
+    divider. `native_lanes` is how many 64-bit elements a unit takes at once. `scaled` is what a load takes longer whose
+    address has a multiple of a register. `call` is of a call or a return; `pairs`: two branches are followed at once if
+    each leads to a single line. `decode` is of an instruction that is not in the micro-op cache, which has
+    `decoded_ways` for each set of lines, and `decode_switch` until the first of these behind others. `add_sooner`: by
+    how much sooner an addition of floating point has the result of another one.
     """
 
     width: Floats
@@ -120,31 +99,19 @@ class CoreFigures:
     stores: Floats
     refill: Floats
     forward: Floats
-    forward_variable: Floats
-    vector_forward: Floats
     vector_load: Floats
     crossing: Floats
-    extension: Floats
     scaled: Floats
     blocked: Floats
     taken_branch: Floats
     call: Floats
-    loop: Floats
     several_targets: Floats
     decode: Floats
     decode_switch: Floats
     decoded_ways: int
-    fetch: Floats
-    straight_line: Floats
     pairs: bool
-    line_instructions: int
-    line_rest: float
     load: Floats
     store: Floats
-    store_lines: float
-    store_line: Floats
-    load_access: float
-    store_access: float
     vector_load_cycles: Floats
     vector_store_cycles: Floats
     wide_load_cycles: Floats  # of 64 bytes
@@ -154,13 +121,6 @@ class CoreFigures:
     add_sooner: Floats
     latency: dict[Kind, Floats]
     unit_cycles: tuple[Floats, ...]
-    parts: dict[Kind, tuple[Floats, int]]
-    of_adders: frozenset[Kind]
-    narrow: dict[Kind, tuple[Floats, Floats]]
-    control: Floats
-    moved: Floats
-    fused_branch: Floats
-    crossings: Floats
     root_cycles: Floats
     native_lanes: float
     in_order: bool
@@ -178,13 +138,11 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
     div = source.cycles("fp_div_interval_cycles")
     root = core.fp_sqrt_interval_cycles
     forward = source.cycles("store_forward_latency_cycles")
-    vector_forward = core.fp_store_forward_latency_cycles
     load = 1 / source.figure("loads_per_cycle")
     store = 1 / source.figure("stores_per_cycle")
     taken_branch = 1 / source.figure("taken_branches_per_cycle")
     several_targets = source.cycles("several_targets_cycles")
     int_div = source.cycles("int_div_interval_cycles")
-    control = _cost(profile, Operation.FP_CONTROL)
     shuffle = _cost(profile, Operation.FP_SHUFFLE, elements=2)
     crossing = source.cycles("register_crossing_cycles")
     int_adds = source.int_adds(width)
@@ -195,7 +153,6 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
     int_mul = multiply.interval_cycles if multiply else None
     vector_load = _published(core.vector_loads_per_cycle, np.maximum(load, _vector_load_cycles(profile, core)))
     vector_store = _published(core.vector_stores_per_cycle, np.maximum(store, _vector_store_cycles(profile, core)))
-    load_access, store_access = _access_cycles(profile, core, float(1 / load[TYPICAL]), float(1 / store[TYPICAL]))
     return CoreFigures(
         width=width * source.reached("mixed_instructions_per_cycle", width),
         window=window,
@@ -208,11 +165,8 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         stores=storing,
         refill=np.maximum(miss - _RESOLVE_CYCLES, 0),
         forward=np.maximum(forward, first_latency_cycles + _FORWARD_CYCLES),
-        forward_variable=forward,
-        vector_forward=np.maximum(forward, vector_forward or first_latency_cycles + _FORWARD_CYCLES),
         vector_load=source.beyond("fp_load_latency_cycles", first_latency_cycles),
         crossing=crossing,
-        extension=exactly(_EXTENSION_CYCLES),
         scaled=source.beyond("scaled_load_latency_cycles", first_latency_cycles),
         blocked=source.beyond("blocked_forward_latency_cycles", first_latency_cycles),
         taken_branch=taken_branch,
@@ -220,19 +174,10 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         decode_switch=source.decode_switch(),
         decoded_ways=decoded_ways,
         call=source.call(taken_branch),
-        loop=source.loop(taken_branch),
         several_targets=np.maximum(several_targets, taken_branch),
-        fetch=source.fetch(taken_branch),
-        straight_line=source.straight_line(taken_branch),
         pairs=bool(taken_branch[TYPICAL] < _PAIRS),
-        line_instructions=round(core.line_instructions or 0),
-        line_rest=core.line_rest_cycles or 0.0,
         load=load,
         store=store,
-        store_lines=core.store_lines or 0.0,
-        store_line=source.store_line(),
-        load_access=load_access,
-        store_access=store_access,
         vector_load_cycles=vector_load,
         vector_store_cycles=vector_store,
         wide_load_cycles=_published(core.wide_loads_per_cycle, vector_load),
@@ -251,21 +196,6 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
             adds / of_vectors,
             0.5 / of_ints if branches is None else exactly(1 / branches),
         ),
-        parts={
-            kind: (exactly(cost.interval_cycles) / (of_vectors if kind in _CROSSING else of_ints), number)
-            for kind, (number, operation) in _PARTS.items()
-            if (cost := _cost(profile, operation)) and cost.interval_cycles
-        },
-        of_adders=_of_adders(profile, core, float(adds[TYPICAL])),
-        narrow={
-            kind: (exactly(cost.latency_cycles), exactly(cost.interval_cycles))
-            for kind, operation in DIVIDERS.items()
-            if (cost := _cost(profile, operation, bits=32)) and cost.latency_cycles and cost.interval_cycles
-        },
-        control=exactly((control.interval_cycles or 0.0) if control else 0.0),
-        moved=source.moved(width),
-        fused_branch=exactly(0.0 if branches is None else 1 / branches),
-        crossings=exactly(core.register_crossing_interval_cycles or 0.0),
         root_cycles=exactly(root) if root else div * np.array([1.0, 1.5, 2.0]),
         native_lanes=lanes,
         in_order=bool(core.in_order),
@@ -281,7 +211,7 @@ def _part_latencies(profile: Profile, crossing: Floats, notes: Notes) -> dict[Ki
     """Of the kinds that only some units do, beside their crossing; as an integer operation or a comparison where the
     profile does not tell them."""
     found, missing = {}, []
-    for kind, (_, operation) in _PARTS.items():
+    for kind, operation in _PARTS.items():
         cost = _cost(profile, operation)
         if cost is not None and cost.latency_cycles is not None:
             latency = exactly(cost.latency_cycles)
@@ -299,35 +229,6 @@ def _part_latencies(profile: Profile, crossing: Floats, notes: Notes) -> dict[Ki
     if missing:
         notes.add("kinds", f"{', '.join(missing)} not in the profile, as other operations of their units")
     return found
-
-
-def _of_adders(profile: Profile, core: Core, add: float) -> frozenset[Kind]:
-    """Kinds of operations that, in turns with additions, take about as long as both one after the other."""
-    found = set()
-    for kind, both in ((Kind.FP_COMPARE, core.fp_add_compare_cycles), (Kind.FP_CONVERT, core.fp_add_convert_cycles)):
-        cost = _cost(profile, _PARTS[kind][1])
-        alone = cost.interval_cycles if cost else None
-        if both is not None and alone is not None and both > (max(add, alone) + add + alone) / 2:
-            found.add(kind)
-    return frozenset(found)
-
-
-def _access_cycles(profile: Profile, core: Core, loads: float, stores: float) -> tuple[float, float]:
-    """Of a load and of a store, on the units that make addresses for both: by copies within the nearest cache.
-
-    A load takes what it does alone, a store the rest. 0 where copies run as fast as either alone allows, or as fast as
-    the core issues, and where none were measured.
-    """
-    rates = [
-        p.bandwidth_bytes_per_s / p.access_bytes / (core.clock_hz or 1)
-        for p in profile.surface
-        if p.movement is Movement.COPY and p.hit_rates[:1] == (1.0,)
-    ]
-    issued = core.issue_width_instructions_per_cycle or np.inf
-    best = max(rates, default=0.0)
-    if not 0 < best < _APART * min(2 * min(loads, stores), issued):
-        return 0.0, 0.0
-    return 1 / loads, 2 / best - 1 / loads
 
 
 def _published(per_cycle: float | None, otherwise: Floats) -> Floats:
@@ -394,17 +295,13 @@ class _Source(KnownCore):
         ways = round(kept / _core_model.DECODED_SETS / DECODED_AT_ONCE)
         return decode, min(max(ways, 1), _core_model.MAX_DECODED_WAYS)
 
-    def store_line(self) -> Floats:
-        """Cycles between two lines that stores begin to gather in; 0 where that was not measured."""
-        given = self.core.store_line_cycles
-        return exactly(0.0 if given is None or self.core.store_lines is None else given)
-
     def decode_switch(self) -> Floats:
         """Cycles until something is decoded behind what already was; 0 where that was not measured."""
-        given = self.core.decode_switch_cycles
-        if given is None:
+        frontend = self.core.frontend
+        if frontend is None or frontend.decode_switch_cycles is None:
             return exactly(0.0)
-        error = 1 + self.noise("decode_switch_cycles")
+        given = frontend.decode_switch_cycles
+        error = 1 + self.noise_of(frontend.noise, "decode_switch_cycles")
         return np.array([given / error, given, given * error])
 
     def reached(self, field: str, rate: float) -> Floats:
@@ -415,39 +312,10 @@ class _Source(KnownCore):
             return np.array([default.fast, default.typical, default.slow])
         return np.array([1.0, min(given / rate, 1.0), min(given / rate / (1 + self.noise(field)), 1.0)])
 
-    def loop(self, taken_branch: Floats) -> Floats:
-        """Cycles between a branch taken and the same one again."""
-        given = self.core.loop_cycles
-        return taken_branch if given is None else np.maximum(taken_branch, given)
-
     def call(self, taken_branch: Floats) -> Floats:
         """Cycles between a call, or a return, and what it leads to: where that was not measured, two taken branches."""
         given = self.core.call_return_cycles
         return np.asarray(2 * taken_branch if given is None else np.maximum(taken_branch, given / 2), np.float64)
-
-    def moved(self, width: float) -> Floats:
-        """Of the room of an instruction, what a move takes in front of an operation on what it moved: all of it, or
-        none where both are dispatched as one. As measured with a load beside them."""
-        pairs = self.core.moved_adds_per_cycle
-        return exactly(1.0 if pairs is None else min(max(width / pairs - 2, 0.0), 1.0))
-
-    def fetch(self, taken_branch: Floats) -> Floats:
-        """Cycles of the second line of code behind a branch."""
-        lines = self.core.code_lines_per_cycle
-        if lines is None:
-            default = default_of(Core, "code_lines_per_cycle", self.of)
-            return np.asarray(taken_branch * np.array([default.fast, default.typical, default.slow]))
-        error = 1 + self.noise("code_lines_per_cycle")
-        both = np.array([2 / lines / error, 2 / lines, 2 / lines * error])
-        return np.asarray(np.maximum(both - self.loop(taken_branch), 0), np.float64)
-
-    def straight_line(self, taken_branch: Floats) -> Floats:
-        """Cycles of a line of code that follows others: as the second where that was not measured."""
-        lines = self.core.straight_lines_per_cycle
-        if lines is None:
-            return self.fetch(taken_branch)
-        error = 1 + self.noise("straight_lines_per_cycle")
-        return np.array([1 / lines / error, 1 / lines, 1 / lines * error])
 
     def window(self) -> Floats:
         """Instructions in flight."""

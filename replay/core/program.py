@@ -27,12 +27,12 @@ Bools = npt.NDArray[np.bool_]
 INSTRUCTION = np.dtype(
     {
         "names": [
-            *("latency", "sooner", "slot", "unit_cycles", "part_cycles", "load_more", "load_cycles", "store_cycles"),
+            *("latency", "sooner", "slot", "unit_cycles", "load_more", "load_cycles", "store_cycles"),
             *("registers", "load", "store"),
-            *("unit", "part", "cause", "n_reads", "n_addresses", "n_writes"),
+            *("unit", "cause", "n_reads", "n_addresses", "n_writes"),
             *("runs_anyway", "queue", "result", "takes_early", "decoded", "lines"),
         ],
-        "formats": [*["f8"] * 8, "u4", "i4", "i4", *["u1"] * 12],
+        "formats": [*["f8"] * 7, "u4", "i4", "i4", *["u1"] * 11],
     },
     align=True,
 )
@@ -64,11 +64,9 @@ class CoreProgram:
     """What the core model runs. Block numbers are positions in `block_ids`, operation numbers in `operation_ids`.
 
     `instructions` INSTRUCTION [instructions], without the figures of a core; `kinds` are their kinds, element bits and
-    lanes, `fused` bool whether one goes with the one before, `moved` bool whether it is a move that the next one
-    changes the result of, `immediates` bool whether it writes an integer register and reads none, `crosses` bool
-    whether a value changes the kind of register, `vectors` bool whether it is of vector or floating-point registers,
-    `extends` bool whether it moves a register to itself, `loads_only` bool whether all it does is load, `scaled` bool
-    whether its address has a multiple of a register.
+    lanes, `fused` bool whether one goes with the one before, `crosses` bool whether a value changes the kind of
+    register, `vectors` bool whether it is of vector or floating-point registers, `scaled` bool whether its address has
+    a multiple of a register.
     `candidates` float64 [operations]: share of the accesses whose line was not touched a short while before.
     `branches` uint8 and `depends` uint16 [executions] as in core_model.h;
     `missed` float64 [blocks]: share of a block's ends not foreseen.
@@ -79,12 +77,8 @@ class CoreProgram:
     instructions: npt.NDArray[np.void]
     kinds: Sequence[tuple[OperationKind, int, int]]
     fused: npt.NDArray[np.bool_]
-    moved: npt.NDArray[np.bool_]
-    immediates: npt.NDArray[np.bool_]
     crosses: npt.NDArray[np.bool_]
     vectors: npt.NDArray[np.bool_]
-    extends: npt.NDArray[np.bool_]
-    loads_only: npt.NDArray[np.bool_]
     scaled: npt.NDArray[np.bool_]
     registers: npt.NDArray[np.uint16]
     blocks: npt.NDArray[np.void]
@@ -96,15 +90,6 @@ class CoreProgram:
     candidates: Floats
     executions: Floats  # [2, blocks] in the paths: those of the first half, and of the second
     missed: Floats
-
-    @functools.cached_property
-    def vector_loads(self) -> Ints:
-        """Operations, as positions in `operation_ids`, that load vectors."""
-        counts = self.blocks["n_instructions"].astype(np.int64)
-        first = np.repeat(self.blocks["first_operation"].astype(np.int64), counts)
-        loads = self.instructions["load"].astype(np.int64)
-        chosen = self.vectors & (loads >= 0)
-        return np.asarray((first + loads)[chosen], np.int64)
 
     @functools.cached_property
     def distinct_kinds(self) -> tuple[list[tuple[OperationKind, int, int]], Ints]:
@@ -165,12 +150,8 @@ class CoreProgram:
             instructions=instructions,
             kinds=table.kinds,
             fused=np.array(table.fused, bool),
-            moved=np.array(table.moved, bool),
-            immediates=np.array(table.immediates, bool),
             crosses=np.array(table.crosses, bool),
             vectors=np.array(table.vectors, bool),
-            extends=np.array(table.extends, bool),
-            loads_only=np.array(table.loads_only, bool),
             scaled=np.array(table.scaled, bool),
             registers=np.array(table.registers, np.uint16),
             blocks=blocks,
@@ -246,12 +227,8 @@ class _InstructionTable:
         self.rows: list[tuple[float | int, ...]] = []
         self.kinds: list[tuple[OperationKind, int, int]] = []
         self.fused: list[bool] = []
-        self.moved: list[bool] = []
-        self.immediates: list[bool] = []
         self.crosses: list[bool] = []
         self.vectors: list[bool] = []
-        self.extends: list[bool] = []
-        self.loads_only: list[bool] = []
         self.scaled: list[bool] = []
         self.registers: list[int] = []
         self._numbers: dict[str, int] = {}
@@ -266,25 +243,14 @@ class _InstructionTable:
         groups = [names[:255] for names in (one.reads, one.addresses, one.writes)]
         self.registers += [self._number(name) for names in groups for name in names]
         counts = [len(names) for names in groups]
-        self.rows.append((*[0] * 8, first, load, store, 0, 0, 0, *counts, False, 0, self._of.result(one), 0, 0, 0))
+        self.rows.append((*[0] * 7, first, load, store, 0, 0, *counts, False, 0, self._of.result(one), 0, 0, 0))
         self.vectors.append(self._of.is_vector(one))
-        self.extends.append(one.kind is OperationKind.MOVE and one.reads == one.writes and load < 0)
         self.kinds.append((one.kind, one.element_bits, one.lanes))
         self.crosses.append(self._of.crosses(one))
         before = None if is_first else self._before
         self.fused.append(
             one.flow == "branch" and before is not None and before.kind in _FUSES and "flags" in before.writes
         )
-        self.moved.append(False)
-        if before is not None and self._of.changes_what_was_moved(one, before):
-            self.moved[-2] = True
-        self.immediates.append(
-            one.kind is OperationKind.MOVE
-            and load < 0
-            and not one.reads
-            and self._of.result(one) == _core_model.INTEGERS
-        )
-        self.loads_only.append(one.kind is OperationKind.MOVE and load >= 0)
         self.scaled.append(one.scaled)
         self._before = one
 
@@ -314,18 +280,6 @@ class _Registers:
         if not files or (is_renamed and one.reads != one.writes):
             return _core_model.NO_RESULT
         return files[0]
-
-    def changes_what_was_moved(self, one: Instruction, move: Instruction) -> bool:
-        """Whether an instruction changes an integer register that the one before it only copied another one to: a core
-        may take both for one that has its result elsewhere. Those that leave the flags as they are, it does not."""
-        return (
-            (move.kind, one.kind) == (OperationKind.MOVE, OperationKind.INT_ALU)
-            and {move.load_operation, move.store_operation, one.load_operation, one.store_operation} == {None}
-            and not (move.reads == move.writes or self.is_vector(move) or self.crosses(move))
-            and len(move.reads) == len(move.writes) == 1
-            and set(one.writes) == {"flags", *move.writes}
-            and move.writes[0] in one.reads
-        )
 
     def is_vector(self, one: Instruction) -> bool:
         """Whether an instruction loads to a register of the vector units, or stores from one."""

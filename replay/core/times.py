@@ -23,10 +23,10 @@ CORE = np.dtype({"names": _NAMES, "formats": _FORMATS, "offsets": _OFFSETS, "ite
 OPERATION = np.dtype(
     {
         "names": [
-            *("share", "candidates", "forward", "forward_part", "bytes", "places"),
+            *("share", "candidates", "bytes", "places"),
             *("irregular", "latency", "random", "stream", "write_back"),
         ],
-        "formats": [(np.float64, _MAX_LEVELS), *["f8"] * 5, *[(np.float64, _MAX_LEVELS)] * 5],
+        "formats": [(np.float64, _MAX_LEVELS), *["f8"] * 3, *[(np.float64, _MAX_LEVELS)] * 5],
     },
     align=True,
 )
@@ -53,7 +53,6 @@ _UNIT = {
     Kind.RETURN: BRANCH,
 }
 _VECTOR_UNITS = (FP_ADD, FP_MUL, FP_DIV, VECTOR)
-_NARROW_BITS = 32
 _WIDE_BITS = 512
 
 
@@ -67,7 +66,6 @@ class OperationCosts:
     level that are not fetched ahead. `places` [operations]: what a line takes of the `ahead` that are, of all streams
     together; `ahead` is 0 where prefetchers run as far ahead as they need.
     `spread` [parts]: of main memory's latency, what as many parts of the lines take that nothing fetched ahead.
-    `is_variable` bool [operations]: touches one address only.
     """
 
     hits: Floats
@@ -77,7 +75,6 @@ class OperationCosts:
     write_back_s: Floats
     irregular: Floats
     places: Floats
-    is_variable: npt.NDArray[np.bool_]
     access_bytes: Floats
     ahead: float
     spread: Floats
@@ -108,7 +105,7 @@ class BlockTimes:
 def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: OperationCosts, corner: int) -> BlockTimes:
     """Run the paths through the core model, with one corner of the core's figures."""
     cycles = np.zeros((2, len(program.block_ids), _core_model.NUM_CAUSES))
-    operations = _operations(program, costs, cycle_s, core, corner)
+    operations = _operations(program, costs, cycle_s)
     _core_model.run(
         _core(core, cycle_s, costs, corner).tobytes(),
         _instructions(program, core, corner).tobytes(),
@@ -136,9 +133,7 @@ def _core(core: CoreFigures, cycle_s: float, costs: OperationCosts, corner: int)
     return record
 
 
-def _operations(
-    program: CoreProgram, costs: OperationCosts, cycle_s: float, core: CoreFigures, corner: int
-) -> npt.NDArray[np.void]:
+def _operations(program: CoreProgram, costs: OperationCosts, cycle_s: float) -> npt.NDArray[np.void]:
     table = np.zeros(len(program.operation_ids), OPERATION)
     levels, ids = costs.hits.shape[1], program.operation_ids
     table["share"][:, :levels] = costs.hits[ids] / np.maximum(costs.hits[ids].sum(axis=1, keepdims=True), 1e-30)
@@ -146,8 +141,6 @@ def _operations(
     table["bytes"] = costs.access_bytes[ids]
     table["places"] = costs.places[ids]
     table["irregular"][:, :levels] = costs.irregular[ids]
-    table["forward"] = _forward(program, costs, core, corner)
-    table["forward_part"] = np.maximum(table["forward"], core.forward[corner])
     for name, seconds in (("latency", costs.latency_s), ("random", costs.random_s), ("stream", costs.stream_s),
                           ("write_back", costs.write_back_s)):  # fmt: skip
         table[name][:, :levels] = seconds[ids] / cycle_s
@@ -159,7 +152,6 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
     distinct, of_instruction = program.distinct_kinds
     rows = np.array([_figures_of(kind, core, corner) for kind in distinct]).reshape(len(distinct), -1)[of_instruction]
     table["latency"] = rows[:, 0] + np.where(program.crosses, core.crossing[corner], 0)
-    table["latency"] += np.where(program.extends, core.extension[corner], 0)
     table["load_more"] = np.where(program.vectors, core.vector_load[corner], 0)
     table["load_more"] += np.where(program.scaled, core.scaled[corner], 0)
     wide = np.array([bits * lanes >= _WIDE_BITS for _, bits, lanes in distinct], bool)[of_instruction]
@@ -174,16 +166,8 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
     table["sooner"], table["takes_early"] = np.where(adds, core.add_sooner[corner], 0), adds
     table["unit_cycles"] = rows[:, 1]
     table["unit"], table["cause"] = rows[:, 2], rows[:, 3]
-    table["part_cycles"], table["part"] = rows[:, 4], rows[:, 5]
     table["slot"] = np.where(program.fused, 0, 1 / core.width[corner])
-    table["slot"][program.moved] *= core.moved[corner]
-    table["slot"][_are(program, Kind.FP_CONTROL)] += core.control[corner]
-    for of_unit, unit, cycles in (
-        (program.immediates, INT, core.unit_cycles[INT]),
-        (program.crosses & _are(program, Kind.MOVE), VECTOR, core.crossings),
-        (program.fused, BRANCH, core.fused_branch),
-    ):
-        table["unit"][of_unit], table["unit_cycles"][of_unit] = unit, cycles[corner]
+    table["unit_cycles"][program.fused] = 0
     waits = (table["unit_cycles"] > 0) & ~program.fused
     table["queue"] = np.isin(rows[:, 2], _VECTOR_UNITS) & waits
     table["queue"][~waits & (table["store"] < 0)] = _core_model.NO_QUEUE
@@ -196,33 +180,14 @@ def _are(program: CoreProgram, kind: Kind) -> npt.NDArray[np.bool_]:
     return np.array([one is kind for one, _, _ in distinct], bool)[of_instruction]
 
 
-def _forward(program: CoreProgram, costs: OperationCosts, core: CoreFigures, corner: int) -> Floats:
-    """From a store's data to that of a load which reads it back, by memory operation of the program."""
-    result = np.where(costs.is_variable[program.operation_ids], core.forward_variable[corner], core.forward[corner])
-    result[program.vector_loads] = core.vector_forward[corner]
-    return np.asarray(result, np.float64)
-
-
-def _figures_of(what: tuple[Kind, int, int], core: CoreFigures, corner: int) -> tuple[float, ...]:
-    """Latency, cycles of its unit, unit and cause of an instruction of one kind, element width and number of lanes; and
-    cycles and number of the part of the units that does such."""
+def _figures_of(what: tuple[Kind, int, int], core: CoreFigures, corner: int) -> tuple[float, float, int, int]:
+    """Latency, cycles of its unit, unit and cause of an instruction of one kind, element width and number of lanes."""
     kind, bits, lanes = what
-    cycles, part = core.parts.get(kind, (np.zeros(3), 0))
     turns = max(lanes * bits / 64 / core.native_lanes, 1.0) if lanes > 1 else 1.0
-    return *_of_unit(what, turns, core, corner), float(cycles[corner]) * turns, part
-
-
-def _of_unit(
-    what: tuple[Kind, int, int], turns: float, core: CoreFigures, corner: int
-) -> tuple[float, float, int, int]:
-    kind, bits, _ = what
-    if bits <= _NARROW_BITS and kind in core.narrow:
-        latency_of, cycles_of = core.narrow[kind]
-        return float(latency_of[corner]), float(cycles_of[corner]) * turns, _UNIT[kind], CAUSES.index(Bound.DIVIDE)
     latency = float(core.latency.get(kind, np.ones(3))[corner])
     if kind is Kind.VECTOR_INT:
         return latency, float(core.vector_int_cycles[corner]), VECTOR, CAUSES.index(Bound.COMPUTE)
-    unit = FP_ADD if kind in core.of_adders else _UNIT.get(kind)
+    unit = _UNIT.get(kind)
     if unit is None:
         return latency, 0.0, INT, CAUSES.index(Bound.ISSUE)
     cause = Bound.DIVIDE if kind in DIVIDERS else Bound.COMPUTE

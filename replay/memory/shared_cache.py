@@ -15,21 +15,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-
-import numpy as np
 
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.profiles.hierarchies import effective_bytes
 from foretrace.profiles.profile import Profile
-from foretrace.replay.spread import Floats
 
 from .hit_rates import Misses
 
 MOST_STEPS = 8
 SETTLED = 0.02
 """Steps in which the size held is looked for, and the relative change that ends it."""
-EVEN = (1 / 8, 3 / 8, 5 / 8, 7 / 8)
 _FEW = 0.05  # others' rate over that of dependent loads, where these hold as much as streams do
 
 
@@ -54,26 +49,6 @@ def others_bytes_per_s(profile: Profile, latency_s: float) -> float:
     if effective is None or latency_s <= 0:
         return 0.0
     return (last.line_bytes or 64) / latency_s * max(most_bytes(profile) / effective - 1, _FEW)
-
-
-def evicted_at_random(misses_in: Callable[[float], Misses], held: float, most: float, irregular: Floats) -> Misses:
-    """The misses in `held` bytes from which others evict lines, as if at random: of twice as much half stays.
-
-    Of loops that go through their data again and again, which LRU keeps whole or not at all: the mean over LRU caches
-    of `held / u` bytes, u even between 0 and 1, but of no more than the whole. Of accesses at random LRU keeps that
-    share by itself.
-
-    Args:
-        misses_in: those in an LRU cache of so many bytes.
-        held: what the program holds, bytes.
-        most: the whole cache, bytes.
-        irregular: [operations], the share of each one's misses that come at random.
-    """
-    sizes = [min(held / u, most) for u in EVEN]
-    parts = {size: misses_in(size) for size in dict.fromkeys((*sizes, min(held, most)))}
-    regular = np.mean([parts[size].misses for size in sizes], axis=0)
-    lru = parts[min(held, most)]
-    return replace(lru, misses=regular + irregular[:, None] * np.maximum(lru.misses - regular, 0))
 
 
 def held_bytes(

@@ -5,14 +5,11 @@ import re
 import numpy as np
 import pytest
 from core_samples import instruction, loop_of, machine
-from msgspec import structs
-from replay_samples import with_changes
 
 from foretrace.benchmarks.harness.suite import HELD_BACK
 from foretrace.benchmarks.validation import ablation
 from foretrace.benchmarks.validation.ablation import Ablation, Worth, run_without, table
 from foretrace.benchmarks.validation.submodels import SUBMODELS, named
-from foretrace.profiles.profile import Core
 from foretrace.replay.predict import predict
 from foretrace.replay.spread import TYPICAL
 from foretrace.replay.workload import Workload
@@ -51,18 +48,6 @@ def test_what_a_submodel_adds_is_gone_without_it(name, code, figures):
     signature = loop_of(*code, accesses=accesses, seen_lines=True)
     profile = machine(**figures)
     assert time_s(signature, profile, name) < 0.99 * time_s(signature, profile)
-
-
-def test_every_frontend_figure_has_a_submodel_that_changes_what_it_does():
-    """A figure of the front end is neutral in the whole model without its sub-models."""
-    code = [instruction("int_alu", f"r{n}", f"r{n}", length_bytes=9) for n in range(30)]
-    code.append(instruction("branch", "flags", flow="branch"))
-    slow = {"code_lines_per_cycle": 0.1, "straight_lines_per_cycle": 0.1, "loop_cycles": 90.0}
-    core = structs.asdict(machine().core)
-    profile = with_changes(machine(), core=Core(**{k: v for k, v in (core | slow).items() if k in core}))
-    off = "decoders,code lines,rest of line,branch pairs,loop branch"
-    assert time_s(loop_of(*code), profile, off) == pytest.approx(time_s(loop_of(*code), machine(), off))
-    assert time_s(loop_of(*code), profile) > 2 * time_s(loop_of(*code), profile, off)
 
 
 def test_names_are_unique_and_wrong_ones_are_refused():

@@ -66,7 +66,6 @@ class Access:
     level: int = 0
     data: float = NEVER
     written: float = NEVER
-    stored: int = 0  # how many lines had been, when this one was stored to last; 0 if it never was
 
 
 class Core:
@@ -84,18 +83,16 @@ class Core:
         self.cycles = cycles
         self.ready: defaultdict[int, float] = defaultdict(float)
         self.early: defaultdict[int, float] = defaultdict(float)  # for those that take results early
-        self.units = [Rate(1) for _ in range(14)]
+        self.units = [Rate(1) for _ in range(8)]
         self.lines = [Rate(16) for _ in range(MAX_LEVELS)]
-        self.load_unit, self.store_unit, self.access_unit = Rate(1), Rate(1), Rate(1)
+        self.load_unit, self.store_unit = Rate(1), Rate(1)
         self.accesses: list[Access | None] = []
         self.retired: list[float] = []
         self.results: tuple[list[float], list[float]] = ([], [])  # of integers, of vectors: when they retired
         self.left: list[tuple[float, int | None]] = []  # stores: when written, and what their line was waited for
         self.not_started: tuple[list[float], ...] = ([], [], [])  # of integers, of vectors, for an address
-        self.stored_lines, self.line_written = 0, 0.0
         self.clock = self.redirect = self.fetched = self.foreseen = self.last_written = 0.0
         self.line, self.jumped = 0, False
-        self.of_line, self.single_line = 0, False  # instructions of the line so far; whether a branch led to it
         self.begun = ""  # whether what it leads to is fetched "alone" so far, or is the "second" fetched at once
         self.decodes = False  # what was fetched last
         self.decoded: defaultdict[int, list[int]] = defaultdict(list)
@@ -122,7 +119,7 @@ class Core:
             for place in range(block["first"], block["first"] + block["n_instructions"]):
                 one = self.instructions[place]
                 self.line += int(one["lines"])
-                cycles = self.fetching(one, lines + int(one["lines"]))
+                cycles = self.second_line() if lines + int(one["lines"]) else 0.0
                 if one["decoded"]:
                     decodes = self.decode > 0 and not self.is_decoded(place)
                     switching = self.decode_switch if decodes and not self.decodes else 0
@@ -142,8 +139,7 @@ class Core:
 
     def follow(self, branch: int, *, again: bool) -> None:
         """A taken branch, `again` to the block that it ends."""
-        self.of_line, self.single_line = 0, True
-        cycles = self.loop if again else self.taken_branch
+        cycles = self.taken_branch
         least = self.several_targets if branch & SEVERAL else 0.0
         foreseeing = max(self.call if branch & CALLS else cycles, least)
         self.foreseen = max(self.foreseen + foreseeing, self.clock - FETCHED_AHEAD)
@@ -154,28 +150,11 @@ class Core:
             cycles, least = (0.0, 0.0) if self.begun == "second" else (2 * self.taken_branch, least)
         self.fetch_code(max(cycles, least, self.foreseen - self.fetched))
 
-    def fetching(self, one, new_lines: int) -> float:
-        """Cycles until the instruction is fetched behind the one before it."""
-        cycles, at_once = 0.0, self.line_instructions
-        if new_lines:
-            for _ in range(new_lines):
-                is_second, self.single_line = self.single_line, False
-                cycles += self.fetch if is_second else self.straight_line
-                if is_second and self.begun == "second":
-                    cycles += 2 * self.taken_branch
-            if at_once and self.of_line > at_once:
-                cycles = max(cycles, 1.0)
-            self.begun, self.of_line = "", 0
-        if not one["slot"] > 0:
-            return cycles
-        self.of_line += 1
-        later = self.of_line - 1 - at_once
-        if at_once < 2 or later < 0:
-            return cycles
-        if self.single_line:
-            return cycles + (0.0 if later % at_once else self.line_rest)
-        group = at_once // 2
-        return cycles + (0.0 if later // group % 2 else self.line_rest / group)
+    def second_line(self) -> float:
+        """Another line of code: what a pair of branches leads to is not fetched at once."""
+        cycles = 2 * self.taken_branch if self.begun == "second" else 0.0
+        self.begun = ""
+        return cycles
 
     def is_decoded(self, place: int) -> bool:
         """Whether the group that begins there is among the last ones of its set of lines; from now on it is."""
@@ -307,7 +286,6 @@ class Core:
         if before is not None:
             if before.line > at:
                 own.line, own.cause = before.line, before.cause
-            own.stored = before.stored
             if level == 0:
                 own.operation, own.level = before.operation, before.level
         if stores and level == 0:
@@ -315,9 +293,6 @@ class Core:
                 self.lines[passed].take(start, self.operations[own.operation]["write_back"][passed])
         if stores:
             own.level = 0
-            if not own.stored or own.stored + self.store_lines <= self.stored_lines:
-                self.stored_lines += 1
-            own.stored = self.stored_lines
         self.accesses[slot] = own
         return own.line, own.cause
 
@@ -334,8 +309,7 @@ class Core:
         if facts["bytes"] > store.bytes:
             leaves = max(store.written, store.data + self.blocked)
             return (max(hit, leaves + hit - asked), FORWARD) if leaves > asked else (at, cause)
-        forward = facts["forward_part"] if facts["bytes"] < store.bytes else facts["forward"]
-        return (max(hit, store.data + forward), FORWARD) if store.written > asked else (at, cause)
+        return (max(hit, store.data + self.forward), FORWARD) if store.written > asked else (at, cause)
 
     def schedule(self, dispatched: float) -> float:
         """When a vector instruction can start, but for its operands and its unit."""
@@ -367,7 +341,6 @@ class Core:
             operation, slot = first_operation + int(one["load"]), first_slot + int(one["load"])
             known = latest(addresses, dispatched)
             asked, _ = self.load_unit.take(known, one["load_cycles"])
-            asked, _ = self.access_unit.take(asked, self.load_access)
             heapq.heappush(self.not_started[ADDRESSES], asked)
             ready = latest_astray(addresses, astray)
             early = self.ask_astray(one, ready)
@@ -381,8 +354,7 @@ class Core:
         if one["queue"] == VECTORS:
             operands = max(operands, self.schedule(dispatched))
         busy = one["unit_cycles"] > 0
-        started = self.units[one["part"]].take(operands, one["part_cycles"])[0]
-        started = self.units[one["unit"]].take(started, one["unit_cycles"])[0]
+        started = self.units[one["unit"]].take(operands, one["unit_cycles"])[0]
         done = started + one["latency"]
         is_load = loads and not busy and one["latency"] == 0
         self.last_started = latest(addresses, asked if is_load else started)
@@ -423,16 +395,12 @@ class Core:
     def write_back(self, one, first_operation: int, first_slot: int, known: float, data: float) -> float:
         operation, slot = first_operation + int(one["store"]), first_slot + int(one["store"])
         asked, _ = self.store_unit.take(known, one["store_cycles"])
-        asked, _ = self.access_unit.take(asked, self.store_access)
         if one["load"] < 0:
             heapq.heappush(self.not_started[ADDRESSES], asked)
-        stored = self.stored_lines
         line, cause = self.access(operation, slot, asked, stores=True)
         done = max(data, asked + 1)
         retired = max(self.retired[-1] if self.retired else 0.0, done)
         free = max(self.last_written + one["store_cycles"], retired + 1)
-        if stored < self.stored_lines:
-            self.line_written = free = max(free, self.line_written + self.store_line)
         self.last_written = max(free, line)
         self.left.append((self.last_written, cause if line > free else None))
         own = self.accesses[slot]

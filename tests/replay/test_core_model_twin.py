@@ -34,8 +34,6 @@ def made(seed: int, num_blocks: int, executions: int):
             one["latency"], one["slot"] = rng.integers(0, 6), rng.choice([0.25, 0.5, 0.0])
             one["sooner"], one["takes_early"] = rng.choice([0, 1, 2]), rng.integers(0, 2)
             one["unit"], one["unit_cycles"] = rng.integers(0, 8), rng.choice([0.0, 0.3, 1.0, 4.0])
-            one["part"], one["part_cycles"] = rng.integers(8, 14), rng.choice([0.0, 0.5, 2.0])
-            one["part_cycles"] *= one["unit_cycles"] > 0
             one["cause"], one["load_more"] = rng.choice([0, 1, 2]), rng.integers(0, 4)
             one["load_cycles"], one["store_cycles"] = rng.choice([0.3, 0.5, 1.0]), rng.choice([0.5, 1.0])
             one["runs_anyway"] = rng.integers(0, 2)
@@ -54,8 +52,7 @@ def made(seed: int, num_blocks: int, executions: int):
         facts["candidates"] = rng.random()
         facts["irregular"][:levels] = rng.choice([0.0, 1.0, rng.random()], levels)
         facts["places"] = rng.choice([0.0, 0.3, 1.0, 2.5])
-        facts["forward"], facts["bytes"] = rng.integers(1, 9), rng.choice([4, 8, 16])
-        facts["forward_part"] = facts["forward"] + rng.integers(0, 9)
+        facts["bytes"] = rng.choice([4, 8, 16])
         for name, least in (("latency", 4.0), ("random", 0.0), ("stream", 0.0), ("write_back", 0.0)):
             facts[name][:levels] = least + np.sort(rng.random(levels)) * 60
     path = rng.integers(0, num_blocks, executions).astype(np.uint32)
@@ -67,11 +64,9 @@ def made(seed: int, num_blocks: int, executions: int):
     branches = rng.choice(list(chances), executions, p=list(chances.values())).astype(np.uint8)
     depends = rng.choice([0, 1, 2, 5, reference.ALL_DEPEND], executions).astype(np.uint16)
     choices = {
-        "taken_branch": (0.5, 1, 2), "call": (2, 3.5), "loop": (1, 3), "several_targets": (0.5, 3),
-        "ahead": (0, 0.5, 4, 20.5), "decode": (0, 0.25, 1), "decode_switch": (0, 3), "decoded_ways": (1, 2, 32),
-        "fetch": (0, 0.5, 1), "straight_line": (0.5, 1), "pairs": (0, 1), "line_instructions": (0, 1, 2, 4),
-        "line_rest": (1, 2), "store_lines": (0, 2.5, 5), "store_line": (0, 1.5), "load_access": (0, 0.4, 1),
-        "store_access": (0, 0.6), "in_order": (0, 1),
+        "taken_branch": (0.5, 1, 2), "call": (2, 3.5), "several_targets": (0.5, 3), "ahead": (0, 0.5, 4, 20.5),
+        "decode": (0, 0.25, 1), "decode_switch": (0, 3), "decoded_ways": (1, 2, 32), "pairs": (0, 1),
+        "forward": (1, 4, 8.5), "in_order": (0, 1),
     }  # fmt: skip
     most = {
         "width": 7, "window": 60, "int_waiting": 30, "vector_waiting": 30, "addresses": 30, "scheduled": 30,
@@ -127,9 +122,7 @@ def test_what_is_no_longer_decoded_is_decoded_anew(lines, decode, ways, per_cycl
     instructions["result"] = _core_model.NO_RESULT
     instructions["decoded"][::8], instructions["lines"][16::16] = 8, 1
     block = np.array([(0, len(instructions), 0, 0, 0, lines - 1)], BLOCK)
-    core = figures(
-        width=6.0, taken_branch=1.0, loop=1.0, several_targets=1.0, decode=decode, decoded_ways=ways, fetch=1.0
-    )
+    core = figures(width=6.0, taken_branch=1.0, several_targets=1.0, decode=decode, decoded_ways=ways)
     nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), np.zeros(executions, np.uint16)
     _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, ALIKE, found)
@@ -159,33 +152,6 @@ def test_turning_from_what_is_decoded_to_what_is_not_takes_its_time(kept, switch
     assert found.sum() / rounds == pytest.approx(expected, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("of_line", "behind", "at_once", "rest", "expected"),
-    [
-        (13, 0, 12, 2.0, 1 + 2),
-        (12, 0, 12, 2.0, 12 / 8),
-        (13, 0, 0, 2.0, 13 / 8),
-        (25, 0, 12, 2.0, 1 + 2 + 2),
-        (13, 4, 12, 2.0, 1 + 2 + 1),
-        (4, 20, 12, 2.0, 24 / 8),
-        (9, 0, 8, 1.0, 1 + 1),
-    ],
-)
-def test_of_a_line_that_a_branch_leads_to_so_many_come_at_once(of_line, behind, at_once, rest, expected):
-    """A block that branches to itself, with some of its instructions in the line behind."""
-    executions, instructions = 1000, np.zeros(of_line + behind, INSTRUCTION)
-    instructions["slot"], instructions["load"], instructions["store"] = 1 / 8, -1, -1
-    instructions["result"] = instructions["queue"] = _core_model.NO_RESULT
-    if behind:
-        instructions["lines"][of_line] = 1
-    block = np.array([(0, len(instructions), 0, 0, 0, int(behind > 0))], BLOCK)
-    core = figures(width=8.0, taken_branch=0.5, loop=1.0, line_instructions=at_once, line_rest=rest)
-    nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
-    path = np.zeros(executions, np.uint32), np.full(executions, 2, np.uint8), np.zeros(executions, np.uint16)
-    _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, ALIKE, found)
-    assert found.sum() / executions == pytest.approx(expected, rel=0.02)
-
-
 def of_empty_blocks(core, blocks, path):
     """Cycles of executions that each end in a taken branch. `blocks`: their first lines, and by how many instructions
     lie in each line from there on."""
@@ -213,25 +179,14 @@ def of_empty_blocks(core, blocks, path):
         ([[2, 1], [2, 1]], 2),
         ([[3], [3], [3]], 1.5),
         ([[3], [3], [2, 1]], 2),
-        ([[2, 1, 1], [3]], 3),
+        ([[2, 1, 1], [3]], 2),
     ],
 )
 def test_two_branches_are_followed_at_once_if_each_leads_to_a_single_line(blocks, expected):
     turns = 500
     made = [(10 * number, of_lines) for number, of_lines in enumerate(blocks)]
-    core = figures(width=8.0, taken_branch=0.5, loop=1.0, straight_line=1.0, pairs=True)
+    core = figures(width=8.0, taken_branch=0.5, pairs=True)
     assert of_empty_blocks(core, made, list(range(len(blocks))) * turns) / turns == pytest.approx(expected, rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("of_line", "expected"), [(6, 1), (12, 12 / 8), (15, 2), (16, 1 + 4 / 3), (18, 3), (24, 3), (27, 4), (30, 5)]
-)
-def test_straight_code_is_fetched_by_lines_and_the_rest_of_each_by_and_by(of_line, expected):
-    """As measured on an AMD EPYC of Zen 5: 2.0, 2.3, 3.0, 3.0, 4.0 and 4.9 cycles of 15, 16, 18, 24, 27 and 30."""
-    lines = 2000
-    core = figures(width=8.0, straight_line=1.0, line_instructions=12, line_rest=2.0)
-    found = of_empty_blocks(core, [(0, [of_line] * lines)], [0])
-    assert found / lines == pytest.approx(max(expected, of_line / 8), rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -298,23 +253,3 @@ def test_what_comes_behind_a_line_that_is_late_waits_for_it(spread, in_flight):
         retired[load + in_flight] = max(retired[load + in_flight - 1], retired[load] + time)
     assert found.sum() == pytest.approx(retired[-1], rel=0.03)
     assert found.sum() >= 0.99 * executions * latency / in_flight * np.mean(spread or [1.0])
-
-
-@pytest.mark.parametrize(("lines", "expected"), [(1, 0.5), (12, 0.5), (13, 1.0), (40, 1.0)])
-def test_stores_gather_in_so_many_lines(lines, expected):
-    """To so many lines in turns: of 12 the stores leave two a cycle, of more a line in a cycle."""
-    executions = 20000
-    instructions = np.zeros(1, INSTRUCTION)
-    instructions["slot"], instructions["load"], instructions["store_cycles"] = 0.25, -1, 0.5
-    instructions["result"] = instructions["queue"] = _core_model.NO_RESULT
-    block = np.array([(0, 1, 0, 1, 0, 0)], BLOCK)
-    operations = np.zeros(1, OPERATION)
-    core = figures(stores=10.0, store_lines=12.0, store_line=1.0)
-    nothing, found = np.zeros(executions, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
-    path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), nothing
-    distances = np.where(np.arange(executions) < lines, 0, lines).astype(np.uint16)
-    _core_model.run(
-        core, instructions.tobytes(), nothing[:0], block.tobytes(), operations.tobytes(), *path, nothing, distances,
-        ALIKE, found,
-    )  # fmt: skip
-    assert found.sum() / executions == pytest.approx(expected, rel=0.03)

@@ -18,7 +18,7 @@ from foretrace.replay.limits.convolution import irregular_shares
 from foretrace.replay.limits.page_faults import first_touches, in_huge_pages, with_cleared_pages
 from foretrace.replay.machine_figures import figures_of
 from foretrace.replay.memory.hit_rates import Misses, misses_on
-from foretrace.replay.memory.shared_cache import evicted_at_random, held_bytes, most_bytes, others_bytes_per_s
+from foretrace.replay.memory.shared_cache import held_bytes, most_bytes, others_bytes_per_s
 from foretrace.replay.memory.translation import translation_of
 from foretrace.replay.records import HitSource
 from foretrace.replay.workload import Workload
@@ -47,33 +47,6 @@ def test_a_fast_stream_holds_more_of_a_shared_cache_than_a_slow_one():
 def test_no_program_holds_more_than_the_fastest_streams():
     assert held_bytes(CACHES, 64e6, SIZE / 2, lambda _: misses_of(1e6), lambda _: 1e-9) == pytest.approx(SIZE / 2)
     assert held_bytes(CACHES, 64e6, SIZE / 2, lambda _: misses_of(1e6), lambda _: 1.0) == pytest.approx(SIZE / 4)
-
-
-@pytest.mark.parametrize(("working_set", "misses"), [(0.5, 0.0), (1.0, 0.0), (2.0, 0.5), (4.0, 0.75), (64.0, 1.0)])
-def test_of_a_working_set_beyond_what_is_held_its_share_stays(working_set, misses):
-    """Gone through again and again: with LRU all of it would be missed. Beyond the whole cache it is."""
-    held = SIZE / 8
-
-    def misses_in(size: float) -> Misses:
-        return misses_of(0.0 if size >= working_set * held else 1e6)
-
-    found = evicted_at_random(misses_in, held, SIZE, np.zeros(1))
-    assert found.misses[0, -1] == pytest.approx(misses * 1e6, abs=0.126e6)
-
-
-def test_accesses_at_random_find_as_much_as_a_program_holds():
-    """Anywhere in twice what it holds: half of them, as in an LRU cache of that size."""
-    held = SIZE / 4
-
-    def misses_in(size: float) -> Misses:
-        return misses_of(max(1 - size / (2 * held), 0) * 1e6)
-
-    at_random = evicted_at_random(misses_in, held, SIZE, np.ones(1)).misses[0, -1]
-    half_so = evicted_at_random(misses_in, held, SIZE, np.full(1, 0.5)).misses[0, -1]
-    again_and_again = evicted_at_random(misses_in, held, SIZE, np.zeros(1)).misses[0, -1]
-    assert at_random == pytest.approx(0.5e6)
-    assert again_and_again < 0.2e6
-    assert half_so == pytest.approx((at_random + again_and_again) / 2)
 
 
 def test_what_is_lost_slows_a_program_which_then_loses_more():

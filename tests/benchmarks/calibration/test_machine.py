@@ -259,17 +259,11 @@ def test_core_figures_are_in_cycles():
             loads=0.25 * NS,
             int_chains=0.2 * NS,
             mixed=0.1 * NS,
-            loop_within=0.6 * NS,
             several_targets=1.5 * NS,
             calls=2 * NS,
             untaken_branches=0.2 * NS,
-            moved_adds=0.125 * NS,
-            register_crossings=0.25 * NS,
-            fp_add_compare=0.5 * NS,
             scaled_chase=2.5 * NS,
-            straight_lines=0.5 * NS,
             flops_vector=0.125 * NS,
-            fp_store_forward=4 * NS,
             branches_random=5 * NS,
             branches_regular=1 * NS,
             python_block=20 * NS,
@@ -281,19 +275,13 @@ def test_core_figures_are_in_cycles():
     assert figures["fp_add_latency_cycles"] == pytest.approx(4)
     assert figures["chained_int_adds_per_cycle"] == pytest.approx(2.5)
     assert figures["mixed_instructions_per_cycle"] == pytest.approx(5)
-    assert figures["loop_cycles"] == pytest.approx(1.2)
     assert figures["several_targets_cycles"] == pytest.approx(3)
     assert figures["call_return_cycles"] == pytest.approx(4)
     assert figures["untaken_branches_per_cycle"] == pytest.approx(2.5)
-    assert figures["moved_adds_per_cycle"] == pytest.approx(4)
-    assert figures["register_crossing_interval_cycles"] == pytest.approx(0.5)
-    assert figures["fp_add_compare_cycles"] == pytest.approx(1)
     assert figures["scaled_load_latency_cycles"] == pytest.approx(5)
-    assert figures["straight_lines_per_cycle"] == pytest.approx(1)
     assert figures["fp_add_other_latency_cycles"] == pytest.approx(5), "its chain has a multiplication in it"
     assert figures["loads_per_cycle"] == pytest.approx(2)
     assert figures["peak_flops_per_cycle"] >= 4
-    assert figures["fp_store_forward_latency_cycles"] == pytest.approx(8)
     assert figures["branch_miss_cycles"] == pytest.approx(16)
     assert figures["python_block_s"] == pytest.approx(20 * NS)
     assert noise["stores_per_cycle"] == 0.5
@@ -346,27 +334,6 @@ def code_timings(decoded_anew):
     return {f"code_{n}": NS / (4 if n >= decoded_anew else 6) for n in lengths}
 
 
-def line_timings(at_once, later, width=8):
-    """Of loops in one line, at so many instructions a cycle of 1 ns."""
-    numbers = [int(name.removeprefix("line_of_")) for name in core_measurements() if name.startswith("line_of_")]
-    times = {f"line_of_{n}": (max(1, n / width) if n <= at_once else 1 + later) * NS for n in numbers}
-    return times | {"issue": NS / width}
-
-
-@pytest.mark.skipif("line_of_12" not in _kernels.available(), reason="no loops are known for this architecture")
-def test_what_is_fetched_of_a_line_at_once_is_seen():
-    times = line_timings(12, 2)
-    for noisy in ({}, {"line_of_11": 5 * NS}):
-        figures, _ = core_figures(core_timings(**times | noisy))
-        assert (figures["line_instructions"], figures["line_rest_cycles"]) == (12, 2)
-
-
-def test_a_core_that_fetches_lines_whole_has_no_rest():
-    """Also where loops take whole cycles."""
-    assert "line_instructions" not in core_figures(core_timings(**line_timings(99, 0, 4)))[0]
-    assert "line_instructions" not in core_figures(core_timings(**line_timings(8, 1, 6)))[0]
-
-
 def test_decoding_is_seen_where_more_code_takes_longer():
     """In code a bit longer than what is kept, part of it is found decoded."""
     figures, noise = core_figures(core_timings(**code_timings(5120) | {"code_5120": NS / 4.9}))
@@ -391,21 +358,6 @@ def test_code_that_is_as_fast_whatever_its_length_is_kept():
 
 def test_the_longest_code_tells_the_rate_where_only_that_is_decoded_anew():
     assert core_figures(core_timings(**code_timings(16384)))[0]["decode_instructions_per_cycle"] == 4
-
-
-def test_lines_that_stores_gather_in_are_seen_where_more_in_turns_take_longer():
-    times = {f"store_lines_{n}": (0.5 if n <= 12 else 1.0) * NS for n in (4, 6, 8, 10, 12, 14, 16, 20, 24, 32)}
-    figures, noise = core_figures(core_timings(**times))
-    assert figures["store_lines"] == pytest.approx(math.sqrt(12 * 14), rel=0.001)
-    assert figures["store_line_cycles"] == pytest.approx(1)
-    assert noise["store_lines"] == pytest.approx(math.sqrt(14 / 12) - 1, rel=0.001)
-    assert "store_lines" not in core_figures(core_timings(**dict.fromkeys(times, NS)))[0]
-
-
-@pytest.mark.parametrize(("across", "lines"), [(2.0, 1.0), (1.0, 2.0), (0.99, 2.0)])
-def test_lines_of_code_are_told_by_a_loop_that_reaches_into_two(across, lines):
-    figures, _ = core_figures(core_timings(loop_across=across * NS))
-    assert figures["code_lines_per_cycle"] == lines
 
 
 def test_a_machine_s_figures_are_where_they_belong():
