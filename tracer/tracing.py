@@ -59,12 +59,14 @@ def trace_binary(
     follow_children: bool = False,
     accuracy: Accuracy = Accuracy.HIGH,
     seed: int | None = None,
+    has_tree: bool = True,
 ) -> Traced:
     """Run a compiled program (its name, then its arguments), simulating `hierarchies`.
 
     The address stream goes to `keep` as well, which then is for `kept_stream.commit`. With `follow_children` the
     processes it forks, and the programs that it or they become, are traced too; the signature sums them up. Below
     `Accuracy.HIGH` accesses are recorded in bursts, at places that `seed` decides, or chance (docs/sampling.md).
+    Without `has_tree` the signature has no execution tree.
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
@@ -86,7 +88,7 @@ def trace_binary(
         from foretrace.tracer.processes.family import Family
 
         family = Family(engine, hierarchies, schedule)
-    session = Session(engine, hierarchies, _tee(keep, engine, program), family, schedule=schedule)
+    session = Session(engine, hierarchies, _tee(keep, engine, program), family, schedule=schedule, has_tree=has_tree)
     importing = threading.Thread(target=_import_for_machine_code, args=[engine])
     recording = session.run(on_progress, on_start=importing.start)
     importing.join()
