@@ -141,6 +141,7 @@ def trace_python(
     core: str = "markers",
     on_progress: OnProgress = _ignore,
     keep: StreamWriter | None = None,
+    has_tree: bool = True,
 ) -> Traced:
     """Run a Python script, simulating `hierarchies`.
 
@@ -149,7 +150,8 @@ def trace_python(
 
     The address stream goes to `keep` as well, which then is for `kept_stream.commit`.
 
-    `core` is one of `python_program.PythonCore`: how the blocks that run are told.
+    `core` is one of `python_program.PythonCore`: how the blocks that run are told. Without `has_tree` the signature has
+    no execution tree.
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
@@ -165,7 +167,8 @@ def trace_python(
     lines = python_program.lines_timed()
     line_s = python_program.line_s() if core == python_program.PythonCore.SETTRACE else None
     importing = threading.Thread(target=_import, args=["python.analysis"])
-    recording = Session(engine, hierarchies, _tee(keep, engine, command)).run(on_progress, on_start=importing.start)
+    session = Session(engine, hierarchies, _tee(keep, engine, command), has_tree=has_tree)
+    recording = session.run(on_progress, on_start=importing.start)
     importing.join()
     from foretrace.tracer.analysis.assembly import signature_of
     from foretrace.tracer.python import analysis as python_analysis

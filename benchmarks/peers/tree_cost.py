@@ -1,12 +1,8 @@
-"""What the execution tree adds to tracing: the same programs traced with it and without, alternating.
-
-`python -m foretrace.benchmarks.peers.tree_cost with|without OUTPUT COMMAND...` is one run.
-"""
+"""What the execution tree adds to tracing: the same programs traced with it and without, alternating."""
 
 from __future__ import annotations
 
 import statistics
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,10 +50,12 @@ def workloads(directory: Path, *, quick: bool) -> list[programs.Workload]:
 def compare(workload: programs.Workload, directory: Path, repetitions: int) -> TreeCost:
     """Trace a program both ways, alternating."""
     runs: dict[str, list[tools.Cost]] = {way: [] for way in WAYS}
-    start = [sys.executable, "-P", "-m", __name__]
+    command = tools.trace_command(workload.command, directory / "output", tools.THREE_LEVELS)
+    split = command.index("--")
+    commands = {"with": command, "without": [*command[:split], "--no-tree", *command[split:]]}
     for _ in range(repetitions):
         for way, taken in runs.items():
-            taken.append(tools.measure([*start, way, str(directory / "output"), *workload.command]))
+            taken.append(tools.measure(commands[way]))
     return TreeCost(workload.name, {way: median(taken) for way, taken in runs.items()})
 
 
@@ -80,19 +78,3 @@ def cost_table(found: Sequence[TreeCost]) -> Table:
     for name in ("mean", "worst"):
         made.add_row(name, "", "", *(f"{of_clock[name]:+.1%}" for of_clock in sums))
     return made
-
-
-def main(arguments: Sequence[str]) -> int:
-    """One run."""
-    from foretrace.cache_sim.hierarchy import Hierarchy
-    from foretrace.tracer.signature.file import write_signature
-    from foretrace.tracer.tracing import trace_binary
-
-    way, output, *command = arguments
-    hierarchy = Hierarchy.parse(tools.THREE_LEVELS)
-    write_signature(trace_binary(command, [hierarchy], has_tree=way == "with").signature, output, force=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     "loads and stores are counted exactly either way. For compiled programs.  [default: high]",
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides where bursts lie.  [default: chance]")
+@click.option("--no-tree", is_flag=True, help="Leave out the execution tree.")
 @click.option(
     "--python-core",
     type=click.Choice(["markers", "settrace"]),
@@ -73,6 +74,7 @@ def command(
     hierarchies: tuple[str, ...],
     accuracy: str | None,
     seed: int | None,
+    no_tree: bool,
     python_core: str,
     keep_stream: Path | None,
     follow_children: bool,
@@ -141,6 +143,7 @@ def command(
                 follow_children=follow_children,
                 accuracy=Accuracy(accuracy or Accuracy.HIGH),
                 seed=seed,
+                has_tree=not no_tree,
             )
         else:
             traced = trace_python(
@@ -153,6 +156,7 @@ def command(
                 core=python_core,
                 on_progress=on_progress,
                 keep=keep,
+                has_tree=not no_tree,
             )
         from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
 
