@@ -66,6 +66,7 @@ def trace_program(
     accuracy: Accuracy = Accuracy.AUTO,
     seed: int | None = None,
     python_core: str = "markers",
+    has_tree: bool = True,
 ) -> Traced:
     """Run what `launch` says under the engine for it, simulating `hierarchies`.
 
@@ -78,6 +79,7 @@ def trace_program(
         accuracy: how many of a run's accesses to record.
         seed: decides where bursts of recorded accesses lie; None for chance.
         python_core: one of `python_program.PythonCore`: how to follow a Python program.
+        has_tree: put the execution tree into the signature.
 
     Returns:
         The signature, and how the program ended.
@@ -98,6 +100,7 @@ def trace_program(
             follow_children=follow_children,
             accuracy=accuracy,
             seed=seed,
+            has_tree=has_tree,
         )
     if follow_children:
         raise ForetraceError("following children is for compiled programs only, not for Python's child processes yet")
@@ -110,6 +113,7 @@ def trace_program(
             keep=keep,
             accuracy=accuracy,
             seed=seed,
+            has_tree=has_tree,
         )
     return trace_python(
         launch.target,
@@ -123,6 +127,7 @@ def trace_program(
         keep=keep,
         accuracy=accuracy,
         seed=seed,
+        has_tree=has_tree,
     )
 
 
@@ -135,6 +140,7 @@ def trace_binary(
     follow_children: bool = False,
     accuracy: Accuracy = Accuracy.AUTO,
     seed: int | None = None,
+    has_tree: bool = True,
 ) -> Traced:
     """Run a compiled program (its name, then its arguments), simulating `hierarchies`.
 
@@ -142,6 +148,7 @@ def trace_binary(
     processes it forks, and the programs that it or they become, are traced too; the signature sums them up. Below
     `Accuracy.HIGH` accesses are recorded in bursts, at places that `seed` decides, or chance (docs/sampling.md); with
     `Accuracy.AUTO` only those beyond about 10^9, and none of a run whose stream is kept.
+    Without `has_tree` the signature has no execution tree.
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
@@ -161,7 +168,7 @@ def trace_binary(
         from foretrace.tracer.processes.family import Family
 
         family = Family(engine, hierarchies, schedule)
-    session = Session(engine, hierarchies, _tee(keep, engine, program), family, schedule=schedule)
+    session = Session(engine, hierarchies, _tee(keep, engine, program), family, schedule=schedule, has_tree=has_tree)
     importing = threading.Thread(target=_import_for_machine_code, args=[engine])
     recording = session.run(on_progress, on_start=importing.start)
     importing.join()
@@ -225,6 +232,7 @@ def trace_python(
     keep: StreamWriter | None = None,
     accuracy: Accuracy = Accuracy.AUTO,
     seed: int | None = None,
+    has_tree: bool = True,
 ) -> Traced:
     """Run a Python script, simulating `hierarchies`.
 
@@ -234,7 +242,8 @@ def trace_python(
     The address stream goes to `keep` as well, which then is for `kept_stream.commit`. `accuracy` and `seed` are as in
     `trace_binary`; all accesses are counted, and those in bursts simulated.
 
-    `core` is one of `python_program.PythonCore`: how the blocks that run are told.
+    `core` is one of `python_program.PythonCore`: how the blocks that run are told. Without `has_tree` the signature has
+    no execution tree.
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
@@ -247,7 +256,7 @@ def trace_python(
         target, arguments, kind=kind, core=python_program.PythonCore(core), interpreter=interpreter
     )
     command = (*(() if kind is Target.SCRIPT else (kind.value,)), target, *arguments)
-    return _trace_python(engine, command, hierarchies, core, on_progress, keep, accuracy, seed)
+    return _trace_python(engine, command, hierarchies, core, on_progress, keep, accuracy, seed, has_tree)
 
 
 def trace_call(
@@ -259,11 +268,12 @@ def trace_call(
     keep: StreamWriter | None = None,
     accuracy: Accuracy = Accuracy.AUTO,
     seed: int | None = None,
+    has_tree: bool = True,
 ) -> Traced:
     """Call a function in a fork of this interpreter, simulating `hierarchies`.
 
-    `core`, `keep`, `accuracy` and `seed` are as for `trace_python`. The third interrupt (^C) kills a child that does
-    not end by it.
+    `core`, `keep`, `accuracy`, `seed` and `has_tree` are as for `trace_python`. The third interrupt (^C) kills a child
+    that does not end by it.
 
     Raises:
         EngineError: this interpreter cannot be forked, or is being traced itself.
@@ -284,7 +294,7 @@ def trace_call(
     killed: list[int] = []
 
     try:
-        traced = _trace_python(engine, (call.name,), hierarchies, core, relay, keep, accuracy, seed)
+        traced = _trace_python(engine, (call.name,), hierarchies, core, relay, keep, accuracy, seed, has_tree)
     except EngineError:
         engine.outcome()  # knows better what was wrong
         raise
@@ -311,6 +321,7 @@ def _trace_python(
     keep: StreamWriter | None,
     accuracy: Accuracy,
     seed: int | None,
+    has_tree: bool,
 ) -> Traced:
     from foretrace.tracer.python import program as python_program
 
@@ -319,7 +330,7 @@ def _trace_python(
     lines = python_program.lines_timed()
     line_s = python_program.line_s() if core == python_program.PythonCore.SETTRACE else None
     importing = threading.Thread(target=_import, args=["python.analysis"])
-    session = Session(engine, hierarchies, _tee(keep, engine, command), schedule=schedule)
+    session = Session(engine, hierarchies, _tee(keep, engine, command), schedule=schedule, has_tree=has_tree)
     recording = session.run(on_progress, on_start=importing.start)
     importing.join()
     from foretrace.tracer.analysis.assembly import estimated, signature_of

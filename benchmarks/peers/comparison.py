@@ -24,7 +24,7 @@ from foretrace.benchmarks.harness import programs, tools
 from foretrace.errors import ForetraceError
 from foretrace.terminal import console
 
-from . import exactness, peak_memory, simulator_speed, tracing_cost
+from . import exactness, peak_memory, simulator_speed, tracing_cost, tree_cost
 
 ACCESSES, QUICK_ACCESSES = 20_000_000, 500_000
 
@@ -77,6 +77,18 @@ class Bench:
         self._out.print(tracing_cost.targets_table(found), "")
         return {"machines": tracing_cost.MACHINES, "programs": [asdict(one) for one in found]}
 
+    def tree(self) -> Any:
+        """What the execution tree adds."""
+        found = []
+        for workload in [*self._five(), *tree_cost.workloads(self._directory, quick=self._quick)]:
+            with self._out.status(f"{workload.name} with and without a tree"):
+                found.append(tree_cost.compare(workload, self._directory, self._repetitions))
+        self._out.print(tree_cost.cost_table(found), "")
+        return {
+            "programs": [asdict(one) for one in found],
+            "adds": {clock: tree_cost.summary(found, clock) for clock in ("wall_s", "cpu_s")},
+        }
+
     def exactness(self) -> Any:
         """Misses of eleven programs beside cachegrind's."""
         if not next(tool for tool in tracing_cost.TOOLS if tool.name == "cachegrind").is_installed:
@@ -119,6 +131,7 @@ SECTIONS: dict[str, Callable[[Bench], Any]] = {
     "cost": Bench.cost,
     "start-up": Bench.start_up,
     "machines": Bench.machines,
+    "tree": Bench.tree,
     "exactness": Bench.exactness,
     "simulator": Bench.simulator,
     "memory": Bench.memory,

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     "either way.  [default: auto]",
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides where bursts lie.  [default: chance]")
+@click.option("--no-tree", is_flag=True, help="Leave out the execution tree.")
 @click.option(
     "--python-core",
     type=click.Choice(["markers", "settrace"]),
@@ -75,6 +76,7 @@ def command(
     hierarchies: tuple[str, ...],
     accuracy: str | None,
     seed: int | None,
+    no_tree: bool,
     python_core: str,
     keep_stream: Path | None,
     follow_children: bool,
@@ -140,6 +142,7 @@ def command(
             accuracy=wanted,
             seed=seed,
             python_core=python_core,
+            has_tree=not no_tree,
         )
         from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
 

@@ -83,6 +83,7 @@ struct ft_function {
     uint32_t *actions; /* lists of loops (slots), each with its length before it; an action is where its list begins, 0: none */
     uint32_t num_actions, actions_capacity;
     uint32_t entry_action; /* of being called */
+    uint32_t version;      /* changes with the loops */
     uint32_t nodes;        /* the first of its nodes, FT_NONE */
 };
 

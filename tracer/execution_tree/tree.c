@@ -15,8 +15,6 @@
 #define MAX_FRAMES (1u << 20)
 #define FRAMES_SEARCHED 4096u
 #define FAR_BYTES (128u << 10) /* an indirect jump that far out of a function's blocks leaves it */
-#define REPEATS_FOLLOWED 2u
-#define MAX_STEPS 64u
 #define SITE_SIGNAL (UINT64_C(1) << 63)
 #define SITE_TAIL (UINT64_C(1) << 62)
 
@@ -458,36 +456,65 @@ bool ft_tree_step(struct ft_tree *tree, uint32_t id)
     return step(tree, tree->thread, tree->codes[id].canonical);
 }
 
-bool ft_tree_steps(struct ft_tree *tree, const uint32_t *ids, uint32_t number, uint64_t times)
+/* The edge from a block to another, if it is one of the two remembered and enters no loop. */
+static inline bool leads_quietly(const struct ft_local *from, uint32_t id)
 {
-    struct ft_tree_thread *t = tree->thread;
-    const struct ft_code *codes = tree->codes;
-    uint64_t followed = times;
-    if (times > REPEATS_FOLLOWED + 1 && number <= MAX_STEPS)
-        followed = REPEATS_FOLLOWED;
+    const struct ft_successor *successor = from->successor;
+    successor += successor->id != id;
+    return successor->id == id && !successor->action;
+}
+
+/* The common case: the path was followed before in this function without waking, so that it is enough to count. Returns how often. */
+static inline uint64_t count_path(const struct ft_tree *tree, struct ft_tree_thread *t, const struct ft_tree_path *path,
+                                  uint32_t number, uint64_t times)
+{
+    if (path->number < number || path->function != t->function ||
+        path->version != tree->functions[t->function].version ||
+        !leads_quietly(&t->locals[t->current], path->ids[0]))
+        return 0;
+    const uint32_t last = path->locals[number - 1];
+    if (times > 1 && !leads_quietly(&t->locals[last], path->ids[0]))
+        times = 1;
+    for (uint32_t i = 0; i < number; i++)
+        t->counts[path->locals[i]] += times;
+    t->current = last;
+    return times;
+}
+
+/* Follows a path once, and remembers whether that took no waking but for its first block. */
+static bool follow_path(struct ft_tree *tree, struct ft_tree_thread *t, struct ft_tree_path *path, uint32_t number)
+{
     uint64_t events = 0;
-    for (uint64_t n = 0; n < followed; n++) {
-        events = tree->events;
-        for (uint32_t i = 0; i < number; i++)
-            if (!step(tree, t, codes[ids[i]].canonical))
-                return false;
+    path->number = 0;
+    for (uint32_t i = 0; i < number; i++) {
+        if (!step(tree, t, path->ids[i]))
+            return false;
+        events = i ? events : tree->events;
+        path->locals[i] = t->current;
     }
-    if (followed == times)
-        return true;
-    if (tree->events != events) { /* not the same each time */
-        for (uint64_t n = followed; n < times; n++)
-            for (uint32_t i = 0; i < number; i++)
-                if (!step(tree, t, codes[ids[i]].canonical))
-                    return false;
-        return true;
-    }
-    for (uint32_t i = 0; i < number; i++) { /* once more, for all that are left */
-        const struct ft_successor *successor = t->locals[t->current].successor;
-        successor += successor->id != codes[ids[i]].canonical;
-        t->current = successor->local;
-        t->counts[successor->local] += times - followed;
+    if (tree->events == events) {
+        path->number = number;
+        path->function = t->function;
+        path->version = tree->functions[t->function].version;
     }
     return true;
+}
+
+bool ft_tree_steps(struct ft_tree *tree, struct ft_tree_path *path, uint32_t number, uint64_t times)
+{
+    struct ft_tree_thread *t = tree->thread;
+    while (times > 0) {
+        const uint64_t counted = count_path(tree, t, path, number, times);
+        if (!counted && !follow_path(tree, t, path, number))
+            return false;
+        times -= counted ? counted : 1;
+    }
+    return true;
+}
+
+uint32_t ft_tree_canonical(const struct ft_tree *tree, uint32_t id)
+{
+    return id <= tree->num_codes ? tree->codes[id].canonical : id;
 }
 
 /* ---- threads, beginning and end ------------------------------------------------------------------------------------- */

@@ -50,8 +50,18 @@ bool ft_tree_switch(struct ft_tree *tree, uint32_t number, uint64_t position);
 /* One execution of a block by that thread. */
 bool ft_tree_step(struct ft_tree *tree, uint32_t id);
 
-/* Executions of blocks one after the other, all of them `times` times. */
-bool ft_tree_steps(struct ft_tree *tree, const uint32_t *ids, uint32_t number, uint64_t times);
+/* Blocks that run one after the other again and again, and what the tree remembers of them: where `number` of them were
+ * followed without waking, the local blocks that they are of a function while that has a version. */
+struct ft_tree_path {
+    uint32_t *ids, *locals; /* ids as ft_tree_canonical has them */
+    uint32_t number, function, version;
+};
+
+/* The first `number` blocks of a path one after the other, all of them `times` times. */
+bool ft_tree_steps(struct ft_tree *tree, struct ft_tree_path *path, uint32_t number, uint64_t times);
+
+/* The block that stands for one and all that are the same code. */
+uint32_t ft_tree_canonical(const struct ft_tree *tree, uint32_t id);
 
 /* Ends what is still open, once, before the rows are taken. `position` is the program's last. */
 bool ft_tree_finish(struct ft_tree *tree, uint64_t position);

@@ -10,7 +10,7 @@ struct ft_path *ft_path_new(const struct ft_path *like)
     const uint32_t room = num_lanes + FT_LANES; /* so that words from any on can be compared as lanes */
     const size_t bytes = sizeof *like + 2 * room * sizeof(uint64_t) + like->num_steps * sizeof *like->steps +
                          like->num_accesses * sizeof *like->accesses + like->num_joins * sizeof *like->joins +
-                         like->num_steps * sizeof *like->ids;
+                         2 * like->num_steps * sizeof(uint32_t);
     struct ft_path *path = calloc(1, bytes);
     if (!path)
         return NULL;
@@ -28,10 +28,11 @@ struct ft_path *ft_path_new(const struct ft_path *like)
     memcpy(path->compared, like->compared, like->num_words * sizeof *like->compared);
     memcpy(path->steps, like->steps, like->num_steps * sizeof *like->steps);
     memcpy(path->accesses, like->accesses, like->num_accesses * sizeof *like->accesses);
-    path->ids = (uint32_t *)(path->joins + like->num_joins);
+    path->tree = (struct ft_tree_path){.ids = (uint32_t *)(path->joins + like->num_joins)};
+    path->tree.locals = path->tree.ids + like->num_steps;
     for (uint32_t i = 0; i < path->num_steps; i++) {
         path->steps[i].iteration.accesses = path->accesses;
-        path->ids[i] = path->steps[i].block_id;
+        path->tree.ids[i] = path->steps[i].block_id;
     }
     if (like->num_joins)
         memcpy(path->joins, like->joins, like->num_joins * sizeof *like->joins);

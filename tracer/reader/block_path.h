@@ -12,6 +12,7 @@
 
 #include "cache_sim/simulation/access.h"
 #include "cache_sim/simulation/lanes.h"
+#include "tracer/execution_tree/tree.h"
 #include "tracer/transport/stream.h"
 
 #include <stdbool.h>
@@ -47,7 +48,7 @@ struct ft_path {
     struct ft_run_access *accesses;
     struct ft_path_step *steps;
     struct ft_path_join *joins;
-    uint32_t *ids; /* of the steps' blocks */
+    struct ft_tree_path tree; /* of the steps' blocks */
     struct ft_path_way ways[FT_PATH_WAYS];
 };
 

@@ -142,6 +142,12 @@ static bool give_up_path(struct ft_reader *reader, struct ft_path *path)
     return true;
 }
 
+static void show_to_tree(const struct ft_reader *reader, struct ft_path *path)
+{
+    for (uint32_t i = 0; i < path->num_steps && reader->tree; i++)
+        path->tree.ids[i] = ft_tree_canonical(reader->tree, path->tree.ids[i]);
+}
+
 /* Makes what comes, from an entry word on and in `left` words, the path of its block. Leaves the one there is if it is as
  * long. */
 static enum ft_read_status learn_path(struct ft_reader *reader, const uint64_t *words, uint32_t left)
@@ -159,6 +165,7 @@ static enum ft_read_status learn_path(struct ft_reader *reader, const uint64_t *
     struct ft_path *learnt = ft_path_new(&draft.path);
     if (!learnt)
         return FT_READ_MEMORY;
+    show_to_tree(reader, learnt);
     reader->path_bytes += learnt->bytes;
     block->path = learnt;
     return !old || give_up_path(reader, old) ? FT_READ_IDLE : FT_READ_MEMORY;
@@ -199,6 +206,7 @@ static enum ft_read_status lengthen_path(struct ft_reader *reader, struct ft_pat
     struct ft_path *longer = ft_path_new(&draft.path);
     if (!longer)
         return FT_READ_MEMORY;
+    show_to_tree(reader, longer);
     ft_path_add(path, way, longer);
     reader->path_bytes += longer->bytes;
     return FT_READ_IDLE;

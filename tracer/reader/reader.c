@@ -295,7 +295,7 @@ FT_FOR_WIDE_PROCESSORS static enum ft_read_status read_paths(struct ft_reader *r
                 step->taken += times - 1;
                 if (times > 1) {
                     run = add_run(run, &last, step, words + here, times - 1);
-                    if (reader->tree && !ft_tree_steps(reader->tree, path->ids, step->number, times - 1))
+                    if (reader->tree && !ft_tree_steps(reader->tree, &path->tree, step->number, times - 1))
                         return FT_READ_MEMORY;
                 }
                 path = longest;
@@ -306,7 +306,7 @@ FT_FOR_WIDE_PROCESSORS static enum ft_read_status read_paths(struct ft_reader *r
             }
         }
         before = blocks + step->block_id;
-        if (reader->tree && UNLIKELY(!ft_tree_steps(reader->tree, path->ids, step->number, times)))
+        if (reader->tree && UNLIKELY(!ft_tree_steps(reader->tree, &path->tree, step->number, times)))
             return FT_READ_MEMORY;
         step->taken += times;
         reader->executions += (uint64_t)times * step->number;
