@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from foretrace.errors import PredictionError
+from foretrace.profiles.hierarchies import ONE_HAS_ALL
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.program import Entity, Sharing, System
@@ -319,9 +320,11 @@ def _path(outcome: Outcome) -> tuple[PathPart, ...]:
 
 
 def _assumptions(node: _Node, prediction: Prediction) -> tuple[Assumption, ...]:
-    own = node.conditions.assumptions if node.copies > 1 else ()
+    threads = node.threads or (1 if node.work is None else len(node.work.tree.threads))
+    own = node.conditions.assumptions if node.copies * threads > 1 else ()
+    of_one = tuple(one for one in prediction.assumptions if node.copies == 1 or not one.text.endswith(ONE_HAS_ALL))
     device = node.device.assumptions if node.device else ()
-    return (*prediction.assumptions, *own, *device)
+    return (*of_one, *own, *device)
 
 
 def _of_signature(workload: Workload, node: _Node) -> tuple[str, ...]:
