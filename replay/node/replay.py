@@ -308,6 +308,8 @@ def _resources(outcome: Outcome, node: _Node) -> tuple[ResourceUse, ...]:
         used_s, waits = float(outcome.device_s[number]), int(outcome.object_waits[number])
         if kind == "device":
             shown = _KINDS_OF_DEVICES[name.partition(" ")[0]]
+            if shown == "copy engine" and node.link.shared_memory:
+                continue
             found.append(ResourceUse(name, shown, used_s / whole_s, used_s, "s", used_s, waits))
         elif kind == "lock":
             found.append(ResourceUse(name, kind, 0.0, 0.0, "s", 0.0, waits))
