@@ -12,6 +12,8 @@ from .profile import CacheLevel, Profile
 DEFAULT_LINE_BYTES = 64
 DEFAULT_WAYS = 16
 """Beyond 8 ways, more make little difference (Hill and Smith, IEEE Trans. Computers 38(12), 1989)."""
+ONE_HAS_ALL = "here one has all of it"
+"""Of a shared cache, where a single job runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def hierarchy_of(profile: Profile) -> MachineHierarchy:
             assumptions.append(f"{profile.name}: {cache.name} associativity is not published, {ways} ways assumed")
         if cache.shared_by_cores is not None and cache.shared_by_cores > 1:
             assumptions.append(
-                f"{profile.name}: {cache.name} is shared by {cache.shared_by_cores} cores, here one has all of it"
+                f"{profile.name}: {cache.name} is shared by {cache.shared_by_cores} cores, {ONE_HAS_ALL}"
             )
         levels.append(
             Level(

@@ -119,6 +119,8 @@ def _show_entities(replay: NodeReplay) -> None:
 def _show_resources(replay: NodeReplay) -> None:
     rows = table("resource", "used", "amount", "full for", "waits", left=("resource",))
     for use in replay.resources:
+        if use.kind == "lock" and not use.waits:
+            continue
         amount = format_bytes(use.amount) if use.unit == "bytes" else format_seconds(use.amount)
         full = format_seconds(use.full_s) if use.kind == "memory" else "-"
         rows.add_row(plain(use.name), f"{use.utilisation:.1%}", amount, full, str(use.waits) if use.waits else "-")

@@ -91,6 +91,11 @@ def compile_programs(system: System, entities: Sequence[Entity]) -> Compiled:
     """
     if not entities:
         raise PredictionError("replay: there is no entity to replay")
+    if len(system.bandwidths) > _engine.MAX_RESOURCES:
+        raise PredictionError(
+            f"replay: {len(system.bandwidths)} shared resources, more than the {_engine.MAX_RESOURCES} there can be; "
+            "replay fewer copies"
+        )
     return _Compiler(system, entities).compiled()
 
 

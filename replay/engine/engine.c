@@ -7,50 +7,6 @@
 
 static const double SAME_TIME = 1e-14; /* relative: events that near to each other happen at once */
 
-/* ---- heaps of entities, by work_end, then by number ---- */
-
-static bool before(const struct ft_engine *e, int32_t a, int32_t b)
-{
-    const double one = e->entities[a].work_end, other = e->entities[b].work_end;
-    return one < other || (one == other && a < b);
-}
-
-static void sift_down(const struct ft_engine *e, int32_t *heap, size_t n, size_t i)
-{
-    const int32_t moved = heap[i];
-    for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && before(e, heap[child + 1], heap[child]))
-            child++;
-        if (!before(e, heap[child], moved))
-            break;
-        heap[i] = heap[child];
-    }
-    heap[i] = moved;
-}
-
-static void heap_push(const struct ft_engine *e, int32_t *heap, size_t n, int32_t entity)
-{
-    size_t i = n;
-    while (i && before(e, entity, heap[(i - 1) / 2])) {
-        heap[i] = heap[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    heap[i] = entity;
-}
-
-static void heap_pop(const struct ft_engine *e, int32_t *heap, size_t n)
-{
-    heap[0] = heap[n - 1];
-    if (n > 1)
-        sift_down(e, heap, n - 1, 0);
-}
-
-void ft_heapify(struct ft_engine *e, int32_t *heap, size_t n)
-{
-    for (size_t i = n / 2; i-- > 0;)
-        sift_down(e, heap, n, i);
-}
-
 /* ---- notes ---- */
 
 void ft_note(struct ft_engine *e, int32_t entity, int32_t label, int32_t kind, int32_t by, double start, double end, int64_t times)
@@ -102,7 +58,7 @@ static void begin(struct ft_engine *e, struct ft_entity *one, enum ft_kind kind,
 
 /* ---- where entities are ---- */
 
-static void make_ready(struct ft_engine *e, int32_t number)
+void ft_make_ready(struct ft_engine *e, int32_t number)
 {
     e->entities[number].place = FT_READY;
     e->ready[(e->ready_head + e->n_ready++) % e->n_entities] = number;
@@ -112,7 +68,7 @@ static void set_timer(struct ft_engine *e, int32_t number, double seconds)
 {
     e->entities[number].place = FT_TIMED;
     e->entities[number].work_end = e->now + seconds;
-    heap_push(e, e->timers, e->n_timers++, number);
+    ft_heap_push(e, e->timers, e->n_timers++, number);
 }
 
 /* One more (change 1) or one less (-1) of a job in a cache. */
@@ -149,7 +105,7 @@ static void run(struct ft_engine *e, int32_t number, const struct ft_operation *
     one->activity_class = op->a;
     one->work_end = state->v + op->x;
     one->place = FT_RUNNING;
-    heap_push(e, state->heap, (size_t)state->n++, number);
+    ft_heap_push(e, state->heap, (size_t)state->n++, number);
     if (its->cores >= 0)
         e->running_on[its->cores]++;
     in_cache(e, its->cache, one->job, 1);
@@ -162,7 +118,7 @@ static void leave_class(struct ft_engine *e, int32_t class_number)
     struct ft_class_state *state = &e->states[class_number];
     const struct ft_class *its = &e->classes[class_number];
     const int32_t number = state->heap[0];
-    heap_pop(e, state->heap, (size_t)state->n--);
+    ft_heap_pop(e, state->heap, (size_t)state->n--);
     if (its->cores >= 0)
         e->running_on[its->cores]--;
     in_cache(e, its->cache, e->entities[number].job, -1);
@@ -208,7 +164,7 @@ static int32_t dequeue(struct ft_engine *e, int32_t object)
 static void wake(struct ft_engine *e, int32_t number, int32_t by)
 {
     account(e, number, by);
-    make_ready(e, number);
+    ft_make_ready(e, number);
 }
 
 static void serve(struct ft_engine *e, int32_t number, int32_t device, double seconds, int32_t label)
@@ -383,7 +339,7 @@ static int perform(struct ft_engine *e, int32_t number, const struct ft_operatio
         if (e->entities[op->a].place == FT_UNBORN) {
             memcpy(&e->of_paths[(size_t)op->a * e->n_path_labels], &e->of_paths[(size_t)number * e->n_path_labels],
                    e->n_path_labels * sizeof *e->of_paths);
-            make_ready(e, op->a);
+            ft_make_ready(e, op->a);
         }
         return GOES_ON;
     case FT_JOIN:
@@ -413,56 +369,6 @@ static int perform(struct ft_engine *e, int32_t number, const struct ft_operatio
 
 /* ---- time ---- */
 
-static void share_bandwidth(struct ft_engine *e)
-{
-    for (size_t i = 0; i < e->n_active; i++) {
-        e->members[FT_MEMBER * i] = e->states[e->active[i]].n;
-        memcpy(&e->members[FT_MEMBER * i + 1], e->classes[e->active[i]].uses, FT_USES * sizeof *e->members);
-    }
-    ft_max_min(e->n_active, e->members, e->asked, e->n_resources, e->capacity, e->given);
-    for (size_t r = 0; r < e->n_resources; r++)
-        e->flow[r] = 0;
-    for (size_t i = 0; i < e->n_active; i++) {
-        struct ft_class_state *state = &e->states[e->active[i]];
-        for (int u = 0; u < FT_USES; u++)
-            if (e->classes[e->active[i]].uses[u] >= 0)
-                e->flow[e->classes[e->active[i]].uses[u]] += state->n * e->given[i];
-        if (e->given[i] < e->asked[i])
-            state->rate *= e->given[i] / e->asked[i];
-    }
-    for (size_t r = 0; r < e->n_resources; r++)
-        e->full[r] = e->flow[r] >= e->capacity[r] * (1 - 1e-9);
-}
-
-static void rates(struct ft_engine *e)
-{
-    bool any = false;
-    for (size_t r = 0; r < e->n_resources; r++)
-        e->flow[r] = 0;
-    for (size_t i = 0; i < e->n_active; i++) {
-        struct ft_class_state *state = &e->states[e->active[i]];
-        const struct ft_class *its = &e->classes[e->active[i]];
-        const int32_t jobs = its->cache < 0 ? 1 : e->jobs_in[its->cache];
-        const int32_t row = its->first_condition + (jobs < its->conditions ? jobs : its->conditions) - 1;
-        const double speed = e->conditions[2 * row], demand = e->conditions[2 * row + 1];
-        state->share = its->cores < 0 ? 1 : fmin(1, e->cores[its->cores] / e->running_on[its->cores]);
-        state->rate = speed * state->share;
-        e->asked[i] = demand * state->share;
-        for (int u = 0; u < FT_USES; u++)
-            if (its->uses[u] >= 0)
-                e->flow[its->uses[u]] += state->n * e->asked[i];
-    }
-    for (size_t r = 0; r < e->n_resources; r++) {
-        const double *points = &e->points[e->resources[r].first_point];
-        e->capacity[r] = ft_capacity(points, e->resources[r].points, e->flow[r] / points[0]);
-        any |= e->flow[r] > e->capacity[r] * (1 + 1e-12);
-        e->full[r] = e->flow[r] >= e->capacity[r] * (1 - 1e-9);
-    }
-    e->stale = false;
-    if (any)
-        share_bandwidth(e);
-}
-
 static double ends_in(const struct ft_engine *e, const struct ft_class_state *state)
 {
     const double work = e->entities[state->heap[0]].work_end - state->v;
@@ -474,7 +380,7 @@ double ft_engine_next(struct ft_engine *e)
     if (e->n_ready)
         return e->now;
     if (e->stale)
-        rates(e);
+        ft_rates(e);
     double next = e->n_timers ? e->entities[e->timers[0]].work_end : INFINITY;
     for (size_t i = 0; i < e->n_active; i++)
         next = fmin(next, e->now + ends_in(e, &e->states[e->active[i]]));
@@ -510,7 +416,7 @@ static void complete(struct ft_engine *e, double next)
             const int32_t entity = state->heap[0];
             leave_class(e, number);
             account(e, entity, -1);
-            make_ready(e, entity);
+            ft_make_ready(e, entity);
             e->of_work[2] += 1;
             e->events++;
             emptied = state->n == 0; /* another one is at its place in the list now */
@@ -519,9 +425,9 @@ static void complete(struct ft_engine *e, double next)
     }
     while (e->n_timers && e->entities[e->timers[0]].work_end <= next + within) {
         const int32_t number = e->timers[0];
-        heap_pop(e, e->timers, e->n_timers--);
+        ft_heap_pop(e, e->timers, e->n_timers--);
         account(e, number, -1);
-        make_ready(e, number);
+        ft_make_ready(e, number);
         e->of_work[2] += 1;
         e->events++;
         if (e->entities[number].kind == FT_DEVICE && e->entities[number].device >= 0)
@@ -579,75 +485,4 @@ bool ft_engine_resume(struct ft_engine *e, int32_t entity, int32_t pc, const dou
     one->pc = pc;
     wake(e, entity, -1);
     return true;
-}
-
-/* ---- set-up ---- */
-
-static void *many(size_t n, size_t bytes)
-{
-    return calloc(n ? n : 1, bytes);
-}
-
-static bool allocate(struct ft_engine *e)
-{
-    e->n_sums = e->n_entities * FT_NUM_KINDS + e->n_labels * FT_PER_LABEL + e->n_resources * FT_PER_RESOURCE +
-                e->n_core_groups + e->n_objects * FT_PER_OBJECT + e->n_entities * e->n_path_labels + FT_WORK;
-    e->entities = many(e->n_entities, sizeof *e->entities);
-    e->states = many(e->n_classes, sizeof *e->states);
-    e->objects_now = many(e->n_objects, sizeof *e->objects_now);
-    e->active = many(e->n_classes, sizeof *e->active);
-    e->ready = many(e->n_entities, sizeof *e->ready);
-    e->timers = many(e->n_entities, sizeof *e->timers);
-    e->running_on = many(e->n_core_groups, sizeof *e->running_on);
-    e->in_cache = many(e->n_caches * e->n_jobs, sizeof *e->in_cache);
-    e->jobs_in = many(e->n_caches, sizeof *e->jobs_in);
-    e->sums = many(e->n_sums, sizeof *e->sums);
-    e->asked = many(e->n_classes, sizeof *e->asked);
-    e->given = many(e->n_classes, sizeof *e->given);
-    e->capacity = many(e->n_resources, sizeof *e->capacity);
-    e->flow = many(e->n_resources, sizeof *e->flow);
-    e->full = many(e->n_resources, sizeof *e->full);
-    e->members = many(FT_MEMBER * e->n_classes, sizeof *e->members);
-    return e->entities && e->states && e->objects_now && e->active && e->ready && e->timers && e->running_on &&
-           e->in_cache && e->jobs_in && e->sums && e->asked && e->given && e->capacity && e->flow && e->full && e->members;
-}
-
-bool ft_engine_start(struct ft_engine *e, const struct ft_entity_start *starts)
-{
-    if (!allocate(e) || !ft_repeat_start(e))
-        return false;
-    double *sums = e->sums;
-    e->of_entities = sums, sums += e->n_entities * FT_NUM_KINDS;
-    e->of_labels = sums, sums += e->n_labels * FT_PER_LABEL;
-    e->of_resources = sums, sums += e->n_resources * FT_PER_RESOURCE;
-    e->of_cores = sums, sums += e->n_core_groups;
-    e->of_objects = sums, sums += e->n_objects * FT_PER_OBJECT;
-    e->of_paths = sums, sums += e->n_entities * e->n_path_labels;
-    e->of_work = sums;
-    for (size_t i = 0; i < e->n_classes; i++)
-        e->states[i].slot = -1;
-    for (size_t i = 0; i < e->n_objects; i++)
-        e->objects_now[i] = (struct ft_object_state){e->objects[i].count, -1, -1, -1, 0};
-    for (size_t i = 0; i < e->n_entities; i++) {
-        struct ft_entity *one = &e->entities[i];
-        one->pc = starts[i].first_operation;
-        one->job = starts[i].job;
-        one->first_joiner = one->next = one->object = one->device = -1;
-        one->place = FT_UNBORN;
-        if (starts[i].born)
-            make_ready(e, (int32_t)i);
-    }
-    return true;
-}
-
-void ft_engine_free(struct ft_engine *e)
-{
-    for (size_t i = 0; e->states && i < e->n_classes; i++)
-        free(e->states[i].heap);
-    void *all[] = {e->entities, e->states, e->objects_now, e->active, e->ready, e->timers, e->running_on, e->in_cache,
-                   e->jobs_in, e->sums, e->segments, e->asked, e->given, e->capacity, e->flow, e->full,
-                   e->members};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        free(all[i]);
-    ft_repeat_free(e);
 }

@@ -198,6 +198,14 @@ void ft_repeat_free(struct ft_engine *engine);
 /* engine.c */
 void ft_note(struct ft_engine *engine, int32_t entity, int32_t label, int32_t kind, int32_t by, double start, double end,
              int64_t times);
+void ft_make_ready(struct ft_engine *engine, int32_t entity);
+
+/* heap.c. `n` is the number of entities before the change. */
+void ft_heap_push(const struct ft_engine *engine, int32_t *heap, size_t n, int32_t entity);
+void ft_heap_pop(const struct ft_engine *engine, int32_t *heap, size_t n);
 void ft_heapify(struct ft_engine *engine, int32_t *heap, size_t n);
+
+/* sharing.c: rates of all classes that run, until one of them changes. */
+void ft_rates(struct ft_engine *engine);
 
 #endif

@@ -1,6 +1,7 @@
 /* Max-min fair sharing by progressive filling (Bertsekas and Gallager, Data Networks, 2nd ed., section 6.5.2): all flows
  * grow together; one stops when it has what it asked for, or when a resource on its way is full. */
 #include <math.h>
+#include <string.h>
 
 #include "engine.h"
 
@@ -56,4 +57,54 @@ void ft_max_min(size_t n_groups, const int32_t *groups, const double *asked, siz
                     left[group[i][u]] -= group[i][0] * given[i];
         }
     }
+}
+
+static void share_bandwidth(struct ft_engine *e)
+{
+    for (size_t i = 0; i < e->n_active; i++) {
+        e->members[FT_MEMBER * i] = e->states[e->active[i]].n;
+        memcpy(&e->members[FT_MEMBER * i + 1], e->classes[e->active[i]].uses, FT_USES * sizeof *e->members);
+    }
+    ft_max_min(e->n_active, e->members, e->asked, e->n_resources, e->capacity, e->given);
+    for (size_t r = 0; r < e->n_resources; r++)
+        e->flow[r] = 0;
+    for (size_t i = 0; i < e->n_active; i++) {
+        struct ft_class_state *state = &e->states[e->active[i]];
+        for (int u = 0; u < FT_USES; u++)
+            if (e->classes[e->active[i]].uses[u] >= 0)
+                e->flow[e->classes[e->active[i]].uses[u]] += state->n * e->given[i];
+        if (e->given[i] < e->asked[i])
+            state->rate *= e->given[i] / e->asked[i];
+    }
+    for (size_t r = 0; r < e->n_resources; r++)
+        e->full[r] = e->flow[r] >= e->capacity[r] * (1 - 1e-9);
+}
+
+void ft_rates(struct ft_engine *e)
+{
+    bool any = false;
+    for (size_t r = 0; r < e->n_resources; r++)
+        e->flow[r] = 0;
+    for (size_t i = 0; i < e->n_active; i++) {
+        struct ft_class_state *state = &e->states[e->active[i]];
+        const struct ft_class *its = &e->classes[e->active[i]];
+        const int32_t jobs = its->cache < 0 ? 1 : e->jobs_in[its->cache];
+        const int32_t row = its->first_condition + (jobs < its->conditions ? jobs : its->conditions) - 1;
+        const double speed = e->conditions[2 * row], demand = e->conditions[2 * row + 1];
+        state->share = its->cores < 0 ? 1 : fmin(1, e->cores[its->cores] / e->running_on[its->cores]);
+        state->rate = speed * state->share;
+        e->asked[i] = demand * state->share;
+        for (int u = 0; u < FT_USES; u++)
+            if (its->uses[u] >= 0)
+                e->flow[its->uses[u]] += state->n * e->asked[i];
+    }
+    for (size_t r = 0; r < e->n_resources; r++) {
+        const double *points = &e->points[e->resources[r].first_point];
+        e->capacity[r] = ft_capacity(points, e->resources[r].points, e->flow[r] / points[0]);
+        any |= e->flow[r] > e->capacity[r] * (1 + 1e-12);
+        e->full[r] = e->flow[r] >= e->capacity[r] * (1 - 1e-9);
+    }
+    e->stale = false;
+    if (any)
+        share_bandwidth(e);
 }

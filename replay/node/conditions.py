@@ -13,7 +13,7 @@ import numpy as np
 from foretrace.profiles.profile import Profile
 from foretrace.replay.engine.program import Sharing
 from foretrace.replay.predict import HostRun
-from foretrace.replay.records import Assumption
+from foretrace.replay.records import Assumption, RegionKind
 from foretrace.replay.spread import TYPICAL, Floats
 from foretrace.replay.workload import Workload
 
@@ -72,13 +72,21 @@ class Conditions:
             assumptions=(*bandwidth.assumptions, *_unknown_sharing(workload, profile, jobs)),
         )
 
-    def sharing(self, region: int, cache: str) -> Sharing:
-        """How a region shares the machine with what else runs."""
+    def sharing(self, region: int, cache: str, interpreter: str | None = None) -> Sharing:
+        """How a region shares the machine with what else runs.
+
+        Args:
+            region: of the workload.
+            cache: the last cache of the region's core.
+            interpreter: whose lock the threads of a Python program share; None for one thread, or no Python.
+        """
         alone_s = float(self.time_s[0, region])
         if alone_s <= 0:
             return Sharing(CORES)
         rows = zip(self.time_s[:, region].tolist(), self.demand_bytes_per_s[:, region].tolist(), strict=True)
         conditions = tuple((alone_s / time_s, demand) for time_s, demand in rows)
+        if interpreter is not None and self.run.workload.regions[region].kind is not RegionKind.ARRAY:
+            return Sharing(CORES, cache, (interpreter,), tuple((speed, 1.0) for speed, _ in conditions))
         if not any(demand for _, demand in conditions):
             return Sharing(CORES, cache, (), conditions)
         return Sharing(CORES, cache, (MEMORY,), conditions)

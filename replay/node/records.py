@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class ResourceUse:
     """How much a resource was used. `utilisation` is the share of its capacity over the makespan.
 
-    `kind` is "cores", "memory", "accelerator", "copy engine" or "lock"; `amount` is in `unit`: core seconds, bytes, or
-    seconds. `full_s`: how long all of it was in use (memory), `waits` how often an entity waited for it.
+    `kind` is "cores", "memory", "interpreter" (Python's lock), "accelerator", "copy engine" or "lock"; `amount` is in
+    `unit`: core seconds, bytes, or seconds. `full_s`: how long all of it was in use (memory), `waits`: how often one
+    had to wait.
     """
 
     name: str

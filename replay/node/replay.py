@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from foretrace.errors import PredictionError
+from foretrace.profiles.hierarchies import ONE_HAS_ALL
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.program import Entity, Sharing, System
@@ -216,7 +217,8 @@ class _Node:
         return System(
             cores={CORES: float(self.cores)},
             caches=tuple(f"{CACHE} {number}" for number in range(self.num_caches)),
-            bandwidths={MEMORY: self.bandwidth.points(self.conditions.stored_share)},
+            bandwidths={MEMORY: self.bandwidth.points(self.conditions.stored_share)}
+            | ({_interpreter(job): (1.0,) for job in range(self.copies)} if self.has_interpreter_lock else {}),
             devices=dict.fromkeys(device_names(self.accelerators), 1),
             barriers={name: count for job in jobs for name, count in job.barriers.items()},
         )
@@ -231,10 +233,7 @@ class _Node:
     def _jobs(self) -> list[JobPrograms]:
         found = []
         caches = [f"{CACHE} {number}" for number in range(self.num_caches)]
-        by_cache = {
-            cache: [self.conditions.sharing(region, cache) for region in range(len(self.names))]
-            for cache in caches[: self.copies]
-        }
+        by_cache = {cache: self.sharings(cache, None) for cache in caches[: self.copies]}
         for job in range(self.copies):
             cache = self.cache_of(job)
             if self.work is None:
@@ -243,8 +242,19 @@ class _Node:
                 )
                 found.append(JobPrograms((ThreadProgram(f"job {job}", program, True),), {}, ()))
             else:
-                found.append(job_programs(self.work, self.names, by_cache[cache], f"job {job}", self.threads))
+                sharings = self.sharings(cache, _interpreter(job)) if self.has_interpreter_lock else by_cache[cache]
+                found.append(job_programs(self.work, self.names, sharings, f"job {job}", self.threads))
         return found
+
+    def sharings(self, cache: str, interpreter: str | None) -> list[Sharing]:
+        """Of all regions."""
+        return [self.conditions.sharing(region, cache, interpreter) for region in range(len(self.names))]
+
+    @property
+    def has_interpreter_lock(self) -> bool:
+        """Whether several threads of the program share a Python interpreter."""
+        is_python = self.conditions.run.workload.signature.provenance.guest == "python"
+        return is_python and self.work is not None and len(self.work.tree.threads) > 1
 
     def notes(self) -> tuple[str, ...]:
         """What could not be told of the program's threads."""
@@ -290,6 +300,10 @@ def _what_if(node: _Node, makespan_s: float) -> tuple[WhatIf, ...]:
     return tuple(sorted(found, key=lambda one: one.makespan_s))
 
 
+def _interpreter(job: int) -> str:
+    return f"interpreter {job}"
+
+
 _KINDS_OF_DEVICES = {"accelerator": "accelerator", "copies": "copy engine"}
 
 
@@ -303,10 +317,15 @@ def _resources(outcome: Outcome, node: _Node) -> tuple[ResourceUse, ...]:
             MEMORY, "memory", moved / (most * whole_s), moved, "bytes", float(outcome.bandwidth_full_s[0]), 0,
         ),
     ]  # fmt: skip
+    for number, name in enumerate(compiled.bandwidths[1:], 1):  # the interpreters' locks
+        held_s, full_s = float(outcome.bandwidth_bytes[number]), float(outcome.bandwidth_full_s[number])
+        found.append(ResourceUse(name, "interpreter", held_s / whole_s, held_s, "s", full_s, 0))
     for number, (name, kind) in enumerate(zip(compiled.objects, compiled.object_kinds, strict=True)):
         used_s, waits = float(outcome.device_s[number]), int(outcome.object_waits[number])
         if kind == "device":
             shown = _KINDS_OF_DEVICES[name.partition(" ")[0]]
+            if shown == "copy engine" and node.link.shared_memory:
+                continue
             found.append(ResourceUse(name, shown, used_s / whole_s, used_s, "s", used_s, waits))
         elif kind == "lock":
             found.append(ResourceUse(name, kind, 0.0, 0.0, "s", 0.0, waits))
@@ -319,9 +338,11 @@ def _path(outcome: Outcome) -> tuple[PathPart, ...]:
 
 
 def _assumptions(node: _Node, prediction: Prediction) -> tuple[Assumption, ...]:
-    own = node.conditions.assumptions if node.copies > 1 else ()
+    threads = node.threads or (1 if node.work is None else len(node.work.tree.threads))
+    own = node.conditions.assumptions if node.copies * threads > 1 else ()
+    of_one = tuple(one for one in prediction.assumptions if node.copies == 1 or not one.text.endswith(ONE_HAS_ALL))
     device = node.device.assumptions if node.device else ()
-    return (*prediction.assumptions, *own, *device)
+    return (*of_one, *own, *device)
 
 
 def _of_signature(workload: Workload, node: _Node) -> tuple[str, ...]:

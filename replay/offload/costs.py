@@ -63,7 +63,7 @@ class Accelerator:
         """
         if profile.kind is not MachineKind.ACCELERATOR:
             raise PredictionError(
-                f"machine {profile.name}: is a host, not an accelerator; name it with --host, and an accelerator here"
+                f"machine {profile.name}: is a host, not an accelerator; name an accelerator with --accelerator"
             )
         if not profile.gather_scatter:
             raise PredictionError(f"profile {profile.name}: gather_scatter is missing, its bandwidth is not known")

@@ -490,6 +490,8 @@ def test_wrong_systems_are_refused_in_one_line():
             System(**system)
     with pytest.raises(PredictionError, match="no entity"):
         simulate(cores(1), [])
+    with pytest.raises(PredictionError, match="300 shared resources, more than the 256"):
+        simulate(cores(1, bandwidths={str(n): (1.0,) for n in range(300)}), threads([work(1.0)]))
     with pytest.raises(PredictionError, match="same name"):
         simulate(cores(1), [Entity("a", ()), Entity("a", ())])
 

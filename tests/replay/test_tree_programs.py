@@ -196,6 +196,20 @@ def test_critical_sections_serialise(inside, steps):
     assert any(use.kind == "lock" and use.waits for use in replayed.resources)
 
 
+def test_threads_of_python_share_the_interpreter():
+    tree = Tree()
+    for number in range(2):
+        body = tree.call(tree.thread(number), "work")
+        block = tree.program.block(1, function=f"work {number}", instructions=10_000)
+        tree.work.append((body, block, 1))
+    signature = tree.signature(guest="python")
+    replayed = replay_on(signature, host())
+    alone_s = sum(region.time_s for region in predict(signature, host()).regions)
+    assert replayed.makespan_s == pytest.approx(alone_s)
+    assert next(use for use in replayed.resources if use.kind == "interpreter").utilisation == pytest.approx(1.0)
+    assert replay_on(signature, host(), copies=2).makespan_s == pytest.approx(alone_s)
+
+
 def test_other_numbers_of_threads_are_refused_where_nobody_knows_how_to_divide():
     with pytest.raises(PredictionError, match="4 threads of a program traced with 3: the signature does not say"):
         replay_on(pthreads((100, 300)), host(), threads=4)
