@@ -17,7 +17,7 @@ from foretrace.replay.core.regions import CoreRegions, core_regions, with_core_m
 from foretrace.replay.engine.rank_replay import Activity, replay
 from foretrace.replay.limits.array_costs import ARRAY_POINT
 from foretrace.replay.limits.convolution import RegionTimes, convolve
-from foretrace.replay.limits.page_faults import first_touches, in_huge_pages, with_cleared_pages, with_page_faults
+from foretrace.replay.limits.page_faults import first_touches, in_huge_pages, with_page_faults
 from foretrace.replay.limits.python_figures import LONG_CALLS
 from foretrace.replay.memory.hit_rates import Misses, misses_on
 from foretrace.replay.memory.shared_cache import held_bytes, most_bytes, others_bytes_per_s
@@ -90,18 +90,16 @@ class HostRun:
         guest, runs = workload.signature.provenance.guest, profile.instruction_set
         if guest != "python" and runs is not None and runs != guest:
             figures = on_another_instruction_set(figures, guest, runs)
-        pages, of_operations = first_touches(workload, misses, figures.page_bytes)
+        pages = first_touches(workload, misses, figures.page_bytes)
         pages = in_huge_pages(workload, pages, profile.memory)
         misses = _sharing(workload, profile, figures, misses) if shared is None else shared
-        page_s = float(figures.page_s[TYPICAL])
-        found, misses = misses, with_cleared_pages(misses, of_operations, figures.page_bytes, page_s)
         times = convolve(workload, misses, figures)
         core = core_regions(workload, misses, figures, corners)
         if core is not None:
             times = with_core_model(times, core)
         times = with_page_faults(times, pages, figures.page_s)
         assumptions = _assumptions(workload, figures, misses, times)
-        return cls(workload, profile, figures, found, times, core, assumptions)
+        return cls(workload, profile, figures, misses, times, core, assumptions)
 
     def least_s(self) -> Floats:
         """[regions]: the time of their instructions at the full issue width, which no core can undercut."""
