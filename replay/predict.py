@@ -19,7 +19,7 @@ from foretrace.replay.engine.program import Entity, Run, Sharing, System
 from foretrace.replay.engine.simulation import simulate
 from foretrace.replay.limits.array_costs import ARRAY_POINT
 from foretrace.replay.limits.convolution import RegionTimes, access_hits, convolve
-from foretrace.replay.limits.page_faults import first_touches, in_huge_pages, with_cleared_pages, with_page_faults
+from foretrace.replay.limits.page_faults import first_touches, in_huge_pages, with_page_faults
 from foretrace.replay.limits.python_figures import LONG_CALLS
 from foretrace.replay.limits.surface import BandwidthSurface, SurfaceTimes
 from foretrace.replay.limits.surface_of_profile import surface_of
@@ -99,16 +99,14 @@ class HostRun:
         guest, runs = workload.signature.provenance.guest, profile.instruction_set
         if guest != "python" and runs is not None and runs != guest:
             figures = on_another_instruction_set(figures, guest, runs)
-        pages, of_operations = first_touches(workload, misses, figures.page_bytes)
+        pages = first_touches(workload, misses, figures.page_bytes)
         pages = in_huge_pages(workload, pages, profile.memory)
         region_times = _RegionModel.of(workload, profile, figures, misses.hierarchy, model)
         misses = _sharing(region_times, profile, misses, jobs) if shared is None else shared
-        page_s = float(figures.page_s[TYPICAL])
-        found, misses = misses, with_cleared_pages(misses, of_operations, figures.page_bytes, page_s)
         times, core = region_times.at(misses, corners)
         times = with_page_faults(times, pages, figures.page_s)
         assumptions = (*region_times.assumptions(misses), *_assumptions(workload, figures, misses, times))
-        return cls(workload, profile, figures, found, times, core, assumptions, model)
+        return cls(workload, profile, figures, misses, times, core, assumptions, model)
 
     def least_s(self) -> Floats:
         """[regions]: the time of their instructions at the full issue width, which no core can undercut."""

@@ -21,13 +21,11 @@ from foretrace.replay.core.program import CoreProgram
 from foretrace.replay.limits.array_costs import ArrayWork
 from foretrace.replay.limits.linear_algebra import LinearWork
 from foretrace.tracer.signature.records import (
-    AddressRange,
     Block,
     Idiom,
     InterpreterTime,
     OperationKind,
     Signature,
-    merge_ranges,
 )
 
 from .records import LoopKind, Place
@@ -122,7 +120,6 @@ class Workload:
     totals: RegionArrays
     linear: LinearWork
     region_of_block: npt.NDArray[np.int64]
-    footprints: Floats  # of each operation's region: the address ranges that its operations go through, bytes
     core: CoreProgram | None  # its paths; None where there are none
 
     @classmethod
@@ -139,19 +136,8 @@ class Workload:
         operations = _operation_arrays(signature, region_of_block)
         totals = _region_arrays(signature, regions, members, region_of_block, operations)
         linear = LinearWork.of(signature.linear_algebra, [region.loop_id for region in regions])
-        footprints = _footprints(signature, regions)[operations.region]
         core = CoreProgram.of(signature)
-        return cls(signature, regions, operations, totals, linear, region_of_block, footprints, core)
-
-
-def _footprints(signature: Signature, regions: Sequence[Region]) -> Floats:
-    """[regions]: bytes of the address ranges that the operations of each go through."""
-    of_regions = np.zeros(len(regions))
-    for number, region in enumerate(regions):
-        ranges = [signature.operations[operation] for operation in region.operations]
-        merged = merge_ranges([AddressRange(one.first, max(one.last_exclusive, one.first)) for one in ranges])
-        of_regions[number] = sum(one.range_bytes for one in merged)
-    return of_regions
+        return cls(signature, regions, operations, totals, linear, region_of_block, core)
 
 
 def issue_slots(workload: Workload) -> Floats:

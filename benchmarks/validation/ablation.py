@@ -48,19 +48,6 @@ Key = tuple[str, str]
 
 
 @contextmanager
-def _constants(off: Sequence[Submodel]) -> Iterator[None]:
-    """With the neutral constants of some sub-models."""
-    changed = [(module, name, getattr(module, name), value) for one in off for module, name, value in one.constants]
-    try:
-        for module, name, _, value in changed:
-            setattr(module, name, value)
-        yield
-    finally:
-        for module, name, old, _ in changed:
-            setattr(module, name, old)
-
-
-@contextmanager
 def _remembered() -> Iterator[None]:
     """With the core model's results and the misses kept: most sub-models have no part in most programs."""
     misses: dict[tuple[str, float | None], Misses] = {}
@@ -105,8 +92,7 @@ def run_without(workload: Workload, profile: Profile, off: Sequence[Submodel], s
             figures = one.without_figures(figures)
         return figures
 
-    with _constants(off):
-        return HostRun.of(workload, profile, corners=(TYPICAL,), change=change, shared=shared)
+    return HostRun.of(workload, profile, corners=(TYPICAL,), change=change, shared=shared)
 
 
 def _variants(off: Sequence[Submodel]) -> dict[str, tuple[Submodel, ...]]:

@@ -1,14 +1,13 @@
 """The sub-models of the core and memory model, each with the change that switches it off.
 
-A sub-model is switched off by neutral parameters: a figure that has no effect, a property that no instruction has, a
-constant under which a rule does nothing. Nothing of the model is copied here.
+A sub-model is switched off by neutral parameters: a figure that has no effect, a property that no instruction has.
+Nothing of the model is copied here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from types import ModuleType
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from foretrace.profiles.profile import Profile
 from foretrace.replay.core.figures import FP_ADD, CoreFigures
 from foretrace.replay.core.program import CoreProgram
 from foretrace.replay.core.wrong_path import ALL_DEPEND
-from foretrace.replay.limits import page_faults
 from foretrace.replay.machine_figures import MachineFigures
 from foretrace.replay.memory.figures import LateLines, MemoryFigures
 from foretrace.replay.spread import exactly
@@ -40,7 +38,7 @@ class Submodel:
     """A part of the model that can be switched off alone.
 
     `title` is the effect it models. What switches it off: new fields of the core's or the memory's figures, of the
-    program as the core model runs it, of the whole figures or the profile, or `constants` (module, name, value).
+    program as the core model runs it, of the whole figures or the profile.
     `of_sharing`: it decides what a program holds of a shared cache.
     """
 
@@ -52,7 +50,6 @@ class Submodel:
     machine: Callable[[MachineFigures], Mapping[str, Any]] | None = None
     workload: Callable[[Workload], Mapping[str, Any]] | None = None
     of_profile: Callable[[Profile], Profile] | None = None
-    constants: tuple[tuple[ModuleType, str, Any], ...] = field(default=())
     of_sharing: bool = False
 
     def without_figures(self, figures: MachineFigures) -> MachineFigures:
@@ -83,12 +80,6 @@ def _all_rates_reached(profile: Profile) -> Profile:
     most = 1e3
     rates = ("mixed_instructions_per_cycle", "chained_int_adds_per_cycle", "chained_fp_adds_per_cycle")
     return structs.replace(profile, core=structs.replace(core, **dict.fromkeys(rates, most)))
-
-
-def _without_tlbs(profile: Profile) -> Profile:
-    if profile.memory is None:
-        return profile
-    return structs.replace(profile, tlbs=(), memory=structs.replace(profile.memory, huge_page_bytes=None))
 
 
 def _alone(profile: Profile) -> Profile:
@@ -206,26 +197,14 @@ SUBMODELS = (
              memory=lambda m: {"beside_streams": LateLines.of(())}),
     Submodel("write-backs", "lines that are stored to are written back, as measured",
              memory=lambda m: {"write_back_s": np.zeros_like(m.write_back_s)}),
-    Submodel("random stores", "stores at random differ from loads at random",
-             memory=lambda m: {"random_store_s": np.zeros_like(m.random_store_s)}),
-    Submodel("random write-backs", "lines updated at random are written back at a cost of their own",
-             memory=lambda m: {"random_write_back_s": np.zeros_like(m.random_write_back_s)}),
-    Submodel("stream footprint", "streams out of the last cache slow down with their footprint",
-             memory=lambda m: {"line_cached_bytes": np.zeros(0)}),
-    Submodel("random in cache", "random loads in the last cache slow down with their range",
-             memory=lambda m: {"random_cached_bytes": np.zeros(0)}),
     Submodel("memory by range", "latency of main memory depends on the address range",
              memory=_one_range),
-    Submodel("translation", "TLB misses and page walks by address range",
-             of_profile=_without_tlbs),
     Submodel("lone lines", "lines wanted alone tell irregular misses from regular ones",
              workload=_without_lone_lines),
     Submodel("shared cache", "others hold a part of the last cache",
              of_profile=_alone, of_sharing=True),
     Submodel("page faults", "first touches of pages take time",
              machine=lambda m: {"page_s": _NOTHING}),
-    Submodel("cleared pages", "lines of new pages are in a near cache",
-             constants=((page_faults, "LEAST_CLEARING_S", float("inf")),)),
 )  # fmt: skip
 """In the order of the pipeline."""
 

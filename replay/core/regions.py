@@ -162,22 +162,19 @@ def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures,
     )
     stream = memory.line_s[corner][nearest_group(operations.access_bytes, memory.access_bytes)]
     stream[:, :-1] = memory.line_s[corner].min(axis=0)[:-1]  # the widest: the core's own work is counted by itself
-    stream[:, -2] = np.maximum(stream[:, -2], memory.line_by_footprint(workload.footprints, corner))
     irregular = irregular_shares(operations, misses, float(memory.line_bytes[0]))
     hits = access_hits(misses, corner)
     late = irregular.copy()
     late[:, -1] += (1 - irregular[:, -1]) * _late_lines(workload, hits, irregular, memory, corner)
     stores = operations.is_store[:, None]
     stream = stream + stores * memory.write_back_s[corner]
-    random = np.maximum(random + stores * memory.random_store_s[corner], 0)
     write_back = np.broadcast_to(memory.write_back_s[corner], stream.shape)
-    of_random = np.maximum(memory.random_write_back_s[corner], memory.write_back_s[corner])
     return OperationCosts(
         hits=hits,
         latency_s=latency,
         random_s=random,
         stream_s=stream,
-        write_back_s=write_back + irregular * (of_random - memory.write_back_s[corner]),
+        write_back_s=write_back,
         irregular=late,
         places=_places(workload, hits, memory, corner),
         access_bytes=operations.access_bytes,

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from .convolution import RegionTimes
 
 PAGE_BYTES = 4096
-LEAST_CLEARING_S = 1e-9
-_LARGEST_CACHED_BYTES = 1 << 16
 DENSE = 4
 """An operation that finds at least one in so many lines of its range in no cache has touched all pages of that range;
 one that finds fewer may have touched a few objects far apart, such as heap and stack."""
@@ -51,8 +49,8 @@ def page_times(memory: Memory | None, notes: Notes) -> tuple[int, Floats]:
     return page_bytes, between(fast, typical, slow)
 
 
-def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> tuple[Floats, Floats]:
-    """[regions] and [operations]: pages that each is the first to touch.
+def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> Floats:
+    """[regions]: pages that each is the first to touch.
 
     Those of its operations' ranges that nothing touched before, neither a region nor, before a fork, its parent. An
     operation that leaves most of its range alone touches no more than what the lines fill that it finds in no cache.
@@ -83,7 +81,7 @@ def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> tuple[
     of_regions = np.bincount(workload.operations.region, weights=pages, minlength=len(workload.regions))
     is_timed = workload.totals.python_lines > 0  # and that time holds what its pages took
     of_regions = np.where(is_timed, 0.0, of_regions)
-    return of_regions + _mapped_again(workload, float(of_regions.sum()), page_bytes), pages
+    return of_regions + _mapped_again(workload, float(of_regions.sum()), page_bytes)
 
 
 def _mapped_again(workload: Workload, first_touched: float, page_bytes: int) -> Floats:
@@ -111,28 +109,6 @@ def in_huge_pages(workload: Workload, pages: Floats, memory: Memory | None) -> F
     of_huge = huge / usual
     n_huge = min((touched - counted) / (of_huge - 1), touched / of_huge)
     return pages * (1 - n_huge * (of_huge - huge_s / usual_s) / touched)
-
-
-def with_cleared_pages(misses: Misses, pages: Floats, page_bytes: int, page_s: float) -> Misses:
-    """The misses without those of lines in new pages: the system has just cleared them, and they are in a near cache.
-
-    They still miss the nearest one, which holds less than some pages. `pages` [operations] as above; a system that
-    gives them in no time (`page_s`) has not cleared them, and a page larger than a near cache leaves it again.
-    """
-    if page_s < LEAST_CLEARING_S or page_bytes > _LARGEST_CACHED_BYTES:
-        return misses
-    lines = pages[:, None] * (page_bytes / misses.hierarchy.levels[-1].line_bytes)
-
-    def without(counts: Floats) -> Floats:
-        near, far = counts[:, :1], counts[:, 1:]
-        return np.column_stack([near, np.maximum(far - lines, 0)])
-
-    return replace(
-        misses,
-        misses=without(misses.misses),
-        fewest=None if misses.fewest is None else without(misses.fewest),
-        most=None if misses.most is None else without(misses.most),
-    )
 
 
 def _length(ranges: Sequence[AddressRange]) -> int:

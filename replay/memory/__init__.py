@@ -1,1 +1,1 @@
-"""The memory model: hit rates, latencies, bandwidths, address translation and page faults."""
+"""The memory model: hit rates, latencies and bandwidths."""

@@ -19,9 +19,6 @@ from foretrace.profiles.profile import BandwidthPoint, CacheLevel, Core, Latency
 from foretrace.replay.known import KnownCore, assumption_text, core_class, default_of
 from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats, Notes, between, cycles, exactly
 
-from .random_stores import random_store_s, random_write_back_s
-from .translation import Translation, translation_of
-
 _Point = TypeVar("_Point", BandwidthPoint, LatencyPoint, SurfacePoint)
 
 WORD_BYTES = 8
@@ -66,20 +63,14 @@ class MemoryFigures:
     slot_s: Floats  # [3, groups] time of an access that hits the first level
     stream_s: Floats  # [3, groups, levels + 1] what a line from there adds
     line_s: Floats  # [3, groups, levels + 1] between two lines of a regular stream from there
-    line_cached_bytes: Floats  # [points], ascending: working sets of streams beyond the caches inside the last one
-    line_cached_s: Floats  # [3, points] between two lines of the widest
     random_s: Floats  # [3, levels + 1]
     random_range_bytes: Floats  # [points], ascending
     random_memory_s: Floats  # [3, points]
-    random_cached_bytes: Floats  # [points], ascending: working sets that lie in the last cache
-    random_cached_s: Floats  # [3, points]
     dependent_s: Floats  # [3, levels + 1]
     dependent_range_bytes: Floats
     dependent_memory_s: Floats
     latency_spread: Floats  # [parts] of a load from main memory, over the mean: as likely each; none if not measured
     write_back_s: Floats  # [3, levels + 1] what a line takes longer where it is stored to, and so leaves again
-    random_store_s: Floats  # [3, levels + 1] what a line takes longer that is stored to at random than one loaded so
-    random_write_back_s: Floats  # [3, levels + 1] what one takes longer that is loaded at random and stored to then
     beside_misses: LateLines
     beside_streams: LateLines  # out of the second cache
     lines_ahead: Floats  # [3] of streams, all together, that prefetchers run ahead; 0 where that was not measured
@@ -87,16 +78,13 @@ class MemoryFigures:
     line_bytes: Floats  # [levels] of the caches
     measured_range_bytes: float | None  # the largest working set that was measured; None where none was
     sizes_bytes: Floats  # [levels] of the caches
-    translation: Translation | None
 
     def latency_by_range(self, range_bytes: Floats, corner: int) -> Floats:
         """[operations, levels + 1]: latency of an access somewhere in an address range of so many bytes.
 
-        Over a larger range every level but the nearest answers later, for translations that miss.
+        Main memory answers later over a larger range.
         """
         result = np.broadcast_to(self.dependent_s[corner], (len(range_bytes), len(self.sizes_bytes) + 1)).copy()
-        if self.translation is not None:
-            result[:, 1:-1] += self.translation.at(range_bytes, corner)[:, None]
         result[:, -1] = self.dependent_in_memory(range_bytes, corner)
         return result
 
@@ -104,18 +92,7 @@ class MemoryFigures:
         """Latency of a load from main memory, anywhere in a range."""
         points = np.log(self.dependent_range_bytes)
         ranges = np.log(np.maximum(range_bytes, 1))
-        found = np.asarray(np.interp(ranges, points, self.dependent_memory_s[corner]), np.float64)
-        return found if self.translation is None else found + self.translation.at(range_bytes, corner)
-
-    def line_by_footprint(self, footprint_bytes: Floats, corner: int) -> Floats:
-        """[...]: time between two lines of streams out of the last cache, by what they and all beside them go through.
-
-        The nearer that is to the cache's size, the more of it others on the machine have taken in the meantime.
-        """
-        if not len(self.line_cached_bytes):
-            return np.zeros(np.shape(footprint_bytes))
-        points, sizes = np.log(self.line_cached_bytes), np.log(np.maximum(footprint_bytes, 1))
-        return np.asarray(np.interp(sizes, points, self.line_cached_s[corner]), np.float64)
+        return np.asarray(np.interp(ranges, points, self.dependent_memory_s[corner]), np.float64)
 
     def random_by_range(self, range_bytes: Floats, corner: int) -> Floats:
         """[operations, levels + 1]: time between independent accesses at random in an address range."""
@@ -123,10 +100,6 @@ class MemoryFigures:
         result = np.broadcast_to(self.random_s[corner], (len(range_bytes), len(self.sizes_bytes) + 1)).copy()
         ranges = np.log(np.maximum(range_bytes, 1))
         result[:, -1] = np.interp(ranges, np.log(self.random_range_bytes), self.random_memory_s[corner])
-        if len(self.random_cached_bytes):
-            inside = np.minimum(ranges, np.log(_WELL_INSIDE * self.sizes_bytes[-1]))
-            cached = np.interp(inside, np.log(self.random_cached_bytes), self.random_cached_s[corner]) - slot
-            result[:, -2] = np.maximum(result[:, -2], cached)
         return result + slot
 
 
@@ -147,11 +120,7 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
     slot = byte_times[:, :, 0] * access
     added = np.maximum(random - slot.min(axis=1)[:, None], 0)
     random_range, random_memory = source.random_memory(random)
-    random_cached = source.random_cached()
-    line_cached = source.streams_cached()
-    translation = translation_of(profile)
-    huge = profile.memory.huge_page_bytes if profile.memory and translation else None
-    dependent_range, dependent_memory = source.dependent_memory(latency, huge)
+    dependent_range, dependent_memory = source.dependent_memory(latency)
     memory_byte = byte_times[:, :, -1].min(axis=1)
     sets = [point.working_set_bytes for point in profile.bandwidth]
     sets += [point.working_set_bytes for point in profile.latencies()]
@@ -160,20 +129,14 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
         slot_s=slot,
         stream_s=_added_by_lines(byte_times, lines),
         line_s=byte_times * np.array([lines[0], *lines]),
-        line_cached_bytes=line_cached[0],
-        line_cached_s=line_cached[1] * lines[-1],
         random_s=added,
         random_range_bytes=random_range,
         random_memory_s=np.maximum(random_memory - slot.min(axis=1)[:, None], added[:, -2:-1]),
-        random_cached_bytes=random_cached[0],
-        random_cached_s=random_cached[1],
         dependent_s=latency,
         dependent_range_bytes=dependent_range,
         dependent_memory_s=np.maximum(dependent_memory, latency[:, -2:-1]),
         latency_spread=_latency_spread(profile),
         write_back_s=source.write_backs(memory_byte * lines[-1]),
-        random_store_s=random_store_s(profile, source.size_bytes, source.num_caches),
-        random_write_back_s=random_write_back_s(profile, source.size_bytes, source.num_caches),
         beside_misses=LateLines.of([point for point in profile.prefetch if not point.of_streams]),
         beside_streams=LateLines.of([point for point in profile.prefetch if point.of_streams]),
         lines_ahead=source.of_memory("lines_ahead", is_rate=True),
@@ -181,7 +144,6 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
         line_bytes=lines,
         measured_range_bytes=float(max(sets)) if sets else None,
         sizes_bytes=np.array([float(level.size_bytes) for level in hierarchy.levels]),
-        translation=translation,
     )
 
 
@@ -438,34 +400,8 @@ class _Source:
         values = [_measured([(self.unmixed(p, self.num_caches, times), p.noise)]) for p in points]
         return np.array([float(p.working_set_bytes) for p in points]), np.stack(values, axis=1)
 
-    def random_cached(self) -> tuple[Floats, Floats]:
-        """Times of random loads by working set, as far as these lie in the last cache, never falling."""
-        sets = self.inside(self.random_points(), self.num_caches - 1)
-        points = sorted(sets, key=lambda p: p.working_set_bytes)
-        if not points:
-            return np.zeros(0), np.zeros((3, 0))
-        values = [_measured([(p.access_bytes / p.bandwidth_bytes_per_s, p.noise)]) for p in points]
-        return np.array([float(p.working_set_bytes) for p in points]), np.maximum.accumulate(
-            np.stack(values, axis=1), 1
-        )
-
-    def streams_cached(self) -> tuple[Floats, Floats]:
-        """Time of a byte of the widest streams by working set, as far as these fit the last cache, never falling."""
-        widest = max((p.access_bytes for p in self.sequential()), default=0)
-        least, most = 1.5 * self.size_bytes(self.num_caches - 2), self.profile.caches[-1].size_bytes
-        fitting = [p for p in self.sequential() if least <= p.working_set_bytes <= most]
-        points = sorted((p for p in fitting if p.access_bytes == widest), key=lambda p: p.working_set_bytes)
-        if not points:
-            return np.zeros(0), np.zeros((3, 0))
-        values = [_measured([(1 / p.bandwidth_bytes_per_s, p.noise)]) for p in points]
-        return np.array([float(p.working_set_bytes) for p in points]), np.maximum.accumulate(
-            np.stack(values, axis=1), 1
-        )
-
-    def dependent_memory(self, latency: Floats, page_bytes: int | None) -> tuple[Floats, Floats]:
-        points = sorted(
-            self.inside(self.profile.latencies(page_bytes), self.num_caches), key=lambda p: p.working_set_bytes
-        )
+    def dependent_memory(self, latency: Floats) -> tuple[Floats, Floats]:
+        points = sorted(self.inside(self.profile.latencies(), self.num_caches), key=lambda p: p.working_set_bytes)
         if not points:
             return np.ones(1), latency[:, -1:]
         values = [_measured([(p.latency_s, p.noise)]) for p in points]

@@ -2,12 +2,10 @@
 
 import re
 
-import numpy as np
 import pytest
 from core_samples import instruction, loop_of, machine
 
 from foretrace.benchmarks.harness.suite import HELD_BACK
-from foretrace.benchmarks.validation import ablation
 from foretrace.benchmarks.validation.ablation import Ablation, Worth, run_without, table
 from foretrace.benchmarks.validation.submodels import SUBMODELS, named
 from foretrace.replay.predict import predict
@@ -76,18 +74,3 @@ def test_the_table_tells_the_halves_apart():
     assert re.search(r"^\| decoders \|.* \| yes \| \+5.00 \| \+0.00 \| 15% \| \+0.00 ", text, re.MULTILINE)
     put_back = table(Ablation(("decoders",), errors))
     assert re.search(r"^\| decoders \|.* \| no \| -5.00 ", put_back, re.MULTILINE), "the model is the one without"
-
-
-def test_constants_come_back_after_an_error(monkeypatch):
-    def fail(*_, **__):
-        raise RuntimeError
-
-    one = named("cleared pages")[0]
-    (module, name, neutral) = one.constants[0]
-    before = getattr(module, name)
-    assert before != neutral
-    monkeypatch.setattr(ablation.HostRun, "of", fail)
-    with pytest.raises(RuntimeError):
-        time_s(loop_of(instruction("move", writes="r1")), machine(), one.name)
-    assert getattr(module, name) == before
-    assert np.isfinite(before)

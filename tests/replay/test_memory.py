@@ -11,15 +11,14 @@ from msgspec import structs
 from replay_samples import CACHES, Program, measured_host, published_host, with_changes
 
 from foretrace.profiles.hierarchies import effective_bytes
-from foretrace.profiles.points import IndexMode, LatencyQuantile, Movement, PrefetchPoint, SurfacePoint, Tlb
-from foretrace.profiles.profile import BandwidthPoint, CurvePoint, GatherScatterCurve, LatencyPoint, Memory, Pattern
+from foretrace.profiles.points import LatencyQuantile, Movement, PrefetchPoint, SurfacePoint
+from foretrace.profiles.profile import Memory
 from foretrace.replay.core.regions import operation_costs
 from foretrace.replay.limits.convolution import irregular_shares
-from foretrace.replay.limits.page_faults import first_touches, in_huge_pages, with_cleared_pages
+from foretrace.replay.limits.page_faults import in_huge_pages
 from foretrace.replay.machine_figures import figures_of
 from foretrace.replay.memory.hit_rates import Misses, misses_on
 from foretrace.replay.memory.shared_cache import held_bytes, most_bytes, others_bytes_per_s
-from foretrace.replay.memory.translation import translation_of
 from foretrace.replay.records import HitSource
 from foretrace.replay.workload import Workload
 
@@ -63,19 +62,6 @@ def test_what_is_lost_slows_a_program_which_then_loses_more():
     assert held_bytes(CACHES, 64e6, SIZE, misses_if, time_s) == pytest.approx(SIZE / 4)
 
 
-def test_streams_through_most_of_a_cache_are_as_slow_as_measured_there():
-    """Points in the last cache: what a loop goes through in all tells which of them its streams are like."""
-    least = 2 * CACHES.levels[-2].size_bytes
-    points = ((least, 4e9), (SIZE, 2.5e9))
-    more = [BandwidthPoint(size, Pattern.SEQUENTIAL, 8, bandwidth, "here") for size, bandwidth in points]
-    far = measured_host().bandwidth[-2:]
-    memory = figures_of(measured_host(bandwidth=(*more, *far)), CACHES).memory
-    between = np.sqrt(least * SIZE)
-    found = memory.line_by_footprint(np.array([64.0, least, between, SIZE, 100 * SIZE]), 1)
-    assert found == pytest.approx(64 * np.array([1 / 4e9, 1 / 4e9, (1 / 4e9 + 1 / 2.5e9) / 2, 1 / 2.5e9, 1 / 2.5e9]))
-    assert not figures_of(measured_host(bandwidth=far), CACHES).memory.line_by_footprint(np.array([1e6]), 1).any()
-
-
 def test_stores_a_line_apart_tell_what_writing_back_takes():
     line = CACHES.levels[0].line_bytes
     surface = tuple(
@@ -87,27 +73,6 @@ def test_stores_a_line_apart_tell_what_writing_back_takes():
     assert found[1] == pytest.approx([0, 1e-9, 15e-9])
     assumed = figures_of(measured_host(), CACHES).memory.write_back_s
     assert assumed[1] == pytest.approx([0, 0, line / 2e9])  # as long as one from there
-
-
-def test_scatters_and_updates_tell_what_stores_at_random_take():
-    """3/4 of the accesses over 4 KiB come from the second cache; of those over 1 MiB next to all from memory."""
-    times = {"gather": (5e-9, 60e-9), "scatter": (6.5e-9, 50e-9), "update": (8e-9, 70e-9)}
-    curves = tuple(
-        GatherScatterCurve(
-            operations=(operation,), source="here", index_mode=IndexMode.RANDOM, element_bytes=8, threads=1,
-            points=tuple(
-                CurvePoint(size, (28 if operation == "update" else 20) / time_s)
-                for size, time_s in zip((4096, 1 << 20), of_sizes, strict=True)
-            ),
-        )
-        for operation, of_sizes in times.items()
-    )  # fmt: skip
-    memory = figures_of(measured_host(gather_scatter=curves), CACHES).memory
-    assert memory.random_store_s[1] == pytest.approx([0, 2e-9, -10.1e-9], rel=0.01)
-    assert memory.random_write_back_s[1] == pytest.approx([0, 4e-9, 10.05e-9], rel=0.01)
-    nothing = figures_of(measured_host(), CACHES).memory
-    assert not nothing.random_store_s.any()
-    assert not nothing.random_write_back_s.any()
 
 
 def test_others_fill_a_cache_as_dependent_loads_tell():
@@ -144,47 +109,6 @@ def test_no_more_of_a_cache_is_simulated_than_a_program_holds():
     whole = misses_on(program.signature(), measured_host())
     assert whole.source is HitSource.SIMULATED
     assert whole.misses.tolist() == [[500, 100]]
-
-
-def translated(**changes) -> Memory:
-    host = measured_host()
-    facts = {"page_bytes": 4096, "huge_page_bytes": 1 << 21, "default_page_bytes": 4096} | changes
-    return with_changes(host.memory, **facts)
-
-
-def test_translation_is_the_share_of_pages_that_no_tlb_holds():
-    tlb = Tlb("L1 TLB", 4096, {"entries": "here", "miss_s": "here"}, entries=64, miss_s=8e-9)
-    found = translation_of(with_changes(measured_host(), tlbs=(tlb,), memory=translated()))
-    assert found is not None
-    ranges = np.array([4096.0, 64 * 4096.0, 4 * 64 * 4096.0, 2.0**40])
-    assert found.at(ranges, 1) == pytest.approx([0, 0, 6e-9, 8e-9], rel=0.05, abs=1e-10)
-
-
-def test_far_beyond_the_caches_the_two_pages_tell_what_translation_adds():
-    points = tuple(
-        LatencyPoint(size, 100e-9 + extra, "here", page_bytes=page)
-        for size in (1 << 20, 1 << 22)
-        for page, extra in ((4096, size * 1e-14), (1 << 21, 0.0))
-    )
-    found = translation_of(with_changes(measured_host(), latency=points, memory=translated()))
-    assert found is not None
-    assert found.at(np.array([2.0**20, 2.0**22, 2.0**30]), 1) == pytest.approx([2**20 * 1e-14, *[2**22 * 1e-14] * 2])
-    assert translation_of(measured_host()) is None
-
-
-def test_main_memory_answers_later_over_a_larger_range_in_huge_pages_too():
-    """Loads were measured over 1 and 4 MB; what translation adds to either comes on top."""
-    points = tuple(
-        LatencyPoint(size, time_s + extra, "here", page_bytes=page)
-        for size, time_s in ((1 << 20, 100e-9), (1 << 22, 200e-9))
-        for page, extra in ((4096, 10e-9), (1 << 21, 0.0))
-    )
-    host = with_changes(measured_host(), latency=points, memory=translated())
-    memory = figures_of(host, CACHES).memory
-    assert memory.dependent_in_memory(np.array([2.0**16, 2.0**20, 2.0**21, 2.0**30]), 1) == pytest.approx(
-        [100e-9, 110e-9, 160e-9, 210e-9], abs=1e-12
-    )
-    assert memory.latency_by_range(np.array([2.0**20]), 1)[0, -1] == pytest.approx(110e-9)
 
 
 def test_a_stream_that_prefetchers_lose_among_other_misses_waits_for_some_of_its_lines():
@@ -313,19 +237,6 @@ def test_loads_from_memory_take_as_long_as_equal_parts_of_those_measured_did():
     assert found.mean() == pytest.approx(1)
     assert found[0] / found[-1] == pytest.approx(0.6 / 1.6)
     assert np.median(found) / found[0] == pytest.approx(0.8 / 0.6, rel=0.03)
-
-
-def test_lines_of_pages_that_the_system_has_just_cleared_are_near():
-    program = Program()
-    block = program.loop(1000)
-    program.access(block, 1000, misses=(900, 900), length=8 * 4096, pattern="strided")
-    signature = program.signature()
-    workload, misses = Workload.of(signature), misses_on(signature, measured_host())
-    regions, operations = first_touches(workload, misses, 4096)
-    assert regions.tolist() == operations.tolist() == [8]
-    assert with_cleared_pages(misses, operations, 4096, 1e-6).misses.tolist() == [[900, 900 - 8 * 64]]
-    for page_bytes, page_s in ((4096, 0.0), (1 << 21, 1e-6)):  # not cleared, or too large to stay in a cache
-        assert with_cleared_pages(misses, operations, page_bytes, page_s).misses.tolist() == [[900, 900]]
 
 
 def test_fewer_pages_counted_than_touched_were_huge_ones():
