@@ -78,9 +78,10 @@ def _flame_kind(path: Path) -> FileKind:
 
 def _tree_of(signature: Signature, path: Path) -> ExecutionTree:
     if signature.tree is None:
+        engine = signature.provenance.engine
         raise SignatureError(
-            f"{path}: has no execution tree: {signature.provenance.engine} did not tell it, --no-tree left it out, or "
-            "the release was older; trace the program again"
+            f"{path}: has no execution tree: {engine} did not tell it, --no-tree left it out, or it is of an "
+            "older release; trace the program again"
         )
     return signature.tree
 

@@ -13,7 +13,7 @@ import numpy as np
 from foretrace.profiles.profile import Profile
 from foretrace.replay.engine.program import Sharing
 from foretrace.replay.predict import HostRun
-from foretrace.replay.records import Assumption, RegionKind
+from foretrace.replay.records import Assumption, LoopKind
 from foretrace.replay.spread import TYPICAL, Floats
 from foretrace.replay.workload import Workload
 
@@ -85,7 +85,7 @@ class Conditions:
             return Sharing(CORES)
         rows = zip(self.time_s[:, region].tolist(), self.demand_bytes_per_s[:, region].tolist(), strict=True)
         conditions = tuple((alone_s / time_s, demand) for time_s, demand in rows)
-        if interpreter is not None and self.run.workload.regions[region].kind is not RegionKind.ARRAY:
+        if interpreter is not None and self.run.workload.regions[region].kind is not LoopKind.ARRAY:
             return Sharing(CORES, cache, (interpreter,), tuple((speed, 1.0) for speed, _ in conditions))
         if not any(demand for _, demand in conditions):
             return Sharing(CORES, cache, (), conditions)
