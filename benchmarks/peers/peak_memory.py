@@ -19,9 +19,13 @@ BOUND_BYTES = 1 << 30
 _SOURCE = Path(__file__).with_name("greedy.c")
 _TRACE = """
 import sys
-from foretrace import Hierarchy, trace_binary, write_signature
-traced = trace_binary(sys.argv[3:], [Hierarchy.parse(sys.argv[2])])
-write_signature(traced.signature, sys.argv[1], force=True)
+from pathlib import Path
+from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.tracer.sampling.burst_schedule import Accuracy
+from foretrace.tracer.signature.file import write_signature
+from foretrace.tracer.tracing import trace_binary
+traced = trace_binary(sys.argv[3:], [Hierarchy.parse(sys.argv[2])], accuracy=Accuracy.HIGH)
+write_signature(traced.signature, Path(sys.argv[1]), force=True)
 with open("/proc/self/status") as status:
     peak_kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
 print(peak_kib << 10, traced.signature.provenance.incomplete_reason)
