@@ -18,7 +18,8 @@ from foretrace.profiles.library import find
 from foretrace.profiles.points import Movement, ThreadPoint
 from foretrace.profiles.profile import Memory
 from foretrace.replay.node.bandwidth import MemoryBandwidth
-from foretrace.replay.node.replay import Offloading, replay_on
+from foretrace.replay.node.machine_run import Offloading
+from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.decisions import Policy
 from foretrace.replay.offload.triage import triage
 from foretrace.replay.predict import predict
