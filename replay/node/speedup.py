@@ -117,6 +117,18 @@ def predict_threads(signature: Signature, profile: Profile, counts: Sequence[int
     return tuple(found)
 
 
+def possible_threads(signature: Signature, profile: Profile) -> set[int] | None:
+    """Numbers of threads that a program can be predicted with; None for any.
+
+    Raises:
+        PredictionError: signature and profile do not tell enough.
+    """
+    workload = Workload.of(signature)
+    traced = traced_threads(signature)
+    node = Node.of(workload, profile, cores_of(profile, None, 1, traced), 1, None, None)
+    return {1} if node.work is None else _possible(node.work, node)
+
+
 def _scaled(prediction: Prediction, factor: float) -> Prediction:
     return replace(
         prediction,
