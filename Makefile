@@ -22,7 +22,7 @@ INSTALLED := $(VENV)/installed-$(STATE)
 # The demo needs less; where all is installed, that will do.
 DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
-.PHONY: help demo test test-pythons dev bench bench-replay copies accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra docs lint format sanitize fuzz bench-python wheel clean system
+.PHONY: help demo test test-pythons dev bench bench-replay copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra docs lint format sanitize fuzz bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -68,6 +68,9 @@ validate: $(INSTALLED) | $(HERE) ## compare predictions with run times measured 
 
 copies: $(INSTALLED) | $(HERE) ## slowdown of two copies at once, predicted and measured, for six programs (ARGS=--realtime)
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.copies --machine $(HERE) $(ARGS)
+
+speedup: $(INSTALLED) | $(HERE) ## speed-up of two threads, predicted and measured, for threaded programs (ARGS="--realtime triangle")
+	@$(BIN)/python -P -m foretrace.benchmarks.validation.speedup --machine $(HERE) $(ARGS)
 
 linear-algebra: $(INSTALLED) | $(HERE) ## predict calls of linear algebra from Python, and time them here (ARGS="solve svd" for some)
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.linear_algebra --machine $(HERE) $(ARGS)

@@ -44,6 +44,21 @@ class NumberRange(click.FloatRange):
         return number
 
 
+class ThreadCounts(click.ParamType):  # type: ignore[type-arg] # generic only in click's newest versions
+    """Numbers of threads, "1,2,4", ascending and each once."""
+
+    name = "threads"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """The numbers, or an error that says what they must be."""
+        if isinstance(value, tuple):
+            return value
+        parts = [part.strip() for part in value.split(",")]
+        if not all(part.isdecimal() and part.isascii() and 1 <= int(part) <= 10_000 for part in parts):
+            self.fail(f"{value!r} is no list of numbers of threads, each from 1 to 10,000, such as 1,2,4", param, ctx)
+        return tuple(sorted({int(part) for part in parts}))
+
+
 class _Verbs(click.Group):
     """Imports a verb's module only when that verb runs: `foretrace --help` needs none of them."""
 

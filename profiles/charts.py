@@ -25,6 +25,7 @@ class Quantity(StrEnum):
     TIME = "seconds"
     BANDWIDTH = "bytes/s"
     HIT_RATE = "hit rate"
+    SPEEDUP = "times as fast"
 
     @property
     def is_logarithmic(self) -> bool:
@@ -39,6 +40,8 @@ class Quantity(StrEnum):
             return format_seconds(value)
         if self is Quantity.HIT_RATE:
             return f"{value:.0%}"
+        if self is Quantity.SPEEDUP:
+            return f"{value:.2f}x"
         return format_bytes_per_s(value) if self is Quantity.BANDWIDTH else f"{value:.3g}"
 
 

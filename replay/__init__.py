@@ -54,7 +54,8 @@ class _CallablePackage(ModuleType):
         from foretrace.profiles.library import find
         from foretrace.tracer.signature.file import read_signature
 
-        from .node.replay import Offloading, replay_on
+        from .node.machine_run import Offloading
+        from .node.replay import replay_on
         from .offload.decisions import Policy
 
         read = read_signature(Path(signature)) if isinstance(signature, str | Path) else signature

@@ -173,7 +173,8 @@ class Prediction:
 
     `warnings` say what of the run is not in the time (a run cut short, code that could not be decoded, calls unseen).
     `time_by_bound_s` sums the loops by what bounds them. `errors` are what the interval is made of. `waiting` is
-    how long the program waited when it was traced, which is not in the time; None where that is not known.
+    how long the program waited when it was traced, which is not in the time; None where that is not known. `threads`
+    the time is of; with several, `loops` are still the core seconds of all.
     """
 
     machine: str
@@ -190,6 +191,7 @@ class Prediction:
     assumptions: tuple[Assumption, ...]
     warnings: tuple[str, ...]
     waiting: Waiting | None = None
+    threads: int = 1
 
     @property
     def notable_loops(self) -> tuple[LoopTime, ...]:

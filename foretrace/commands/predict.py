@@ -12,15 +12,23 @@ from foretrace.api.machines import find_machine
 from foretrace.api.machines import machines as known_machines
 from foretrace.api.predictions import predict_on, warnings_once
 from foretrace.api.signatures import read_signature
-from foretrace.cli import NumberRange
+from foretrace.cli import NumberRange, ThreadCounts
 from foretrace.errors import ForetraceError
 from foretrace.names import short_name
 from foretrace.replay.ranking import ranks
 from foretrace.replay.records import LEAST_SHOWN_SHARE, LoopTime, Model, Place, Prediction
 from foretrace.replay.totals import By, totals
 from foretrace.reports.prediction_documents import Measured, document
+from foretrace.reports.speedup_reports import (
+    check_curve,
+    predict_with_threads,
+    show_threads,
+    threads_document,
+    write_curve,
+)
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.native.timing_file import read_timing
+from foretrace.tracer.signature.records import Signature
 from foretrace.units import format_count, format_hz, format_seconds
 from foretrace.verb import Verb
 
@@ -60,6 +68,12 @@ _LEAST_WAITING_S = 1e-3
     show_default=True,
     help="The detailed core model, or the convolution of memory references with the MultiMAPS surface as published.",
 )
+@click.option(
+    "--threads", "counts", type=ThreadCounts(), metavar="N,...",
+    help="Predict with these numbers of threads, on as many cores as there are: times, speed-up and its limits.",
+)  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Picture of the speed-up: .svg, .png or .pdf.")
+@click.option("--force", is_flag=True, help="Overwrite pictures that foretrace drew.")
 @click.option("--top", default=5, show_default=True, type=click.IntRange(min=0), help="Rows shown per machine.")
 @click.option(
     "--by",
@@ -79,6 +93,9 @@ def command(
     anchor_machine: str | None,
     clock_ghz: float | None,
     model: str,
+    counts: tuple[int, ...] | None,
+    output: Path | None,
+    force: bool,
     top: int,
     by: str,
     all_loops: bool,
@@ -94,8 +111,27 @@ def command(
         raise click.UsageError(
             "--anchor needs a time to scale: measure it with foretrace time, and name it by --timing"
         )
+    if counts is None and output is not None:
+        raise click.UsageError("a picture shows the speed-up by threads: give --threads, too")
+    if counts is not None and (timing_file is not None or model != Model.CORE):
+        raise click.UsageError("--threads goes with neither --timing nor --model convolution")
+    if output is not None:
+        check_curve(output, force=force)
     profiles = [*(known_machines().hosts if every else ()), *map(find_machine, machines)]
     read = read_signature(signature)
+    if counts is not None:
+        by_name = {profile.name: profile for profile in profiles}
+        threaded, refused = predict_with_threads(read, by_name.values(), counts, clock_ghz)
+        for name, error in refused.items():
+            if not threaded or not every or name in machines:
+                raise error
+        if output is not None:
+            write_curve(threaded, output, force=force)
+        if as_json:
+            print_json(threads_document(threaded, refused))
+        else:
+            show_threads(threaded, refused)
+        return
     found = predict_on(read, {profile.name: profile for profile in profiles}.values(), clock_ghz, model)
     predictions, refused = tuple(found), found.refused
     for name, error in refused.items():
@@ -112,6 +148,13 @@ def command(
             _show_assumptions(predictions)
         else:
             _count_assumptions(predictions)
+        _show_hint(read)
+
+
+def _show_hint(signature: Signature) -> None:
+    traced = 1 if signature.tree is None else len(signature.tree.threads)
+    if traced > 1:
+        console().print(f"\ntraced with {traced} threads: --threads {traced} predicts them on {traced} cores")
 
 
 def short_place(place: Place) -> str:

@@ -9,8 +9,9 @@ import click
 from foretrace.file_kinds import PICTURE, TIMELINE, FileKind
 from foretrace.files import check_output, write_atomically
 from foretrace.profiles.library import find
+from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.records import NodeReplay
-from foretrace.replay.node.replay import Offloading, replay_on
+from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.decisions import Policy
 from foretrace.reports.plots import check_picture, draw_timeline
 from foretrace.reports.replay_documents import document

@@ -83,6 +83,7 @@ def document(
             {
                 "machine": prediction.machine,
                 "title": prediction.title,
+                "threads": prediction.threads,
                 "time_s": prediction.time_s,
                 "low_s": prediction.low_s,
                 "high_s": prediction.high_s,

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from command_line import run
 from replay_samples import Program, accelerator, gather_into, gather_program, measured_host, with_changes
+from tree_samples import Tree
 
 from foretrace.errors import ForetraceError, OutputError, PredictionError
 from foretrace.profiles.hierarchies import hierarchy_of
@@ -18,7 +19,8 @@ from foretrace.profiles.library import find
 from foretrace.profiles.points import Movement, ThreadPoint
 from foretrace.profiles.profile import Memory
 from foretrace.replay.node.bandwidth import MemoryBandwidth
-from foretrace.replay.node.replay import Offloading, replay_on
+from foretrace.replay.node.machine_run import Offloading
+from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.decisions import Policy
 from foretrace.replay.offload.triage import triage
 from foretrace.replay.predict import predict
@@ -339,6 +341,12 @@ def test_the_examples_of_the_page_run(files, monkeypatch):
         hierarchy = hierarchy_of(find(name)).hierarchy
         simulated.append(SimulatedHierarchy(hierarchy, signature.hierarchies[0].misses))
     write_signature(replace(signature, hierarchies=tuple(simulated)), files / "app.sig")
+    tree = Tree()
+    runtime = tree.call(tree.call(tree.thread(), "main"), "GOMP_parallel", module="/lib/libgomp.so.1")
+    tree.does(tree.call(runtime, "main._omp_fn.0"), 1000)
+    team = tree.signature()
+    simulated = tuple(replace(one, misses=team.hierarchies[0].misses[:, [0, 1, 1]]) for one in simulated)
+    write_signature(replace(team, hierarchies=simulated), files / "team.sig")
     commands = [line[2:] for line in page.read_text().splitlines() if line.startswith("$ foretrace ")]
     assert len(commands) >= 3
     for line in commands:

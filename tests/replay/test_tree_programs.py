@@ -5,7 +5,8 @@ from replay_samples import measured_host, with_changes
 from tree_samples import Tree
 
 from foretrace.errors import PredictionError
-from foretrace.replay.node.replay import Offloading, replay_on
+from foretrace.replay.node.machine_run import Offloading
+from foretrace.replay.node.replay import replay_on
 from foretrace.replay.predict import predict
 
 

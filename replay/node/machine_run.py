@@ -1,0 +1,227 @@
+"""A machine and the jobs on it, ready to be simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from foretrace.errors import PredictionError
+from foretrace.profiles.profile import MachineKind, Profile
+from foretrace.replay.engine.outcome import Outcome
+from foretrace.replay.engine.program import Entity, Sharing, System
+from foretrace.replay.engine.simulation import simulate
+from foretrace.replay.offload.costs import Accelerator, Candidate, activities, candidates
+from foretrace.replay.offload.decisions import Activity, Decider, Policy, device_names
+from foretrace.replay.offload.device_memory import Link
+from foretrace.replay.offload.policies import pays_by
+from foretrace.replay.workload import Workload
+
+from .bandwidth import MemoryBandwidth
+from .conditions import CACHE, CORES, MEMORY, Conditions
+from .programs import region_names, regions_in_order
+from .tree_programs import JobPrograms, ThreadProgram, job_programs, team_size
+from .tree_work import TreeWork
+
+MOST_COPIES = 10_000
+"""Of a job on a machine. More than that is a mistake in the command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offloading:
+    """Accelerators of the machine: which, how many, and who goes there."""
+
+    accelerator: Profile
+    count: int = 1
+    policy: Policy = Policy.GREEDY
+
+
+def check(profile: Profile, cores: int | None, threads: int | None, copies: int, offloading: Offloading | None) -> None:
+    """Refuse numbers out of range.
+
+    Raises:
+        PredictionError: one is, or the machine has fewer cores than asked for.
+    """
+    for what, count in (("--cores", cores), ("--threads", threads), ("--copies", copies)):
+        if count is not None and count < 1:
+            raise PredictionError(f"replay: {what} is {count}, must be at least 1")
+    if copies > MOST_COPIES:
+        raise PredictionError(f"replay: --copies is {copies}, at most {MOST_COPIES:,} are replayed")
+    if offloading is not None and offloading.count < 1:
+        raise PredictionError(f"replay: --accelerators is {offloading.count}, must be at least 1")
+    has = profile.core.cores if profile.core else None
+    if cores is not None and has is not None and cores > has:
+        raise PredictionError(f"machine {profile.name}: has {has} cores, not {cores}")
+
+
+def cores_of(profile: Profile, asked: int | None, copies: int, threads: int | None) -> int:
+    """Cores in use: those asked for, else all of the machine, else one for each thread."""
+    has = profile.core.cores if profile.core else None
+    return asked or has or copies * (threads or 1)
+
+
+def tree_work_of(workload: Workload, conditions: Conditions, threads: int | None, offloads: bool) -> TreeWork | None:
+    """The execution tree with times, if it is replayed.
+
+    Raises:
+        PredictionError: another number of threads is asked for than the signature tells the work of.
+    """
+    tree = workload.signature.tree
+    work = None if tree is None else TreeWork.of(workload, tree, conditions.time_s[0])
+    traced = 1 if work is None or offloads else len(work.tree.threads)
+    can_divide = work is not None and not offloads and team_size(work) > 0
+    if threads is not None and threads != traced and not can_divide:
+        why = (
+            "offloading is replayed for one thread" if offloads and work is not None
+            else "the signature does not say which of its work others would share"
+        )  # fmt: skip
+        raise PredictionError(
+            f"replay: cannot replay {threads} threads of a program traced with {traced}: {why}; replay it without "
+            "--threads, or several jobs with --copies"
+        )
+    return None if offloads else work
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """A machine and the jobs on it."""
+
+    profile: Profile
+    conditions: Conditions
+    names: tuple[str, ...]
+    activities: tuple[Activity, ...]
+    candidates: tuple[Candidate, ...]
+    device: Accelerator | None
+    cores: int
+    copies: int
+    accelerators: int
+    policy: Policy
+    bandwidth: MemoryBandwidth
+    work: TreeWork | None
+    threads: int | None
+    made: dict[tuple[int, int, int], list[JobPrograms]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        workload: Workload,
+        profile: Profile,
+        cores: int,
+        copies: int,
+        offloading: Offloading | None,
+        threads: int | None,
+    ) -> Node:
+        """Prepare a replay.
+
+        Raises:
+            PredictionError: the machine is an accelerator, or signature and profile do not tell enough.
+        """
+        if profile.kind is not MachineKind.HOST:
+            raise PredictionError(
+                f"machine {profile.name}: is an accelerator, it runs no program alone; name a host with --machine, "
+                "and this one with --accelerator"
+            )
+        conditions = Conditions.of(workload, profile, jobs=copies, cores=cores)
+        device = Accelerator.of(offloading.accelerator) if offloading else None
+        found = candidates(conditions.run, device) if device else ()
+        terms = {candidate.index: candidate.offload for candidate in found}
+        return cls(
+            profile=profile,
+            conditions=conditions,
+            names=region_names(workload),
+            activities=tuple(
+                replace(activity, offload=terms.get(activity.region)) for activity in activities(conditions.run)
+            ),
+            candidates=found,
+            device=device,
+            cores=cores,
+            copies=copies,
+            accelerators=offloading.count if offloading else 0,
+            policy=offloading.policy if offloading else Policy.NEVER,
+            bandwidth=conditions.bandwidth,
+            work=tree_work_of(workload, conditions, threads, offloading is not None),
+            threads=threads,
+        )
+
+    @property
+    def link(self) -> Link:
+        """Between host and accelerator."""
+        return self.device.link if self.device else Link()
+
+    def cache_of(self, job: int) -> str:
+        """The last cache that a job uses: jobs are spread over the caches one by one."""
+        return f"{CACHE} {job % self.num_caches}"
+
+    @property
+    def num_caches(self) -> int:
+        """How many last caches its cores have."""
+        shared_by = self.profile.caches[-1].shared_by_cores or self.cores
+        return max(-(-self.cores // shared_by), 1)
+
+    def system(self, jobs: Sequence[JobPrograms]) -> System:
+        """Its resources, and the barriers of the jobs."""
+        return System(
+            cores={CORES: float(self.cores)},
+            caches=tuple(f"{CACHE} {number}" for number in range(self.num_caches)),
+            bandwidths={MEMORY: self.bandwidth.points(self.conditions.stored_share)}
+            | ({_interpreter(job): (1.0,) for job in range(self.copies)} if self.has_interpreter_lock else {}),
+            devices=dict.fromkeys(device_names(self.accelerators), 1),
+            barriers={name: count for job in jobs for name, count in job.barriers.items()},
+        )
+
+    def jobs(self) -> list[JobPrograms]:
+        """What the threads of each copy do; worked out once for all that differs in nothing else."""
+        key = self.copies, self.num_caches, self.accelerators
+        if key not in self.made:
+            self.made[key] = self._jobs()
+        return self.made[key]
+
+    def _jobs(self) -> list[JobPrograms]:
+        found = []
+        caches = [f"{CACHE} {number}" for number in range(self.num_caches)]
+        by_cache = {cache: self.sharings(cache, None) for cache in caches[: self.copies]}
+        for job in range(self.copies):
+            cache = self.cache_of(job)
+            if self.work is None:
+                program = regions_in_order(
+                    self.conditions, self.names, cache, self.activities, self.accelerators, self.link
+                )
+                found.append(JobPrograms((ThreadProgram(f"job {job}", program, True),), {}, ()))
+            else:
+                sharings = self.sharings(cache, _interpreter(job)) if self.has_interpreter_lock else by_cache[cache]
+                found.append(job_programs(self.work, self.names, sharings, f"job {job}", self.threads))
+        return found
+
+    def sharings(self, cache: str, interpreter: str | None) -> list[Sharing]:
+        """Of all regions."""
+        return [self.conditions.sharing(region, cache, interpreter) for region in range(len(self.names))]
+
+    @property
+    def has_interpreter_lock(self) -> bool:
+        """Whether several threads of the program share a Python interpreter."""
+        is_python = self.conditions.run.workload.signature.provenance.guest == "python"
+        return is_python and self.work is not None and len(self.work.tree.threads) > 1
+
+    def notes(self) -> tuple[str, ...]:
+        """What could not be told of the program's threads."""
+        if self.work is not None:
+            return job_programs(self.work, self.names, [Sharing()] * len(self.names), "", self.threads).notes
+        if not self.accelerators:
+            return ("the signature has no execution tree: its regions are replayed in order, each once, as one thread",)
+        return ()
+
+    def simulate(self, most_segments: int) -> tuple[Outcome, Decider]:
+        """Run all jobs. `most_segments` of the timeline are kept."""
+        pays = pays_by(self.policy, self.conditions.run, self.device, self.candidates, self.activities)
+        decider = Decider([self.activities] * self.copies, self.link, self.accelerators, pays)
+        jobs = self.jobs()
+        entities = [
+            Entity(thread.name, thread.program, job=number, born=thread.is_born)
+            for number, job in enumerate(jobs)
+            for thread in job.threads
+        ]
+        outcome = simulate(self.system(jobs), entities, decide=decider, most_segments=most_segments)
+        return outcome, decider
+
+
+def _interpreter(job: int) -> str:
+    return f"interpreter {job}"

@@ -1,0 +1,240 @@
+"""A program on 1, 2, 4, ... threads of a machine: its time, its speed-up, and what keeps it from being as many times.
+
+The time of several threads is the replay's. The seconds lost to an even division of the work are found by simulating
+again, each time with one more limit taken away: shared bandwidth, too few cores, locks. What is lost then is the serial
+part's (Amdahl), and the rest is imbalance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from foretrace.errors import PredictionError
+from foretrace.profiles.profile import Profile
+from foretrace.replay.engine.program import Lock, Part, Repeat, Unlock
+from foretrace.replay.predict import TURNS, prediction_of
+from foretrace.replay.records import Prediction
+from foretrace.replay.workload import Workload
+from foretrace.tracer.signature.records import Signature
+from foretrace.units import format_seconds
+
+from .machine_run import Node, cores_of
+from .replay import of_assumed_bandwidth, of_signature
+from .tree_programs import team_size
+from .tree_work import TreeWork
+
+MOST_THREADS = 10_000
+"""Of a program. More than that is a mistake in the command."""
+_NOTABLE = 0.01
+_ASSUMED = 2.0
+"""An assumed bandwidth may be off by this factor, as in a replay's interval."""
+
+
+class Limit(StrEnum):
+    """What keeps N threads from being N times as fast."""
+
+    NONE = "nothing"
+    SERIAL = "serial part"
+    BANDWIDTH = "bandwidth"
+    CORES = "cores"
+    IMBALANCE = "imbalance"
+    SYNCHRONISATION = "synchronisation"
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadedPrediction:
+    """A program's time with a number of threads on a machine.
+
+    Attributes:
+        prediction: with `time_s` and its interval those of the makespan; its `loops` are core seconds.
+        speedup: over the time of one thread, within [low, high].
+        lost_s: seconds over those of an even division, by what they are lost to.
+        limit: most of that; NONE where less than 1 % of the time is lost.
+    """
+
+    prediction: Prediction
+    speedup: float
+    low: float
+    high: float
+    lost_s: dict[Limit, float]
+    limit: Limit
+
+
+def traced_threads(signature: Signature) -> int:
+    """Threads in a signature's execution tree; 1 without a tree."""
+    return len(signature.tree.threads) if signature.tree is not None else 1
+
+
+def predict_threads(signature: Signature, profile: Profile, counts: Sequence[int]) -> tuple[ThreadedPrediction, ...]:
+    """Predict a program with each of some numbers of threads.
+
+    Args:
+        signature: of the program.
+        profile: of a host.
+        counts: numbers of threads.
+
+    Returns:
+        a prediction for each number, in this order. One thread is predicted as without threads; of a program traced
+        with several, the time that they spun in the runtime of parallel regions is left out.
+
+    Raises:
+        PredictionError: a number is out of range, signature and profile do not tell enough, or the signature does not
+            say which work so many threads would share.
+    """
+    for count in counts:
+        if not 1 <= count <= MOST_THREADS:
+            raise PredictionError(f"predict: --threads {count}: must be from 1 to {MOST_THREADS:,}")
+    if signature.tree is None and max(counts) > 1:
+        raise PredictionError(
+            "predict: the signature has no execution tree, which says what threads share: only --threads 1 is "
+            "predicted; trace the program again (Python programs have none yet)"
+        )
+    workload = Workload.of(signature)
+    node = Node.of(workload, profile, cores_of(profile, None, 1, max(counts)), 1, None, None)
+    alone = prediction_of(node.conditions.run)
+    work = node.work
+    spun_s = work.waited_s if work is not None and len(work.tree.threads) > 1 else 0.0
+    if spun_s > _NOTABLE * alone.time_s:
+        alone = _scaled(alone, (alone.time_s - spun_s) / alone.time_s)
+        text = f"{format_seconds(spun_s)} that threads spun in the runtime of parallel regions when traced are left out"
+        alone = replace(alone, warnings=(*alone.warnings, text))
+    allowed = {1} if work is None else _possible(work, node)
+    found = []
+    for count in counts:
+        if count == 1:
+            found.append(ThreadedPrediction(alone, 1.0, 1.0, 1.0, {}, Limit.NONE))
+            continue
+        if allowed is not None and count not in allowed:
+            raise PredictionError(
+                f"predict: --threads {count}: the signature does not say how {count} threads would share the work: it "
+                f"has no OpenMP regions; only {_listed(allowed)} can be predicted"
+            )
+        assert work is not None, "checked above"
+        asked = count if allowed is None else None
+        found.append(_with_threads(replace(node, threads=asked, made={}), workload, work, alone, count))
+    return tuple(found)
+
+
+def possible_threads(signature: Signature, profile: Profile) -> set[int] | None:
+    """Numbers of threads that a program can be predicted with; None for any.
+
+    Raises:
+        PredictionError: signature and profile do not tell enough.
+    """
+    workload = Workload.of(signature)
+    traced = traced_threads(signature)
+    node = Node.of(workload, profile, cores_of(profile, None, 1, traced), 1, None, None)
+    return {1} if node.work is None else _possible(node.work, node)
+
+
+def _scaled(prediction: Prediction, factor: float) -> Prediction:
+    return replace(
+        prediction,
+        time_s=factor * prediction.time_s,
+        low_s=factor * prediction.low_s,
+        high_s=factor * prediction.high_s,
+    )
+
+
+def _listed(counts: Iterable[int]) -> str:
+    return " and ".join(map(str, sorted(counts)))
+
+
+def _possible(work: TreeWork, node: Node) -> set[int] | None:
+    """Numbers of threads that can be replayed; None for any.
+
+    A first thread that waits for others to end, rather than works with them, may be counted or not.
+    """
+    if team_size(work):
+        return None
+    traced = len(work.tree.threads)
+    if traced == 1:
+        return {1}
+    outcome, _ = node.simulate(0)
+    waits = float(outcome.seconds("join")[0]) >= 0.5 * float(outcome.busy_s[1:].max(initial=0.0))
+    return {1, traced, traced - 1} if waits else {1, traced}
+
+
+def _with_threads(node: Node, workload: Workload, work: TreeWork, alone: Prediction, count: int) -> ThreadedPrediction:
+    time_s = node.simulate(0)[0].makespan_s
+    fastest_s, slowest_s = of_assumed_bandwidth(node, time_s)
+    low, high = (end / alone.time_s if alone.time_s else 1.0 for end in (alone.low_s, alone.high_s))
+    unknown = 1.0 if node.bandwidth.is_measured else _ASSUMED
+    ends_s = [
+        replace(node, bandwidth=node.bandwidth.scaled(factor)).simulate(0)[0].makespan_s
+        for factor in (low / unknown, high * unknown)
+    ]
+    lost_s = _lost(node, work, alone.time_s, time_s, count)
+    most = max(lost_s, key=lambda limit: lost_s[limit])
+    warnings = [*of_signature(workload, node), *node.notes()]
+    if count > node.cores:
+        warnings.append(f"{node.profile.name} has {node.cores} cores: {count} threads share them")
+    assumed = {str(one): one for one in (*alone.assumptions, *node.conditions.assumptions)}
+    prediction = replace(
+        alone,
+        time_s=time_s,
+        low_s=fastest_s * low,
+        high_s=slowest_s * high,
+        threads=count,
+        assumptions=tuple(assumed.values()),
+        warnings=tuple(dict.fromkeys(warning for warning in warnings if TURNS not in warning)),
+    )
+    speedups = [alone.time_s / end_s if end_s else 1.0 for end_s in (time_s, *ends_s)]
+    return ThreadedPrediction(
+        prediction,
+        speedups[0],
+        min(speedups),
+        max(speedups),
+        lost_s,
+        most if lost_s[most] > _NOTABLE * time_s else Limit.NONE,
+    )
+
+
+def _lost(node: Node, work: TreeWork, alone_s: float, time_s: float, count: int) -> dict[Limit, float]:
+    """Seconds over those of an even division of the work, by what they are lost to."""
+    steps: list[tuple[Limit, Node]] = []
+    node = replace(node, bandwidth=node.bandwidth.scaled(count))
+    steps.append((Limit.BANDWIDTH, node))
+    if count > node.cores:
+        node = replace(node, cores=count, made={})
+        steps.append((Limit.CORES, node))
+    node = _without_locks(node)
+    steps.append((Limit.SYNCHRONISATION, node))
+    lost_s = {}
+    for limit, freed in steps:
+        freed_s = freed.simulate(0)[0].makespan_s
+        lost_s[limit] = max(time_s - freed_s, 0.0)
+        time_s = freed_s
+    left_s = max(time_s - alone_s / count, 0.0)
+    serial_s = max(alone_s - _parallel_s(work), 0.0)
+    lost_s[Limit.SERIAL] = min(serial_s * (1 - 1 / count), left_s)
+    lost_s[Limit.IMBALANCE] = left_s - lost_s[Limit.SERIAL]
+    return lost_s
+
+
+def _parallel_s(work: TreeWork) -> float:
+    """Seconds of work in parallel regions, and of threads that others began."""
+    roots = [thread.root for thread in work.tree.threads]
+    if team_size(work):
+        return float(sum(work.inclusive_s[node] for root in roots for node in work.all_parallel(root)))
+    return float(sum(work.inclusive_s[root] for root in roots[1:]))
+
+
+def _without_locks(node: Node) -> Node:
+    """The same program as if nobody had to wait for a lock."""
+    jobs = [
+        replace(job, threads=tuple(replace(thread, program=_unlocked(thread.program)) for thread in job.threads))
+        for job in node.jobs()
+    ]
+    key = next(key for key, made in node.made.items() if made is node.jobs())
+    return replace(node, made={key: jobs})
+
+
+def _unlocked(program: Iterable[Part]) -> tuple[Part, ...]:
+    return tuple(
+        Repeat(part.count, _unlocked(part.body)) if isinstance(part, Repeat) else part
+        for part in program
+        if not isinstance(part, Lock | Unlock)
+    )
