@@ -13,6 +13,7 @@ from foretrace.files import check_output, write_atomically
 from foretrace.profiles.charts import Chart, Quantity, Series
 from foretrace.profiles.clock import at_clock
 from foretrace.profiles.profile import Profile
+from foretrace.replay.predict import TURNS
 from foretrace.terminal import console, plain, table
 from foretrace.tracer.signature.records import Signature
 from foretrace.units import format_seconds
@@ -107,7 +108,10 @@ def show_threads(found: tuple[ThreadedPrediction, ...], refused: Mapping[str, Fo
             out.print(plain(line), soft_wrap=True, highlight=False)
     for name, error in refused.items():
         out.print(f"not predicted: {plain(name)}: {plain(str(error))}")
+    of_one_core = "" if all(one.prediction.threads == 1 for one in found) else TURNS  # the other rows are not
     for warning in dict.fromkeys(warning for one in found for warning in one.prediction.warnings):
+        if of_one_core and of_one_core in warning:
+            continue
         out.print(f"warning: {plain(warning)}")
     assumed = dict.fromkeys(str(text) for one in found for text in one.prediction.assumptions)
     if assumed:

@@ -178,6 +178,8 @@ def test_text_has_a_table_and_a_curve(files):
     assert "speed-up" in shown
     assert "serial part" in shown or "imbalance" in shown
     assert "even division" in shown
+    assert "one core doing all" not in shown
+    assert "one core doing all" in command(files, "--threads", "1").stdout
     assert "traced with 2 threads: --threads 2" in command(files).stdout
     assert "--threads" not in command(files, signature="bare.sig").stdout
 

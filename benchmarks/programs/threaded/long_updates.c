@@ -3,9 +3,9 @@
 
 #include <pthread.h>
 
-#define BLOCKS 240
+#define BLOCKS 480
 #define BLOCK 4096
-#define ROUNDS 60
+#define ROUNDS 100
 
 static uint64_t table[BLOCK];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -13,14 +13,14 @@ static int threads;
 
 static uint64_t prepared(uint64_t seed)
 {
-    for (int i = 0; i < BLOCK * ROUNDS; i++)
+    for (int i = 0; i < BLOCK * ROUNDS / 8; i++)
         seed = next_number(seed) ^ (seed >> 31);
     return seed;
 }
 
 static void add(uint64_t seed)
 {
-    for (int round = 0; round < ROUNDS / 2; round++)
+    for (int round = 0; round < ROUNDS; round++)
         for (int i = 0; i < BLOCK; i++)
             table[i] += next_number(seed + (uint64_t)(round * BLOCK + i)) >> 7;
 }
