@@ -4,8 +4,8 @@ By default it fits two screens: lines of output that are left out are marked `[.
 for all. `make demo ARGS=--verbose` shows everything.
 
 Traces a compiled program of ours, one that nobody here wrote, and a Python script; measures this machine; predicts all
-three on it and on every machine with a profile; says which loops of the first and the last are worth porting; and
-compares the predictions for this machine with what the programs really take.
+three on it and on every machine with a profile; replays 64 copies of the first on a node of 64 cores; says which loops of the
+first and the last are worth porting; and compares the predictions for this machine with what the programs really take.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ from foretrace.units import format_seconds
 DIRECTORY = Path("demo")
 HOST, ACCELERATOR = "jaguar-xt4", "convey-hc1-fpga"
 NATIVE_RUNS = 5
+NODE, COPIES = "epyc-7763", 64
 FEW_MACHINES = ("epyc-turin-vm", "jaguar-xt4")
 WIDTH = 100
 SHOWN = {
     "info": (("instructions|loads|stores|flops", 0), ("function ", 2)),
     "calibrate": (("here.toml:", 0),),
     "predict": (("(rank +)?machine ", 1 + len(FEW_MACHINES)),),
+    "replay": ((".* copies on ", 1), ("what would shorten it", 2)),
     "triage": ((" +port ", 2), ("  [12]  ", 0), ("Porting ", 0)),
 }
 """What the short form shows of each command's output: lines that begin so, and how many that follow each."""
@@ -232,6 +234,9 @@ def demonstrate(demo: Demonstration) -> None:
     else:
         few = [option for name in FEW_MACHINES for option in ("--machine", name)]
         demo.run("foretrace", "predict", first.signature, "--machine", "here.toml", *few, "--top", "0")
+    demo.say(f"And {COPIES} copies of it at once, one a core? {first.title}")
+    copies = ("--copies", str(COPIES), "--force", "-o", "timeline.json.gz")
+    demo.run("foretrace", "replay", first.signature, "--machine", NODE, *copies)
     for subject in subjects if demo.verbose else subjects[:1]:
         if subject.has_gathers:
             demo.say(f"What is worth porting to an accelerator? {subject.title}")

@@ -1,6 +1,6 @@
 """Signatures on disk: an SQLite database that any tool can query.
 
-Version history (PRAGMA user_version): 10 is the first that was released; 11 has the execution tree (`tree_tables.py`).
+Version history (PRAGMA user_version): 11, with the execution tree (`tree_tables.py`), is the only one that is read.
 No other is read.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
@@ -54,10 +54,8 @@ from .records import (
     SimulatedHierarchy,
     merge_ranges,
 )
-from .tree_records import ExecutionTree
 
 VERSION = 11
-_WITHOUT_TREE = 10
 MAX_FILE_BYTES = 8 << 30
 _HEADER_BYTES = 100
 
@@ -349,7 +347,7 @@ def _check_header(header: bytes, size_bytes: int, path: Path) -> None:
     if not SIGNATURE.matches(header):
         raise SignatureError(f"{path}: {instead(path, SIGNATURE, 'foretrace trace -o FILE -- PROGRAM')}")
     version = int.from_bytes(header[60:64], "big")
-    if version not in (VERSION, _WITHOUT_TREE):
+    if version != VERSION:
         raise SignatureError(
             f"{path}: is a signature of version {version}, and this release reads version {VERSION}; "
             "trace the program again"
@@ -358,9 +356,7 @@ def _check_header(header: bytes, size_bytes: int, path: Path) -> None:
 
 def _check_schema(database: sqlite3.Connection, path: Path) -> None:
     rows = database.execute("SELECT name, sql FROM sqlite_master WHERE type <> 'index' OR sql IS NOT NULL").fetchall()
-    (version,) = database.execute("PRAGMA user_version").fetchone()
-    leaves_out = signature_tree.SCHEMA if version == _WITHOUT_TREE else {}
-    if dict(rows) != {name: sql for name, sql in _SCHEMA.items() if name not in leaves_out}:
+    if dict(rows) != _SCHEMA:
         raise SignatureError(f"{path}: its tables are not those of a signature; trace the program again")
 
 
@@ -387,7 +383,7 @@ def _read(database: sqlite3.Connection) -> Signature:
         paths=signature_paths.read(database, operations, len(blocks)),
         interpreter_times=_read_interpreter_times(database, len(blocks)),
         linear_algebra=_read_linear_algebra(database),
-        tree=_read_tree(database, len(blocks), len(loops)),
+        tree=signature_tree.read_tree(database, len(blocks), len(loops), _as_text),
     )
     _check_references(signature)
     return signature
@@ -438,11 +434,6 @@ def _read_linear_algebra(database: sqlite3.Connection) -> tuple[LinearAlgebra, .
             raise ValueError("the work of a routine of linear algebra is impossible")
         records.append(record)
     return tuple(records)
-
-
-def _read_tree(database: sqlite3.Connection, num_blocks: int, num_loops: int) -> ExecutionTree | None:
-    (version,) = database.execute("PRAGMA user_version").fetchone()
-    return None if version == _WITHOUT_TREE else signature_tree.read_tree(database, num_blocks, num_loops, _as_text)
 
 
 def _read_idioms(database: sqlite3.Connection) -> tuple[Idiom, ...]:
