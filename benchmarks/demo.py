@@ -4,8 +4,9 @@ By default it fits two screens: lines of output that are left out are marked `[.
 for all. `make demo ARGS=--verbose` shows everything.
 
 Traces a compiled program of ours, one that nobody here wrote, and a Python script; measures this machine; predicts all
-three on it and on every machine with a profile; replays 64 copies of the first on a node of 64 cores; says which loops of the
-first and the last are worth porting; and compares the predictions for this machine with what the programs really take.
+three on it and on every machine with a profile; replays 64 copies of the first on a node of 64 cores; says which loops
+of the first and the last are worth porting; and compares the predictions for this machine with what the programs
+really take.
 """
 
 from __future__ import annotations
