@@ -38,11 +38,11 @@ NODE, COPIES = "epyc-7763", 64
 FEW_MACHINES = ("epyc-turin-vm", "jaguar-xt4")
 WIDTH = 100
 SHOWN = {
-    "info": (("instructions|loads|stores|flops", 0), ("function ", 2)),
+    "info": (("instructions|loads|stores", 0), ("function ", 2)),
     "calibrate": (("here.toml:", 0),),
     "predict": (("(rank +)?machine ", 1 + len(FEW_MACHINES)),),
-    "replay": ((".* copies on ", 1), ("what would shorten it", 2)),
-    "triage": ((" +port ", 2), ("  [12]  ", 0), ("Porting ", 0)),
+    "replay": ((".* copies on ", 1), ("what would shorten it", 1)),
+    "triage": ((" +port ", 2), ("  1  ", 0), ("Porting ", 0)),
 }
 """What the short form shows of each command's output: lines that begin so, and how many that follow each."""
 

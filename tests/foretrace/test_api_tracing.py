@@ -64,7 +64,7 @@ def test_array_operations_on_variables_of_this_process_are_seen() -> None:
 
 
 def test_memory_of_this_process_is_not_touched_for_the_first_time() -> None:
-    table = np.ones(1 << 20)
+    table = np.ones(5 << 20)  # more than malloc ever takes from memory that it has had before
     address = table.ctypes.data
 
     def pages_s(run: foretrace.Trace) -> float:

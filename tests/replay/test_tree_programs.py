@@ -205,7 +205,7 @@ def test_threads_of_python_share_the_interpreter():
         tree.work.append((body, block, 1))
     signature = tree.signature(guest="python")
     replayed = replay_on(signature, host())
-    alone_s = sum(region.time_s for region in predict(signature, host()).regions)
+    alone_s = sum(loop.time_s for loop in predict(signature, host()).loops)
     assert replayed.makespan_s == pytest.approx(alone_s)
     assert next(use for use in replayed.resources if use.kind == "interpreter").utilisation == pytest.approx(1.0)
     assert replay_on(signature, host(), copies=2).makespan_s == pytest.approx(alone_s)
