@@ -41,7 +41,7 @@ SHOWN = {
     "info": (("instructions|loads|stores", 0), ("function ", 2)),
     "calibrate": (("here.toml:", 0),),
     "predict": (("(rank +)?machine ", 1 + len(FEW_MACHINES)),),
-    "replay": ((".* copies on ", 1), ("what would shorten it", 1)),
+    "replay": ((".* copies on ", 1), ("  twice the memory", 0)),
     "triage": ((" +port ", 2), ("  1  ", 0), ("Porting ", 0)),
 }
 """What the short form shows of each command's output: lines that begin so, and how many that follow each."""
