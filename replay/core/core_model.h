@@ -26,7 +26,7 @@
  * A line takes its turn at each level that it comes through on its way to the core. One that a load brought in and that is
  * then stored to is written back some time: it takes another turn at each of those levels.
  *
- * Code is fetched anew behind a taken branch, as far ahead of the dispatch as a queue holds. What is not in the micro-op cache
+ * A taken branch begins a new fetch, as far ahead of the dispatch as a queue holds. What is not in the micro-op cache
  * is decoded first.
  *
  * Units and the lines that a level hands out are rates: each use takes some part of a cycle of its unit, in the first

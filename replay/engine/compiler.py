@@ -168,7 +168,7 @@ class _Compiler:
         )
 
     def number_labels(self) -> None:
-        """Activities of most time come first: the critical path tells only so many apart."""
+        """Activities of most time come first: the critical path has a limited number of names."""
         seconds: dict[str, float] = defaultdict(float)
         for program, count in Counter(entity.program for entity in self.entities).items():
             _add_times(program, float(count), seconds)

@@ -1,4 +1,4 @@
-"""Puts the nodes of an execution tree together, whatever they were made from, and orders them."""
+"""Assembles and orders the nodes of an execution tree, of machine code and of Python alike."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 /* The machine that builds the execution tree. See tree.h.
  *
- * Where control goes is told from what ends a block and where the next one begins. Calls are followed on a stack of
+ * Control flow follows from how a block ends and where the next one begins. Calls are followed on a stack of
  * their own. What does not fit is taken for
  *  - a signal, where a block's end cannot lead to the next one: its handler is called where it was. The frame goes with
- *    the system call by which the handler returns;
+ *    the system call that ends the handler;
  *  - a jump out of several calls (longjmp, an exception), where a function on the stack has the block;
  *  - a function that is resumed (a coroutine), or begins, in place of the one at hand.
  */

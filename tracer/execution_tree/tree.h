@@ -66,7 +66,7 @@ uint32_t ft_tree_canonical(const struct ft_tree *tree, uint32_t id);
 /* Ends what is still open, once, before the rows are taken. `position` is the program's last. */
 bool ft_tree_finish(struct ft_tree *tree, uint64_t position);
 
-/* ---- rows.c: tables of numbers, of so many columns. Each returns how many rows there are, and writes them if `out` is not
+/* ---- rows.c: tables of numbers. Each returns how many rows there are, and writes them if `out` is not
  * NULL. ---- */
 
 #define FT_TREE_NODE_COLUMNS 10

@@ -149,7 +149,7 @@ def check(program: Path, functions: list[str]) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_programs(seed: int, compile_c: Callable[..., Path]) -> None:
-    """Entries, iterations and their extremes of every loop, whatever calls what; recursion among it."""
+    """Entries, iterations and their extremes of every loop, under any calls, recursion included."""
     source = Source(seed, functions=5)
     check(compile_c(source.text, "-O1", "-fno-inline"), [f"f{number}" for number in range(5)])
 

@@ -55,7 +55,7 @@ def test_calls_loops_and_work(seed: int) -> None:
 @settings(max_examples=30)
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=400), st.integers(0, 1 << 30))
 def test_any_order_of_blocks_is_counted(order: list[int], seed: int) -> None:
-    """Blocks in an order that no program has: every execution is in one node, whatever they are taken for."""
+    """Blocks in an order that no program has: every execution is in one node, of any kind."""
     program = Program(seed)
     program.ran = [1 + block % len(program.codes) for block in order]
     tree = tree_of_stream(program)

@@ -146,7 +146,7 @@ def test_an_exchange_costs_no_dependence_where_it_is_undone() -> None:
     st.integers(0, 7),
 )
 def test_what_is_read_is_what_was_last_written_there(uses: list[StackUse | None], top: int) -> None:
-    """Beside a stack of values that is really pushed and popped, where names are those of whoever wrote last."""
+    """Compared with a stack that really pushes and pops names of the last writer."""
     values = {number: f"before {number}" for number in range(NUM_REGISTERS)}  # by place
     by_name = {f"st({number})": value for number, value in values.items()}
     at, is_copied = top, any(use and use.exchanges for use in uses)
