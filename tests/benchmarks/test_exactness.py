@@ -47,6 +47,10 @@ ELEVEN = (
 )  # fmt: skip
 
 
+OF_THE_STACK = 8
+"""Lines of the stack that a process may touch more or less, by where the environment leaves off."""
+
+
 def test_all_programs_are_compared(workloads):
     assert sorted(workloads) == sorted(ELEVEN)
 
@@ -58,7 +62,7 @@ def test_misses_are_those_of_cachegrind(name, workloads, directory):
     compared = exactness.compare(workloads[name], directory)
     assert compared.reference.d1 >= compared.reference.ll > 0
     assert compared.found.d1 == pytest.approx(compared.reference.d1, rel=exactness.TOLERANCE)
-    assert compared.found.ll == pytest.approx(compared.reference.ll, rel=exactness.TOLERANCE)
+    assert compared.found.ll == pytest.approx(compared.reference.ll, rel=exactness.TOLERANCE, abs=OF_THE_STACK)
 
 
 @pytest.mark.parametrize("range_bytes", RANGE_BYTES)
