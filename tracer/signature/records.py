@@ -17,6 +17,7 @@ import numpy.typing as npt
 from foretrace.cache_sim.results import SimulatedHierarchy as SimulatedHierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms as ReuseHistograms
 
+from .data_flow_records import DataFlow, Dependence, ExaminedLoop
 from .linear_algebra import LinearRoutine
 from .tree_records import ExecutionTree
 from .waiting import Waiting
@@ -446,6 +447,11 @@ class Signature:
     linear_algebra: Sequence[LinearAlgebra] = ()
     tree: ExecutionTree | None = None
     """What ran inside what; None where the engine did not tell, as for streams of other tools."""
+    data_flow: DataFlow | None = None
+    """Which of the tree's nodes uses whose data; None where it was not followed."""
+    dependences: tuple[Dependence, ...] = ()
+    examined_loops: tuple[ExaminedLoop, ...] = ()
+    """The tree's loops whose dependences were looked for; empty where none were."""
 
     def __repr__(self) -> str:
         """One line, not all that it holds."""

@@ -1,0 +1,179 @@
+"""Which node of the execution tree uses whose data, and what loops carry from one iteration to the next.
+
+Both follow 8-byte words of memory (single bytes where a program accesses bytes): of all of it, or of a sample of
+its blocks (`DataFlow.sampled_share`). All bytes here are scaled up to the whole.
+
+A *version* of a word is what one store wrote there, until the next store. A division of the tree between a host and a
+device moves each version over the link at most once: if the node that wrote it is on one side, and any node that reads
+it on the other. That is why readers are kept as sets, not as pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+OUTSIDE = -1
+"""The writer of what no traced store wrote: static data, what the system read from a file, untouched pages."""
+
+
+class ObjectKind(IntEnum):
+    """Where a piece of memory lies."""
+
+    STATIC = 0  # a variable of an executable or library
+    HEAP = 1  # from the allocator
+    MAPPED = 2  # mapped on its own (mmap)
+    STACK = 3
+    ARRAY = 4  # the memory of a Python array
+    UNKNOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryObject:
+    """A piece of memory that a program allocated or declared: [first, last_exclusive) in bytes. `name` is the
+    variable's, "" where unknown."""
+
+    kind: ObjectKind
+    name: str
+    first: int
+    last_exclusive: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DataFlow:
+    """What nodes of an execution tree read and write of each other's.
+
+    Sets of nodes: set `s` is `set_nodes[set_starts[s]:set_starts[s + 1]]`, ascending, int64. Set 0 is empty.
+
+    Versions, one row for each writer and set of readers: `flow_writer` int64 [rows], a node or `OUTSIDE`;
+    `flow_readers` int64 [rows], the set of the nodes that read the version; `flow_bytes` float64 [rows].
+
+    Footprints, one row for each object and set of the nodes that touch the same bytes of it: `touched_object` int64
+    [rows]; `touched_by` int64 [rows], a set; `touched_bytes` float64 [rows]. Bytes touched, not spans.
+
+    `sampled_share` of memory was followed; `relative_error` is the standard error of all flow in the sum that comes of
+    it, 0 where all was followed. `merged_bytes` of versions had more different sets of readers than were kept apart;
+    they count as read by all nodes that read any of them.
+    """
+
+    set_starts: Ints
+    set_nodes: Ints
+    flow_writer: Ints
+    flow_readers: Ints
+    flow_bytes: Floats
+    touched_object: Ints
+    touched_by: Ints
+    touched_bytes: Floats
+    objects: tuple[MemoryObject, ...]
+    sampled_share: float = 1.0
+    relative_error: float = 0.0
+    merged_bytes: float = 0.0
+
+    def sets_with(self, nodes: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Whether any node of each set is among `nodes`, bool [nodes]: bool [sets]."""
+        hits = np.concatenate(([0], np.cumsum(nodes[self.set_nodes])))
+        return np.asarray(hits[self.set_starts[1:]] > hits[self.set_starts[:-1]])
+
+    def crossing_bytes(self, device: npt.NDArray[np.bool_]) -> tuple[float, float]:
+        """Bytes that must move to a device, and back from it, in the whole run, when it runs the nodes `device`, bool
+        [nodes], and keeps what it has."""
+        is_written_there = np.append(device, False)[self.flow_writer]  # OUTSIDE is the last
+        to_device = ~is_written_there & self.sets_with(device)[self.flow_readers]
+        from_device = is_written_there & self.sets_with(~device)[self.flow_readers]
+        return float(self.flow_bytes[to_device].sum()), float(self.flow_bytes[from_device].sum())
+
+    def footprint_bytes(self, nodes: npt.NDArray[np.bool_]) -> float:
+        """Different bytes that any of `nodes`, bool [nodes], touch."""
+        return float(self.touched_bytes[self.sets_with(nodes)[self.touched_by]].sum())
+
+
+class DependenceKind(IntEnum):
+    """What a loop was seen to carry from one iteration to a later one."""
+
+    REDUCTION = 0  # read, combined by one associative operation, written back; nothing else uses it
+    PRIVATISABLE = 1  # written before it is read in each iteration: only the place is used again
+    RECURRENCE = 2  # written in one iteration, read in a later one
+    COLLISION = 3  # indirect updates (y[index[i]] += ...) of which several iterations hit the same place
+
+
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """One thing that a loop carries.
+
+    `node` is the loop's. `source` and `sink` are the operations (`MemoryOperation.operation_id`) that write and read it
+    (of PRIVATISABLE the two writes), -1 for a register or a Python variable; `where` names that one. `count` is how
+    often it occurred in what was examined; `least_distance` and `most_distance` are in iterations. `operation` of a
+    reduction or collision is "add", "multiply", "min", "max", "and", "or", "xor", or "" where unknown.
+    """
+
+    node: int
+    kind: DependenceKind
+    source: int
+    sink: int
+    count: int
+    least_distance: int
+    most_distance: int
+    operation: str = ""
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExaminedLoop:
+    """A loop whose dependences were looked for, in `iterations` of its iterations. Where no `Dependence` names the
+    node, none was seen. This is evidence of one run with one input."""
+
+    node: int
+    iterations: int
+
+
+def check_data_flow(flow: DataFlow, num_nodes: int) -> None:
+    """Refuse a data flow whose parts do not fit together, or the execution tree.
+
+    Raises:
+        ValueError: says what is wrong.
+    """
+    starts, nodes = flow.set_starts, flow.set_nodes
+    if len(starts) < 2 or starts[0] != 0 or starts[1] != 0 or starts[-1] != len(nodes) or np.any(np.diff(starts) < 0):
+        raise ValueError("the sets of the data flow do not fit together")
+    if np.any(nodes < 0) or np.any(nodes >= num_nodes):
+        raise ValueError("the data flow names a node that does not exist")
+    num_sets = len(starts) - 1
+    rows = (
+        (flow.flow_writer, OUTSIDE, num_nodes, flow.flow_readers, flow.flow_bytes),
+        (flow.touched_object, 0, len(flow.objects), flow.touched_by, flow.touched_bytes),
+    )
+    for of_one, least, bound, of_set, values in rows:
+        if not len(of_one) == len(of_set) == len(values):
+            raise ValueError("the columns of the data flow differ in length")
+        if np.any(of_one < least) or np.any(of_one >= bound) or np.any(of_set < 0) or np.any(of_set >= num_sets):
+            raise ValueError("the data flow names a node, an object or a set that does not exist")
+        if not np.all(np.isfinite(values)) or np.any(values < 0):
+            raise ValueError("bytes of the data flow are negative or no number")
+    if not 0 < flow.sampled_share <= 1 or not 0 <= flow.relative_error < np.inf or not 0 <= flow.merged_bytes < np.inf:
+        raise ValueError("the data flow's sampling is impossible")
+    if any(one.first > one.last_exclusive or one.first < 0 for one in flow.objects):
+        raise ValueError("an object of the data flow ends before it begins")
+
+
+def check_dependences(
+    dependences: tuple[Dependence, ...], examined: tuple[ExaminedLoop, ...], num_nodes: int, num_operations: int
+) -> None:
+    """Refuse dependences of loops or operations that do not exist.
+
+    Raises:
+        ValueError: says what is wrong.
+    """
+    if any(not 0 <= one.node < num_nodes or one.iterations < 0 for one in examined):
+        raise ValueError("a loop whose dependences were examined does not exist")
+    for one in dependences:
+        operations_exist = all(-1 <= number < num_operations for number in (one.source, one.sink))
+        if not 0 <= one.node < num_nodes or not operations_exist:
+            raise ValueError("a dependence is of a loop or an operation that does not exist")
+        if one.count < 0 or not 0 <= one.least_distance <= one.most_distance:
+            raise ValueError("a dependence has an impossible count or distance")
