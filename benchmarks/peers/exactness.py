@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.tables import percent, table
 
 TOLERANCE = 0.001
+_STRINGS_BYTES = 16384
+"""Of arguments and environment together, at the beginning of a program's stack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,20 @@ def compare(workload: programs.Workload, directory: Path) -> Exactness:
 
 def _misses(command: Sequence[str], directory: Path) -> tuple[tools.CacheMisses, tools.CacheMisses]:
     output, signature = directory / "cachegrind.out", directory / "exactness.sig"
-    tools.measure(tools.cachegrind_command(command, output))
-    tools.measure(tools.trace_command(command, signature))
+    environment = environment_for(command)
+    tools.measure(tools.cachegrind_command(command, output), environment)
+    tools.measure(tools.trace_command(command, signature), environment)
     return tools.cachegrind_misses(output), tools.simulated_misses(signature)
+
+
+def environment_for(command: Sequence[str]) -> dict[str, str]:
+    """PATH and a filler: the program's stack begins in the same place, wherever its files lie and whoever runs it.
+
+    A program finds the name of its file and its arguments there, its name among them, and its environment.
+    """
+    path = os.environ.get("PATH", os.defpath)
+    taken = sum(len(os.fsencode(text)) for text in (command[0], *command, path))
+    return {"PATH": path, "FILLER": "." * (-taken % _STRINGS_BYTES)}
 
 
 def misses_table(level: str, found: Sequence[Exactness]) -> Table:
