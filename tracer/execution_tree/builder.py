@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from foretrace.tracer.signature.tree_records import BUCKETS, ExecutionTree, NodeKey, TreeNodeKind, TreeThread
+from foretrace.tracer.signature.tree_records import (
+    BUCKETS,
+    MOST_PHASES,
+    ExecutionTree,
+    NodeKey,
+    Synchronisation,
+    TreeNodeKind,
+    TreeThread,
+)
 
+LEAST_CHANGE = 1.25
+"""Ratio of mean iterations from which on stretches of a loop's entries are different phases."""
 _NOT_RUN = math.inf
 
 
@@ -31,10 +41,14 @@ class Draft:
     recursive_entries: int = 0
     is_estimated: bool = False
     histogram: dict[int, int] = field(default_factory=dict)
+    stretches: list[tuple[int, int]] = field(default_factory=list)
     work: dict[int, int] = field(default_factory=dict)
 
-    def add_entries(self, iterations: int, least: int, most: int, histogram: dict[int, int]) -> None:
-        """Add entries of a loop that were counted elsewhere."""
+    def add_entries(
+        self, iterations: int, least: int, most: int, histogram: dict[int, int], stretches: list[tuple[int, int]]
+    ) -> None:
+        """Add entries of a loop that were counted elsewhere. `stretches` are (entries, iterations) in order of time."""
+        self.stretches = stretches if self.entries == 0 else []  # nobody knows which of several counts came first
         self.entries += sum(histogram.values())
         self.iterations += iterations
         self.least = least if self.least is None else min(self.least, least)
@@ -59,9 +73,14 @@ class TreeBuilder:
         return number
 
     def finish(
-        self, threads: Sequence[TreeThread], *, merged_contexts: int = 0, notes: Sequence[str] = ()
+        self,
+        threads: Sequence[TreeThread],
+        edges: Sequence[Synchronisation] = (),
+        *,
+        merged_contexts: int = 0,
+        notes: Sequence[str] = (),
     ) -> ExecutionTree:
-        """The tree. `root` of the threads are numbers of drafts here."""
+        """The tree. `root` of the threads and nodes of the edges are numbers of drafts here."""
         drafts = self.drafts
         below: list[list[int]] = [[] for _ in drafts]
         for number in range(len(drafts) - 1, -1, -1):  # a parent is made before its children
@@ -93,6 +112,8 @@ class TreeBuilder:
         ]
         work = [(node, block, times) for node, draft in enumerate(nodes) for block, times in sorted(draft.work.items())]
         histogram_columns = np.array(histogram, np.int64).reshape(-1, 3)
+        phases = [(node, *phase) for node, draft in enumerate(nodes) for phase in _phases_of(draft)]
+        phase_columns = np.array(phases, np.int64).reshape(-1, 3)
         work_columns = np.array(work, np.int64).reshape(-1, 3)
 
         def column(values: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -121,6 +142,13 @@ class TreeBuilder:
                 TreeThread(number, thread.process, place[thread.root], thread.first, thread.last, thread.parent)
                 for number, thread in enumerate(threads)
             ),
+            synchronisation=tuple(
+                replace(edge, source_node=place.get(edge.source_node, -1), target_node=place.get(edge.target_node, -1))
+                for edge in edges
+            ),
+            phase_node=phase_columns[:, 0].copy(),
+            phase_entries=phase_columns[:, 1].copy(),
+            phase_iterations=phase_columns[:, 2].copy(),
             merged_contexts=merged_contexts,
             notes=tuple(notes),
         )
@@ -135,6 +163,41 @@ def _number_alike(siblings: Sequence[Draft]) -> None:
         for position, draft in enumerate(sorted(drafts, key=lambda draft: draft.place)):
             if position:
                 draft.key = NodeKey(key.module, key.function, key.file, key.line, key.site_line, position)
+
+
+def _phases_of(draft: Draft) -> list[tuple[int, int]]:
+    """A loop's phases, (entries, iterations) of each; none if it does not change, or its sums are not known for sure."""
+    sums = [sum(stretch[i] for stretch in draft.stretches) for i in range(2)]
+    if draft.is_estimated or sums != [draft.entries, draft.iterations]:
+        return []
+    found = phases(draft.stretches)
+    return found if len(found) > 1 else []
+
+
+def phases(stretches: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join neighbours among stretches of a loop's entries, (entries, iterations) each, until each differs from the next.
+
+    First those whose mean iterations differ by less than `LEAST_CHANGE`, the most alike first; then those whose union
+    adds least to the sum of squared deviations (Ward, JASA 1963), until `MOST_PHASES` are left.
+    """
+    found = [stretch for stretch in stretches if stretch[0]]
+
+    def change(at: int) -> float:
+        low, high = sorted(found[i][1] / found[i][0] for i in (at, at + 1))
+        return high / low if low else math.inf if high else 1.0
+
+    def deviation(at: int) -> float:
+        (entries, iterations), (others, further) = found[at : at + 2]
+        return entries * others / (entries + others) * (iterations / entries - further / others) ** 2
+
+    while len(found) > 1:
+        at = min(range(len(found) - 1), key=change)
+        if change(at) > LEAST_CHANGE:
+            if len(found) <= MOST_PHASES:
+                break
+            at = min(range(len(found) - 1), key=deviation)
+        found[at : at + 2] = [(found[at][0] + found[at + 1][0], found[at][1] + found[at + 1][1])]
+    return found
 
 
 def bucket_of(iterations: int) -> int:

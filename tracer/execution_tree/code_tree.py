@@ -18,10 +18,17 @@ import numpy.typing as npt
 
 from foretrace.tracer.reader.raw_trace import RawBlock
 from foretrace.tracer.signature.records import Block, Loop
-from foretrace.tracer.signature.tree_records import ExecutionTree, NodeKey, TreeNodeKind, TreeThread
+from foretrace.tracer.signature.tree_records import (
+    ExecutionTree,
+    NodeKey,
+    Synchronisation,
+    SynchronisationKind,
+    TreeNodeKind,
+    TreeThread,
+)
 
 from .builder import Draft, TreeBuilder
-from .raw_tree import CallKind, RawTree
+from .raw_tree import NONE, CallKind, RawTree
 
 Ints = npt.NDArray[np.int64]
 
@@ -223,11 +230,36 @@ class CodeTree:
                 draft.work[block] = draft.work.get(block, 0) + executions
         self._add_loop_entries()
         self.add_leaves()
+        edges = self._edges()
+        parents = {edge.target: edge.source for edge in edges if edge.kind is SynchronisationKind.CREATE}
         threads = [
-            TreeThread(number, process, self._groups[root, 0], first, last)
+            TreeThread(number, process, self._groups[root, 0], first, last, parents.get(number, -1))
             for number, (_, root, first, last, process) in enumerate(raw.threads.tolist())
         ]
-        return self.builder.finish(threads, merged_contexts=raw.merged_contexts, notes=_notes(raw))
+        return self.builder.finish(threads, edges, merged_contexts=raw.merged_contexts, notes=_notes(raw))
+
+    def _edges(self) -> list[Synchronisation]:
+        """Where threads waited, nodes as drafts; edges of the same places are one."""
+        counts: dict[tuple[int, int, int, int, int], int] = {}
+        for row in self._raw.edges.tolist():
+            kind, source, source_node, source_block, target, target_node, target_block, count = row
+            nodes = self._draft_at(source_node, source_block), self._draft_at(target_node, target_block)
+            key = kind - 1, source, target, *nodes
+            counts[key] = counts.get(key, 0) + count
+        return [
+            Synchronisation(SynchronisationKind(kind), source, target, count, *nodes)
+            for (kind, source, target, *nodes), count in counts.items()
+        ]
+
+    def _draft_at(self, node: int, engine_block: int) -> int:
+        """The draft that a thread was in; -1 if that is not known."""
+        if node == NONE:
+            return -1
+        node = self._takes_over[node]
+        if self._parent[node] < 0:
+            return self._groups[node, 0]
+        block = int(self._engine.end[engine_block]) if 0 < engine_block < len(self._engine.end) else -1
+        return self._place(node, block) if block >= 0 else self._main(node)
 
     def add_leaves(self) -> None:
         """Add what has no blocks in the recording: nothing here."""
@@ -300,6 +332,9 @@ class CodeTree:
 
     def _add_loop_entries(self) -> None:
         histograms: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
+        stretches: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        for node, header, entries, iterations in self._raw.stretches.tolist():
+            stretches[node, header].append((entries, iterations))
         for node, header, bucket, entries in self._raw.histograms.tolist():
             histograms[node, header][bucket] = entries
         for node, header, _, iterations, least, most, rank, is_estimated in self._raw.loops.tolist():
@@ -310,7 +345,7 @@ class CodeTree:
             place = self._place(node, block)
             draft = self.builder.drafts[place]
             if draft.loop_id == loop_id:
-                draft.add_entries(iterations, least, most, histograms[node, header])
+                draft.add_entries(iterations, least, most, histograms[node, header], stretches[node, header])
                 draft.rank = min(draft.rank, rank)
                 draft.is_estimated |= bool(is_estimated)
         drafts: dict[int, list[Draft]] = defaultdict(list)
@@ -360,5 +395,6 @@ def _notes(raw: RawTree) -> list[str]:
         (raw.resumed, "jumps into functions that were not called (coroutines)"),
         (raw.signals, "signals and jumps for no reason seen, each taken for a call of its handler"),
         (raw.overflows, "stacks deeper than could be followed"),
+        (raw.unplaced_waits, "waits for other threads at places too many to tell apart"),
     )
     return [f"{count} {text}" for count, text in what if count]

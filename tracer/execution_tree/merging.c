@@ -55,19 +55,16 @@ static bool add_loop_state(struct ft_loop_state *to, const struct ft_loop_state 
     to->entries += from->entries;
     if (!from->recorded)
         return true;
-    if (!from->histogram)
+    if (to->distribution && to->recorded)
+        to->distribution->is_ordered = false;
+    if (!from->distribution)
         return (from->least == 0 || from->iterations == from->least * from->recorded) &&
                ft_loop_record(to, from->least, from->recorded);
-    if (!to->histogram) {
-        uint64_t *histogram = calloc(FT_BUCKETS, sizeof *histogram);
-        if (!histogram)
-            return false;
-        const uint32_t bucket = to->least ? 64 - (uint32_t)__builtin_clzll(to->least) : 0;
-        histogram[bucket < FT_BUCKETS ? bucket : FT_BUCKETS - 1] = to->recorded;
-        to->histogram = histogram;
-    }
+    if (!ft_loop_distribute(to))
+        return false;
+    to->distribution->is_ordered = false;
     for (uint32_t bucket = 0; bucket < FT_BUCKETS; bucket++)
-        to->histogram[bucket] += from->histogram[bucket];
+        to->distribution->buckets[bucket] += from->distribution->buckets[bucket];
     to->least = to->recorded && to->least < from->least ? to->least : from->least;
     to->most = to->most > from->most ? to->most : from->most;
     to->recorded += from->recorded;
@@ -156,6 +153,7 @@ static bool renumber(struct ft_tree *tree, const bool *stays, uint32_t num_marke
         for (uint32_t j = 0; j < t->num_saved; j++)
             t->saved[j].node = number[t->saved[j].node];
     }
+    done = done && ft_waits_renumber(tree, number);
     free(number);
     return done;
 }

@@ -39,7 +39,7 @@ uint32_t ft_root_new(struct ft_tree *tree, uint32_t thread)
 void ft_node_free(struct ft_node *node)
 {
     for (uint32_t slot = 0; slot < node->loops_capacity; slot++)
-        free(node->loops[slot].histogram);
+        free(node->loops[slot].distribution);
     free(node->loops);
     free(node->counts);
     free(node);
@@ -121,23 +121,67 @@ static uint32_t bucket_of(uint64_t iterations)
     return iterations ? 64 - (uint32_t)__builtin_clzll(iterations) : 0;
 }
 
+/* Twice as long stretches: half as many. */
+static void lengthen_stretches(struct ft_distribution *distribution)
+{
+    uint64_t *stretches = distribution->stretches;
+    for (uint32_t i = 0; i < FT_STRETCHES; i++)
+        stretches[i] = i < FT_STRETCHES / 2 ? stretches[2 * i] + stretches[2 * i + 1] : 0;
+    distribution->shift++;
+}
+
+/* One entry more, in order. */
+static inline void add_to_stretches(struct ft_distribution *distribution, uint64_t iterations)
+{
+    if (UNLIKELY(distribution->recorded >> distribution->shift == FT_STRETCHES))
+        lengthen_stretches(distribution);
+    distribution->stretches[distribution->recorded++ >> distribution->shift] += iterations;
+}
+
+/* What all entries so far, which were alike, come to. */
+static struct ft_distribution *new_distribution(const struct ft_loop_state *state)
+{
+    struct ft_distribution *distribution = calloc(1, sizeof *distribution);
+    if (!distribution)
+        return NULL;
+    const uint32_t before = bucket_of(state->least);
+    distribution->buckets[before < FT_BUCKETS ? before : FT_BUCKETS - 1] = state->recorded;
+    distribution->is_ordered = true;
+    while (state->recorded > (uint64_t)FT_STRETCHES << distribution->shift)
+        distribution->shift++;
+    for (uint64_t left = state->recorded, i = 0; left > 0; i++) {
+        const uint64_t entries = left >> distribution->shift ? UINT64_C(1) << distribution->shift : left;
+        distribution->stretches[i] = entries * state->least;
+        left -= entries;
+    }
+    distribution->recorded = state->recorded;
+    return distribution;
+}
+
+bool ft_loop_distribute(struct ft_loop_state *state)
+{
+    state->distribution = state->distribution ? state->distribution : new_distribution(state);
+    return state->distribution;
+}
+
 bool ft_loop_record(struct ft_loop_state *state, uint64_t iterations, uint64_t times)
 {
     const bool is_first = state->recorded == 0;
-    if (!is_first && !state->histogram && (iterations != state->least || iterations != state->most)) {
-        state->histogram = calloc(FT_BUCKETS, sizeof *state->histogram);
-        if (!state->histogram)
-            return false;
-        const uint32_t before = bucket_of(state->least);
-        state->histogram[before < FT_BUCKETS ? before : FT_BUCKETS - 1] = state->recorded;
-    }
+    if (!is_first && !state->distribution && (iterations != state->least || iterations != state->most) &&
+        !ft_loop_distribute(state))
+        return false;
     state->least = is_first || iterations < state->least ? iterations : state->least;
     state->most = iterations > state->most ? iterations : state->most;
     state->iterations += iterations * times;
     state->recorded += times;
     const uint32_t bucket = bucket_of(iterations);
-    if (state->histogram)
-        state->histogram[bucket < FT_BUCKETS ? bucket : FT_BUCKETS - 1] += times;
+    if (state->distribution) {
+        state->distribution->buckets[bucket < FT_BUCKETS ? bucket : FT_BUCKETS - 1] += times;
+        if (times == 1)
+            add_to_stretches(state->distribution, iterations);
+        else
+            state->distribution->is_ordered = false;
+    }
     return true;
 }
 

@@ -112,15 +112,37 @@ bool ft_forest_action(struct ft_tree *tree, struct ft_function *function, uint32
 /* Whether an edge between two blocks that were known may change the loops. */
 bool ft_forest_changes(struct ft_tree *tree, struct ft_function *function, uint32_t from, uint32_t to);
 
+/* ---- waits.c --------------------------------------------------------------------------------------------------- */
+
+struct ft_waits; /* NULL until a thread waits */
+
+/* Ends what is still open: events that were waited for, and never came. False when memory ran out. */
+bool ft_waits_finish(struct ft_tree *tree);
+void ft_waits_free(struct ft_waits *waits);
+
+/* Nodes got new numbers (FT_NONE: given up). False when memory ran out. */
+bool ft_waits_renumber(struct ft_tree *tree, const uint32_t *number);
+
 /* ---- nodes.c -------------------------------------------------------------------------------------------------- */
 
 enum ft_tree_call { FT_CALL, FT_TAIL_CALL, FT_SIGNAL, FT_BASE };
+
+#define FT_STRETCHES 32u
+
+/* Entries of a loop by iterations, and in order: stretches of 2^shift entries each, the last of what there is. */
+struct ft_distribution {
+    uint64_t buckets[FT_BUCKETS];
+    uint64_t recorded; /* entries in stretches */
+    uint64_t stretches[FT_STRETCHES]; /* iterations */
+    uint32_t shift;
+    bool is_ordered; /* false where contexts were merged: stretches mean nothing then */
+};
 
 struct ft_loop_state {
     uint64_t entries, rank;
     uint64_t recorded, iterations, least, most; /* of the entries in the distribution */
     uint64_t start; /* executions of the header before the last entry */
-    uint64_t *histogram; /* NULL while all entries are alike */
+    struct ft_distribution *distribution; /* NULL while all entries are alike */
     bool pending; /* the last entry is not in the distribution yet */
 };
 
@@ -157,6 +179,9 @@ uint64_t ft_header_count(const struct ft_function *function, const struct ft_nod
 
 /* Enters the last entry of a loop into its distribution. False when memory ran out. */
 bool ft_loop_close(const struct ft_function *function, const struct ft_node *node, uint32_t slot);
+
+/* Gives it a distribution, if it has none. False when memory ran out. */
+bool ft_loop_distribute(struct ft_loop_state *state);
 
 /* `times` entries with so many iterations each. */
 bool ft_loop_record(struct ft_loop_state *state, uint64_t iterations, uint64_t times);
@@ -232,6 +257,7 @@ struct ft_tree {
     struct ft_tree_thread *thread;
     uint64_t clock; /* of first runs */
     uint64_t events; /* wakings */
+    struct ft_waits *waits;
     struct ft_tree_remarks remarks;
 };
 

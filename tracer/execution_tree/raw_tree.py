@@ -30,7 +30,8 @@ class CallKind(IntEnum):
 class RawTree:
     """Tables of numbers, uint64 [rows, columns]; tree.h names their columns. Node numbers are positions in `nodes`.
 
-    `threads` has one more column: the process's number.
+    `threads` has one more column: the process's number. In `edges` threads are positions in `threads`, and those of
+    threads that never ran are left out.
     """
 
     nodes: Counts
@@ -38,17 +39,22 @@ class RawTree:
     loops: Counts
     histograms: Counts
     threads: Counts
+    edges: Counts
+    stretches: Counts
     merged_contexts: int
     unwound: int
     resumed: int
     signals: int
     overflows: int
+    unplaced_waits: int
 
 
 def combined(trees: Sequence[RawTree], block_offsets: Sequence[int]) -> RawTree:
     """The trees of several processes, whose blocks are numbered from those offsets, as one."""
-    num_nodes = 0
-    moved: dict[str, list[Counts]] = {"nodes": [], "counts": [], "loops": [], "histograms": [], "threads": []}
+    num_nodes = num_threads = 0
+    moved: dict[str, list[Counts]] = {
+        "nodes": [], "counts": [], "loops": [], "histograms": [], "threads": [], "edges": [], "stretches": []
+    }  # fmt: skip
     for process, (tree, offset) in enumerate(zip(trees, block_offsets, strict=True)):
         nodes = tree.nodes.copy()
         nodes[:, 0][nodes[:, 0] != NONE] += np.uint64(num_nodes)
@@ -59,11 +65,18 @@ def combined(trees: Sequence[RawTree], block_offsets: Sequence[int]) -> RawTree:
         threads[:, 4] = process
         moved["nodes"].append(nodes)
         moved["threads"].append(threads)
-        for name in ("counts", "loops", "histograms"):
+        edges = tree.edges.copy()
+        for thread, node, block in ((1, 2, 3), (4, 5, 6)):
+            edges[:, thread] += np.uint64(num_threads)
+            edges[:, node][edges[:, node] != NONE] += np.uint64(num_nodes)
+            edges[:, block][edges[:, block] != 0] += np.uint64(offset)
+        moved["edges"].append(edges)
+        for name in ("counts", "loops", "histograms", "stretches"):
             table = getattr(tree, name).copy()
             table[:, :2] += step
             moved[name].append(table)
         num_nodes += len(nodes)
+        num_threads += len(threads)
     tables = {name: np.concatenate(of_all) for name, of_all in moved.items()}
     return RawTree(
         nodes=tables["nodes"],
@@ -71,11 +84,14 @@ def combined(trees: Sequence[RawTree], block_offsets: Sequence[int]) -> RawTree:
         loops=tables["loops"],
         histograms=tables["histograms"],
         threads=tables["threads"],
+        edges=tables["edges"],
+        stretches=tables["stretches"],
         merged_contexts=sum(tree.merged_contexts for tree in trees),
         unwound=sum(tree.unwound for tree in trees),
         resumed=sum(tree.resumed for tree in trees),
         signals=sum(tree.signals for tree in trees),
         overflows=sum(tree.overflows for tree in trees),
+        unplaced_waits=sum(tree.unplaced_waits for tree in trees),
     )
 
 
@@ -87,15 +103,28 @@ def raw_tree(rows: TreeRows | None) -> RawTree | None:
     def table(name: str, columns: int) -> Counts:
         return np.frombuffer(rows[name], np.uint64).reshape(-1, columns)  # type: ignore[literal-required]
 
+    threads = table("threads", 4)
     return RawTree(
         nodes=table("nodes", 10),
         counts=table("counts", 3),
         loops=table("loops", 8),
         histograms=table("histograms", 4),
-        threads=np.hstack([table("threads", 4), np.zeros((len(rows["threads"]) // 32, 1), np.uint64)]),
+        threads=np.hstack([threads, np.zeros((len(threads), 1), np.uint64)]),
+        edges=_by_position(table("edges", 8), threads[:, 0]),
+        stretches=table("stretches", 4),
         merged_contexts=rows["merged_contexts"],
         unwound=rows["unwound"],
         resumed=rows["resumed"],
         signals=rows["signals"],
         overflows=rows["overflows"],
+        unplaced_waits=rows["unplaced_waits"],
     )
+
+
+def _by_position(edges: Counts, numbers: Counts) -> Counts:
+    """Edges with the positions of threads among `numbers`, ascending, in place of these."""
+    found = edges.copy()
+    is_known = np.isin(edges[:, 1], numbers) & np.isin(edges[:, 4], numbers)
+    for column in (1, 4):
+        found[:, column] = np.searchsorted(numbers, edges[:, column])
+    return found[is_known]

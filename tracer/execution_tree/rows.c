@@ -42,8 +42,8 @@ uint64_t ft_tree_counts(const struct ft_tree *tree, uint64_t *out)
 /* The distribution's share in a bucket. */
 static uint64_t in_bucket(const struct ft_loop_state *state, uint32_t bucket)
 {
-    if (state->histogram)
-        return state->histogram[bucket];
+    if (state->distribution)
+        return state->distribution->buckets[bucket];
     const uint32_t only = state->least ? 64 - (uint32_t)__builtin_clzll(state->least) : 0;
     return bucket == (only < FT_BUCKETS ? only : FT_BUCKETS - 1) ? state->recorded : 0;
 }
@@ -88,6 +88,38 @@ uint64_t ft_tree_histograms(const struct ft_tree *tree, uint64_t *out)
                     *out++ = entries;
                 }
             }
+        }
+    }
+    return rows;
+}
+
+static uint64_t stretches_of(const struct ft_distribution *distribution, uint64_t node, uint64_t header, uint64_t *out)
+{
+    const uint64_t length = UINT64_C(1) << distribution->shift;
+    uint64_t rows = 0;
+    for (uint64_t begin = 0; begin < distribution->recorded; begin += length, rows++)
+        if (out) {
+            *out++ = node;
+            *out++ = header;
+            *out++ = distribution->recorded - begin < length ? distribution->recorded - begin : length;
+            *out++ = distribution->stretches[rows];
+        }
+    return rows;
+}
+
+uint64_t ft_tree_stretches(const struct ft_tree *tree, uint64_t *out)
+{
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < tree->num_nodes; i++) {
+        const struct ft_node *node = tree->nodes[i];
+        for (uint32_t slot = 0; slot < node->loops_capacity; slot++) {
+            const struct ft_distribution *distribution = node->loops[slot].distribution;
+            const struct ft_function *f = &tree->functions[node->function];
+            if (!node->loops[slot].entries || !distribution || !distribution->is_ordered || f->loops[slot].is_estimated ||
+                !f->loops[slot].alive)
+                continue;
+            const uint64_t header = f->locals[f->loops[slot].header].id;
+            rows += stretches_of(distribution, i, header, out ? out + 4 * rows : NULL);
         }
     }
     return rows;

@@ -566,7 +566,7 @@ bool ft_tree_finish(struct ft_tree *tree, uint64_t position)
                 !ft_loop_close(&tree->functions[node->function], node, slot))
                 return false;
     }
-    return true;
+    return ft_waits_finish(tree);
 }
 
 struct ft_tree *ft_tree_new(enum ft_guest guest, uint32_t max_nodes)
@@ -607,6 +607,7 @@ void ft_tree_free(struct ft_tree *tree)
     free(tree->child_table.entries);
     free(tree->nodes);
     free(tree->threads);
+    ft_waits_free(tree->waits);
     free(tree);
 }
 

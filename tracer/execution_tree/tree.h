@@ -63,6 +63,10 @@ bool ft_tree_steps(struct ft_tree *tree, struct ft_tree_path *path, uint32_t num
 /* The block that stands for one and all that are the same code. */
 uint32_t ft_tree_canonical(const struct ft_tree *tree, uint32_t id);
 
+/* The thread at hand came to an event, or waited for one, of a kind of enum ft_synchronisation (stream.h). False when memory ran
+ * out. */
+bool ft_tree_wait(struct ft_tree *tree, uint32_t kind, uint64_t event);
+
 /* Ends what is still open, once, before the rows are taken. `position` is the program's last. */
 bool ft_tree_finish(struct ft_tree *tree, uint64_t position);
 
@@ -87,12 +91,21 @@ uint64_t ft_tree_histograms(const struct ft_tree *tree, uint64_t *out);
 /* per thread: number, root, first and last position */
 uint64_t ft_tree_threads(const struct ft_tree *tree, uint64_t *out);
 
+#define FT_TREE_EDGE_COLUMNS 8
+/* per kind of waiting (enum ft_synchronisation) and places of both threads, in the order in which they first occurred: kind; thread,
+ * node (or UINT64_MAX) and block (0: none) that others waited for; the same of the one that waited; count */
+uint64_t ft_tree_edges(const struct ft_tree *tree, uint64_t *out);
+
+/* per node, loop and stretch of its entries, in order: node, block of the header, entries, iterations */
+uint64_t ft_tree_stretches(const struct ft_tree *tree, uint64_t *out);
+
 struct ft_tree_remarks {
     uint64_t merged_contexts; /* contexts given up */
     uint64_t unwound; /* jumps out of several calls: longjmp, exceptions */
     uint64_t resumed; /* jumps into the middle of functions that nothing called: coroutines, contexts */
     uint64_t signals; /* handlers of signals that ran */
     uint64_t overflows; /* stacks that became too deep to follow */
+    uint64_t unplaced_waits; /* whose places were too many to tell apart */
 };
 
 struct ft_tree_remarks ft_tree_remarks(const struct ft_tree *tree);

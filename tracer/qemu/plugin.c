@@ -14,6 +14,7 @@
 #include "plain_access.h"
 #include "qemu_api.h"
 #include "store_exclusive.h"
+#include "threads.h"
 #include "tracer/transport/writer.h"
 
 #include <fcntl.h>
@@ -433,6 +434,7 @@ static void vcpu_starts(qemu_plugin_id_t id, unsigned int vcpu)
         ft_bursts_thread_starts();
     if (vcpu >= MAX_VCPUS || !(cursors[vcpu] = ft_writer_open()))
         abort(); /* out of memory: there is nowhere for its words to go */
+    ft_threads_start(vcpu, cursors[vcpu]);
 }
 
 static void vcpu_ends(qemu_plugin_id_t id, unsigned int vcpu)
@@ -452,14 +454,21 @@ static bool asks_for_time(int64_t number)
 static void system_call(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, uint64_t a1, uint64_t a2, uint64_t a3,
                         uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
-    (void)id, (void)vcpu, (void)a4, (void)a5, (void)a6, (void)a7, (void)a8;
+    (void)id, (void)a7, (void)a8;
     struct ft_header *header = ft_writer_header();
+    ft_threads_call(vcpu, cursors[vcpu], number, (const uint64_t[]){a1, a2, a3, a4, a5, a6});
     if (((uint64_t)number == header->mmap_call || (uint64_t)number == header->mprotect_call) && (a3 & PROT_EXEC))
         atomic_store(&maps_changed, true);
     if (asks_for_time(number))
         atomic_fetch_add(&header->clock_reads, 1);
     if ((uint64_t)number == header->request.execve_call && atomic_load(&header->request.follow))
         ft_children_execve(header, a1, a2, a3);
+}
+
+static void system_call_returns(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, int64_t result)
+{
+    (void)id;
+    ft_threads_returned(cursors[vcpu], number, result);
 }
 
 static void program_ends(qemu_plugin_id_t id, void *context)
@@ -506,6 +515,7 @@ static void register_callbacks(qemu_plugin_id_t id)
     qemu_plugin_register_vcpu_exit_cb(id, vcpu_ends);
     qemu_plugin_register_vcpu_tb_trans_cb(id, block_translated);
     qemu_plugin_register_vcpu_syscall_cb(id, system_call);
+    qemu_plugin_register_vcpu_syscall_ret_cb(id, system_call_returns);
     qemu_plugin_register_atexit_cb(id, program_ends, NULL);
 }
 
@@ -532,6 +542,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
     target = info->target_name;
     ft_children_remember();
     accesses_of = ft_accesses_on(info->target_name);
+    ft_threads_begin(info->target_name);
     redirect_messages();
     forbid_core_files();
     plugin_id = id;

@@ -221,7 +221,7 @@ static PyObject *tree_rows(const struct ft_tree *tree, uint64_t (*rows)(const st
     return bytes;
 }
 
-/* None, or a dict: uint64 tables of nodes, counts, loops, histograms and threads (see tree.h), and remarks. */
+/* None, or a dict: uint64 tables of nodes, counts, loops, histograms, threads, edges and stretches (see tree.h), and remarks. */
 static PyObject *stream_reader_tree(StreamReader *self, PyObject *Py_UNUSED(ignored))
 {
     struct ft_tree *tree = self->reader->tree;
@@ -230,15 +230,18 @@ static PyObject *stream_reader_tree(StreamReader *self, PyObject *Py_UNUSED(igno
     if (!ft_tree_finish(tree, self->reader->executions))
         return PyErr_NoMemory();
     const struct ft_tree_remarks remarks = ft_tree_remarks(tree);
-    return Py_BuildValue("{sNsNsNsNsNsKsKsKsKsK}",
+    return Py_BuildValue("{sNsNsNsNsNsNsNsKsKsKsKsKsK}",
                          "nodes", tree_rows(tree, ft_tree_nodes, FT_TREE_NODE_COLUMNS),
                          "counts", tree_rows(tree, ft_tree_counts, 3),
                          "loops", tree_rows(tree, ft_tree_loops, FT_TREE_LOOP_COLUMNS),
                          "histograms", tree_rows(tree, ft_tree_histograms, 4),
                          "threads", tree_rows(tree, ft_tree_threads, 4),
+                         "edges", tree_rows(tree, ft_tree_edges, FT_TREE_EDGE_COLUMNS),
+                         "stretches", tree_rows(tree, ft_tree_stretches, 4),
                          "merged_contexts", (unsigned long long)remarks.merged_contexts,
                          "unwound", (unsigned long long)remarks.unwound, "resumed", (unsigned long long)remarks.resumed,
-                         "signals", (unsigned long long)remarks.signals, "overflows", (unsigned long long)remarks.overflows);
+                         "signals", (unsigned long long)remarks.signals, "overflows", (unsigned long long)remarks.overflows,
+                         "unplaced_waits", (unsigned long long)remarks.unplaced_waits);
 }
 
 /* tuple: for each thread that wrote, the id of the block that it was in last. */

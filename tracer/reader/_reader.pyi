@@ -40,11 +40,14 @@ class TreeRows(TypedDict):
     loops: bytes
     histograms: bytes
     threads: bytes
+    edges: bytes
+    stretches: bytes
     merged_contexts: int
     unwound: int
     resumed: int
     signals: int
     overflows: int
+    unplaced_waits: int
 
 class StreamReader:
     def __init__(self, memory: Buffer, sink: object) -> None: ...

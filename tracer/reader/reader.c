@@ -391,6 +391,25 @@ static enum ft_read_status read_executions(struct ft_reader *reader, struct ft_r
                                : ft_reader_corrupt(reader, "a block brings an access that it should not have");
 }
 
+/* How the thread at hand waits for others. */
+static enum ft_read_status read_synchronisation(struct ft_reader *reader, uint64_t word)
+{
+    const uint64_t kind = word >> FT_SIZE_SHIFT & 7, event = word & FT_ADDRESS_MASK;
+    if (kind > FT_SYNC_WOKEN)
+        return ft_reader_corrupt(reader, "a thread waits in an impossible way");
+    return !reader->tree || ft_tree_wait(reader->tree, (uint32_t)kind, event) ? FT_READ_IDLE : FT_READ_MEMORY;
+}
+
+/* A record, of which `*length` says how many words it has. */
+static enum ft_read_status read_record(struct ft_reader *reader, const uint64_t *words, uint32_t left, uint32_t *length)
+{
+    const uint32_t tag = (uint32_t)(*words >> FT_TAG_SHIFT);
+    if (tag == FT_TAG_SYNCHRONISATION)
+        return read_synchronisation(reader, *words);
+    *length = 2;
+    return tag == FT_TAG_BULK ? ft_reader_read_bulk(reader, words, left, length) : ft_reader_read_element(reader, words, left);
+}
+
 static const uint64_t *chunk_words(const struct ft_reader *reader, uint32_t chunk)
 {
     return (const uint64_t *)((const unsigned char *)reader->header + reader->header->chunks_offset) +
@@ -413,10 +432,7 @@ static enum ft_read_status read_words(struct ft_reader *reader)
             continue;
         }
         if (UNLIKELY(word >> FT_TAG_SHIFT > FT_TAG_MAX)) {
-            const uint32_t left = chunk.words - reader->position;
-            length = 2;
-            status = word >> FT_TAG_SHIFT == FT_TAG_BULK ? ft_reader_read_bulk(reader, words + reader->position, left, &length)
-                                                         : ft_reader_read_element(reader, words + reader->position, left);
+            status = read_record(reader, words + reader->position, chunk.words - reader->position, &length);
             cursor->last_tag = 0;
         } else {
             status = read_tagged(reader, cursor, word);

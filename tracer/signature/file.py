@@ -1,7 +1,7 @@
 """Signatures on disk: an SQLite database that any tool can query.
 
-Version history (PRAGMA user_version): 11, with the execution tree (`tree_tables.py`), is the only one that is read.
-No other is read.
+Version history (PRAGMA user_version): 12, with synchronisation and phases in the execution tree (`tree_tables.py`), is
+the only one that is read. 11 had the tree without them.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
@@ -55,7 +55,7 @@ from .records import (
     merge_ranges,
 )
 
-VERSION = 11
+VERSION = 12
 MAX_FILE_BYTES = 8 << 30
 _HEADER_BYTES = 100
 

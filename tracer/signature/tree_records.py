@@ -12,7 +12,7 @@ the blocks of a loop's own work have its `loop_id`, those of a call have none.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,9 @@ Floats = npt.NDArray[np.float64]
 BUCKETS = 64
 """Of a histogram of iterations. Bucket 0 holds entries with 0 iterations, bucket b > 0 those with 2^(b-1) to 2^b -
 1."""
+
+
+MOST_PHASES = 8
 
 
 class TreeNodeKind(IntEnum):
@@ -86,12 +89,19 @@ class SynchronisationKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Synchronisation:
-    """`count` times `target` (a thread's number) could not go on before `source` had come to that point."""
+    """A happens-before edge: `count` times `target` (a thread's number) could not go on before `source` had come to a
+    point.
+
+    `source_node` and `target_node` are the nodes in which the two threads were then, -1 where that is not known. Edges
+    are in the order in which they first occurred.
+    """
 
     kind: SynchronisationKind
     source: int
     target: int
     count: int
+    source_node: int = -1
+    target_node: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +151,10 @@ class ExecutionTree:
     of a loop by number of iterations (see `BUCKETS`). `work_node`, `work_block`, `work_executions` int64 [rows]: the
     executions of basic blocks (`Block.block_id`) that are the node's own, in no node below it.
 
+    `phase_node`, `phase_entries`, `phase_iterations` int64 [rows]: the entries of a loop whose iterations change over
+    the run, split in order of time into at most `MOST_PHASES` phases, and the iterations of all entries of a phase. In
+    the order of their node; their sums are the node's. Loops that do not change, and estimated ones, have none.
+
     `merged_contexts` counts the contexts that were given up: their work is in nodes of kind `MERGED`. `notes` say what
     could not be told: jumps out of nowhere, coroutines.
     """
@@ -165,6 +179,9 @@ class ExecutionTree:
     work_executions: Ints
     threads: tuple[TreeThread, ...]
     synchronisation: tuple[Synchronisation, ...] = ()
+    phase_node: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    phase_entries: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    phase_iterations: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     merged_contexts: int = 0
     notes: tuple[str, ...] = ()
 
@@ -201,6 +218,14 @@ class ExecutionTree:
                 is_estimated=bool(self.is_estimated[node]),
                 children=tuple(below[node]),
             )
+
+    def phases(self) -> dict[int, list[tuple[int, int]]]:
+        """Of loops that have phases, (entries, iterations) of each, in order."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        rows = zip(self.phase_node.tolist(), self.phase_entries.tolist(), self.phase_iterations.tolist(), strict=True)
+        for node, entries, iterations in rows:
+            found.setdefault(node, []).append((entries, iterations))
+        return found
 
     def inclusive(self, own: npt.NDArray[np.generic]) -> Floats:
         """Sums over each node and all below it of what nodes have themselves: float64 [nodes, ...]."""
@@ -288,6 +313,7 @@ def check_tree(tree: ExecutionTree, num_blocks: int, num_loops: int) -> None:
         is_known = (of_node >= 0) & (of_node < nodes) & (of_other >= 0) & (of_other < bound)
         if not np.all(is_known) or np.any(np.diff(of_node) < 0):
             raise ValueError("work or a distribution belongs to a node or block that does not exist")
+    _check_phases(tree)
     if [thread.number for thread in tree.threads] != list(range(len(tree.threads))):
         raise ValueError("the threads of the execution tree are not numbered 0, 1, 2, ...")
     for thread in tree.threads:
@@ -298,5 +324,21 @@ def check_tree(tree: ExecutionTree, num_blocks: int, num_loops: int) -> None:
     if tree.merged_contexts < 0:
         raise ValueError("a count in the execution tree is negative, or a distribution impossible")
     for edge in tree.synchronisation:
-        if edge.count < 0 or not all(0 <= end < len(tree.threads) for end in (edge.source, edge.target)):
+        are_threads = all(0 <= end < len(tree.threads) for end in (edge.source, edge.target))
+        are_nodes = all(-1 <= node < nodes for node in (edge.source_node, edge.target_node))
+        if edge.count < 0 or not are_threads or not are_nodes:
             raise ValueError("threads wait for one another in an impossible way")
+
+
+def _check_phases(tree: ExecutionTree) -> None:
+    of_node = tree.phase_node
+    if not len(of_node) == len(tree.phase_entries) == len(tree.phase_iterations):
+        raise ValueError("the columns of the execution tree differ in length")
+    is_known = (of_node >= 0) & (of_node < len(tree)) & (tree.phase_entries > 0) & (tree.phase_iterations >= 0)
+    if not np.all(is_known) or np.any(np.diff(of_node) < 0):
+        raise ValueError("a phase belongs to a node that does not exist, or has impossible counts")
+    for totals, parts in ((tree.entries, tree.phase_entries), (tree.iterations, tree.phase_iterations)):
+        sums = np.bincount(of_node, weights=parts.astype(np.float64), minlength=len(tree))
+        has_any = np.bincount(of_node, minlength=len(tree)) > 0
+        if np.any(sums[has_any] != totals[has_any]):
+            raise ValueError("the phases of a loop are not its entries")

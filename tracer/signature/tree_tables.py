@@ -43,7 +43,11 @@ SCHEMA = {
     ),
     "tree_synchronisation": (
         "CREATE TABLE tree_synchronisation (kind TEXT NOT NULL, source INTEGER NOT NULL, target INTEGER NOT NULL, "
-        "count INTEGER NOT NULL)"
+        "count INTEGER NOT NULL, source_node_id INTEGER, target_node_id INTEGER)"
+    ),
+    "tree_phases": (
+        "CREATE TABLE tree_phases (node_id INTEGER NOT NULL, phase INTEGER NOT NULL, entries INTEGER NOT NULL, "
+        "iterations INTEGER NOT NULL)"
     ),
 }
 """`tree` has one row, or none where there is no tree; kinds are names in lower case."""
@@ -58,7 +62,14 @@ def insert_tree(tree: ExecutionTree | None, insert: Callable[[str, Iterable[tupl
     insert("tree_histograms", _rows(tree.histogram_node, tree.histogram_bucket, tree.histogram_entries))
     insert("tree_work", _rows(tree.work_node, tree.work_block, tree.work_executions))
     insert("tree_threads", ((t.number, t.process, t.root, t.first, t.last, t.parent) for t in tree.threads))
-    insert("tree_synchronisation", ((e.kind.name.lower(), e.source, e.target, e.count) for e in tree.synchronisation))
+    insert("tree_synchronisation", map(_edge_row, tree.synchronisation))
+    phases = np.arange(len(tree.phase_node)) - np.searchsorted(tree.phase_node, tree.phase_node)
+    insert("tree_phases", _rows(tree.phase_node, phases, tree.phase_entries, tree.phase_iterations))
+
+
+def _edge_row(edge: Synchronisation) -> tuple[Any, ...]:
+    nodes = (node if node >= 0 else None for node in (edge.source_node, edge.target_node))
+    return edge.kind.name.lower(), edge.source, edge.target, edge.count, *nodes
 
 
 def _rows(*columns: npt.NDArray[np.int64]) -> Iterator[tuple[int, ...]]:
@@ -110,6 +121,8 @@ def read_tree(
         list(zip(*database.execute(f"SELECT * FROM {table} ORDER BY node_id, {key}"), strict=True)) or [(), (), ()]
         for table, key in (("tree_histograms", "bucket"), ("tree_work", "block_id"))
     )
+    phase_rows = database.execute("SELECT * FROM tree_phases ORDER BY node_id, phase").fetchall()
+    phases = [_ints(column) for column in zip(*phase_rows, strict=True)] or [np.zeros(0, np.int64)] * 4
     tree = ExecutionTree(
         kind=_ints([kinds[kind] for kind in columns[3]]),
         parent=_ints([-1 if parent is None else parent for parent in columns[1]]),
@@ -133,7 +146,12 @@ def read_tree(
             TreeThread(*msgspec.convert(row, type=tuple[int, int, int, int, int, int], strict=True))
             for row in database.execute("SELECT * FROM tree_threads ORDER BY thread_id")
         ),
-        synchronisation=tuple(_synchronisation(row) for row in database.execute("SELECT * FROM tree_synchronisation")),
+        synchronisation=tuple(
+            _synchronisation(row) for row in database.execute("SELECT * FROM tree_synchronisation ORDER BY rowid")
+        ),
+        phase_node=phases[0],
+        phase_entries=phases[2],
+        phase_iterations=phases[3],
         merged_contexts=merged_contexts,
         notes=json_text.decode(heads[0][1], tuple[str, ...]),
     )
@@ -153,8 +171,11 @@ def _ints(values: Sequence[Any]) -> npt.NDArray[np.int64]:
 
 
 def _synchronisation(row: tuple[Any, ...]) -> Synchronisation:
-    kind, source, target, count = msgspec.convert(row, type=tuple[str, int, int, int], strict=True)
+    kind, source, target, count, *nodes = msgspec.convert(
+        row, type=tuple[str, int, int, int, int | None, int | None], strict=True
+    )
     kinds = {kind.name.lower(): kind for kind in SynchronisationKind}
     if kind not in kinds:
         raise ValueError("threads wait for one another in an impossible way")
-    return Synchronisation(kinds[kind], source, target, count)
+    source_node, target_node = (-1 if node is None else node for node in nodes)
+    return Synchronisation(kinds[kind], source, target, count, source_node, target_node)

@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define FT_STREAM_MAGIC UINT64_C(0x314d415254535446) /* "FTSTRAM1" in a little-endian file */
-#define FT_STREAM_VERSION 4u
+#define FT_STREAM_VERSION 5u
 
 #define FT_CHUNK_WORDS 8192u
 #define FT_MAX_CURSORS 1024u
@@ -49,7 +49,8 @@ struct ft_cursor {
     uint32_t sequence; /* counts the chunks it had: tells a published chunk from the one in hand */
     uint32_t block_id; /* the writer's own: the block the thread is in */
     uint32_t thread;   /* number of the thread that has it, from 1; another one may get it when it ends */
-    uint64_t padding[2]; /* one cache line each */
+    uint32_t num_events; /* the writer's own: its thread's so far (see enum ft_synchronisation) */
+    uint32_t padding[3]; /* one cache line each */
 };
 
 /* A process that wants a stream of its own: see children.h. One at a time asks; `pid` says who, 0 for nobody. */
@@ -155,18 +156,32 @@ struct ft_header {
  *                         operation id from the side table (FT_SIDE_OPERATION). It never crosses a chunk's end.
  *   tag FT_TAG_ELEMENT    one access by an operation of one operand: bits 31..0 its id, the next word the address. It
  *                         never crosses a chunk's end.
+ *   tag FT_TAG_SYNCHRONISATION  how the thread waits for others, or they for it: bits 50..48 enum ft_synchronisation, bits
+ *                         47..0 an event
  */
 #define FT_TAG_SHIFT 51
 #define FT_SIZE_SHIFT 48
 #define FT_ADDRESS_MASK ((UINT64_C(1) << FT_SIZE_SHIFT) - 1)
 #define FT_TAG_BULK 0xfffu
 #define FT_TAG_ELEMENT 0xffeu
-#define FT_TAG_MAX 0xffdu
+#define FT_TAG_SYNCHRONISATION 0xffdu
+#define FT_TAG_MAX 0xffcu
 #define FT_INSTRUCTIONS_PER_BLOCK 2u
 #define FT_MAX_BULK_WORDS 4096u
 
 #define FT_ENTRY (UINT64_C(1) << 63)
 #define FT_MAX_SHORT_ID 0x7fffu /* the largest that goes into one word with an address */
+
+/* An event is a point of a thread that another one waits for: its number is its thread's number (struct ft_cursor) from bit
+ * FT_EVENT_SHIFT on, and below that its count among the events of that thread, from 1. The thread's own stream says where it
+ * came to it, the stream of each that waited where it did. Either may be read first. */
+enum ft_synchronisation {
+    FT_SYNC_EVENT,   /* the thread came to the event */
+    FT_SYNC_CREATED, /* the thread begins, created by the event */
+    FT_SYNC_JOINED,  /* the thread waited for the event, another one's end */
+    FT_SYNC_WOKEN    /* the thread waited until the event woke it */
+};
+#define FT_EVENT_SHIFT 27
 
 /* A bulk record: n operands are walked in lockstep over a (row-major) iteration space, and at each point every operand
  * is accessed once, in order. The words after the first:

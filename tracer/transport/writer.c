@@ -13,6 +13,7 @@
 #include "tracer/processes/children.h"
 #include "futex.h"
 #include "waiting.h"
+#include "waits.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -132,10 +133,12 @@ static bool go_on_followed(int fd)
         *cursor = cursors_at_fork[i];
         cursor->used_before = 1;
         cursor->thread = 1;
+        cursor->num_events = 0;
         cursor->sequence = 0;
         use_chunk(cursor, FT_SHARED_CHUNKS + i);
     }
     ft_waiting_begin();
+    ft_waits_forget();
     atomic_store(&header->attached, 1);
     return true;
 }
@@ -270,6 +273,7 @@ static struct ft_cursor *claim_cursor(void)
             return NULL;
         cursor->used_before = 1;
         cursor->thread = atomic_load(&header->threads) + 1;
+        cursor->num_events = 0;
         use_chunk(cursor, chunk);
         atomic_store(&cursor->in_use, 1);
         return cursor;

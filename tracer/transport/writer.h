@@ -61,6 +61,19 @@ static inline void ft_write(struct ft_cursor *cursor, uint64_t word)
         ft_writer_flush(cursor);
 }
 
+/* The next event of a thread, 0 if that is not traced. */
+static inline uint64_t ft_next_event(struct ft_cursor *cursor)
+{
+    const uint64_t count = ++cursor->num_events & ((UINT32_C(1) << FT_EVENT_SHIFT) - 1);
+    return cursor->thread ? (uint64_t)cursor->thread << FT_EVENT_SHIFT | count : 0;
+}
+
+static inline void ft_write_synchronisation(struct ft_cursor *cursor, enum ft_synchronisation kind, uint64_t event)
+{
+    if (event)
+        ft_write(cursor, (uint64_t)FT_TAG_SYNCHRONISATION << FT_TAG_SHIFT | (uint64_t)kind << FT_SIZE_SHIFT | event);
+}
+
 /* Makes room for `words` (at most FT_MAX_BULK_WORDS) that must not be split, to be written through cursor->next.
  * At least one word stays free, so the chunk need not be checked for its end again. */
 static inline void ft_write_begin(struct ft_cursor *cursor, size_t words)
