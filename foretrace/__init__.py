@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .api.predictions import Prediction as Prediction
     from .api.predictions import Predictions as Predictions
     from .api.predictions import predict as predict
+    from .api.replays import Replay as Replay
+    from .api.replays import replay as replay
     from .api.signatures import Info as Info
     from .api.signatures import Signature as Signature
     from .api.signatures import info as info
@@ -51,6 +53,7 @@ _HOMES = {
     "Machines": "foretrace.api.machines",
     "Prediction": "foretrace.api.predictions",
     "Predictions": "foretrace.api.predictions",
+    "Replay": "foretrace.api.replays",
     "Signature": "foretrace.api.signatures",
     "Simulation": "foretrace.api.simulations",
     "Timing": "foretrace.api.measurements",
@@ -64,6 +67,7 @@ _HOMES = {
     "machines": "foretrace.api.machines",
     "predict": "foretrace.api.predictions",
     "read_signature": "foretrace.api.signatures",
+    "replay": "foretrace.api.replays",
     "simulate": "foretrace.api.simulations",
     "time": "foretrace.api.measurements",
     "trace": "foretrace.api.tracing",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -298,29 +296,6 @@ def _unseen_s(provenance: Provenance, figures: MachineFigures) -> float:
 def _most_s(provenance: Provenance, figures: MachineFigures) -> float:
     """Where nothing of a Python program was timed, what it takes at most: as much as its traced run, in lines."""
     return (provenance.most_lines or 0.0) * float(figures.python_line_s[SLOW])
-
-
-def predict_each(
-    signature: Signature, profiles: Sequence[Profile], model: Model = Model.CORE
-) -> tuple[tuple[Prediction, ...], dict[str, PredictionError]]:
-    """Predictions on all machines that one can be made for, fastest first; and for the others, why not.
-
-    Raises:
-        PredictionError: the signature holds nothing to predict.
-    """
-    workload = Workload.of(signature)
-    made: list[Prediction] = []
-    refused: dict[str, PredictionError] = {}
-    with ThreadPoolExecutor(
-        len(os.sched_getaffinity(0))
-    ) as workers:  # the core model runs without the interpreter's lock
-        futures = [workers.submit(predict, workload, profile, model) for profile in profiles]
-        for profile, future in zip(profiles, futures, strict=True):
-            try:
-                made.append(future.result())
-            except PredictionError as error:
-                refused[profile.name] = error
-    return tuple(sorted(made, key=lambda prediction: prediction.time_s)), refused
 
 
 def _region_times(run: HostRun, total_s: float) -> tuple[LoopTime, ...]:

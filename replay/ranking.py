@@ -21,11 +21,14 @@ class Rank:
 
 
 def ranks(predictions: Sequence[Prediction]) -> tuple[Rank, ...]:
-    """The place of each: behind those whose interval ends before its own begins, before those that begin behind it."""
-    return tuple(
-        Rank(
-            1 + sum(other.high_s < one.low_s for other in predictions),
-            len(predictions) - sum(other.low_s > one.high_s for other in predictions),
-        )
-        for one in predictions
-    )
+    """The place of each: behind those whose interval ends before its own begins, before those that begin behind it.
+
+    Where machines are predicted with several numbers of threads each, those with the same number are compared.
+    """
+    by_threads = len({one.machine for one in predictions}) < len(predictions)
+    found = []
+    for one in predictions:
+        others = [other for other in predictions if not by_threads or other.threads == one.threads]
+        best = 1 + sum(other.high_s < one.low_s for other in others)
+        found.append(Rank(best, len(others) - sum(other.low_s > one.high_s for other in others)))
+    return tuple(found)

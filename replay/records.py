@@ -167,14 +167,44 @@ class LoopTotal:
     bound_by: Bound
 
 
+class Limit(StrEnum):
+    """What keeps N threads from being N times as fast."""
+
+    NONE = "nothing"
+    SERIAL = "serial part"
+    BANDWIDTH = "bandwidth"
+    CORES = "cores"
+    IMBALANCE = "imbalance"
+    SYNCHRONISATION = "synchronisation"
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """What several threads gain.
+
+    Attributes:
+        speedup: over the time of one thread that does all work, within [low, high].
+        lost_s: seconds over those of an even division, by what they are lost to.
+        limit: most of that; NONE where less than 1 % of the time is lost.
+    """
+
+    speedup: float
+    low: float
+    high: float
+    lost_s: dict[Limit, float]
+    limit: Limit
+
+
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """A program's time on a machine. `loops` are sorted by time, longest first.
 
     `warnings` say what of the run is not in the time (a run cut short, code that could not be decoded, calls unseen).
     `time_by_bound_s` sums the loops by what bounds them. `errors` are what the interval is made of. `waiting` is
-    how long the program waited when it was traced, which is not in the time; None where that is not known. `threads`
-    the time is of; with several, `loops` are still the core seconds of all.
+    how long the program waited when it was traced, which is not in the time; None where that is not known.
+
+    The time is of `threads` on `cores` cores (one each at most); with several, `loops` are the core seconds of all, and
+    `scaling` says what they gain.
     """
 
     machine: str
@@ -192,6 +222,8 @@ class Prediction:
     warnings: tuple[str, ...]
     waiting: Waiting | None = None
     threads: int = 1
+    cores: int = 1
+    scaling: Scaling | None = None
 
     @property
     def notable_loops(self) -> tuple[LoopTime, ...]:

@@ -69,7 +69,7 @@ def compare(names: Iterable[str], machine: str, rounds: int, realtime: bool, dir
         (two,) = predict_threads(signatures[2], profile, [2])
         from_one = None
         if possible_threads(signatures[1], profile) is None:  # else its one worker's trace says nothing of two
-            from_one = predict_threads(signatures[1], profile, [2])[0].speedup
+            from_one = gained(predict_threads(signatures[1], profile, [2])[0])
         runs_s: dict[int, list[float]] = {1: [], 2: []}
         for _ in range(rounds):
             for threads, times_s in runs_s.items():

@@ -12,7 +12,7 @@ from foretrace.profiles.checks import suggestion
 from foretrace.profiles.clock import at_clock
 from foretrace.profiles.profile import Profile
 from foretrace.replay import records
-from foretrace.replay.predict import predict_each
+from foretrace.replay.node.predictions import predict_each
 from foretrace.replay.ranking import ranks
 from foretrace.replay.totals import By, totals
 from foretrace.units import format_seconds
@@ -51,7 +51,7 @@ class Prediction(Shown, records.Prediction):
         return draw_loops(axes_to_draw(ax, 1.4 + 0.3 * min(top, len(self.loops))), self, top)
 
     def _line(self) -> str:
-        return f"{self.machine}: {_interval(self)}, bound by {self.bound_by}"
+        return f"{self.machine}: {_interval(self)}{_said_of_threads(self)}, bound by {self.bound_by}"
 
     def _table(self) -> ShownTable:
         notable = [loop for loop in self.notable_loops if loop.time_s > 0]
@@ -72,7 +72,7 @@ class Prediction(Shown, records.Prediction):
             ),
         )
         return ShownTable(
-            f"{self.title}: {_interval(self)}, bound by {self.bound_by}",
+            f"{self.title}: {_interval(self)}{_said_of_threads(self)}, bound by {self.bound_by}",
             ("source", "function", "what", "bound by", "share", "time"), rows, len(self.loops), 4, notes,
         )  # fmt: skip
 
@@ -148,21 +148,31 @@ class Predictions(Shown, Sequence[Prediction]):
         return f"of {len(self)} machines; fastest: {first.machine}, {_interval(first)}"
 
     def _table(self) -> ShownTable:
+        threaded = any(one.threads > 1 for one in self._predictions)
         rows = [
             (
-                str(rank), one.machine, str(one.bound_by), format_seconds(one.time_s), format_seconds(one.low_s),
-                format_seconds(one.high_s),
+                str(rank), one.machine, str(one.bound_by),
+                *([str(one.threads), str(one.cores), _speedup(one)] if threaded else []),
+                *map(format_seconds, (one.time_s, one.low_s, one.high_s)),
             )
             for one, rank in zip(self._predictions, ranks(self._predictions), strict=True)
         ]  # fmt: skip
+        more = ("threads", "cores", "speed-up") if threaded else ()
         notes = [f"warning: {warning}" for warning in warnings_once(self._predictions)]
         notes += [f"not predicted: {name}: {error}" for name, error in self.refused.items()]
-        return ShownTable("", ("rank", "machine", "bound by", "time", "low", "high"), rows, len(rows), 3, notes)
+        return ShownTable("", ("rank", "machine", "bound by", *more, "time", "low", "high"), rows, len(rows), 3, notes)
 
 
 @overload
 def predict(  # type: ignore[overload-overlap] # text is iterable, too
-    signature: SignatureLike, machine: MachineLike, /, *, clock_ghz: float | None = None, model: str = "core"
+    signature: SignatureLike,
+    machine: MachineLike,
+    /,
+    *,
+    clock_ghz: float | None = None,
+    model: str = "core",
+    threads: int | None = None,
+    cores: int | None = None,
 ) -> Prediction: ...
 @overload
 def predict(
@@ -171,15 +181,16 @@ def predict(
     *machines: MachineLike | Iterable[MachineLike],
     clock_ghz: float | None = None,
     model: str = "core",
+    threads: int | Sequence[int] | None = None,
+    cores: int | None = None,
 ) -> Predictions: ...
 def predict(
-    signature: SignatureLike,
-    /,
-    *machines: MachineLike | Iterable[MachineLike],
-    clock_ghz: float | None = None,
-    model: str = "core",
-) -> Prediction | Predictions:
-    """Predict how long a traced program takes on one core of a machine, or of several.
+    signature: SignatureLike, /, *machines: MachineLike | Iterable[MachineLike], clock_ghz: float | None = None,
+    model: str = "core", threads: int | Sequence[int] | None = None, cores: int | None = None,
+) -> Prediction | Predictions:  # fmt: skip
+    """Predict how long a traced program takes on a machine, or on several.
+
+    A program that ran several threads is predicted with as many, on the cores of the machine (docs/replay.md).
 
     Args:
         signature: a signature, a traced run, or the path of a signature file.
@@ -187,20 +198,24 @@ def predict(
             them; with none, all hosts that come with foretrace.
         clock_ghz: predict with the cores at this clock, in GHz, and not at that of the profiles.
         model: "core" for the detailed core model, "convolution" for the published one (docs/model.md).
+        threads: predict with this number of threads, or with each of several; None: as many as were traced.
+        cores: for the threads to run on; None: all of the machine. 1 without `threads`: one core does all work.
 
     Returns:
-        For one machine its prediction, for several their predictions, fastest first. Times are in seconds.
+        For one machine its prediction, for several their predictions, fastest first; with several numbers of threads,
+        those of each machine by number. Times are in seconds.
 
     Raises:
         SignatureError: a path names no signature file.
         ProfileError: there is no such machine, or its clock is not known.
-        PredictionError: signature and profile together do not tell enough.
+        PredictionError: signature and profile together do not tell enough, or not how so many threads share the work.
     """
     found, is_one = wanted_machines(machines)
-    predictions = predict_on(signature, found, clock_ghz, model)
+    counts = None if threads is None else (threads,) if isinstance(threads, int) else tuple(sorted(set(threads)))
+    predictions = predict_on(signature, found, clock_ghz, model, counts, cores)
     if predictions.refused and (machines or not predictions):
         raise next(iter(predictions.refused.values()))
-    return predictions[0] if is_one else predictions
+    return predictions[0] if is_one and (threads is None or isinstance(threads, int)) else predictions
 
 
 def wanted_machines(wanted: Sequence[MachineLike | Iterable[MachineLike]]) -> tuple[list[Profile], bool]:
@@ -220,9 +235,16 @@ def wanted_machines(wanted: Sequence[MachineLike | Iterable[MachineLike]]) -> tu
 
 
 def predict_on(
-    signature: SignatureLike, profiles: Iterable[Profile], clock_ghz: float | None = None, model: str = "core"
+    signature: SignatureLike,
+    profiles: Iterable[Profile],
+    clock_ghz: float | None = None,
+    model: str = "core",
+    counts: Sequence[int] | None = None,
+    cores: int | None = None,
 ) -> Predictions:
     """Predictions on all machines that one can be made for; for the others `refused` says why not.
+
+    With `counts` those of each number of threads, in this order; else as many threads as were traced.
 
     Raises:
         SignatureError: a path names no signature file.
@@ -235,7 +257,7 @@ def predict_on(
             clocked.append(profile if clock_ghz is None else at_clock(profile, clock_ghz * 1e9))
         except ProfileError as error:
             refused[profile.name] = error
-    made, unpredicted = predict_each(signature_of(signature), clocked, model_of(model))
+    made, unpredicted = predict_each(signature_of(signature), clocked, counts, cores, model_of(model))
     return Predictions((shown_as(Prediction, one) for one in made), {**refused, **unpredicted})
 
 
@@ -262,6 +284,18 @@ def _interval(prediction: records.Prediction) -> str:
     return f"{format_seconds(prediction.time_s)} ({low} to {high})"
 
 
+def _speedup(one: records.Prediction) -> str:
+    return "-" if one.scaling is None else f"{one.scaling.speedup:.2f}"
+
+
+def _said_of_threads(one: records.Prediction) -> str:
+    """with several threads: how many, on how many cores, and what they gain."""
+    if one.threads == 1 or one.scaling is None:
+        return ""
+    cores = "1 core" if one.cores == 1 else f"{one.cores} cores"
+    return f" with {one.threads} threads on {cores}, {one.scaling.speedup:.2f} times as fast as with one"
+
+
 PLACE_COLUMNS = ("module", "function", "mangled", "file", "line")
 LOOP_COLUMNS = (
     *PLACE_COLUMNS, "kind", "label", "entries", "iterations", "time_s", "low_s", "high_s", "share", "bound_by",
@@ -269,8 +303,8 @@ LOOP_COLUMNS = (
 )  # fmt: skip
 TOTAL_COLUMNS = (*PLACE_COLUMNS, "label", "loops", "time_s", "low_s", "high_s", "share", "bound_by")
 MACHINE_COLUMNS = (
-    "machine", "title", "time_s", "low_s", "high_s", "best_rank", "worst_rank", "bound_by", "unseen_s", "complete",
-    "hit_rates_are", "num_assumed",
+    "machine", "title", "threads", "cores", "time_s", "low_s", "high_s", "speedup", "speedup_bound_by", "best_rank",
+    "worst_rank", "bound_by", "unseen_s", "complete", "hit_rates_are", "num_assumed",
 )  # fmt: skip
 
 
@@ -300,9 +334,13 @@ def _machine_row(one: Prediction, rank: Any) -> dict[str, Any]:
     return {
         "machine": one.machine,
         "title": one.title,
+        "threads": one.threads,
+        "cores": one.cores,
         "time_s": one.time_s,
         "low_s": one.low_s,
         "high_s": one.high_s,
+        "speedup": None if one.scaling is None else one.scaling.speedup,
+        "speedup_bound_by": None if one.scaling is None else str(one.scaling.limit),
         "best_rank": rank.best,
         "worst_rank": rank.worst,
         "bound_by": str(one.bound_by),

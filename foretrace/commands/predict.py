@@ -19,16 +19,9 @@ from foretrace.replay.ranking import ranks
 from foretrace.replay.records import LEAST_SHOWN_SHARE, LoopTime, Model, Place, Prediction
 from foretrace.replay.totals import By, totals
 from foretrace.reports.prediction_documents import Measured, document
-from foretrace.reports.speedup_reports import (
-    check_curve,
-    predict_with_threads,
-    show_threads,
-    threads_document,
-    write_curve,
-)
+from foretrace.reports.speedup_reports import check_curve, show_threads, write_curve
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.native.timing_file import read_timing
-from foretrace.tracer.signature.records import Signature
 from foretrace.units import format_count, format_hz, format_seconds
 from foretrace.verb import Verb
 
@@ -70,7 +63,11 @@ _LEAST_WAITING_S = 1e-3
 )
 @click.option(
     "--threads", "counts", type=ThreadCounts(), metavar="N,...",
-    help="Predict with these numbers of threads, on as many cores as there are: times, speed-up and its limits.",
+    help="Predict with these numbers of threads: times, speed-up and its limits. As many as were traced if not given.",
+)  # fmt: skip
+@click.option(
+    "--cores", type=int, metavar="N",
+    help="Of the machine, for the threads to run on; all if not given. 1 without --threads: one core does all work.",
 )  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Picture of the speed-up: .svg, .png or .pdf.")
 @click.option("--force", is_flag=True, help="Overwrite pictures that foretrace drew.")
@@ -94,6 +91,7 @@ def command(
     clock_ghz: float | None,
     model: str,
     counts: tuple[int, ...] | None,
+    cores: int | None,
     output: Path | None,
     force: bool,
     top: int,
@@ -113,33 +111,29 @@ def command(
         )
     if counts is None and output is not None:
         raise click.UsageError("a picture shows the speed-up by threads: give --threads, too")
-    if counts is not None and (timing_file is not None or model != Model.CORE):
-        raise click.UsageError("--threads goes with neither --timing nor --model convolution")
+    if timing_file is not None and (counts is not None or cores not in (None, 1)):
+        raise click.UsageError(
+            "--timing is about the processor time of all threads: it goes with neither --threads nor --cores but 1"
+        )
     if output is not None:
         check_curve(output, force=force)
     profiles = [*(known_machines().hosts if every else ()), *map(find_machine, machines)]
     read = read_signature(signature)
-    if counts is not None:
-        by_name = {profile.name: profile for profile in profiles}
-        threaded, refused = predict_with_threads(read, by_name.values(), counts, clock_ghz)
-        for name, error in refused.items():
-            if not threaded or not every or name in machines:
-                raise error
-        if output is not None:
-            write_curve(threaded, output, force=force)
-        if as_json:
-            print_json(threads_document(threaded, refused))
-        else:
-            show_threads(threaded, refused)
-        return
-    found = predict_on(read, {profile.name: profile for profile in profiles}.values(), clock_ghz, model)
+    found = predict_on(
+        read, {profile.name: profile for profile in profiles}.values(), clock_ghz, model, counts,
+        1 if timing_file is not None else cores,
+    )  # fmt: skip
     predictions, refused = tuple(found), found.refused
     for name, error in refused.items():
         if not predictions or not every or name in machines:
             raise error
     measured = None if timing_file is None else Measured.of(read, read_timing(timing_file), anchor_machine)
+    if output is not None:
+        write_curve(predictions, output, force=force)
     if as_json:
         print_json(document(predictions, refused, measured, By(by)))
+    elif counts is not None:
+        show_threads(predictions, refused)
     else:
         _show(predictions, refused, measured)
         for prediction in predictions:
@@ -148,13 +142,6 @@ def command(
             _show_assumptions(predictions)
         else:
             _count_assumptions(predictions)
-        _show_hint(read)
-
-
-def _show_hint(signature: Signature) -> None:
-    traced = 1 if signature.tree is None else len(signature.tree.threads)
-    if traced > 1:
-        console().print(f"\ntraced with {traced} threads: --threads {traced} predicts them on {traced} cores")
 
 
 def short_place(place: Place) -> str:
@@ -169,11 +156,14 @@ def _show(
     out = console()
     sources = {str(prediction.hit_rates.source) for prediction in predictions}
     several = len(predictions) > 1
+    threads = max((prediction.threads for prediction in predictions), default=1)
     rows = table(
-        *(["rank"] if several else []), "machine", "time", "low", "high", "bound by", "hits",
+        *(["rank"] if several else []), "machine", "time", "low", "high",
+        *(["cores", "speed-up", "limited by"] if threads > 1 else []), "bound by", "hits",
         *(["hit rates are"] if len(sources) > 1 else []), *(["assumed"] if several else []),
-        left=("rank", "machine", "bound by", "hits", "hit rates are"), drop=("hit rates are", "hits"),
-        whole=("rank", "machine", "bound by", "hits"),
+        left=("rank", "machine", "limited by", "bound by", "hits", "hit rates are"),
+        drop=("hit rates are", "hits", "limited by", "bound by"),
+        whole=("rank", "machine", "limited by", "bound by", "hits"),
     )  # fmt: skip
     for prediction, rank in zip(predictions, ranks(predictions), strict=True):
         levels = ", ".join(f"{plain(v.name)} {v.hit_rate:.1%}" for v in prediction.hit_rates.levels)
@@ -181,10 +171,17 @@ def _show(
         rows.add_row(
             *([str(rank)] if several else []),
             plain(prediction.machine), format_seconds(prediction.time_s), format_seconds(prediction.low_s),
-            format_seconds(prediction.high_s), str(prediction.bound_by), levels,
+            format_seconds(prediction.high_s), *(_scaled(prediction) if threads > 1 else []), str(prediction.bound_by),
+            levels,
             *([str(prediction.hit_rates.source)] if len(sources) > 1 else []), *([str(assumed)] if several else []),
         )  # fmt: skip
     out.print(rows)
+    if threads > 1:
+        out.print(
+            f"times are of {threads} threads, as traced, on as many cores as there are for them; --threads 1,2,4 "
+            "predicts other numbers, --cores 1 one core that does all work",
+            soft_wrap=True,
+        )
     if len(sources) == 1:
         out.print(f"hit rates: {sources.pop()}")
     _show_waiting(predictions)
@@ -194,6 +191,14 @@ def _show(
         out.print(f"not predicted: {plain(name)}: {plain(str(error))}")
     for warning in warnings_once(predictions):
         out.print(f"warning: {plain(warning)}")
+
+
+def _scaled(prediction: Prediction) -> list[str]:
+    """Cores, speed-up, and what limits it."""
+    scaling = prediction.scaling
+    if scaling is None:
+        return [str(prediction.cores), "-", "-"]
+    return [str(prediction.cores), f"{scaling.speedup:.2f}", str(scaling.limit)]
 
 
 def _show_waiting(predictions: tuple[Prediction, ...]) -> None:
@@ -265,7 +270,8 @@ def _show_loops(prediction: Prediction, by: By, top: int | None, measured: Measu
     if not shown:
         return
     out = console()
-    out.print(f"\n{plain(prediction.title)}: where the time goes")
+    of_all = "" if prediction.threads == 1 else ", in core seconds of all threads"
+    out.print(f"\n{plain(prediction.title)}: where the time goes{of_all}")
     out.print(rows)
     hidden = [part for part in parts if part.time_s > 0 and part not in shown]
     if hidden and top is not None and len(shown) < top:

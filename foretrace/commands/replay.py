@@ -6,16 +6,14 @@ from pathlib import Path
 
 import click
 
-from foretrace.file_kinds import PICTURE, TIMELINE, FileKind
-from foretrace.files import check_output, write_atomically
 from foretrace.profiles.library import find
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.records import NodeReplay
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.decisions import Policy
-from foretrace.reports.plots import check_picture, draw_timeline
+from foretrace.replay.records import Model
 from foretrace.reports.replay_documents import document
-from foretrace.reports.timelines import TIMELINE_SUFFIX, compressed
+from foretrace.reports.timelines import check_timeline, write_timeline
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.signature.file import read_signature
 from foretrace.units import format_bytes, format_seconds
@@ -40,6 +38,13 @@ _LEAST_SHARE = 1e-3
     help="Which gather/scatter loops go to it; greedy if not given.",
 )
 @click.option(
+    "--model",
+    type=click.Choice([str(model) for model in Model]),
+    default=str(Model.CORE),
+    show_default=True,
+    help="What gives a loop its time: the detailed core model, or the convolution as published.",
+)
+@click.option(
     "-o", "--output", "outputs", multiple=True, type=click.Path(path_type=Path),
     help="Timeline to write: .json.gz for ui.perfetto.dev, or .svg, .png, .pdf (repeatable).",
 )  # fmt: skip
@@ -47,34 +52,27 @@ _LEAST_SHARE = 1e-3
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     signature: Path, machine: str, cores: int | None, threads: int | None, copies: int, accelerator: str | None,
-    accelerators: int | None, policy: str | None, outputs: tuple[Path, ...], force: bool, as_json: bool,
+    accelerators: int | None, policy: str | None, model: str, outputs: tuple[Path, ...], force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Replay SIGNATURE's program on a machine: its threads, or copies of it, share cores, caches, memory, devices."""
     if accelerator is None and (accelerators is not None or policy not in (None, str(Policy.NEVER))):
         raise click.UsageError("--accelerators and --policy are about an accelerator: name it with --accelerator")
     for output in outputs:
-        if not output.name.endswith(TIMELINE_SUFFIX):
-            check_picture(output)
-        check_output(output, _kind(output), force=force)
+        check_timeline(output, force=force)
     offloading = None
     if accelerator is not None:
         count = 1 if accelerators is None else accelerators
         offloading = Offloading(find(accelerator), count, Policy(policy or Policy.GREEDY))
     replay = replay_on(
-        read_signature(signature), find(machine), cores=cores, threads=threads, copies=copies, offloading=offloading
-    )
+        read_signature(signature), find(machine), cores=cores, threads=threads, copies=copies, offloading=offloading,
+        model=Model(model),
+    )  # fmt: skip
     for output in outputs:
-        is_trace = output.name.endswith(TIMELINE_SUFFIX)
-        content = compressed(replay) if is_trace else draw_timeline(replay, output.suffix[1:])
-        write_atomically(output, content, _kind(output), force=force)
+        write_timeline(replay, output, force=force)
     if as_json:
         print_json(document(replay))
     else:
         _show(replay)
-
-
-def _kind(output: Path) -> FileKind:
-    return TIMELINE if output.name.endswith(TIMELINE_SUFFIX) else PICTURE
 
 
 def _show(replay: NodeReplay) -> None:

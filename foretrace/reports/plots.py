@@ -176,6 +176,16 @@ def draw_timeline(replay: NodeReplay, picture_format: str) -> bytes:
     """A Gantt chart: a row for each entity (the first `MOST_ROWS`), a bar for each of the longest segments."""
     import matplotlib
     from matplotlib.figure import Figure
+
+    rows = min(len(replay.outcome.compiled.entities), MOST_ROWS)
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(10, 1.6 + 0.28 * rows), layout="constrained")
+        gantt(figure.add_subplot(), replay)
+        return _saved(figure, picture_format)
+
+
+def gantt(axes: Axes, replay: NodeReplay) -> Axes:
+    """The same, drawn into a figure of somebody's own."""
     from matplotlib.patches import Patch
 
     outcome = replay.outcome
@@ -183,19 +193,16 @@ def draw_timeline(replay: NodeReplay, picture_format: str) -> bytes:
     segments = outcome.segments[outcome.segments["entity"] < len(entities)]
     lengths = segments["end_s"] - segments["start_s"]
     shown = segments[np.sort(np.argsort(-lengths, kind="stable")[:MOST_BARS])]
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(10, 1.6 + 0.28 * len(entities)), layout="constrained")
-        axes = figure.add_subplot()
-        for number in range(len(entities)):
-            own = shown[shown["entity"] == number]
-            spans = list(zip(own["start_s"].tolist(), (own["end_s"] - own["start_s"]).tolist(), strict=True))
-            colours = [_COLOURS[KINDS[int(kind)]] for kind in own["kind"]]
-            axes.broken_barh(spans, (number - 0.4, 0.8), facecolors=colours, edgecolor="white", linewidth=0.3)
-        axes.set_yticks(range(len(entities)), [plain(entity.name) for entity in entities], parse_math=False)
-        axes.invert_yaxis()
-        axes.set_xlim(0, outcome.makespan_s or 1)
-        axes.set_xlabel("time, s")
-        axes.set_title(plain(f"{replay.title}, {replay.cores} cores"), parse_math=False)
-        kinds = [kind for number, kind in KINDS.items() if np.any(segments["kind"] == number)]
-        axes.legend(handles=[Patch(color=_COLOURS[kind], label=kind) for kind in kinds], loc="upper right", fontsize=8)
-        return _saved(figure, picture_format)
+    for number in range(len(entities)):
+        own = shown[shown["entity"] == number]
+        spans = list(zip(own["start_s"].tolist(), (own["end_s"] - own["start_s"]).tolist(), strict=True))
+        colours = [_COLOURS[KINDS[int(kind)]] for kind in own["kind"]]
+        axes.broken_barh(spans, (number - 0.4, 0.8), facecolors=colours, edgecolor="white", linewidth=0.3)
+    axes.set_yticks(range(len(entities)), [plain(entity.name) for entity in entities], parse_math=False)
+    axes.invert_yaxis()
+    axes.set_xlim(0, outcome.makespan_s or 1)
+    axes.set_xlabel("time, s")
+    axes.set_title(plain(f"{replay.title}, {replay.cores} cores"), parse_math=False)
+    kinds = [kind for number, kind in KINDS.items() if np.any(segments["kind"] == number)]
+    axes.legend(handles=[Patch(color=_COLOURS[kind], label=kind) for kind in kinds], loc="upper right", fontsize=8)
+    return axes

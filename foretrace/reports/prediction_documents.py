@@ -14,7 +14,7 @@ from foretrace.profiles.profile import Profile
 from foretrace.replay.anchor import Anchored, SamplesByLoop, anchor, samples_by_loop
 from foretrace.replay.predict import predict
 from foretrace.replay.ranking import ranks
-from foretrace.replay.records import HitRates, LoopTime, LoopTotal, Place, Prediction
+from foretrace.replay.records import HitRates, LoopTime, LoopTotal, Place, Prediction, Scaling
 from foretrace.replay.totals import By, totals
 from foretrace.terminal import plain
 from foretrace.tracer.native.timing import Timing
@@ -84,6 +84,7 @@ def document(
                 "machine": prediction.machine,
                 "title": prediction.title,
                 "threads": prediction.threads,
+                "cores": prediction.cores,
                 "time_s": prediction.time_s,
                 "low_s": prediction.low_s,
                 "high_s": prediction.high_s,
@@ -102,10 +103,24 @@ def document(
                 "warnings": [plain(warning) for warning in prediction.warnings],
                 "loops": [_loop_document(loop, measured) for loop in prediction.loops],
             }
+            | _scaling_document(prediction.scaling)
             | ({} if by is By.LOOP else {"by": str(by), "totals": [_total_document(t) for t in totals(prediction, by)]})
             for prediction, rank in zip(predictions, ranks(predictions), strict=True)
         ],
         "refused": [{"machine": name, "reason": plain(str(error))} for name, error in refused.items()],
+    }
+
+
+def _scaling_document(scaling: Scaling | None) -> dict[str, Any]:
+    """What several threads gain; nothing where one thread does all work."""
+    if scaling is None:
+        return {}
+    return {
+        "speedup": scaling.speedup,
+        "speedup_low": scaling.low,
+        "speedup_high": scaling.high,
+        "speedup_bound_by": str(scaling.limit),
+        "lost_s": {str(limit): lost_s for limit, lost_s in scaling.lost_s.items()},
     }
 
 

@@ -25,6 +25,7 @@ def document(replay: NodeReplay) -> dict[str, Any]:
         "accelerator": replay.accelerator,
         "accelerators": replay.accelerators,
         "policy": replay.policy,
+        "model": str(replay.model),
         "makespan_s": replay.makespan_s,
         "low_s": replay.low_s,
         "high_s": replay.high_s,

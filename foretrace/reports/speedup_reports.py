@@ -1,44 +1,22 @@
-"""Predictions by number of threads: the table, the curve in characters and as a picture, and the JSON."""
+"""Predictions by number of threads: the table, the curve in characters and as a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from foretrace.errors import ForetraceError, PredictionError
 from foretrace.file_kinds import PICTURE
 from foretrace.files import check_output, write_atomically
 from foretrace.profiles.charts import Chart, Quantity, Series
-from foretrace.profiles.clock import at_clock
-from foretrace.profiles.profile import Profile
 from foretrace.replay.predict import TURNS
+from foretrace.replay.records import Limit, Prediction, Scaling
 from foretrace.terminal import console, plain, table
-from foretrace.tracer.signature.records import Signature
 from foretrace.units import format_seconds
 
-from .prediction_documents import document
-
-if TYPE_CHECKING:
-    from foretrace.replay.node.speedup import ThreadedPrediction
-
-
-def predict_with_threads(
-    signature: Signature, profiles: Iterable[Profile], counts: tuple[int, ...], clock_ghz: float | None = None
-) -> tuple[tuple[ThreadedPrediction, ...], dict[str, ForetraceError]]:
-    """Predictions by machine and number of threads, and why there are none for some machines."""
-    from foretrace.replay.node.speedup import predict_threads
-
-    found: list[ThreadedPrediction] = []
-    refused: dict[str, ForetraceError] = {}
-    for profile in profiles:
-        try:
-            clocked = profile if clock_ghz is None else at_clock(profile, clock_ghz * 1e9)
-            found += predict_threads(signature, clocked, counts)
-        except ForetraceError as error:
-            refused[profile.name] = error
-    return tuple(found), refused
+ONE = Scaling(1.0, 1.0, 1.0, {}, Limit.NONE)
+"""Of one thread."""
 
 
 def check_curve(output: Path, *, force: bool) -> None:
@@ -53,7 +31,7 @@ def check_curve(output: Path, *, force: bool) -> None:
     check_output(output, PICTURE, force=force)
 
 
-def write_curve(found: tuple[ThreadedPrediction, ...], output: Path, *, force: bool) -> None:
+def write_curve(found: Sequence[Prediction], output: Path, *, force: bool) -> None:
     """Draw the speed-up over the number of threads.
 
     Raises:
@@ -68,37 +46,23 @@ def write_curve(found: tuple[ThreadedPrediction, ...], output: Path, *, force: b
     write_atomically(output, draw_charts([chart], "predicted speed-up", output.suffix[1:]), PICTURE, force=force)
 
 
-def threads_document(found: tuple[ThreadedPrediction, ...], refused: Mapping[str, ForetraceError]) -> dict[str, Any]:
-    """The JSON of `predict`, with one prediction for each machine and number of threads."""
-    made = document(tuple(one.prediction for one in found), refused)
-    for row, one in zip(made["predictions"], found, strict=True):
-        row |= {
-            "speedup": one.speedup,
-            "speedup_low": one.low,
-            "speedup_high": one.high,
-            "speedup_bound_by": str(one.limit),
-            "lost_s": {str(limit): lost_s for limit, lost_s in one.lost_s.items()},
-        }
-    return made
-
-
-def show_threads(found: tuple[ThreadedPrediction, ...], refused: Mapping[str, ForetraceError]) -> None:
+def show_threads(found: Sequence[Prediction], refused: Mapping[str, ForetraceError]) -> None:
     """Print the table, the curve, warnings and assumptions."""
     from .terminal_charts import draw
 
     out = console()
     rows = table(
-        "machine", "threads", "time", "low", "high", "speed-up", "from", "to", "bound by", "lost",
+        "machine", "threads", "cores", "time", "low", "high", "speed-up", "from", "to", "bound by", "lost",
         left=("machine", "bound by"), whole=("machine", "bound by"),
     )  # fmt: skip
     for one in found:
-        prediction = one.prediction
-        times = (prediction.time_s, prediction.low_s, prediction.high_s)
-        speedups = (f"{value:.2f}" for value in (one.speedup, one.low, one.high))
-        lost = sum(one.lost_s.values()) / prediction.time_s if prediction.time_s else 0.0
+        scaling = one.scaling or ONE
+        times = (one.time_s, one.low_s, one.high_s)
+        speedups = (f"{value:.2f}" for value in (scaling.speedup, scaling.low, scaling.high))
+        lost = sum(scaling.lost_s.values()) / one.time_s if one.time_s else 0.0
         rows.add_row(
-            plain(prediction.machine), str(prediction.threads), *map(format_seconds, times), *speedups,
-            str(one.limit) if one.lost_s else "-", f"{lost:.0%}" if one.lost_s else "-",
+            plain(one.machine), str(one.threads), str(one.cores), *map(format_seconds, times), *speedups,
+            str(scaling.limit) if scaling.lost_s else "-", f"{lost:.0%}" if scaling.lost_s else "-",
         )  # fmt: skip
     out.print(rows)
     out.print("lost: of the time, what an even division of the work among the threads would save; bound by: most of it")
@@ -108,26 +72,26 @@ def show_threads(found: tuple[ThreadedPrediction, ...], refused: Mapping[str, Fo
             out.print(plain(line), soft_wrap=True, highlight=False)
     for name, error in refused.items():
         out.print(f"not predicted: {plain(name)}: {plain(str(error))}")
-    of_one_core = "" if all(one.prediction.threads == 1 for one in found) else TURNS  # the other rows are not
-    for warning in dict.fromkeys(warning for one in found for warning in one.prediction.warnings):
+    of_one_core = "" if all(one.threads == 1 for one in found) else TURNS  # the other rows are not
+    for warning in dict.fromkeys(warning for one in found for warning in one.warnings):
         if of_one_core and of_one_core in warning:
             continue
         out.print(f"warning: {plain(warning)}")
-    assumed = dict.fromkeys(str(text) for one in found for text in one.prediction.assumptions)
+    assumed = dict.fromkeys(str(text) for one in found for text in one.assumptions)
     if assumed:
         out.print("\nassumed")
         for text in assumed:
             out.print(f"  {plain(text)}")
 
 
-def _chart(found: tuple[ThreadedPrediction, ...]) -> Chart | None:
+def _chart(found: Sequence[Prediction]) -> Chart | None:
     """A curve for each machine; None if there are no two numbers of threads."""
-    counts = sorted({one.prediction.threads for one in found})
+    counts = sorted({one.threads for one in found})
     if len(counts) < 2:
         return None
     series = [
-        Series(machine, tuple((float(one.prediction.threads), one.speedup, 0.0) for one in ones), measured=True)
-        for machine, ones in groupby(found, key=lambda one: one.prediction.machine)
+        Series(machine, tuple((float(one.threads), (one.scaling or ONE).speedup, 0.0) for one in ones), measured=True)
+        for machine, ones in groupby(found, key=lambda one: one.machine)
     ]
     ideal = Series("even division", tuple((float(count), float(count), 0.0) for count in counts))
     return Chart("speed-up", Quantity.THREADS, "threads", Quantity.SPEEDUP, "speed-up", (*series, ideal))

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import gzip
 import io
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from foretrace.file_kinds import PICTURE, TIMELINE, FileKind
+from foretrace.files import check_output, write_atomically
 from foretrace.replay.engine.outcome import KINDS
 from foretrace.replay.node.records import NodeReplay, what_of
 from foretrace.terminal import plain
+
+from .plots import check_picture, draw_timeline
 
 MOST_EVENTS = 500_000
 """Events of a file; more are left out and counted in it. Viewers become slow far below a million."""
@@ -67,3 +72,29 @@ def compressed(replay: NodeReplay) -> bytes:
     with gzip.GzipFile("foretrace-timeline.json", "wb", fileobj=content, mtime=0) as file:
         file.write(msgspec.json.encode(trace_events(replay)))
     return content.getvalue()
+
+
+def check_timeline(output: Path, *, force: bool) -> None:
+    """Refuse early a timeline or picture that cannot be written.
+
+    Raises:
+        OutputError: it cannot.
+    """
+    if not output.name.endswith(TIMELINE_SUFFIX):
+        check_picture(output)
+    check_output(output, _kind(output), force=force)
+
+
+def write_timeline(replay: NodeReplay, output: Path, *, force: bool) -> None:
+    """Write the timeline for trace viewers, or as a picture, by the file's ending.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    is_trace = _kind(output) is TIMELINE
+    content = compressed(replay) if is_trace else draw_timeline(replay, output.suffix[1:])
+    write_atomically(output, content, _kind(output), force=force)
+
+
+def _kind(output: Path) -> FileKind:
+    return TIMELINE if output.name.endswith(TIMELINE_SUFFIX) else PICTURE

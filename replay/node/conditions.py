@@ -13,7 +13,7 @@ import numpy as np
 from foretrace.profiles.profile import Profile
 from foretrace.replay.engine.program import Sharing
 from foretrace.replay.predict import HostRun
-from foretrace.replay.records import Assumption, LoopKind
+from foretrace.replay.records import Assumption, LoopKind, Model
 from foretrace.replay.spread import TYPICAL, Floats
 from foretrace.replay.workload import Workload
 
@@ -43,16 +43,18 @@ class Conditions:
     assumptions: tuple[Assumption, ...]
 
     @classmethod
-    def of(cls, workload: Workload, profile: Profile, *, jobs: int, cores: int) -> Conditions:
+    def of(
+        cls, workload: Workload, profile: Profile, *, jobs: int, cores: int, model: Model = Model.CORE
+    ) -> Conditions:
         """Work out the regions for up to `jobs` jobs that share the last cache.
 
         Raises:
             PredictionError: as `HostRun.of`.
         """
-        alone = HostRun.of(workload, profile)
+        alone = HostRun.of(workload, profile, model)
         sharing = min(jobs, profile.caches[-1].shared_by_cores or cores)
         counts = sorted({1, *(2**power for power in range(1, sharing.bit_length()) if 2**power <= sharing), sharing})
-        runs = [alone, *(HostRun.of(workload, profile, jobs=count) for count in counts[1:])]
+        runs = [alone, *(HostRun.of(workload, profile, model, jobs=count) for count in counts[1:])]
         memory = alone.figures.memory
         line_bytes = float(memory.line_bytes[-1])
         line_s = float(memory.line_s[TYPICAL, :, -1].min())
@@ -69,7 +71,7 @@ class Conditions:
             demand_bytes_per_s=_between(at, counts, demand),
             stored_share=float(stored[0].sum()) / total if total else 0.0,
             bandwidth=bandwidth,
-            assumptions=(*bandwidth.assumptions, *_unknown_sharing(workload, profile, jobs)),
+            assumptions=(*bandwidth.assumptions, *_unknown_sharing(workload, profile, jobs), *_unknown_cores(profile)),
         )
 
     def sharing(self, region: int, cache: str, interpreter: str | None = None) -> Sharing:
@@ -115,3 +117,9 @@ def _unknown_sharing(workload: Workload, profile: Profile, jobs: int) -> tuple[A
         text = "the signature holds no reuse distances: each copy is taken to have the whole cache"
         found.append(Assumption("shared_cache", text))
     return tuple(found)
+
+
+def _unknown_cores(profile: Profile) -> tuple[Assumption, ...]:
+    if profile.core is not None and profile.core.cores is not None:
+        return ()
+    return (Assumption("cores", "not in the profile: each thread is taken to have a core of its own"),)

@@ -14,6 +14,7 @@ from foretrace.replay.offload.costs import Accelerator, Candidate, activities, c
 from foretrace.replay.offload.decisions import Activity, Decider, Policy, device_names
 from foretrace.replay.offload.device_memory import Link
 from foretrace.replay.offload.policies import pays_by
+from foretrace.replay.records import Model
 from foretrace.replay.workload import Workload
 
 from .bandwidth import MemoryBandwidth
@@ -41,13 +42,24 @@ def check(profile: Profile, cores: int | None, threads: int | None, copies: int,
     Raises:
         PredictionError: one is, or the machine has fewer cores than asked for.
     """
-    for what, count in (("--cores", cores), ("--threads", threads), ("--copies", copies)):
+    for what, count in (("--threads", threads), ("--copies", copies)):
         if count is not None and count < 1:
             raise PredictionError(f"replay: {what} is {count}, must be at least 1")
     if copies > MOST_COPIES:
         raise PredictionError(f"replay: --copies is {copies}, at most {MOST_COPIES:,} are replayed")
     if offloading is not None and offloading.count < 1:
         raise PredictionError(f"replay: --accelerators is {offloading.count}, must be at least 1")
+    check_cores(profile, cores, "replay")
+
+
+def check_cores(profile: Profile, cores: int | None, verb: str) -> None:
+    """Refuse a number of cores that a machine does not have.
+
+    Raises:
+        PredictionError: it is not positive, or more than the machine has.
+    """
+    if cores is not None and cores < 1:
+        raise PredictionError(f"{verb}: --cores is {cores}, must be at least 1")
     has = profile.core.cores if profile.core else None
     if cores is not None and has is not None and cores > has:
         raise PredictionError(f"machine {profile.name}: has {has} cores, not {cores}")
@@ -109,6 +121,7 @@ class Node:
         copies: int,
         offloading: Offloading | None,
         threads: int | None,
+        model: Model = Model.CORE,
     ) -> Node:
         """Prepare a replay.
 
@@ -120,7 +133,7 @@ class Node:
                 f"machine {profile.name}: is an accelerator, it runs no program alone; name a host with --machine, "
                 "and this one with --accelerator"
             )
-        conditions = Conditions.of(workload, profile, jobs=copies, cores=cores)
+        conditions = Conditions.of(workload, profile, jobs=copies, cores=cores, model=model)
         device = Accelerator.of(offloading.accelerator) if offloading else None
         found = candidates(conditions.run, device) if device else ()
         terms = {candidate.index: candidate.offload for candidate in found}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.replay.engine.outcome import KINDS, Outcome
-from foretrace.replay.records import Assumption, Decision
+from foretrace.replay.records import Assumption, Decision, Model
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,6 +58,7 @@ class NodeReplay:
         machine, title: of the host.
         cores: that they shared. `threads` of each job, `copies` of the job.
         accelerator: its name, None for none; `accelerators` how many; `policy` of offloading.
+        model: that gave the regions their times.
         makespan_s: when the last thread ended, within [low_s, high_s].
         alone_s: one copy with one thread per core and nothing else on the machine.
         prediction_s: the same by `predict`: one thread on one core.
@@ -78,6 +79,7 @@ class NodeReplay:
     accelerator: str | None
     accelerators: int
     policy: str
+    model: Model
     makespan_s: float
     low_s: float
     high_s: float

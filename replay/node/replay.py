@@ -10,7 +10,7 @@ from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.simulation import MOST_SEGMENTS
 from foretrace.replay.offload.decisions import Policy
 from foretrace.replay.predict import NOTABLE_SHARE, TURNS, prediction_of, unseen_code_of, warnings_of
-from foretrace.replay.records import Assumption, Prediction
+from foretrace.replay.records import Assumption, Model, Prediction
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
 
@@ -27,6 +27,7 @@ def replay_on(
     threads: int | None = None,
     copies: int = 1,
     offloading: Offloading | None = None,
+    model: Model = Model.CORE,
     most_segments: int = MOST_SEGMENTS,
 ) -> NodeReplay:
     """Replay a program on a machine.
@@ -38,6 +39,7 @@ def replay_on(
         threads: of each copy; None: as it was traced.
         copies: of the program that run at the same time, each with a memory of its own.
         offloading: to accelerators; None: there are none.
+        model: what gives a region its time.
         most_segments: of the timeline; more are counted and left out.
 
     Returns:
@@ -49,7 +51,7 @@ def replay_on(
     """
     check(profile, cores, threads, copies, offloading)
     workload = Workload.of(signature)
-    made = Node.of(workload, profile, cores_of(profile, cores, copies, threads), copies, offloading, threads)
+    made = Node.of(workload, profile, cores_of(profile, cores, copies, threads), copies, offloading, threads, model)
     prediction = prediction_of(made.conditions.run)
     outcome, decider = made.simulate(most_segments)
     fastest_s, slowest_s = of_assumed_bandwidth(made, outcome.makespan_s)
@@ -64,6 +66,7 @@ def replay_on(
         accelerator=offloading.accelerator.name if offloading else None,
         accelerators=offloading.count if offloading else 0,
         policy=str(offloading.policy) if offloading else str(Policy.NEVER),
+        model=model,
         makespan_s=outcome.makespan_s,
         low_s=fastest_s * low,
         high_s=slowest_s * high,

@@ -8,19 +8,18 @@ part's (Amdahl), and the rest is imbalance.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Profile
 from foretrace.replay.engine.program import Lock, Part, Repeat, Unlock
 from foretrace.replay.predict import TURNS, prediction_of
-from foretrace.replay.records import Prediction
+from foretrace.replay.records import Limit, Model, Prediction, Scaling
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
 from foretrace.units import format_seconds
 
-from .machine_run import Node, cores_of
+from .machine_run import Node, check_cores, cores_of
 from .replay import of_assumed_bandwidth, of_signature
 from .tree_programs import team_size
 from .tree_work import TreeWork
@@ -32,67 +31,47 @@ _ASSUMED = 2.0
 """An assumed bandwidth may be off by this factor, as in a replay's interval."""
 
 
-class Limit(StrEnum):
-    """What keeps N threads from being N times as fast."""
-
-    NONE = "nothing"
-    SERIAL = "serial part"
-    BANDWIDTH = "bandwidth"
-    CORES = "cores"
-    IMBALANCE = "imbalance"
-    SYNCHRONISATION = "synchronisation"
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadedPrediction:
-    """A program's time with a number of threads on a machine.
-
-    Attributes:
-        prediction: with `time_s` and its interval those of the makespan; its `loops` are core seconds.
-        speedup: over the time of one thread, within [low, high].
-        lost_s: seconds over those of an even division, by what they are lost to.
-        limit: most of that; NONE where less than 1 % of the time is lost.
-    """
-
-    prediction: Prediction
-    speedup: float
-    low: float
-    high: float
-    lost_s: dict[Limit, float]
-    limit: Limit
-
-
 def traced_threads(signature: Signature) -> int:
     """Threads in a signature's execution tree; 1 without a tree."""
     return len(signature.tree.threads) if signature.tree is not None else 1
 
 
-def predict_threads(signature: Signature, profile: Profile, counts: Sequence[int]) -> tuple[ThreadedPrediction, ...]:
+def predict_threads(
+    program: Signature | Workload,
+    profile: Profile,
+    counts: Sequence[int],
+    cores: int | None = None,
+    model: Model = Model.CORE,
+) -> tuple[Prediction, ...]:
     """Predict a program with each of some numbers of threads.
 
     Args:
-        signature: of the program.
+        program: its signature, or what follows from it.
         profile: of a host.
         counts: numbers of threads.
+        cores: for them to run on; None: all of the machine.
+        model: what gives a region its time.
 
     Returns:
-        a prediction for each number, in this order. One thread is predicted as without threads; of a program traced
-        with several, the time that they spun in the runtime of parallel regions is left out.
+        a prediction for each number, in this order, with its `scaling`; the `loops` are core seconds. One thread is
+        predicted as without threads; of a program traced with several, the time that they spun in the runtime of
+        parallel regions is left out.
 
     Raises:
         PredictionError: a number is out of range, signature and profile do not tell enough, or the signature does not
             say which work so many threads would share.
     """
+    workload = program if isinstance(program, Workload) else Workload.of(program)
     for count in counts:
         if not 1 <= count <= MOST_THREADS:
             raise PredictionError(f"predict: --threads {count}: must be from 1 to {MOST_THREADS:,}")
-    if signature.tree is None and max(counts) > 1:
+    check_cores(profile, cores, "predict")
+    if workload.signature.tree is None and max(counts) > 1:
         raise PredictionError(
             "predict: the signature has no execution tree, which says what threads share: only --threads 1 is "
-            "predicted; trace the program again (Python programs have none yet)"
+            "predicted; trace the program again, without --no-tree"
         )
-    workload = Workload.of(signature)
-    node = Node.of(workload, profile, cores_of(profile, None, 1, max(counts)), 1, None, None)
+    node = Node.of(workload, profile, cores_of(profile, cores, 1, max(counts)), 1, None, None, model)
     alone = prediction_of(node.conditions.run)
     work = node.work
     spun_s = work.waited_s if work is not None and len(work.tree.threads) > 1 else 0.0
@@ -104,7 +83,7 @@ def predict_threads(signature: Signature, profile: Profile, counts: Sequence[int
     found = []
     for count in counts:
         if count == 1:
-            found.append(ThreadedPrediction(alone, 1.0, 1.0, 1.0, {}, Limit.NONE))
+            found.append(replace(alone, scaling=Scaling(1.0, 1.0, 1.0, {}, Limit.NONE)))
             continue
         if allowed is not None and count not in allowed:
             raise PredictionError(
@@ -112,7 +91,7 @@ def predict_threads(signature: Signature, profile: Profile, counts: Sequence[int
                 f"has no OpenMP regions; only {_listed(allowed)} can be predicted"
             )
         assert work is not None, "checked above"
-        asked = count if allowed is None else None
+        asked = count if allowed is None and count != len(work.tree.threads) else None
         found.append(_with_threads(replace(node, threads=asked, made={}), workload, work, alone, count))
     return tuple(found)
 
@@ -157,7 +136,7 @@ def _possible(work: TreeWork, node: Node) -> set[int] | None:
     return {1, traced, traced - 1} if waits else {1, traced}
 
 
-def _with_threads(node: Node, workload: Workload, work: TreeWork, alone: Prediction, count: int) -> ThreadedPrediction:
+def _with_threads(node: Node, workload: Workload, work: TreeWork, alone: Prediction, count: int) -> Prediction:
     time_s = node.simulate(0)[0].makespan_s
     fastest_s, slowest_s = of_assumed_bandwidth(node, time_s)
     low, high = (end / alone.time_s if alone.time_s else 1.0 for end in (alone.low_s, alone.high_s))
@@ -170,25 +149,22 @@ def _with_threads(node: Node, workload: Workload, work: TreeWork, alone: Predict
     most = max(lost_s, key=lambda limit: lost_s[limit])
     warnings = [*of_signature(workload, node), *node.notes()]
     if count > node.cores:
-        warnings.append(f"{node.profile.name} has {node.cores} cores: {count} threads share them")
+        has = node.profile.core.cores if node.profile.core else None
+        some = f"has {node.cores} cores" if node.cores == has else f"gives {node.cores} of its cores"
+        warnings.append(f"{node.profile.name} {some}: {count} threads share them")
     assumed = {str(one): one for one in (*alone.assumptions, *node.conditions.assumptions)}
-    prediction = replace(
+    speedups = [alone.time_s / end_s if end_s else 1.0 for end_s in (time_s, *ends_s)]
+    limit = most if lost_s[most] > _NOTABLE * time_s else Limit.NONE
+    return replace(
         alone,
         time_s=time_s,
         low_s=fastest_s * low,
         high_s=slowest_s * high,
         threads=count,
+        cores=min(count, node.cores),
+        scaling=Scaling(speedups[0], min(speedups), max(speedups), lost_s, limit),
         assumptions=tuple(assumed.values()),
         warnings=tuple(dict.fromkeys(warning for warning in warnings if TURNS not in warning)),
-    )
-    speedups = [alone.time_s / end_s if end_s else 1.0 for end_s in (time_s, *ends_s)]
-    return ThreadedPrediction(
-        prediction,
-        speedups[0],
-        min(speedups),
-        max(speedups),
-        lost_s,
-        most if lost_s[most] > _NOTABLE * time_s else Limit.NONE,
     )
 
 

@@ -18,9 +18,9 @@ from foretrace.profiles.plausibility import doubts
 from foretrace.profiles.points import IndexMode
 from foretrace.profiles.profile import CacheLevel, MachineKind, Source, SourceKind
 from foretrace.profiles.profile_file import format_profile, parse_profile, read_profile, write_profile
+from foretrace.replay.node.predictions import predict_each
 from foretrace.replay.offload.costs import Accelerator
 from foretrace.replay.offload.triage import triage
-from foretrace.replay.predict import predict_each
 from foretrace.reports import machine_reports
 from foretrace.tracer.signature.file import read_signature
 

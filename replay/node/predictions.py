@@ -1,0 +1,95 @@
+"""Predictions as `foretrace predict` makes them: programs with several threads on as many cores, others on one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from foretrace.errors import PredictionError
+from foretrace.profiles.profile import Profile
+from foretrace.replay.predict import TURNS, predict
+from foretrace.replay.records import Model, Prediction
+from foretrace.replay.workload import Workload
+from foretrace.tracer.signature.records import Signature
+
+from .machine_run import check_cores
+from .speedup import predict_threads
+
+
+def replayed_threads(signature: Signature) -> tuple[int, str]:
+    """The threads that a prediction is of unless others are asked for; and for 1 the reason, if there were several."""
+    tree, ran = signature.tree, signature.provenance.threads
+    if tree is None:
+        return 1, "the signature has no execution tree, which says what each thread did" if ran > 1 else ""
+    if len({thread.process for thread in tree.threads}) > 1:
+        return 1, "which of its processes ran at the same time is not known; foretrace replay runs all at once"
+    return max(len(tree.threads), 1), ""
+
+
+def predict_on(
+    program: Signature | Workload,
+    profile: Profile,
+    counts: Sequence[int] | None = None,
+    cores: int | None = None,
+    model: Model = Model.CORE,
+) -> tuple[Prediction, ...]:
+    """Predict a program on a machine.
+
+    Args:
+        program: its signature, or what follows from it.
+        profile: of a host.
+        counts: numbers of threads, for each of which there is a prediction; None: as many as were traced.
+        cores: for the threads to run on; None: all of the machine. Without `counts`, on one core one thread does all
+            work.
+        model: what gives a region its time.
+
+    Raises:
+        PredictionError: a number is out of range, or signature and profile do not tell enough.
+    """
+    workload = program if isinstance(program, Workload) else Workload.of(program)
+    if counts is not None:
+        return predict_threads(workload, profile, counts, cores, model)
+    check_cores(profile, cores, "predict")
+    threads, reason = replayed_threads(workload.signature)
+    if cores != 1 and threads > 1:
+        try:
+            return predict_threads(workload, profile, [threads], cores, model)
+        except PredictionError as error:
+            reason = f"its {threads} threads cannot be replayed ({error})"
+    alone = predict(workload, profile, model)
+    if cores == 1 or not reason:
+        return (alone,)
+    warnings = [f"{text}: {reason}" if text.endswith(TURNS) else text for text in alone.warnings]
+    return (replace(alone, warnings=tuple(warnings)),)
+
+
+def predict_each(
+    signature: Signature,
+    profiles: Sequence[Profile],
+    counts: Sequence[int] | None = None,
+    cores: int | None = None,
+    model: Model = Model.CORE,
+) -> tuple[tuple[Prediction, ...], dict[str, PredictionError]]:
+    """Predictions on all machines that one can be made for, and for the others, why not.
+
+    Returns:
+        Without `counts` the fastest machine first, else in the order of `profiles` and `counts`.
+
+    Raises:
+        PredictionError: the signature holds nothing to predict.
+    """
+    workload = Workload.of(signature)
+    made: list[Prediction] = []
+    refused: dict[str, PredictionError] = {}
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as workers:  # the core model runs without Python's lock
+        futures = [workers.submit(predict_on, workload, profile, counts, cores, model) for profile in profiles]
+        for profile, future in zip(profiles, futures, strict=True):
+            try:
+                made += future.result()
+            except PredictionError as error:
+                refused[profile.name] = error
+    if counts is None:
+        made.sort(key=lambda prediction: prediction.time_s)
+    return tuple(made), refused
