@@ -80,13 +80,29 @@ class Trace:
         return self.process.wait(60)
 
 
-def start(command: Sequence[str]) -> Trace:
+FORETRACE = ("-m", "foretrace")
+
+WRITES_UNTIL_INTERRUPTED = """
+import time
+from foretrace.tracer.signature import file
+def write_signature(*arguments, **options):
+    print("writing", flush=True)
+    while True:
+        time.sleep(0.1)
+file.write_signature = write_signature
+from foretrace.__main__ import run
+run()
+"""
+"""A foretrace whose signature is not written before it is given up."""
+
+
+def start(command: Sequence[str], foretrace: Sequence[str] = FORETRACE) -> Trace:
     ours, theirs = pty.openpty()
     settings = termios.tcgetattr(theirs)
     settings[3] &= ~termios.ECHO
     termios.tcsetattr(theirs, termios.TCSANOW, settings)
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "foretrace", *command],
+        [sys.executable, "-P", *foretrace, *command],
         stdin=theirs, stdout=theirs, stderr=theirs,
         preexec_fn=lambda: os.login_tty(theirs),
     )  # fmt: skip
@@ -124,13 +140,12 @@ def wait_for_end_of_children(pid: int) -> None:
             time.sleep(0.001)
 
 
-def test_a_third_interrupt_gives_up(tmp_path: Path) -> None:
-    """What ran is so much code that working it out takes a while."""
-    program = [sys.executable, "-c", "import json; print('ready', flush=True)\nwhile True: pass"]
-    trace = start(["trace", "-o", str(tmp_path / "x.sig"), "--", *program])
-    trace.read_until(b"\nready")  # not the hint, which shows the code
+def test_a_third_interrupt_gives_up(compile_c: Callable[..., Path], tmp_path: Path) -> None:
+    command = ["trace", "-o", str(tmp_path / "x.sig"), "--", str(compile_c(ENDLESS))]
+    trace = start(command, ("-c", WRITES_UNTIL_INTERRUPTED))
+    trace.read_until(b"ready")
     trace.press()
-    wait_for_end_of_children(trace.process.pid)
+    trace.read_until(b"writing\r\n")
     trace.press()
     trace.read_until(b"^C once more gives up")
     trace.press()
