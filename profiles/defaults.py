@@ -242,10 +242,10 @@ THREAD_RATE = (
 
 MULTIPROCESSORS = Default(304, 100, 16, "16 to 304 compute units or multiprocessors: " + _SHIPPED)
 DEVICE_CLOCK = Default(2.6e9, 1.6e9, 1.0e9, "1.4 to 2.1 GHz: " + _SHIPPED)
-DEVICE_BANDWIDTH = (
-    Default(0.94, 0.85, 0.6, "0.63 (MI300A) to 0.92 (H100): " + _SHIPPED, of="peak_bandwidth_bytes_per_s"),
-    Default(4e12, 1e12, 1e11, "DDR of FPGAs and HBM of data-centre GPUs (m)"),
+DEVICE_BANDWIDTH = Default(
+    0.94, 0.85, 0.6, "0.63 (MI300A) to 0.92 (H100): " + _SHIPPED, of="peak_bandwidth_bytes_per_s"
 )
+UNKNOWN_BANDWIDTH = Default(4e12, 1e12, 1e11, "DDR of FPGAs and HBM of data-centre GPUs (m)")
 DEVICE_LATENCY = Default(350e-9, 500e-9, 1000e-9, "375 ns (H100), 404 (A100), 391 (MI210): " + _SHIPPED)
 DEVICE_L1 = Default(262144, 131072, 16384, "16 KiB (CDNA 2) to 256 KiB (H100): " + _SHIPPED)
 DEVICE_L2 = Default(268435456, 6291456, 2097152, "4 MiB (P100) and 6 MiB (V100) to 50 MiB (H100), 256 MiB (MI300X); m")

@@ -77,7 +77,8 @@ def device_figures(profile: Profile) -> DeviceFigures:
     bandwidth = found.placed(
         "memory_bytes_per_s",
         memory.sustained_bandwidth_bytes_per_s if memory else None,
-        *defaults.DEVICE_BANDWIDTH,
+        defaults.DEVICE_BANDWIDTH,
+        defaults.UNKNOWN_BANDWIDTH,
         bases=bases,
     )
     bases["memory_bytes_per_s"] = bandwidth
