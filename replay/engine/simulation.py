@@ -30,12 +30,14 @@ CONSERVED = 1e-6
 
 
 class DeadlockError(PredictionError):
-    """Nothing can happen any more, and some entities are not done. `waits` has one line for each."""
+    """Nothing can happen any more, and some entities are not done. `waits` has one line for each, `semaphores` those
+    that entities wait for, in the order of the entities."""
 
-    def __init__(self, message: str, waits: Sequence[str] = ()) -> None:
+    def __init__(self, message: str, waits: Sequence[str] = (), semaphores: Sequence[str] = ()) -> None:
         """The message in one line."""
         super().__init__(message)
         self.waits = tuple(waits)
+        self.semaphores = tuple(semaphores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +131,12 @@ def _error(status: int, compiled: Compiled, engine: _engine.Engine) -> Predictio
         lines = (_waits_for(compiled, engine, number) for number in range(len(compiled.entities)))
         waits = [line for line in lines if line is not None]
         more = f"; and {len(waits) - _MOST_NAMED} more" if len(waits) > _MOST_NAMED else ""
-        return DeadlockError(
-            f"replay: deadlock after {engine.now:.6g} s: {'; '.join(waits[:_MOST_NAMED])}{more}", waits
-        )
+        at = [engine.entity(number)[:3] for number in range(len(compiled.entities))]
+        wanted = [
+            compiled.objects[what] for place, kind, what in at if place == _engine.QUEUED and kind == _engine.AT_WAIT
+        ]
+        message = f"replay: deadlock after {engine.now:.6g} s: {'; '.join(waits[:_MOST_NAMED])}{more}"
+        return DeadlockError(message, waits, wanted)
     who = compiled.entities[engine.called].name if engine.called >= 0 else ""
     if status == _engine.NOT_OWNED:
         operation = compiled.operations[engine.entity(engine.called)[6]]

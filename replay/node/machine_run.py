@@ -179,6 +179,7 @@ class Node:
             | ({_interpreter(job): (1.0,) for job in range(self.copies)} if self.has_interpreter_lock else {}),
             devices=dict.fromkeys(device_names(self.accelerators), 1),
             barriers={name: count for job in jobs for name, count in job.barriers.items()},
+            semaphores={name: units for job in jobs for name, units in job.semaphores.items()},
         )
 
     def jobs(self) -> list[JobPrograms]:

@@ -28,7 +28,9 @@ import numpy as np
 from foretrace.replay.engine.program import Barrier, Join, Lock, Part, Repeat, Run, Sharing, Spawn, Unlock
 from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
 
-from .tree_work import Special, TreeWork, is_loader
+from .stops import Draft, Stops, finished, one_of_many, repeated, units_at_start
+from .tree_waits import Role
+from .tree_work import TreeWork, is_loader
 
 LEAST_SHARE = 1e-4
 MOST_UNROLLED = 4096
@@ -51,15 +53,22 @@ class JobPrograms:
     threads: tuple[ThreadProgram, ...]
     barriers: dict[str, int]
     notes: tuple[str, ...]
+    semaphores: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class _Creations:
-    """Which threads a process's calls begin, and in which order they are waited for."""
+    """Which threads a process's calls begin, and in which order they are waited for.
+
+    `known` and `ends` have, by node, the threads that edges say a call creates and waits for; `pool` those that no edge
+    tells the creation of. A call that no edge tells more of takes the next one.
+    """
 
     pool: list[str]
+    known: dict[int, list[str]]
+    ends: dict[int, list[str]]
     created: list[str] = field(default_factory=list)
-    joined: int = 0
+    joined: set[str] = field(default_factory=set)
     runs: Counter[int] = field(default_factory=Counter)
     done: Counter[int] = field(default_factory=Counter)
 
@@ -101,6 +110,7 @@ class _Job:
         self.barriers: dict[str, int] = {}
         self.members: list[dict[tuple[str, str], list[int]]] = []
         self.shares: dict[tuple[str, str], list[float]] = {}
+        self.held: str | None = None
         self.scale = 1.0
         self.divided: frozenset[int] = frozenset()
 
@@ -110,6 +120,13 @@ class _Job:
             by_process[thread.process].append(thread)
         made = [program for process in by_process.values() for program in self.process(process, threads)]
         made = self.with_barriers(made)
+        semaphores: dict[str, int] = {}
+        if self.work.waits.stops:
+            if threads not in self.work.units:
+                programs = {thread.name: (thread.program, thread.is_born) for thread in made}
+                found = units_at_start(programs, self.barriers)
+                self.work.units[threads] = {name.removeprefix(self.prefix): units for name, units in found.items()}
+            semaphores = {f"{self.prefix}{name}": units for name, units in self.work.units[threads].items()}
         if self.work.elsewhere_s and made:
             first = made[0]
             made[0] = ThreadProgram(first.name, (*self.runs(self.work.elsewhere_s, 1.0), *first.program), first.is_born)
@@ -117,7 +134,7 @@ class _Job:
             self.notes.append(
                 "threads spun in the runtime of parallel regions when the program was traced: they wait in its place"
             )
-        return JobPrograms(tuple(made), self.barriers, tuple(self.notes))
+        return JobPrograms(tuple(made), self.barriers, tuple(self.notes), semaphores)
 
     def process(self, threads: list[TreeThread], asked: int | None) -> list[ThreadProgram]:
         main, *others = sorted(threads, key=lambda thread: thread.number)
@@ -136,13 +153,13 @@ class _Job:
             self.members = [together] * size
             self.shares = {key: self.divided_among(key, groups, size) for key in together}
         apart = [thread for thread in others if thread not in in_team]
-        creations = _Creations([self.name(thread.number) for thread in apart])
-        parts = self.body(main.root, 1, creations)
+        creations = self.creations(apart)
+        parts = self.root(main.root, creations)
         names = [self.name(main.number), *(self.name(thread.number) for thread in in_team)]
         names += [f"{self.prefix} member {number}" for number in range(len(names), size)]
         made = [ThreadProgram(name, tuple(part), True) for name, part in zip(names[:size], parts, strict=True)]
         self.members = []
-        own = [(thread, tuple(self.body(thread.root, 1, creations)[0])) for thread in apart]
+        own = [(thread, tuple(self.root(thread.root, creations)[0])) for thread in apart]
         begun = set(creations.created)
         unseen = [thread for thread, _ in own if self.name(thread.number) not in begun]
         if unseen:
@@ -152,6 +169,16 @@ class _Job:
             for thread, program in own
         ]
         return made
+
+    def creations(self, apart: list[TreeThread]) -> _Creations:
+        """Of threads that are in no team."""
+        names = {thread.number: self.name(thread.number) for thread in apart}
+        known, ends = (
+            {node: [names[number] for number in numbers if number in names] for node, numbers in edges.items()}
+            for edges in (self.work.waits.creates, self.work.waits.joins)
+        )
+        told = {name for created in known.values() for name in created}
+        return _Creations([name for name in names.values() if name not in told], known, ends)
 
     def divided_among(
         self, key: tuple[str, str], groups: Sequence[dict[tuple[str, str], list[int]]], size: int
@@ -189,10 +216,14 @@ class _Job:
             if time_s > 0
         ]
 
-    def body(self, node: int, times: int, creations: _Creations) -> list[list[Part]]:
+    def root(self, node: int, creations: _Creations) -> list[list[Part]]:
+        """Programs of a thread, of each member of the team."""
+        return [list(finished(repeated(1, parts, 1))) for parts in self.body(node, 1, creations)]
+
+    def body(self, node: int, times: int, creations: _Creations) -> list[list[Draft]]:
         """Parts of one run of a node's body, which runs `times` times in all; of each member of the team."""
         share = self.shared_roots.get(node, 1) if self.work.tree.kind[node] == TreeNodeKind.THREAD else 1
-        parts: list[list[Part]] = [[] for _ in range(max(len(self.members), 1))]
+        parts: list[list[Draft]] = [[] for _ in range(max(len(self.members), 1))]
         sections = self.work.sections(node) if self.work.is_special_below[node] else []
         begins, ends = ({getattr(one, end): one for one in sections} for end in ("first", "last"))
         own_s = dict(self.work.own_s[node])
@@ -200,6 +231,7 @@ class _Job:
             for region, seconds in section.own_s.items():
                 own_s[region] -= seconds
         parts[0] += self.runs(own_s, times * share / self.scale_of(node))
+        held = self.held
         parallel = [(child, self.work.parallel_below(child)) for child in self.work.children[node]]
         forks: dict[tuple[str, str], int] = Counter()
         for _, found in parallel:
@@ -208,11 +240,22 @@ class _Job:
         done: set[tuple[str, str]] = set()
         for place, (child, found) in enumerate(parallel):
             if place in begins:
-                parts[0].append(Lock(f"{self.prefix} {begins[place].name}"))
+                self.held = f"{self.prefix} {begins[place].name}"
+                parts[0].append(Lock(self.held))
                 parts[0] += self.runs(begins[place].own_s, times * share / self.scale_of(node))
             if place in ends:
                 self.add(parts, self.child(child, times * share, creations))
                 parts[0].append(Unlock(f"{self.prefix} {ends[place].name}"))
+                self.held = held
+                continue
+            if child in self.work.waits.stops:
+                stops = [
+                    Stops(f"{self.prefix} {stop.semaphore}", stop.is_wait, stop.total, stop.units, self.held)
+                    for stop in self.work.waits.stops[child]
+                ]
+                parts[0] += [stop for stop in stops if stop.is_wait]
+                parts[0] += self.runs(self.work.sums_below(child), times * share / self.scale_of(child))
+                parts[0] += [stop for stop in stops if not stop.is_wait]
                 continue
             if not found or not self.members:
                 self.add(parts, self.child(child, times * share, creations))
@@ -229,7 +272,7 @@ class _Job:
         return self.scale if node in self.divided else 1.0
 
     @staticmethod
-    def add(parts: list[list[Part]], more: Iterable[list[Part]]) -> None:
+    def add(parts: list[list[Draft]], more: Iterable[Sequence[Draft]]) -> None:
         for mine, new in zip(parts, more, strict=False):
             mine += new
 
@@ -246,7 +289,7 @@ class _Job:
                 sums[region] = sums.get(region, 0.0) + seconds
         return sums
 
-    def fork(self, key: tuple[str, str], entries: int, times: int, creations: _Creations) -> list[list[Part]]:
+    def fork(self, key: tuple[str, str], entries: int, times: int, creations: _Creations) -> list[list[Draft]]:
         """All entries of a parallel region in one run of a body: the team meets, works, and meets again."""
         count = max(round(entries / times), 1)
         members, self.members = self.members, []
@@ -256,10 +299,10 @@ class _Job:
             nodes = member.get(key, [])
             self.scale = self.shares[key][number] if self.shares else 1.0
             self.divided = frozenset(below for node in nodes for below in self.below(node))
-            inner: list[Part] = [Barrier(begin)]
+            inner: list[Draft] = [Barrier(begin)]
             for node in nodes:
                 inner += self.body(node, times * count, creations)[0]
-            made.append(_repeated(count, [*inner, Barrier(end)]))
+            made.append(repeated(count, [*inner, Barrier(end)], times))
         self.members, self.divided = members, divided
         self.barriers[begin] = self.barriers[end] = len(members)
         return made
@@ -270,50 +313,52 @@ class _Job:
             found += self.below(child)
         return found
 
-    def child(self, node: int, times: int, creations: _Creations) -> list[list[Part]]:
+    def child(self, node: int, times: int, creations: _Creations) -> list[list[Draft]]:
         """All entries of a node in one run of the body above it, which runs `times` times in all."""
         tree, special = self.work.tree, self.work.special.get(node)
         entries = max(int(tree.entries[node]), 1)
-        if special is Special.CREATE:
-            return [self.created(node, entries, times, creations)]
-        if special is Special.JOIN:
-            return [self.joined(node, entries, times, creations)]
-        if special in (Special.LOCK, Special.UNLOCK):
-            return [self.runs(self.work.sums_below(node), times / self.scale_of(node))]
-        if special is Special.BARRIER:
+        if special is Role.CREATE:
+            return [[*self.created(node, entries, times, creations)]]
+        if special is Role.JOIN:
+            return [[*self.joined(node, entries, times, creations)]]
+        if special in (Role.LOCK, Role.UNLOCK):
+            return [[*self.runs(self.work.sums_below(node), times / self.scale_of(node))]]
+        if special is Role.BARRIER:
             return [[Barrier(f"{self.prefix} pthread barrier")] * max(round(entries / times), 1)]
         if not self.work.is_special_below[node] and self.work.inclusive_s[node] / times <= LEAST_SHARE * self.total_s:
-            return [self.runs(self.work.sums_below(node), times / self.scale_of(node))]
+            return [[*self.runs(self.work.sums_below(node), times / self.scale_of(node))]]
         if is_loader(tree, node) and entries < times and self.has_barrier(node):
-            return [self.runs(self.work.sums_below(node), times / self.scale_of(node))]
+            return [[*self.runs(self.work.sums_below(node), times / self.scale_of(node))]]
         count = max(round(entries / times), 1)
         if tree.kind[node] == TreeNodeKind.LOOP:
             iterations = max(round(int(tree.iterations[node]) / (times * count)), 1)
             of_iteration_s = self.work.inclusive_s[node] / (times * count * iterations)
             if not self.work.is_special_below[node] and of_iteration_s <= LEAST_SHARE * self.total_s:
                 whole = self.runs(self.work.sums_below(node), times * count / self.scale_of(node))
-                return [_repeated(count, whole)]
+                return [repeated(count, whole, times)]
             count *= iterations
         if count > 1 and self.creates(node) and count <= MOST_UNROLLED:
-            unrolled: list[list[Part]] = [[] for _ in range(max(len(self.members), 1))]
-            for _ in range(count):
-                self.add(unrolled, self.body(node, times * count, creations))
+            unrolled: list[list[Draft]] = [[] for _ in range(max(len(self.members), 1))]
+            for run in range(count):
+                bodies = self.body(node, times * count, creations)
+                self.add(unrolled, [one_of_many(parts, run, times * count) for parts in bodies])
             return unrolled
-        return [_repeated(count, parts) for parts in self.body(node, times * count, creations)]
+        return [repeated(count, parts, times) for parts in self.body(node, times * count, creations)]
 
     def has_barrier(self, node: int) -> bool:
-        return any(self.work.special.get(below) is Special.BARRIER for below in self.below(node))
+        return any(self.work.special.get(below) is Role.BARRIER for below in self.below(node))
 
     def creates(self, node: int) -> bool:
         return self.work.is_special_below[node] and any(
-            self.work.special.get(below) in (Special.CREATE, Special.JOIN) for below in self.below(node)
+            self.work.special.get(below) in (Role.CREATE, Role.JOIN) for below in self.below(node)
         )
 
     def created(self, node: int, entries: int, times: int, creations: _Creations) -> list[Part]:
         found: list[Part] = self.runs(self.work.sums_below(node), times)
         for _ in range(creations.due(node, entries, times)):
-            if creations.pool:
-                name = creations.pool.pop(0)
+            pool = creations.known.get(node) or creations.pool
+            if pool:
+                name = pool.pop(0)
                 creations.created.append(name)
                 found.append(Spawn(name))
         return found
@@ -321,9 +366,13 @@ class _Job:
     def joined(self, node: int, entries: int, times: int, creations: _Creations) -> list[Part]:
         found: list[Part] = []
         for _ in range(creations.due(node, entries, times)):
-            if creations.joined < len(creations.created):
-                found.append(Join(creations.created[creations.joined]))
-                creations.joined += 1
+            told = creations.ends.get(node)
+            expected = {name for ends in creations.ends.values() for name in ends}
+            left = [name for name in creations.created if name not in creations.joined and name not in expected]
+            if told or left:
+                name = told.pop(0) if told else left[0]
+                creations.joined.add(name)
+                found.append(Join(name))
         return found
 
     def with_barriers(self, made: list[ThreadProgram]) -> list[ThreadProgram]:
@@ -336,10 +385,6 @@ class _Job:
         if visits:
             self.notes.append("threads came to pthread_barrier_wait differently often: they do not wait there")
         return [ThreadProgram(t.name, _without(t.program, name), t.is_born) for t in made] if visits else made
-
-
-def _repeated(count: int, parts: list[Part]) -> list[Part]:
-    return parts if count == 1 or not parts else [Repeat(count, tuple(parts))]
 
 
 def _visits(program: Iterable[Part], barrier: str) -> int:

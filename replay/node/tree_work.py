@@ -6,8 +6,7 @@ A region's time belongs to a node by the node's share of the instructions that r
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from enum import Enum, auto
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -15,36 +14,12 @@ from foretrace.replay.spread import Floats
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 
+from .tree_waits import Role, Waits, find, waits_of
+
 _OUTLINED = re.compile(r"(\._omp_fn\.\d+$)|(\.omp_outlined)|(^__omp_outlined)")
 """Functions that a compiler made of parallel regions: GCC's and Clang's names."""
 _RUNTIME = re.compile(r"^lib(gomp|omp|iomp5)[.-]")
 _LOADER = re.compile(r"^ld[-.]")
-
-
-class Special(Enum):
-    """What a call is to a replay of threads."""
-
-    CREATE = auto()
-    JOIN = auto()
-    BARRIER = auto()
-    PARALLEL = auto()  # a function made of a parallel region
-    LOCK = auto()
-    UNLOCK = auto()
-
-
-_CALLS = {
-    "pthread_create": Special.CREATE,
-    "pthread_join": Special.JOIN,
-    "pthread_barrier_wait": Special.BARRIER,
-    "pthread_mutex_lock": Special.LOCK,
-    "pthread_mutex_unlock": Special.UNLOCK,
-    "pthread_spin_lock": Special.LOCK,
-    "pthread_spin_unlock": Special.UNLOCK,
-    "omp_set_lock": Special.LOCK,
-    "omp_unset_lock": Special.UNLOCK,
-    "GOMP_critical_start": Special.LOCK,
-    "GOMP_critical_end": Special.UNLOCK,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +42,8 @@ class TreeWork:
         own_s: of each node, {region: seconds} that are its own. Runtimes of parallel regions have none: what they do
             there is wait, as long as it takes.
         inclusive_s: [nodes].
-        special: of nodes that are special.
+        waits: where its threads wait for one another.
+        special: of nodes that are special, their roles.
         is_special_below: bool [nodes], whether a special node is among those below, or the node itself.
         waited_s: seconds that runtimes spun while the program was traced.
         elsewhere_s: {region: seconds} of regions that the tree has no node for.
@@ -77,13 +53,17 @@ class TreeWork:
     children: list[list[int]]
     own_s: list[dict[int, float]]
     inclusive_s: Floats
-    special: dict[int, Special]
+    waits: Waits
+    special: dict[int, Role]
     is_special_below: np.typing.NDArray[np.bool_]
     waited_s: float
     elsewhere_s: dict[int, float] = field(default_factory=dict)
     row_region: np.typing.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     row_line: np.typing.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     row_s: Floats = field(default_factory=lambda: np.zeros(0))
+    lock_names: dict[str, str] = field(default_factory=dict)
+    units: dict[int | None, dict[str, int]] = field(default_factory=dict)
+    """Units of semaphores at the start, by number of threads, once they have been found."""
 
     @classmethod
     def of(cls, workload: Workload, tree: ExecutionTree, time_s: Floats) -> TreeWork:
@@ -94,7 +74,8 @@ class TreeWork:
         weights = tree.work_executions * instructions[tree.work_block]
         of_region = np.bincount(regions, weights=weights, minlength=len(time_s))
         seconds = weights * np.divide(time_s, of_region, out=np.zeros_like(of_region), where=of_region > 0)[regions]
-        special = {node: found for node in range(len(tree)) if (found := _special(tree, node)) is not None}
+        stops = waits_of(tree)
+        special = stops.roles | dict.fromkeys(_parallel(tree), Role.PARALLEL)
         waits = _waits(tree, special)
         own: list[dict[int, float]] = [{} for _ in range(len(tree))]
         waited_s = 0.0
@@ -103,13 +84,15 @@ class TreeWork:
                 waited_s += time
             elif time > 0:
                 own[node][region] = own[node].get(region, 0.0) + time
-        below = tree.inclusive(np.array([node in special for node in range(len(tree))], np.float64)) > 0
+        matters = _without_idle(special, stops) | set(stops.stops)
+        below = tree.inclusive(np.array([node in matters for node in range(len(tree))], np.float64)) > 0
         missing = np.flatnonzero((of_region == 0) & (time_s > 0)).tolist()
-        return cls(
+        made = cls(
             tree=tree,
-            children=tree.children(),
+            children=_in_order(tree, stops),
             own_s=own,
             inclusive_s=tree.inclusive(np.array([sum(times.values()) for times in own])),
+            waits=stops,
             special=special,
             is_special_below=below,
             waited_s=waited_s,
@@ -118,26 +101,54 @@ class TreeWork:
             row_line=np.array([block.line for block in blocks], np.int64)[tree.work_block],
             row_s=np.where(waits[tree.work_node], 0.0, seconds),
         )
+        made.lock_names = made.same_locks()
+        return made
 
     def sections(self, node: int) -> list[Section]:
         """Critical sections of a body: from a call that takes a lock to the next one that gives one back.
 
         A node's own work is in a section if its source lines lie between those of the two calls. Each pair of places
-        is a lock of its own.
+        is a lock of its own, unless one waited for another.
         """
+        return [replace(section, name=self.lock_names.get(section.name, section.name)) for section in self._pairs(node)]
+
+    def _pairs(self, node: int) -> list[Section]:
         found: list[Section] = []
         first: int | None = None
         for place, child in enumerate(self.children[node]):
             special = self.special.get(child)
-            if special is Special.LOCK and first is None:
+            if special is Role.LOCK and first is None:
                 first = place
-            elif special is Special.UNLOCK and first is not None:
+            elif special is Role.UNLOCK and first is not None:
                 lines = [self.tree.keys[self.children[node][at]].site_line for at in (first, place)]
                 key = self.tree.keys[node]
                 name = f"lock {key.function}:{lines[0] or key.line}"
                 found.append(Section(name, first, place, self._between(node, *lines)))
                 first = None
         return found
+
+    def same_locks(self) -> dict[str, str]:
+        """The name that stands for each lock that has several."""
+        names: dict[int, str] = {}
+        for node in {int(self.tree.parent[call]) for call, role in self.special.items() if role is Role.LOCK}:
+            for section in self._pairs(node):
+                for child in self.children[node][section.first : section.last + 1]:
+                    names[child] = section.name
+        number: dict[str, int] = {}
+        leader: dict[int, int] = {}
+        for source, target in self.waits.same_lock:
+            pair = [names.get(self._child_with_section(node, names), "") for node in (source, target)]
+            if all(pair):
+                one, other = (find(leader, number.setdefault(name, len(number))) for name in pair)
+                leader[max(one, other)] = min(one, other)
+        of_number = list(number)
+        return {name: of_number[find(leader, one)] for name, one in number.items()}
+
+    def _child_with_section(self, node: int, names: dict[int, str]) -> int:
+        """The node, or the loop around it that tests a condition, which lies in a critical section."""
+        while node >= 0 and node not in names and self.tree.kind[self.tree.parent[node]] == TreeNodeKind.LOOP:
+            node = int(self.tree.parent[node])
+        return node
 
     def _between(self, node: int, after: int, before: int) -> dict[int, float]:
         low, high = np.searchsorted(self.tree.work_node, [node, node + 1])
@@ -164,7 +175,7 @@ class TreeWork:
         """The functions of parallel regions that a call leads to through the runtime (and the loader) alone."""
         if not self.is_special_below[node]:
             return []
-        if self.special.get(node) is Special.PARALLEL:
+        if self.special.get(node) is Role.PARALLEL:
             return [node]
         if not (is_runtime(self.tree, node) or is_loader(self.tree, node)):
             return []
@@ -175,7 +186,7 @@ class TreeWork:
         found, pending = [], [root]
         while pending:
             node = pending.pop()
-            if self.special.get(node) is Special.PARALLEL:
+            if self.special.get(node) is Role.PARALLEL:
                 found.append(node)
             else:
                 pending += reversed(self.children[node])
@@ -196,27 +207,54 @@ def _module(tree: ExecutionTree, node: int) -> str:
     return tree.keys[node].module.rpartition("/")[2]
 
 
-def _special(tree: ExecutionTree, node: int) -> Special | None:
-    if tree.kind[node] != TreeNodeKind.CALL:
-        return None
-    function = tree.keys[node].function
-    if _OUTLINED.search(function):
-        return Special.PARALLEL
-    return _CALLS.get(function.partition("@")[0])
+def _in_order(tree: ExecutionTree, waits: Waits) -> list[list[int]]:
+    """Of each node, its children in order; those that wait, and ran for the first time late, by source line.
+
+    A thread that finds what it waits for ready in a loop's first iterations comes to the call that waits later.
+    """
+    below = tree.children()
+    for node, stops in waits.stops.items():
+        siblings = below[tree.parent[node]]
+        if not any(stop.is_wait and stop.total > tree.entries[node] for stop in stops) or not _line(tree, node):
+            continue
+        at = siblings.index(node)
+        later = [place for place in range(at) if _line(tree, siblings[place]) > _line(tree, node)]
+        if later:
+            siblings.insert(later[0], siblings.pop(at))
+    return below
 
 
-def _waits(tree: ExecutionTree, special: dict[int, Special]) -> np.typing.NDArray[np.bool_]:
+def _line(tree: ExecutionTree, node: int) -> int:
+    """Where a node's parent calls it, or a loop begins."""
+    key = tree.keys[node]
+    return key.line if tree.kind[node] == TreeNodeKind.LOOP else key.site_line
+
+
+def _parallel(tree: ExecutionTree) -> list[int]:
+    """The functions of parallel regions."""
+    return [
+        node
+        for node, kind in enumerate(tree.kind.tolist())
+        if kind == TreeNodeKind.CALL and _OUTLINED.search(tree.keys[node].function)
+    ]
+
+
+def _without_idle(special: dict[int, Role], waits: Waits) -> set[int]:
+    """Nodes that threads have something to do with one another at: signals that nobody waited for are none."""
+    idle = (Role.WAIT, Role.SIGNAL, Role.TAKE, Role.GIVE)
+    return {node for node, role in special.items() if role not in idle or node in waits.stops}
+
+
+def _waits(tree: ExecutionTree, special: dict[int, Role]) -> np.typing.NDArray[np.bool_]:
     """bool [nodes]: runtimes, where there are parallel regions; all that a barrier or a join does."""
     waits = np.zeros(len(tree), np.bool_)
-    is_parallel = Special.PARALLEL in special.values()
+    is_parallel = Role.PARALLEL in special.values()
     for node in range(len(tree)):
         parent = int(tree.parent[node])
-        inside = parent >= 0 and bool(waits[parent]) and special.get(node) is not Special.PARALLEL
+        inside = parent >= 0 and bool(waits[parent]) and special.get(node) is not Role.PARALLEL
         below_runtime = inside and not (is_parallel and _is_user_code(tree, node))
         waits[node] = (
-            below_runtime
-            or special.get(node) in (Special.BARRIER, Special.JOIN)
-            or (is_parallel and is_runtime(tree, node))
+            below_runtime or special.get(node) in (Role.BARRIER, Role.JOIN) or (is_parallel and is_runtime(tree, node))
         )
     return waits
 

@@ -166,7 +166,7 @@ def _number_alike(siblings: Sequence[Draft]) -> None:
 
 
 def _phases_of(draft: Draft) -> list[tuple[int, int]]:
-    """A loop's phases, (entries, iterations) of each; none if it does not change, or its sums are not known for sure."""
+    """A loop's phases, (entries, iterations) of each; none if it does not change, or is estimated."""
     sums = [sum(stretch[i] for stretch in draft.stretches) for i in range(2)]
     if draft.is_estimated or sums != [draft.entries, draft.iterations]:
         return []
@@ -175,7 +175,7 @@ def _phases_of(draft: Draft) -> list[tuple[int, int]]:
 
 
 def phases(stretches: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join neighbours among stretches of a loop's entries, (entries, iterations) each, until each differs from the next.
+    """Join neighbours among stretches of a loop's entries, (entries, iterations) each, until neighbours differ.
 
     First those whose mean iterations differ by less than `LEAST_CHANGE`, the most alike first; then those whose union
     adds least to the sum of squared deviations (Ward, JASA 1963), until `MOST_PHASES` are left.

@@ -1,0 +1,147 @@
+"""Semaphores in folded timeline programs: what happens less often than the body around it, and units at the start."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from foretrace.replay.engine.program import Entity, Lock, Part, Post, Repeat, Run, System, Unlock, Wait
+from foretrace.replay.engine.simulation import DeadlockError, simulate
+
+MOST_ATTEMPTS = 32
+"""To find units at the start with which no thread waits forever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """A place in a body where a thread waits for a semaphore, or posts it: `total` times in all, `units` each time.
+
+    `held` is a lock that the thread has there, and gives back while it waits. Such a place stands in a body until it is
+    known how often that runs (see `repeated`).
+    """
+
+    semaphore: str
+    is_wait: bool
+    total: float
+    units: int
+    held: str | None
+
+    def parts(self, times: int) -> list[Part]:
+        """One stop for `times`."""
+        if not self.is_wait:
+            return [Post(self.semaphore, times * self.units)]
+        wait = Wait(self.semaphore, times * self.units)
+        return [wait] if self.held is None else [Unlock(self.held), wait, Lock(self.held)]
+
+
+Draft = Part | Stops
+
+
+def repeated(count: int, body: Sequence[Draft], entries: float) -> list[Draft]:
+    """A body that runs `count` times each time that the thread comes there, which it does `entries` times in all.
+
+    Stops that are rarer than that go to the front, and are left to what is around it.
+    """
+    if not any(isinstance(part, Stops) for part in body):
+        return list(body) if count == 1 or not body else [Repeat(count, finished(body))]
+    taken_here = {part.name for part in body if isinstance(part, Lock)}
+    outside = [
+        replace(part, held=None) if part.held in taken_here else part
+        for part in body
+        if isinstance(part, Stops) and part.total < entries
+    ]
+    inside = [part for part in body if not (isinstance(part, Stops) and part.total < entries)]
+    due = {id(part): max(round(part.total / entries), 1) for part in inside if isinstance(part, Stops)}
+    return [*outside, *_grouped(count, inside, due)]
+
+
+def one_of_many(body: Sequence[Draft], run: int, runs: int) -> list[Draft]:
+    """Run number `run` of a body that is unrolled, and runs `runs` times in all: its share of the stops."""
+    found: list[Draft] = []
+    for part in body:
+        if isinstance(part, Stops):
+            times = int(part.total * (run + 1) / runs) - int(part.total * run / runs)
+            found += part.parts(times) if times else []
+        else:
+            found.append(part)
+    return found
+
+
+def _grouped(count: int, body: Sequence[Draft], due: Mapping[int, int]) -> list[Part]:
+    """A body that runs `count` times, in which the stop with `id` happens `due[id]` times, evenly spread."""
+    stops = {id(part) for part in body if isinstance(part, Stops)}
+    if not stops:
+        return list(finished(body)) if count == 1 else [Repeat(count, finished(body))]
+    groups = min(max(due[stop] for stop in stops), count)
+    often = {stop for stop in stops if 2 * due[stop] >= groups}
+    first: list[Draft] = []
+    for part in body:
+        if isinstance(part, Stops) and id(part) in often:
+            first += part.parts(max(round(due[id(part)] / groups), 1))
+        else:
+            first.append(part)
+    plain = finished(part for part in body if not isinstance(part, Stops))
+    length = count // groups
+    rest = [Repeat(length - 1, plain)] if length > 1 and plain else []
+    left = count - length * groups
+    behind: list[Part] = [Repeat(left, plain)] if left and plain else []
+    return [*_grouped(groups, [*first, *rest], due), *behind]
+
+
+def finished(body: Iterable[Draft]) -> tuple[Part, ...]:
+    """A body in which no stop is left."""
+    return tuple(part for part in body if not isinstance(part, Stops))
+
+
+def units_at_start(
+    programs: Mapping[str, tuple[tuple[Part, ...], bool]], barriers: Mapping[str, int]
+) -> dict[str, int]:
+    """Units that semaphores have when a program begins, so that it comes to its end as it did when it was traced.
+
+    A program's threads wait for more units than are posted where some were there before, as in a buffer with room.
+    Which of several threads goes first is not known: the first one by number does.
+
+    Args:
+        programs: by thread, its parts and whether it begins with the program.
+        barriers: how many threads meet at each.
+    """
+    bare = {name: (_bare(parts), is_born) for name, (parts, is_born) in programs.items()}
+    balance: Counter[str] = Counter()
+    for parts, _ in bare.values():
+        _count(parts, 1, balance)
+    units = {name: max(-balance[name], 0) for name in sorted(balance)}
+    entities = [Entity(name, parts, born=is_born) for name, (parts, is_born) in bare.items()]
+    for attempt in range(MOST_ATTEMPTS):
+        try:
+            simulate(System(barriers=dict(barriers), semaphores=units), entities, most_segments=0)
+        except DeadlockError as error:
+            if not error.semaphores:
+                break
+            units[error.semaphores[0]] += 1 << attempt // 4
+        else:
+            break
+    return units
+
+
+def _bare(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """A program without its work."""
+    found: list[Part] = []
+    for part in parts:
+        if isinstance(part, Repeat):
+            body = _bare(part.body)
+            found += [Repeat(part.count, body)] if body else []
+        elif not isinstance(part, Run):
+            found.append(part)
+    return tuple(found)
+
+
+def _count(parts: Iterable[Part], times: int, balance: Counter[str]) -> None:
+    """Add what is posted, and subtract what is waited for."""
+    for part in parts:
+        if isinstance(part, Repeat):
+            _count(part.body, times * part.count, balance)
+        elif isinstance(part, Post):
+            balance[part.name] += times * part.units
+        elif isinstance(part, Wait):
+            balance[part.name] -= times * part.units
