@@ -128,6 +128,10 @@ def check(profile: Profile) -> None:
     _check_rates(profile)
     _check_curves(profile)
     _check_link(profile)
+    if profile.accelerator is not None:
+        if profile.kind is MachineKind.HOST:
+            raise ProfileError('a host has no [accelerator]: remove it, or set kind = "accelerator"')
+        _check_figures("accelerator", profile.accelerator, profile)
     if profile.network:
         _check_figures("network", profile.network, profile)
     refuse_contradictions(profile)

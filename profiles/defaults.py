@@ -186,3 +186,66 @@ LAUNCH = (
             "developer forum, threads 233645 and 221413), 20 us from PyTorch (NVIDIA: Understanding the Visualization "
             "of Overhead and Latency in Nsight Systems)"),
 )  # fmt: skip
+
+# ---- accelerators: ranges over GPUs of about 2016 to 2024, `fast, typical, slow` -------------------------------
+
+_CUDA = "NVIDIA: CUDA C++ Programming Guide, compute capabilities and arithmetic throughput (m)"
+_CDNA = "AMD: Instinct MI200 and CDNA 3 instruction set architectures (m)"
+_SHIPPED = "over the machines that come with foretrace"
+
+AMD_COMPUTE = ("cdna", "cdna2", "cdna3")
+NVIDIA_COMPUTE = ("pascal", "volta", "ampere", "hopper", "blackwell")
+
+RESIDENT_THREADS = (
+    Default(1024, 1024, 1024, _CUDA, microarchitectures=("turing",)),
+    Default(2560, 2048, 1024, f"2048 on most: {_CUDA}; GCN to CDNA 2 8 to 10 waves of 64 on 4 units (m)"),
+)
+WARP = (
+    Default(64, 64, 64, _CDNA, microarchitectures=AMD_COMPUTE),
+    Default(32, 32, 64, f"32: {_CUDA}; 64: {_CDNA}"),
+)
+FP64_RATE = (
+    Default(1.0, 0.95, 0.7, "the peak, less what waits for operands and for lower clocks under load",
+            of="cores x clock_hz x peak_flops_per_cycle"),
+    Default(6e13, 1e13, 3e11, "consumer GPUs to data-centre GPUs"),
+)  # fmt: skip
+FP32_RATE = (
+    Default(2, 2, 1, f"2 by their data sheets; without packed operations 1 on CDNA (m), {_SHIPPED}",
+            of="fp64_flops_per_s", microarchitectures=(*NVIDIA_COMPUTE, *AMD_COMPUTE)),
+    Default(64, 2, 1, "1 to 2 on data-centre GPUs, 16 to 64 on others (m)", of="fp64_flops_per_s"),
+)  # fmt: skip
+INTEGER_RATE = (
+    Default(0.5, 0.25, 0.2, f"64 additions a clock where 64 (A100) or 128 (H100) fused operations are: {_CUDA}",
+            of="fp32_flops_per_s"),
+)  # fmt: skip
+SPECIAL_RATE = (
+    Default(0.125, 0.0625, 0.04, f"16 a clock where 64 (A100) or 128 (H100) fused operations are: {_CUDA}",
+            of="fp32_flops_per_s"),
+)  # fmt: skip
+ATOMICS = (
+    Default(1 / 8, 1 / 32, 1 / 256, "an atomic for each 32-byte sector that the second cache moves; more where several "
+            "share a sector, less for those that wait for memory", of="l2_bytes_per_s"),
+)  # fmt: skip
+SAME_ADDRESS = (
+    Default(4.0, 0.5, 0.02, "one a clock of integers at one address, combined in a warp more; fractions of it in "
+            "floating point (m)", of="clock_hz"),
+)  # fmt: skip
+L2_RATE = (Default(4.0, 2.5, 1.2, f"2.5 (H200) to 3.7 (MI210) of near halves: {_SHIPPED}", of="memory_bytes_per_s"),)
+L1_RATE = (
+    Default(128, 100, 50, f"64 bytes (CDNA 2) or 128 bytes a clock and multiprocessor (m): {_CUDA}",
+            of="cores x clock_hz"),
+)  # fmt: skip
+THREAD_RATE = (
+    Default(1 / 4, 1 / 5, 1 / 12, "from 4 (Volta and later) to 8 clocks (CDNA) between an instruction and one that "
+            "uses its result, more in double precision (m)", of="clock_hz"),
+)  # fmt: skip
+
+MULTIPROCESSORS = Default(304, 100, 16, "16 to 304 compute units or multiprocessors: " + _SHIPPED)
+DEVICE_CLOCK = Default(2.6e9, 1.6e9, 1.0e9, "1.4 to 2.1 GHz: " + _SHIPPED)
+DEVICE_BANDWIDTH = Default(
+    0.94, 0.85, 0.6, "0.63 (MI300A) to 0.92 (H100): " + _SHIPPED, of="peak_bandwidth_bytes_per_s"
+)
+UNKNOWN_BANDWIDTH = Default(4e12, 1e12, 1e11, "DDR of FPGAs and HBM of data-centre GPUs (m)")
+DEVICE_LATENCY = Default(350e-9, 500e-9, 1000e-9, "375 ns (H100), 404 (A100), 391 (MI210): " + _SHIPPED)
+DEVICE_L1 = Default(262144, 131072, 16384, "16 KiB (CDNA 2) to 256 KiB (H100): " + _SHIPPED)
+DEVICE_L2 = Default(268435456, 6291456, 2097152, "4 MiB (P100) and 6 MiB (V100) to 50 MiB (H100), 256 MiB (MI300X); m")

@@ -30,6 +30,8 @@ class Unit:
 UNITS = (
     Unit("_hz", 1e5, 1e11, "hertz: 2.1 GHz is 2.1e9", "Hz"),
     Unit("_bytes_per_s", 1e5, 1e17, "bytes a second: 12.8 GB/s is 12.8e9", "bytes/s"),
+    Unit("flops_per_s", 1e6, 1e19, "operations a second: 67 Tflop/s is 67e12", "flop/s"),
+    Unit("_per_s", 1e4, 1e18, "a second: 4 billion is 4e9", "a second"),
     Unit("launch_latency_s", 1e-9, 10.0, "seconds: 5 µs is 5e-6", "s"),
     Unit("latency_s", 1e-11, 0.1, "seconds: 85 ns is 85e-9", "s"),
     Unit("launch_interval_s", 1e-9, 10.0, "seconds: 5 µs is 5e-6", "s"),

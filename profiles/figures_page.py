@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from . import defaults
+from .accelerator import AcceleratorTable
 from .figure import Default, figures_of_record, unit_of
 from .points import Tlb
 from .profile import CacheLevel, Core, Frontend, Link, Memory, Network, Product
@@ -21,6 +22,7 @@ TABLES: tuple[tuple[str, type[Struct]], ...] = (
     ("[[caches]]", CacheLevel),
     ("[memory]", Memory),
     ("[[tlbs]]", Tlb),
+    ("[accelerator]", AcceleratorTable),
     ("[link]", Link),
     ("[network]", Network),
 )
@@ -64,6 +66,13 @@ def _beyond() -> Iterator[str]:
     yield "| what | of | assumed | after |\n| --- | --- | --- | --- |"
     yield _row("latency of a shuffle or comparison of vectors, cycles", defaults.FP_OTHER)
     yield _row("lines of one core's streams in flight", defaults.LINES_IN_FLIGHT)
+    yield _row("multiprocessors of an accelerator (`cores`)", defaults.MULTIPROCESSORS)
+    yield _row("clock of an accelerator, Hz", defaults.DEVICE_CLOCK)
+    yield _row("sustained bandwidth of an accelerator's memory", defaults.DEVICE_BANDWIDTH)
+    yield _row("the same where its peak is not given, bytes/s", defaults.UNKNOWN_BANDWIDTH)
+    yield _row("latency of an accelerator's memory, s", defaults.DEVICE_LATENCY)
+    yield _row("first cache of an accelerator's multiprocessor, bytes", defaults.DEVICE_L1)
+    yield _row("second cache of an accelerator, bytes", defaults.DEVICE_L2)
     yield ""
 
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 from foretrace.cache_sim.level import Inclusion, Replacement
 
 from . import defaults
+from .accelerator import AcceleratorTable
 from .figure import Figure
 from .points import (
     ArrayCost,
@@ -440,7 +441,7 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True):
     noise: dict[str, float] | None = None
 
 
-RECORDS = (Product, Core, Frontend, CacheLevel, Memory, Tlb, Link, Network)
+RECORDS = (Product, Core, Frontend, CacheLevel, Memory, Tlb, AcceleratorTable, Link, Network)
 """Records of single figures."""
 
 SCHEMA = "foretrace.profile/1"
@@ -480,6 +481,7 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     prefetch: tuple[PrefetchPoint, ...] = ()
     thread_bandwidth: tuple[ThreadPoint, ...] = ()
     idiom_rates: tuple[IdiomRate, ...] = ()
+    accelerator: AcceleratorTable | None = None
     link: Link | None = None
     network: Network | None = None
     messages: tuple[MessagePoint, ...] = ()

@@ -98,13 +98,13 @@ def _figures(profile: Profile) -> Iterator[tuple[str, float, float | None]]:
     places += [("core.frontend", profile.core.frontend)] if profile.core else []
     places += [(cache.name, cache) for cache in profile.caches]
     places += [(f"{tlb.name}, pages of {tlb.page_bytes}:", tlb) for tlb in profile.tlbs]
-    places += [("link", profile.link), ("network", profile.network)]
+    places += [("accelerator", profile.accelerator), ("link", profile.link), ("network", profile.network)]
     for place, record in places:
         if record is not None:
             sources: dict[str, str] = getattr(record, "source")  # noqa: B009 - shared by records, not by a base class
             noise: dict[str, float] = getattr(record, "noise") or {}  # noqa: B009
             for name, source in sources.items():
-                if source not in _NOT_MEASURED:
+                if source not in _NOT_MEASURED and not isinstance(getattr(record, name), str):
                     yield f"{place} {name}", float(getattr(record, name)), noise.get(name)
     for cost in profile.operations:
         for part in ("latency_cycles", "interval_cycles"):

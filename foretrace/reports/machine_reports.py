@@ -11,14 +11,16 @@ from rich.console import Console
 from rich.table import Table
 
 from foretrace.benchmarks.calibration.agreement import Difference, summary
+from foretrace.profiles.accelerator import DeviceKind
 from foretrace.profiles.charts import charts_of, curve_title
+from foretrace.profiles.device_figures import device_figures
 from foretrace.profiles.figure import figures_of_record
 from foretrace.profiles.hierarchies import hierarchy_of
-from foretrace.profiles.profile import GatherScatterCurve, LatencyPoint, Memory, Pattern, Profile
+from foretrace.profiles.profile import GatherScatterCurve, LatencyPoint, MachineKind, Memory, Pattern, Profile
 from foretrace.profiles.relatives import informed
 from foretrace.terminal import plain
 from foretrace.terminal import table as fitting
-from foretrace.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
+from foretrace.units import format_bytes, format_bytes_per_s, format_count, format_hz, format_seconds
 
 from .terminal_charts import draw
 
@@ -83,6 +85,12 @@ def show_machine(profile: Profile, out: Console) -> None:
         out.print(f"unstable: {len(profile.unstable)} of the measured figures, `foretrace machines check` names them")
     for assumption in hierarchy_of(profile).assumptions:
         out.print(plain(f"assumed: {assumption}"))
+    if (
+        profile.kind is MachineKind.ACCELERATOR
+        and (device := device_figures(profile)).device_kind is DeviceKind.GENERAL
+    ):
+        for name, text in device.assumed.items():
+            out.print(plain(f"assumed: {name}: {text}"))
     if related := informed(profile):
         out.print(plain(f"not given, predictions take them from {related.relative}: {', '.join(related.keys)}"))
     for name, text in (profile.metadata or {}).items():
@@ -146,7 +154,12 @@ def figures(profile: Profile) -> Iterator[tuple[str, str, object, str, str]]:
     places += [("core.frontend", profile.core.frontend)] if profile.core else []
     places += [(cache.name, cache) for cache in profile.caches]
     places += [(f"{tlb.name} of {format_bytes(tlb.page_bytes)} pages", tlb) for tlb in profile.tlbs]
-    places += [("memory", profile.memory), ("link", profile.link), ("network", profile.network)]
+    places += [
+        ("memory", profile.memory),
+        ("accelerator", profile.accelerator),
+        ("link", profile.link),
+        ("network", profile.network),
+    ]
     for place, record in places:
         if record is None:
             continue
@@ -165,6 +178,8 @@ def formatted(field: str, value: object) -> str:
         return str(value)
     if field.endswith("_bytes_per_s"):
         return format_bytes_per_s(value)
+    if field.endswith("_per_s"):
+        return f"{format_count(value)}/s"
     for suffix, format_value in (("_bytes", format_bytes), ("_hz", format_hz), ("_s", format_seconds)):
         if field.endswith(suffix):
             return format_value(value)
