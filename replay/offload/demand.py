@@ -28,6 +28,14 @@ _INTEGER = {
 }  # fmt: skip
 _FUSED = {OperationKind.FP_ADD, OperationKind.FP_MUL, OperationKind.FP_FMA}
 _OTHER_FP = {OperationKind.FP_COMPARE, OperationKind.FP_CONVERT, OperationKind.FP_OTHER}
+_STEPS = {
+    (False, False): ("fp32_flops", 8.0),
+    (False, True): ("fp64_flops", 18.0),
+    (True, False): ("integer", 16.0),
+    (True, True): ("integer", 40.0),
+}
+"""What a division or square root takes after the special unit's approximation, (of integers, of 64 bits): the steps of
+Newton's method that compilers for GPUs insert (as counted in their listings; cited from memory)."""
 _LINEAR_EFFICIENCY = 0.8
 """Of a device's peak, in products of large matrices by its library: usual."""
 
@@ -70,6 +78,7 @@ class Demand:
         size = np.array([one.total_bytes for one in signature.operations], np.float64)
         chased = np.array([one.self_dependent for one in signature.operations], np.bool_)
         atomics, places = _atomics(work, signature)
+        is_bytecode = np.array([_is_bytecode(block) for block in blocks])
         return cls(
             **of_nodes,
             diverged=_diverged(work, of_nodes["instructions"]),
@@ -78,12 +87,8 @@ class Demand:
             chased=work.of_operations(np.where(chased, executions, 0.0)),
             atomics=atomics,
             atomic_places=places,
-            is_bytecode=np.bincount(
-                work.row_node,
-                [any(one.kind is OperationKind.BYTECODE for one in blocks[b].operations) for b in work.row_block.tolist()],
-                minlength=len(work),
-            ) > 0,
-        )  # fmt: skip
+            is_bytecode=np.bincount(work.row_node, is_bytecode[work.row_block], minlength=len(work)) > 0,
+        )
 
 
 _COUNTS = ("fp64_flops", "fp32_flops", "integer", "special", "instructions")
@@ -100,8 +105,10 @@ def _of_block(block: Block) -> dict[str, float]:
         if one.kind in _FUSED:
             fused[one.element_bits, one.kind] += threads
         elif one.kind in _SPECIAL:
+            name, steps = _STEPS[one.kind is OperationKind.INT_DIV, one.element_bits > 32]
             counts["special"] += threads
-            counts["instructions"] += threads
+            counts[name] += steps * threads
+            counts["instructions"] += steps / 2 * threads
         elif one.kind in _INTEGER:
             counts["integer"] += threads
             counts["instructions"] += threads
@@ -134,7 +141,7 @@ def _add_arrays(signature: Signature, sums: dict[str, Floats]) -> None:
     points = np.maximum(stored, accessed / 3)
     sums["instructions"] += accessed + points
     sums["fp64_flops"] += 2 * points
-    linear = defaultdict(float)
+    linear: dict[tuple[int, bool], float] = defaultdict(float)
     for routine in signature.linear_algebra:
         linear[routine.loop_id, routine.element_type in ("float32", "complex64")] += (
             routine.flops * routine.batch * routine.calls
@@ -190,10 +197,11 @@ def _atomics(work: Work, signature: Signature) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traffic:
-    """What each node moves on a device, float64 [nodes]: bytes that leave the first caches, and those out of memory;
-    and the accesses that wait for the second cache, and for memory."""
+    """What each node moves on a device, float64 [nodes]: bytes that the first, the second and a third cache miss (two
+    levels: the last two are the same); and the accesses that wait for the second cache, and for memory."""
 
     l2_bytes: Floats
+    last_bytes: Floats
     memory_bytes: Floats
     l2_waits: Floats
     memory_waits: Floats
@@ -213,18 +221,23 @@ class Traffic:
         granule = float(rates.granule_bytes)
         if signature.reuse is None or not len(operations):
             missed = executions * np.where(unit > 0.5, np.minimum(size / granule, 1.0), 1.0)
-            misses = np.column_stack([missed, missed])
+            misses = np.column_stack([missed, missed, missed])
         else:
             levels = tuple(
                 Level(name, _whole(size_bytes, rates.granule_bytes), 16, line_bytes=rates.granule_bytes)
-                for name, size_bytes in (("L1", rates.l1_bytes), ("L2", max(rates.l2_bytes, rates.l1_bytes)))
+                for name, size_bytes in (
+                    ("L1", rates.l1_bytes),
+                    ("L2", max(rates.l2_bytes, rates.l1_bytes)),
+                    ("L3", max(rates.last_bytes or 0, rates.l2_bytes, rates.l1_bytes)),
+                )
             )
             misses = misses_from_reuse(signature.reuse, Hierarchy("", levels), executions, unit)
-        l2_bytes, memory_bytes = (misses[:, level] * granule for level in (0, 1))
+        l2_bytes, last_bytes, memory_bytes = (misses[:, level] * granule for level in range(3))
         waits = [np.minimum(moved / np.maximum(size, 1.0), executions) for moved in (l2_bytes, memory_bytes)]
         is_load = np.array([not one.is_store for one in operations], np.bool_)
         return cls(
             l2_bytes=work.of_operations(l2_bytes),
+            last_bytes=work.of_operations(last_bytes),
             memory_bytes=work.of_operations(memory_bytes),
             l2_waits=work.of_operations(np.where(is_load, waits[0] - waits[1], 0.0)),
             memory_waits=work.of_operations(np.where(is_load, waits[1], 0.0)),

@@ -1,24 +1,29 @@
 """An accelerator as the model needs it: its rates with their ranges, its link, and what had to be assumed.
 
 There are two kinds. A gather/scatter unit (the Convey of Carrington et al., ICS'11) reaches the host's memory and moves
-references at a bandwidth by address range; arithmetic stays on the host. A general accelerator runs whole kernels. A
-profile that gives rates of arithmetic (`[accelerator]`, or `core.peak_flops_per_cycle`) is of the second kind.
+references at a bandwidth by address range; arithmetic stays on the host. A general accelerator runs whole kernels. The
+profile says which (`accelerator.device_kind`); one that gives gather/scatter curves and no rate of arithmetic is of the
+first kind.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from foretrace.errors import PredictionError
+from foretrace.profiles.accelerator import DeviceKind
+from foretrace.profiles.device_figures import Range, device_figures
 from foretrace.profiles.figure import figures_of_record
 from foretrace.profiles.profile import Link as PublishedLink
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.records import Assumption
-from foretrace.replay.spread import TYPICAL, Floats, between, exactly
-from foretrace.units import format_bytes, format_bytes_per_s, format_seconds
+from foretrace.replay.spread import Floats, between, exactly
+from foretrace.units import format_bytes, format_seconds
+
+L2_LATENCY = 0.4
+"""Of a load from the second cache, over that of one from memory, where the profile does not tell: as of the H100."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,9 +45,11 @@ class Way:
 class Rates:
     """What a general accelerator does a second, and how much it holds: [fast, typical, slow] where it is an array.
 
-    `granule_bytes` is what an access at random moves. `threads` are all that can be resident.
+    `granule_bytes` is what an access at random moves. `threads` are all that can be resident. `last_bytes` is a third
+    cache's size, None where there is none or its speed is not known.
     """
 
+    multiprocessors: Floats
     threads: Floats
     block_threads: float
     fp64_flops_per_s: Floats
@@ -53,6 +60,8 @@ class Rates:
     same_address_atomics_per_s: Floats
     memory_bytes_per_s: Floats
     memory_latency_s: Floats
+    last_bytes: int | None
+    last_bytes_per_s: Floats | None
     l2_bytes: int
     l2_bytes_per_s: Floats
     l2_latency_s: Floats
@@ -87,22 +96,35 @@ class Device:
                 f"machine {profile.name}: is a host, not an accelerator; name an accelerator with --accelerator"
             )
         notes: list[Assumption] = []
-        is_general = _given(profile, "fp64_flops_per_s") is not None or (
-            profile.core is not None and profile.core.peak_flops_per_cycle is not None
-        )
-        if not is_general and not profile.gather_scatter:
-            raise PredictionError(
-                f"profile {profile.name}: gather_scatter is missing, its bandwidth is not known, and there are no rates of "
-                "arithmetic (accelerator.fp64_flops_per_s); add either"
-            )
+        is_general = _is_general(profile)
         way, launch_known = _way(profile, is_general, notes)
-        rates = _Reader(profile, notes).rates() if is_general else None
+        rates = _rates(profile, notes) if is_general else None
         return cls(profile, way, rates, launch_known, tuple(notes))
 
 
-def _given(profile: Profile, name: str) -> Any:
-    """A figure of the profile's table of accelerator figures; None where it does not give it."""
-    return getattr(getattr(profile, "accelerator", None), name, None)
+def _is_general(profile: Profile) -> bool:
+    """Whether it runs whole loops.
+
+    Raises:
+        PredictionError: the profile does not tell what it takes to know.
+    """
+    table, core = profile.accelerator, profile.core
+    has_rates = (table is not None and table.fp64_flops_per_s is not None) or (
+        core is not None and core.peak_flops_per_cycle is not None
+    )
+    kind = table.device_kind if table is not None else None
+    if kind is None and not has_rates and profile.gather_scatter:
+        return False
+    if kind is DeviceKind.GATHER_SCATTER_UNIT:
+        if not profile.gather_scatter:
+            raise PredictionError(f"profile {profile.name}: gather_scatter is missing, its bandwidth is not known")
+        return False
+    if not has_rates:
+        raise PredictionError(
+            f"profile {profile.name}: its rates are missing, and gather_scatter is too; add "
+            "core.peak_flops_per_cycle with core.clock_hz, or accelerator.fp64_flops_per_s"
+        )
+    return True
 
 
 _DEFAULT = figures_of_record(PublishedLink)["launch_latency_s"].defaults[0]
@@ -114,8 +136,8 @@ def _way(profile: Profile, is_general: bool, notes: list[Assumption]) -> tuple[W
     if given is None:
         if is_general:
             raise PredictionError(
-                f"profile {profile.name}: [link] is missing: how data gets to it is not known; give link.shared_memory, "
-                "and the bandwidths of a memory of its own"
+                f"profile {profile.name}: [link] is missing: how data gets to it is not known; give "
+                "link.shared_memory, and the bandwidths of a memory of its own"
             )
         notes.append(Assumption("link", "not in the profile, transfers and launches are counted as free"))
         return Way(True, np.zeros(3), np.zeros(3), np.zeros(3)), False
@@ -164,114 +186,56 @@ def _launch(given: PublishedLink, is_general: bool, notes: list[Assumption]) -> 
     return (exactly(interval_s), lone_s - interval_s, True) if is_general else (lone_s, np.zeros(3), True)
 
 
-class _Reader:
-    """Reads a general accelerator's rates. What it does not give is assumed from those that it does."""
-
-    def __init__(self, profile: Profile, notes: list[Assumption]) -> None:
-        self.profile, self.notes = profile, notes
-
-    def figure(
-        self, name: str, instead: tuple[float, float, float] | None, why: str, known: float | None = None
-    ) -> Floats:
-        """A rate, [fast, typical, slow]; `instead` stands for one that neither the table nor `known` gives."""
-        value = _given(self.profile, name)
-        value = known if value is None else value
-        if value is not None:
-            return exactly(float(value))
-        if instead is None:
-            raise PredictionError(f"profile {self.profile.name}: {name} is missing, {why}; add it to [accelerator]")
-        fast, typical, slow = instead
-        shown = format_bytes_per_s(typical) if name.endswith("bytes_per_s") else f"{typical:.3g}"
-        self.notes.append(Assumption(name, f"not in the profile, {shown} assumed ({slow:.2g} to {fast:.2g}): {why}"))
-        return np.array([fast, typical, slow])
-
-    def rates(self) -> Rates:
-        profile = self.profile
-        core, memory, caches = profile.core, profile.memory, profile.caches
-        units = float(self.figure("multiprocessors", (200, 100, 50), _USUAL, core.cores if core else None)[TYPICAL])
-        clock_hz = core.clock_hz if core else None
-        cycles = core.peak_flops_per_cycle if core else None
-        peak = units * clock_hz * cycles if clock_hz and cycles else None
-        fp64 = self.figure("fp64_flops_per_s", None, "nor is the clock", peak)
-        fp64_rate = float(fp64[TYPICAL])
-        fp32 = self.figure("fp32_flops_per_s", (4 * fp64_rate, 2 * fp64_rate, fp64_rate), "twice that of 64 bits")
-        fp32_rate = float(fp32[TYPICAL])
-        bandwidth = self.bandwidth()
-        rate = float(bandwidth[TYPICAL])
-        clock = clock_hz or fp32_rate / (2 * 128 * units)
-        l2 = caches[-1].size_bytes if len(caches) > 1 else None
-        l1 = caches[0].size_bytes if caches else None
-        latency = self.figure(
-            "memory_latency_s", (400e-9, 700e-9, 1000e-9), "of GPUs", memory.latency_s if memory else None
-        )
-        l1_rate = units * clock
-        threads = self.figure("threads_per_multiprocessor", (2048, 2048, 1024), _USUAL)
-        return Rates(
-            threads=threads * units,
-            block_threads=1024.0,
-            fp64_flops_per_s=fp64,
-            fp32_flops_per_s=fp32,
-            integer_ops_per_s=self.figure("integer_ops_per_s", (fp32_rate / 2, fp32_rate / 4, fp32_rate / 8), _HALF),
-            special_ops_per_s=self.figure(
-                "special_ops_per_s",
-                (fp32_rate / 16, fp32_rate / 32, fp32_rate / 64),
-                "an eighth to a half of a warp a cycle",
-            ),
-            atomics_per_s=self.figure("atomics_per_s", (rate / 8, rate / 32, rate / 128), "a sector of memory each"),
-            same_address_atomics_per_s=self.figure(
-                "same_address_atomics_per_s", (2 * clock, clock, clock / 4), "one a cycle at the second cache"
-            ),
-            memory_bytes_per_s=bandwidth,
-            memory_latency_s=latency,
-            l2_bytes=int(self.figure("l2_bytes", (64e6, 16e6, 4e6), _USUAL, l2)[TYPICAL]),
-            l2_bytes_per_s=self.figure("l2_bytes_per_s", (4 * rate, 2.5 * rate, 1.5 * rate), "over memory's, as usual"),
-            l2_latency_s=latency * 0.4,
-            l1_bytes=int(self.figure("l1_bytes", (256e3, 128e3, 16e3), _USUAL, l1)[TYPICAL]),
-            l1_bytes_per_s=self.figure(
-                "l1_bytes_per_s", (128 * l1_rate, 64 * l1_rate, 64 * l1_rate), "64 bytes a cycle"
-            ),
-            warp_threads=self.figure("warp_threads", (32, 32, 64), _USUAL),
-            granule_bytes=self.granule_bytes(rate),
-            capacity_bytes=self.capacity_bytes(),
-            thread_instructions_per_s=self.figure(
-                "thread_instructions_per_s",
-                (clock / 3, clock / 5, clock / 10),
-                "a dependent instruction in 3 to 10 cycles",
-            ),
-        )
-
-    def bandwidth(self) -> Floats:
-        """Of memory, as streams reach it."""
-        memory = self.profile.memory
-        sustained = memory.sustained_bandwidth_bytes_per_s if memory else None
-        peak = memory.peak_bandwidth_bytes_per_s if memory else None
-        instead = (0.95 * peak, 0.85 * peak, 0.7 * peak) if peak else None
-        return self.figure("memory_bytes_per_s", instead, "70 to 95 % of the peak are usual", sustained)
-
-    def capacity_bytes(self) -> float:
-        """Of memory; infinite where it is not known, and that is said."""
-        size = _given(self.profile, "memory_capacity_bytes")
-        size = size or (self.profile.memory.size_bytes if self.profile.memory else None)
-        if size is None:
-            self.notes.append(Assumption("memory_capacity_bytes", "not in the profile: everything is taken to fit"))
-        return float(size or "inf")
-
-    def granule_bytes(self, memory_bytes_per_s: float) -> int:
-        """What an access at random moves, by the gather curve beyond all caches.
-
-        That curve counts an 8-byte element, its 8-byte index and 8 bytes of a dense array (Carrington et al., ICS'11,
-        equation 2); the last two stream. A power of two from 32 to 256 bytes.
-        """
-        curve = self.profile.gather_scatter_curve("gather")
-        bandwidth = curve.bandwidth_bytes_per_s(1 << 32) if curve else None
-        if bandwidth is None:
-            self.notes.append(
-                Assumption("granule_bytes", f"no gather curve: {format_bytes(32)} a random access assumed")
-            )
-            return 32
-        moved = max(24 * memory_bytes_per_s / bandwidth - 16, 8.0)
-        return int(2 ** np.clip(np.round(np.log2(moved)), 5, 8))
+def _rates(profile: Profile, notes: list[Assumption]) -> Rates:
+    """A general accelerator's rates. What its profile does not give is assumed, and noted."""
+    found = device_figures(profile)
+    notes += [Assumption(name, text) for name, text in found.assumed.items()]
+    if found.memory_capacity_bytes is None:
+        notes.append(Assumption("memory_capacity_bytes", "not in the profile: everything is taken to fit"))
+    threads = found.threads_per_multiprocessor.times(found.multiprocessors)
+    latency_s = _ends(found.memory_latency_s)
+    last = found.last_cache_bytes_per_s
+    second_s = profile.caches[1].latency_s if len(profile.caches) > 1 else None
+    return Rates(
+        multiprocessors=_ends(found.multiprocessors),
+        threads=_ends(threads),
+        block_threads=1024.0,
+        fp64_flops_per_s=_ends(found.fp64_flops_per_s),
+        fp32_flops_per_s=_ends(found.fp32_flops_per_s),
+        integer_ops_per_s=_ends(found.integer_ops_per_s),
+        special_ops_per_s=_ends(found.special_ops_per_s),
+        atomics_per_s=_ends(found.atomics_per_s),
+        same_address_atomics_per_s=_ends(found.same_address_atomics_per_s),
+        memory_bytes_per_s=_ends(found.memory_bytes_per_s),
+        memory_latency_s=latency_s,
+        last_bytes=found.last_cache_bytes if last else None,
+        last_bytes_per_s=_ends(last) if last else None,
+        l2_bytes=round(found.l2_bytes.typical),
+        l2_bytes_per_s=_ends(found.l2_bytes_per_s),
+        l2_latency_s=exactly(second_s) if second_s else latency_s * L2_LATENCY,
+        l1_bytes=round(found.l1_bytes.typical),
+        l1_bytes_per_s=_ends(found.l1_bytes_per_s),
+        warp_threads=_ends(found.warp_threads),
+        granule_bytes=_granule_bytes(profile, found.memory_bytes_per_s.typical, notes),
+        capacity_bytes=float(found.memory_capacity_bytes or "inf"),
+        thread_instructions_per_s=_ends(found.thread_instructions_per_s),
+    )
 
 
-_USUAL = "usual of GPUs"
-_HALF = "half of the units of 32 bits, one operation where a multiplication and addition count two"
+def _ends(figure: Range) -> Floats:
+    return np.array([figure.fast, figure.typical, figure.slow])
+
+
+def _granule_bytes(profile: Profile, memory_bytes_per_s: float, notes: list[Assumption]) -> int:
+    """What an access at random moves, by the gather curve beyond all caches.
+
+    That curve counts an 8-byte element, its 8-byte index and 8 bytes of a dense array (Carrington et al., ICS'11,
+    equation 2); the last two stream. A power of two from 32 to 256 bytes.
+    """
+    curve = profile.gather_scatter_curve("gather")
+    bandwidth = curve.bandwidth_bytes_per_s(1 << 32) if curve else None
+    if bandwidth is None:
+        notes.append(Assumption("granule_bytes", f"no gather curve: {format_bytes(32)} a random access assumed"))
+        return 32
+    moved = max(24 * memory_bytes_per_s / bandwidth - 16, 8.0)
+    return int(2 ** np.clip(np.round(np.log2(moved)), 5, 8))

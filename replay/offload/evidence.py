@@ -44,7 +44,8 @@ class Parallel(StrEnum):
 class Evidence:
     """Of each node: whether its iterations are independent, why, and why it cannot run on a device ("" if it can).
 
-    `refusals` are of the node itself, `refused_below` of it or a node below it. `is_candidate` bool [nodes].
+    `refusals` are of the node itself, `refused_below` of it or a node below it. `is_candidate` bool [nodes]: loops and
+    array operations, without serial loops that hold parallel ones. Those are sequences of kernels.
     """
 
     parallel: tuple[Parallel, ...]
@@ -64,12 +65,15 @@ class Evidence:
             if parent >= 0 and below[node] and not below[parent] and refusals[node] != LOADERS_CODE:
                 below[parent] = below[node]
         runs = np.array([kind in (NodeKind.LOOP, NodeKind.ARRAY) for kind in work.kinds])
+        goes = [kind is not Parallel.NO for kind, _ in judged]
+        has_loops = work.inclusive(np.array(goes, np.float64)) > 0
+        is_sequence = has_loops & ~np.array(goes)
         return cls(
             parallel=tuple(kind for kind, _ in judged),
             texts=tuple(text for _, text in judged),
             refusals=tuple(refusals),
             refused_below=tuple(below),
-            is_candidate=runs & np.array([not text for text in below]),
+            is_candidate=runs & ~is_sequence & np.array([not text for text in below]),
         )
 
 
@@ -131,8 +135,6 @@ def _carried(work: Work) -> dict[int, str]:
     """Loops that the data flow shows to carry something from one iteration to a later one."""
     flow = work.flow
     carried: dict[int, str] = {}
-    if not work.tree_node.size or work.tree_node[0] < 0 or work.run.workload.signature.data_flow is None:
-        return carried
     depth = _depths(work)
     sums: dict[tuple[int, int, int], float] = defaultdict(float)
     for writer, readers, size in zip(

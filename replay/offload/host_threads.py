@@ -16,7 +16,7 @@ from .work import NodeKind, Work
 
 FORK_S = 5e-6
 """Of a parallel loop: its threads are woken, and wait for each other at its end. 2 to 20 us are usual from 8 to 200
-threads (Bull, O'Neill: A Microbenchmark Suite for OpenMP 2.0, 2001, and what its successors find; cited from memory)."""
+threads (Bull, O'Neill: A Microbenchmark Suite for OpenMP 2.0, 2001, and what followed it; cited from memory)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,4 +119,4 @@ def _region_speedups(cores: int, conditions: Conditions) -> Floats:
     most = float(points[min(cores, len(points)) - 1])
     demand = conditions.demand_bytes_per_s[0]
     limit = np.divide(most, demand, out=np.full(len(demand), np.inf), where=demand > 0)
-    return np.maximum(np.minimum(float(cores), limit), 1.0)
+    return np.asarray(np.maximum(np.minimum(float(cores), limit), 1.0), np.float64)

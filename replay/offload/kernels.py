@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from foretrace.replay.spread import TYPICAL, Floats
-from foretrace.units import format_bytes
 
 from . import gather_scatter
 from .demand import Demand, Traffic
@@ -40,7 +39,7 @@ class Terms:
     @property
     def time_s(self) -> Floats:
         """[fast, typical, slow]."""
-        return np.max(np.array(list(self.limits.values())), axis=0)
+        return np.asarray(np.max(np.array(list(self.limits.values())), axis=0), np.float64)
 
     @property
     def bound_by(self) -> str:
@@ -144,13 +143,11 @@ class _General:
         self.demand, self.traffic = demand, traffic
         self.trips = trip_counts(work)
         self.host_s = work.inclusive(work.own_host_s)
-        self.sums = {
-            name: work.inclusive(getattr(demand, name))
+        self.counts = {
+            name: getattr(demand, name)
             for name in ("fp64_flops", "fp32_flops", "integer", "special", "instructions", "diverged", "atomics",
                          "access_bytes")
-        } | {
-            name: work.inclusive(getattr(traffic, name)) for name in ("l2_bytes", "memory_bytes")
-        }  # fmt: skip
+        } | {name: getattr(traffic, name) for name in ("l2_bytes", "last_bytes", "memory_bytes")}  # fmt: skip
         rate = rates.thread_instructions_per_s[:, None]
         waits_s = (
             traffic.l2_waits * rates.l2_latency_s[:, None] + traffic.memory_waits * rates.memory_latency_s[:, None]
@@ -187,8 +184,8 @@ class _General:
 
     def terms(self, node: int, nodes: list[int]) -> Terms:
         rates = self.rates
-        sums = {name: float(values[node]) for name, values in self.sums.items()}
-        threads = self.threads_of(node, nodes)
+        threads, share = self.threads_of(node, nodes)
+        sums = {name: float((values[nodes] / share).sum()) for name, values in self.counts.items()}
         places = max((float(self.demand.atomic_places[one]) for one in nodes), default=0.0)
         at_a_time = np.minimum(threads[:, None], rates.threads[None, :])  # [nodes, 3]
         one_after_the_other = (self.thread_s[:, nodes].T / at_a_time).sum(axis=0)
@@ -204,6 +201,8 @@ class _General:
             "memory bandwidth": sums["memory_bytes"] / rates.memory_bytes_per_s,
             "latency": one_after_the_other,
         }
+        if rates.last_bytes_per_s is not None:
+            limits["last cache"] = sums["last_bytes"] / rates.last_bytes_per_s
         if sums["atomics"]:
             limits["atomics"] = np.maximum(
                 sums["atomics"] / rates.atomics_per_s,
@@ -215,8 +214,9 @@ class _General:
             sums | {"places": places},
         )
 
-    def threads_of(self, root: int, nodes: list[int]) -> Floats:
-        """[nodes]: threads that the work of each node below `root` gives at a time, in one entry of it."""
+    def threads_of(self, root: int, nodes: list[int]) -> tuple[Floats, Floats]:
+        """Of the work of each node below `root`, in one entry of it: how many threads it gives at a time, and what share
+        of the device they can use, [nodes] each. A block of threads is on one multiprocessor."""
         evidence, work = self.evidence, self.work
         wide: dict[int, tuple[float, float, bool]] = {}
         for node in nodes:
@@ -232,9 +232,7 @@ class _General:
                 else:
                     outer *= float(self.trips[node])
             wide[node] = outer, block, is_serial
-        return np.array([wide[node][0] * wide[node][1] for node in nodes])
-
-
-def shown_bytes(size: float) -> str:
-    """A number of bytes for people."""
-    return format_bytes(round(size))
+        threads = np.array([wide[node][0] * wide[node][1] for node in nodes])
+        most = float(self.rates.multiprocessors[TYPICAL])
+        share = np.array([min(wide[node][0] / most, 1.0) if wide[node][2] else 1.0 for node in nodes])
+        return threads, share

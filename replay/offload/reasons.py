@@ -94,22 +94,23 @@ def flip(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:
     link = min(way.to_device_bytes_per_s, way.from_device_bytes_per_s)
     bound = one.terms.bound_by if one.terms else "gather/scatter bandwidth"
     found: list[tuple[float, str]] = []
-    for part_s, text in (
-        (cost.launch_s, lambda factor: f"a launch of {format_seconds(cost.launch_s / one.launches * factor)}"),
-        (
-            cost.transfer_s,
-            lambda factor: (
-                f"a link of {format_bytes_per_s(link / factor)}" if math.isfinite(link) else "slower results"
-            ),
-        ),
-        (cost.kernel_s, lambda factor: f"a kernel {_times(factor)} ({bound})"),
-        (host_s, lambda factor: f"a host {_times(factor)}"),
-    ):
-        if part_s <= 0:
+    parts = (
+        ("launch", cost.launch_s, 1),
+        ("link", cost.transfer_s, 1),
+        ("kernel", cost.kernel_s, 1),
+        ("host", host_s, -1),
+    )
+    for name, part_s, sign in parts:
+        change = 1 + sign * spare / part_s if part_s > 0 else 0.0
+        if change <= 0 or change == 1:
             continue
-        change = (part_s - spare) / part_s if part_s == host_s else (part_s + spare) / part_s
-        if change > 0 and change != 1:
-            found.append((abs(math.log(change)), text(change)))
+        text = {
+            "launch": f"a launch of {format_seconds(cost.launch_s / one.launches * change)}",
+            "link": f"a link of {format_bytes_per_s(link / change)}" if math.isfinite(link) else "slower results",
+            "kernel": f"a kernel {_times(change)} ({bound})",
+            "host": f"a host {_times(change)}",
+        }[name]
+        found.append((abs(math.log(change)), text))
     if verdict.answer is Answer.PORT and evidence and evidence.parallel[one.node] is Parallel.ASSUMED:
         return f"flips if its iterations depend on each other, else at {min(found)[1]}" if found else ""
     return f"flips at {min(found)[1]}" if found else ""
@@ -139,14 +140,13 @@ def break_even_footprint(verdict: Verdict, device: Device) -> int | None:
     other_s = max(limit[TYPICAL] for name, limit in one.terms.limits.items() if name != "latency")
     most = float(device.rates.threads[TYPICAL])
 
+    threads = max(one.terms.threads, 1.0)
+
     def wins(scale: float) -> bool:
-        spread = min(
-            max(one.terms.threads * scale, 1.0) / max(one.terms.threads, 1.0), max(most / one.terms.threads, 1.0)
-        )
+        spread = max(min(threads * scale, most), 1.0) / min(threads, most)
         kernel_s = max(other_s * scale, latency_s * scale / spread)
         return kernel_s + cost.transfer_s * scale + cost.launch_s < verdict.best_host_s * scale
 
-    assert one.terms is not None
     if not wins(_MOST_SCALE):
         return None
     low, high = 1 / _MOST_SCALE, _MOST_SCALE
@@ -175,31 +175,29 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
             lines.append(f"iterations: {evidence.parallel[one.node]} ({evidence.texts[one.node]})")
         rates, counts = device.rates, one.terms.counts
         made_of = {
-            "64-bit arithmetic": (counts["fp64_flops"], rates.fp64_flops_per_s, "operations"),
-            "32-bit arithmetic": (counts["fp32_flops"], rates.fp32_flops_per_s, "operations"),
-            "integer arithmetic": (counts["integer"], rates.integer_ops_per_s, "operations"),
-            "divisions and square roots": (counts["special"], rates.special_ops_per_s, "operations"),
-            "instruction issue": (counts["diverged"], rates.fp32_flops_per_s / 2, "instructions of threads"),
-            "first cache": (counts["access_bytes"], rates.l1_bytes_per_s, "bytes"),
-            "second cache": (counts["l2_bytes"], rates.l2_bytes_per_s, "bytes"),
-            "memory bandwidth": (counts["memory_bytes"], rates.memory_bytes_per_s, "bytes"),
-            "atomics": (counts["atomics"], rates.atomics_per_s, "updates"),
+            "64-bit arithmetic": (counts["fp64_flops"], "operations"),
+            "32-bit arithmetic": (counts["fp32_flops"], "operations"),
+            "integer arithmetic": (counts["integer"], "operations"),
+            "divisions and square roots": (counts["special"], "operations"),
+            "instruction issue": (counts["diverged"], "instructions of threads"),
+            "first cache": (counts["access_bytes"], "bytes"),
+            "second cache": (counts["l2_bytes"], "bytes"),
+            "last cache": (counts["last_bytes"], "bytes"),
+            "memory bandwidth": (counts["memory_bytes"], "bytes"),
+            "atomics": (counts["atomics"], "updates"),
         }
         for name, limit in one.terms.limits.items():
             if name == "latency":
                 at_a_time = min(one.terms.threads, float(rates.threads[TYPICAL]))
                 text = f"{format_count(round(at_a_time))} threads at a time, each waiting for its own loads"
             else:
-                amount, rate, unit = made_of[name]
+                amount, unit = made_of[name]
                 if not amount:
                     continue
-                shown = format_bytes(round(amount)) if unit == "bytes" else f"{amount:.4g} {unit}"
-                speed = (
-                    format_bytes_per_s(float(rate[TYPICAL]))
-                    if unit == "bytes"
-                    else f"{float(rate[TYPICAL]):.3g} a second"
-                )
-                text = f"{shown} at {speed}"
+                speed = amount / limit[TYPICAL] if limit[TYPICAL] else 0.0
+                text = f"{amount:.4g} {unit} at {speed:.3g} a second"
+                if unit == "bytes":
+                    text = f"{format_bytes(round(amount))} at {format_bytes_per_s(speed)}"
             mark = "  <- the kernel's time" if name == one.terms.bound_by else ""
             lines.append(f"{name}: {text}: {_range(np.array(limit))}{mark}")
         lines.append(f"touches {format_bytes(round(one.footprint_bytes))}")
@@ -225,8 +223,8 @@ def _staged(one: Candidate, device: Device) -> str:
     assert device.rates is not None
     held = format_bytes(round(device.rates.capacity_bytes))
     return (
-        f"touches {format_bytes(round(one.footprint_bytes))}, more than the {held} of its memory: brought piece by piece, "
-        f"{format_bytes(round(one.staged_bytes))} in all"
+        f"touches {format_bytes(round(one.footprint_bytes))}, more than the {held} of its memory: brought piece by "
+        f"piece, {format_bytes(round(one.staged_bytes))} in all"
     )
 
 

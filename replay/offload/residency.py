@@ -54,6 +54,7 @@ class Versions:
     """The versions of a program's data: who wrote each, and who reads it."""
 
     def __init__(self, work: Work) -> None:
+        """Of a program."""
         flow = work.flow
         self.num_nodes = len(work)
         self.writer: Ints = np.asarray(flow.flow_writer, np.int64)

@@ -200,8 +200,18 @@ class _Report:
         if not why:
             why = "a sequence: its loops are kernels of their own" if self.work.children[node] else "no loop"
         none = np.zeros(3)
-        return Candidate(node, (node,), float(self.alone_s[node]), int(self.work.entries[node]), None, none, none, none, 0.0,
-                         refusal=why)  # fmt: skip
+        return Candidate(
+            node,
+            (node,),
+            float(self.alone_s[node]),
+            int(self.work.entries[node]),
+            None,
+            none,
+            none,
+            none,
+            0.0,
+            refusal=why,
+        )
 
     def _bound(self, node: int) -> str:
         seconds: dict[int, float] = {}

@@ -97,7 +97,8 @@ class Work:
         of_region = np.bincount(regions, tree.work_executions * weights, minlength=len(pages_s))
         rate = np.divide(pages_s, of_region, out=np.zeros_like(of_region), where=of_region > 0)[regions]
         pages = np.bincount(tree.work_node, tree.work_executions * weights * rate, minlength=len(tree))
-        flow, notes = signature.data_flow, ()
+        flow = signature.data_flow
+        notes: tuple[str, ...] = ()
         if flow is None:
             flow = flow_by_spans(signature, _node_of_block(tree, executions), tree.entries)
             notes = (_NO_FLOW,)
@@ -113,7 +114,7 @@ class Work:
             iterations=tree.iterations,
             tree_node=np.arange(len(tree)),
             own_s=times.own_s,
-            pages_s=pages,
+            pages_s=pages.astype(np.float64),
             row_node=tree.work_node,
             row_block=tree.work_block,
             row_share=share,
@@ -178,7 +179,8 @@ class Work:
     def of_operations(self, values: Floats) -> Floats:
         """What memory operations count, [operations], as their nodes' own: [nodes]."""
         blocks = np.array([operation.block_id for operation in self.run.workload.signature.operations], np.int64)
-        return self.of_blocks(np.bincount(blocks, values, minlength=len(self.run.workload.signature.blocks)))
+        sums = np.bincount(blocks, values, minlength=len(self.run.workload.signature.blocks))
+        return self.of_blocks(sums.astype(np.float64))
 
     def of_blocks(self, values: Floats) -> Floats:
         """What blocks count in all their executions, [blocks], as their nodes' own: [nodes]."""
