@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from foretrace.replay.engine.program import Barrier, Join, Lock, Part, Repeat, Run, Sharing, Spawn, Unlock
+from foretrace.replay.offload.decisions import Program
 from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
 
 from .stops import Draft, Stops, finished, one_of_many, repeated, units_at_start
@@ -48,12 +49,14 @@ class ThreadProgram:
 
 @dataclass(frozen=True, slots=True)
 class JobPrograms:
-    """The threads of a program, its barriers with how many threads meet there, and what could not be told."""
+    """The threads of a program, its barriers with how many threads meet there, what could not be told, and what is
+    offered to accelerators."""
 
     threads: tuple[ThreadProgram, ...]
     barriers: dict[str, int]
     notes: tuple[str, ...]
     semaphores: dict[str, int] = field(default_factory=dict)
+    offers: Program | None = None
 
 
 @dataclass(slots=True)
