@@ -1,4 +1,4 @@
-"""The threaded programs of `programs/threaded/`: OpenMP in C, C++ and Fortran, and POSIX threads.
+"""The threaded programs of `programs/threaded/`: OpenMP in C, C++ and Fortran, POSIX threads, and Python.
 
 Each takes the number of threads as its only argument, prints a checksum that does not depend on it but for rounding,
 and runs 0.05 to 0.3 s with one.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from foretrace.errors import EngineError
@@ -15,15 +16,35 @@ from foretrace.errors import EngineError
 from .programs import LANGUAGES, SOURCES, compiler_for
 
 THREADED_SOURCES = SOURCES / "threaded"
+PYTHON = ".py"
 
-PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
+PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "OPENBLAS_NUM_THREADS": "1"}
 """Environment in which OpenMP's threads sleep where they wait: a tracer runs one thread at a time, and others would
 spin while they are not on."""
 
 
 def threaded_programs() -> dict[str, Path]:
     """Source of each threaded program, by its name."""
-    return {path.stem: path for path in sorted(THREADED_SOURCES.iterdir()) if path.suffix in LANGUAGES}
+    return {path.stem: path for path in sorted(THREADED_SOURCES.iterdir()) if path.suffix in (*LANGUAGES, PYTHON)}
+
+
+def command_of(name: str, directory: Path) -> tuple[str, ...]:
+    """What runs one of `threaded_programs`, but for the number of threads; it is compiled into `directory`.
+
+    Raises:
+        EngineError: as `build_threaded`.
+    """
+    source = threaded_programs()[name]
+    if source.suffix == PYTHON:
+        return (sys.executable, str(source))
+    return (str(build_threaded(name, directory)),)
+
+
+def start_up_of(name: str) -> tuple[str, ...]:
+    """What starts the interpreter and loads the modules of a Python program, which no prediction has; else nothing."""
+    if threaded_programs()[name].suffix != PYTHON:
+        return ()
+    return (sys.executable, "-c", "import sys, concurrent.futures.thread, numpy")
 
 
 def build_threaded(name: str, directory: Path) -> Path:

@@ -5,27 +5,28 @@ Run by `python -m foretrace.benchmarks.validation.copies --machine results/here.
 Each program is traced once and replayed with as many copies as are run, each on a core of its own. Measured is real
 time, the copies pinned to the first cores, alternating with one copy alone on one of those cores: of each round, the
 time of the slower copy over the mean of the runs alone before and after it. The table shows the median and quartiles
-of the rounds.
+of the rounds. Rounds in which others had more than a tenth of the cores do not count, and a program without any that
+counts is not compared.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from foretrace.benchmarks.harness import programs, tools
+from foretrace.benchmarks.harness.cores import CoreRun, run_on, said_of_others
 from foretrace.benchmarks.harness.tables import table, times
 from foretrace.errors import EngineError, ForetraceError
 from foretrace.terminal import console
+from foretrace.units import format_seconds
 
 PROGRAMS = {
     "mandelbrot": ("900", "600", "300"),
@@ -40,19 +41,23 @@ PROGRAMS = {
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """Of a program: time of a copy among others over that of one alone, predicted and measured."""
+    """Of a program: time of a copy among others over that of one alone, predicted and measured.
+
+    What is measured is None where the cores were never free, which `problem` says.
+    """
 
     name: str
-    alone_s: float
+    alone_s: float | None
     predicted: float
-    measured: float
-    low: float
-    high: float
+    measured: float | None
+    low: float | None
+    high: float | None
+    problem: str = ""
 
     @property
-    def error(self) -> float:
+    def error(self) -> float | None:
         """Predicted over measured, less one."""
-        return self.predicted / self.measured - 1
+        return None if self.measured is None else self.predicted / self.measured - 1
 
 
 def compare(machine: str, copies: int, rounds: int, realtime: bool, directory: Path) -> Iterator[Slowdown]:
@@ -75,33 +80,26 @@ def compare(machine: str, copies: int, rounds: int, realtime: bool, directory: P
         replayed = tools.foretrace_json(
             "replay", signature, "--machine", machine, "--copies", str(copies), "--cores", str(copies)
         )
-        measured = [_round(command, cores[:copies], realtime) for _ in range(rounds)]
-        ratios = [together_s / alone_s for alone_s, together_s in measured]
-        low, middle, high = statistics.quantiles(ratios, n=4) if rounds > 1 else (ratios[0],) * 3
-        alone_s = statistics.median(alone for alone, _ in measured)
-        yield Slowdown(name, alone_s, replayed["makespan_s"] / replayed["alone_s"], middle, low, high)
+        predicted = replayed["makespan_s"] / replayed["alone_s"]
+        made = [_round(command, cores[:copies], realtime) for _ in range(rounds)]
+        free = [runs for runs in made if all(run.is_free for run in runs)]
+        if not free:
+            together = [runs[1] for runs in made]
+            yield Slowdown(name, None, predicted, None, None, None, said_of_others(together))
+            continue
+        ratios = [2 * runs[1].wall_s / (runs[0].wall_s + runs[2].wall_s) for runs in free]
+        low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else (ratios[0],) * 3
+        alone_s = statistics.median(run.wall_s for runs in free for run in (runs[0], runs[2]))
+        yield Slowdown(name, alone_s, predicted, middle, low, high)
 
 
-def _round(command: Sequence[str], cores: Sequence[int], realtime: bool) -> tuple[float, float]:
-    """Seconds of one copy alone (mean of before and after), and of the slowest of copies on `cores` at once."""
-    before_s = _run_s(command, cores[:1], realtime)
-    together_s = _run_s(command, cores, realtime)
-    after_s = _run_s(command, cores[:1], realtime)
-    return (before_s + after_s) / 2, together_s
+def _round(command: Sequence[str], cores: Sequence[int], realtime: bool) -> tuple[CoreRun, CoreRun, CoreRun]:
+    """Runs of one copy alone, of copies on `cores` at once, and of one alone again."""
 
+    def run(some: Sequence[int]) -> CoreRun:
+        return run_on([command] * len(some), [[core] for core in some], realtime=realtime)
 
-def _run_s(command: Sequence[str], cores: Sequence[int], realtime: bool) -> float:
-    priority = ["chrt", "-f", "10"] if realtime else []
-    start = time.perf_counter()
-    running = [
-        subprocess.Popen([*priority, "taskset", "-c", str(core), *command], stdout=subprocess.DEVNULL) for core in cores
-    ]
-    codes = [process.wait() for process in running]
-    if any(codes):
-        raise EngineError(
-            f"{command[0]} failed" + (" (chrt needs the right to real-time scheduling)" if realtime else "")
-        )
-    return time.perf_counter() - start
+    return run(cores[:1]), run(cores), run(cores[:1])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -110,32 +108,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--machine", required=True, metavar="PROFILE", help="the profile of this machine")
     parser.add_argument("--copies", type=int, default=2, help="that run at the same time (default 2)")
     parser.add_argument("--rounds", type=int, default=7, help="of runs alone and together (default 7)")
-    parser.add_argument("--realtime", action="store_true", help="run them before all else on this machine (chrt -f)")
+    parser.add_argument("--realtime", action="store_true", help="run them before all else on this machine (SCHED_FIFO)")
     options = parser.parse_args(arguments)
     if options.copies < 1 or options.rounds < 1:
         parser.error("--copies and --rounds must be at least 1")
-    if shutil.which("taskset") is None:
-        parser.error("needs taskset (Debian package util-linux)")
     shown = table(
         f"{options.copies} copies at once, time over that of one alone",
         "program", "alone", "predicted", "measured", "quartiles", "error",
     )  # fmt: skip
-    errors = []
+    errors: list[float] = []
+    problems: list[str] = []
     try:
         with tempfile.TemporaryDirectory(prefix="foretrace-copies-") as name:
             for row in compare(options.machine, options.copies, options.rounds, options.realtime, Path(name)):
-                errors.append(abs(row.error))
-                quartiles = f"{times(row.low)} to {times(row.high)}"
-                alone = f"{row.alone_s * 1e3:.0f} ms"
+                problems += [f"not compared: {row.name}: the cores were not free: {row.problem}"] if row.problem else []
+                errors += [abs(row.error)] if row.error is not None else []
                 shown.add_row(
-                    row.name, alone, times(row.predicted), times(row.measured), quartiles, f"{row.error:+.1%}"
-                )
+                    row.name, "-" if row.alone_s is None else format_seconds(row.alone_s), times(row.predicted),
+                    times(row.measured), f"{times(row.low)} to {times(row.high)}",
+                    "-" if row.error is None else f"{row.error:+.1%}",
+                )  # fmt: skip
     except ForetraceError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     out = console()
     out.print(shown)
-    out.print(f"mean absolute error {statistics.fmean(errors):.1%}")
+    for problem in problems:
+        out.print(problem)
+    if errors:
+        out.print(f"{len(errors)} programs: mean absolute error {statistics.fmean(errors):.1%}")
     return 0
 
 

@@ -1,10 +1,13 @@
-"""Threaded programs with one thread and with two: speed-up predicted, and measured here.
+"""Threaded programs with one thread and with two: times and speed-up predicted, and measured here.
 
 Run by `python -m foretrace.benchmarks.validation.speedup --machine results/here.toml`.
 
-Each program is traced with one thread and with two, and predicted with two from both signatures, where it has a team
-(OpenMP); one with POSIX threads from the second. Measured is real time, runs with one thread and with two alternating:
-the speed-up is the shortest with one over the shortest with two.
+Each program is traced with one thread and with two. Predicted are one and two threads from the trace with two, and two
+from the trace with one, where that tells how two would share the work (OpenMP; workers of a pool). Measured is real
+time, runs with one thread on one core and with two on two alternating: the speed-up is the shortest with one over the
+shortest with two, of Python programs each less the start of the interpreter. Runs in which others had more than a tenth
+of these cores do not count, and a program without any that counts is not compared: there was no second core to gain
+from.
 """
 
 from __future__ import annotations
@@ -16,107 +19,186 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from foretrace.benchmarks.harness import tools
+from foretrace.benchmarks.harness.cores import CoreRun, run_on, said_of_others, shortest
 from foretrace.benchmarks.harness.tables import table
-from foretrace.benchmarks.harness.threaded import PASSIVE, build_threaded, threaded_programs
+from foretrace.benchmarks.harness.threaded import PASSIVE, command_of, start_up_of, threaded_programs
 from foretrace.errors import EngineError, ForetraceError
 from foretrace.profiles.library import find
+from foretrace.profiles.profile import Profile
 from foretrace.replay.node.speedup import possible_threads, predict_threads
+from foretrace.replay.records import Limit, Prediction
 from foretrace.terminal import console
 from foretrace.tracer.signature.file import read_signature
+from foretrace.units import format_seconds
 
 TIE = 0.05
 """Speed-ups that differ by less, relatively, count as equal when ranks are compared."""
+ROUNDS = 9
+_LEAST_FREE = 3
+_MOST_ROUNDS = 4
+"""Times the rounds asked for, until as many of them as needed had their cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """Times with one thread and with two, from one trace. `two_s` is None where the trace does not tell."""
+
+    one_s: float
+    two_s: float | None
+    limit: Limit = Limit.NONE
+
+    @property
+    def speedup(self) -> float | None:
+        """Of two threads over one."""
+        return None if self.two_s is None else self.one_s / self.two_s
 
 
 @dataclass(frozen=True, slots=True)
 class Speedup:
-    """Of a program with two threads over one: predicted from the traces with two threads and with one, and measured.
+    """Of a program with two threads over one: predicted from the traces with one thread and with two, and measured.
 
-    `from_one` is None where the trace with one thread does not tell how two would share its work.
+    `one_s` and `two_s` are measured; None where the cores were never free, which `problem` says.
     """
 
     name: str
-    alone_s: float
-    predicted: float
-    limit: str
-    from_one: float | None
-    measured: float
+    from_one: Predicted
+    from_two: Predicted
+    one_s: float | None
+    two_s: float | None
+    problem: str = ""
 
     @property
-    def error(self) -> float:
-        """Predicted over measured, less one."""
-        return self.predicted / self.measured - 1
+    def measured(self) -> float | None:
+        """The speed-up."""
+        return None if self.one_s is None or self.two_s is None else self.one_s / self.two_s
+
+    @property
+    def error(self) -> float | None:
+        """Of the speed-up predicted from the trace with two threads: over the measured one, less one."""
+        return _over(self.from_two.speedup, self.measured)
+
+    @property
+    def error_from_one(self) -> float | None:
+        """The same from the trace with one thread."""
+        return _over(self.from_one.speedup, self.measured)
+
+    @property
+    def one_from_two(self) -> float | None:
+        """Of the time with one thread, predicted from the trace with two."""
+        return _over(self.from_two.one_s, self.one_s)
+
+    @property
+    def two_from_one(self) -> float | None:
+        """Of the time with two threads, predicted from the trace with one."""
+        return _over(self.from_one.two_s, self.two_s)
+
+    def as_json(self) -> dict[str, Any]:
+        """Fields and what follows from them."""
+        names = ("measured", "error", "error_from_one", "one_from_two", "two_from_one")
+        return asdict(self) | {name: getattr(self, name) for name in names}
 
 
-def compare(names: Iterable[str], machine: str, rounds: int, realtime: bool, directory: Path) -> Iterator[Speedup]:
+def _over(predicted: float | None, measured: float | None) -> float | None:
+    return None if predicted is None or measured is None else predicted / measured - 1
+
+
+def compare(
+    names: Iterable[str],
+    profile: Profile,
+    rounds: int,
+    realtime: bool,
+    directory: Path,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Iterator[Speedup]:
     """Trace, predict and run each program.
 
     Raises:
-        ForetraceError: one cannot be built, traced, predicted or run; or this machine has one core.
+        ForetraceError: one cannot be built, traced, predicted or run; or this process may use one core only.
     """
-    if len(os.sched_getaffinity(0)) < 2:
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    if len(cores) < 2:
         raise EngineError("two threads need two cores, and there is one")
-    profile = find(machine)
     for name in names:
-        executable = build_threaded(name, directory)
-        signatures = {threads: read_signature(_traced(executable, threads, directory)) for threads in (1, 2)}
-        (two,) = predict_threads(signatures[2], profile, [2])
-        from_one = None
-        if possible_threads(signatures[1], profile) is None:  # else its one worker's trace says nothing of two
-            from_one = gained(predict_threads(signatures[1], profile, [2])[0])
-        runs_s: dict[int, list[float]] = {1: [], 2: []}
-        for _ in range(rounds):
-            for threads, times_s in runs_s.items():
-                times_s.append(_run_s((str(executable), str(threads)), realtime))
-        alone_s, together_s = min(runs_s[1]), min(runs_s[2])
-        yield Speedup(name, alone_s, two.speedup, str(two.limit), from_one, alone_s / together_s)
+        progress(f"{name} with one thread and with two")
+        command = command_of(name, directory)
+        from_one, from_two = (
+            _predicted(_traced(name, command, threads, directory), threads, profile) for threads in (1, 2)
+        )
+        start_up = start_up_of(name)
+        runs: dict[int, list[CoreRun]] = {0: [], 1: [], 2: []} if start_up else {1: [], 2: []}
+        for number in range(rounds * _MOST_ROUNDS):
+            free = min(sum(run.is_free for run in some) for some in runs.values())
+            if number >= rounds and free >= _LEAST_FREE:
+                break
+            for threads, some in runs.items():
+                line = [*command, str(threads)] if threads else start_up
+                some.append(_run(line, cores[: max(threads, 1)], realtime))
+        found = [shortest(some) for some in runs.values()]
+        if any(run is None for run in found):
+            yield Speedup(name, from_one, from_two, None, None, said_of_others(runs[2]))
+            continue
+        *before, one_s, two_s = (run.wall_s for run in found if run is not None)
+        yield Speedup(name, from_one, from_two, one_s - sum(before), two_s - sum(before))
 
 
-def _traced(executable: Path, threads: int, directory: Path) -> Path:
-    signature = directory / f"{executable.name}-{threads}.sig"
-    command = [
-        tools.foretrace_executable(),
-        "trace",
-        "--force",
-        "-o",
-        str(signature),
-        "--",
-        str(executable),
-        str(threads),
-    ]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | PASSIVE)
+def _predicted(signature_file: Path, traced: int, profile: Profile) -> Predicted:
+    signature = read_signature(signature_file)
+    (one,) = predict_threads(signature, profile, [1])
+    allowed = possible_threads(signature, profile)
+    if traced == 1 and allowed is not None:  # its one worker's trace says nothing of two
+        return Predicted(one.time_s, None)
+    (two,) = predict_threads(signature, profile, [2])
+    return Predicted(one.time_s, two.time_s, _limit(two))
+
+
+def _limit(prediction: Prediction) -> Limit:
+    return Limit.NONE if prediction.scaling is None else prediction.scaling.limit
+
+
+def _traced(name: str, command: Sequence[str], threads: int, directory: Path) -> Path:
+    signature = directory / f"{name}-{threads}.sig"
+    program = command[1:] if command[0] == sys.executable else command
+    line = [tools.foretrace_executable(), "trace", "--force", "-o", str(signature), "--", *program, str(threads)]
+    result = subprocess.run(line, capture_output=True, text=True, check=False, env=os.environ | PASSIVE)
     if result.returncode:
-        raise EngineError(f"{executable.name}: foretrace trace failed with: {result.stderr.strip()}")
+        raise EngineError(f"{name}: foretrace trace failed with: {result.stderr.strip()}")
     return signature
 
 
-def _run_s(command: Sequence[str], realtime: bool) -> float:
-    priority = ["chrt", "-f", "10"] if realtime else []
-    start = time.perf_counter()
-    code = subprocess.run([*priority, *command], stdout=subprocess.DEVNULL, env=os.environ | PASSIVE).returncode
-    taken_s = time.perf_counter() - start
-    if code:
-        raise EngineError(
-            f"{command[0]} failed" + (" (chrt needs the right to real-time scheduling)" if realtime else "")
-        )
-    return taken_s
+def _run(command: Sequence[str], cores: Sequence[int], realtime: bool) -> CoreRun:
+    places = ",".join(f"{{{core}}}" for core in cores)
+    return run_on(
+        [command], [cores], realtime=realtime,
+        environment=PASSIVE | {"OMP_PROC_BIND": "true", "OMP_PLACES": places},
+    )  # fmt: skip
+
+
+def compared(rows: Sequence[Speedup]) -> tuple[Speedup, ...]:
+    """The programs that were measured."""
+    return tuple(row for row in rows if row.measured is not None)
+
+
+def mean_error(rows: Sequence[Speedup], what: str = "error") -> float | None:
+    """The mean of the absolute errors: of `error`, `error_from_one`, `one_from_two` or `two_from_one`."""
+    errors = [abs(error) for row in rows if (error := getattr(row, what)) is not None]
+    return statistics.fmean(errors) if errors else None
 
 
 def pairs_in_order(rows: Sequence[Speedup]) -> tuple[int, int]:
     """Pairs of programs whose measured speed-ups differ by `TIE` or more: how many are ranked right, and how many."""
-    found = [
-        (left, right)
-        for left, right in itertools.combinations(rows, 2)
-        if abs(left.measured / right.measured - 1) >= TIE
+    known = [
+        (predicted, measured)
+        for row in rows
+        if (predicted := row.from_two.speedup) is not None and (measured := row.measured) is not None
     ]
-    right = sum((left.predicted > right.predicted) == (left.measured > right.measured) for left, right in found)
-    return right, len(found)
+    found = [(left, right) for left, right in itertools.combinations(known, 2) if abs(left[1] / right[1] - 1) >= TIE]
+    return sum((left[0] > right[0]) == (left[1] > right[1]) for left, right in found), len(found)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -125,8 +207,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="foretrace.benchmarks.validation.speedup", description=__doc__.splitlines()[0]
     )
     parser.add_argument("--machine", required=True, metavar="PROFILE", help="the profile of this machine")
-    parser.add_argument("--rounds", type=int, default=9, help="of runs with one thread and with two (default 9)")
-    parser.add_argument("--realtime", action="store_true", help="run them before all else on this machine (chrt -f)")
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, help=f"of runs with one thread and two (default {ROUNDS})"
+    )
+    parser.add_argument("--realtime", action="store_true", help="run them before all else on this machine (SCHED_FIFO)")
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="these only")
     options = parser.parse_args(arguments)
     known = threaded_programs()
@@ -135,35 +219,62 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"there is no threaded program {name!r}: {', '.join(known)}")
     if options.rounds < 1:
         parser.error("--rounds must be at least 1")
-    rows = []
+    rows: list[Speedup] = []
     try:
         with tempfile.TemporaryDirectory(prefix="foretrace-speedup-") as directory:
-            for row in compare(
-                options.programs or known, options.machine, options.rounds, options.realtime, Path(directory)
-            ):
-                rows.append(row)
+            profile = find(options.machine)
+            rows += compare(options.programs or known, profile, options.rounds, options.realtime, Path(directory))
     except ForetraceError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    _show(rows)
+    show_speedups(rows)
     return 0
 
 
-def _show(rows: Sequence[Speedup]) -> None:
+def show_speedups(rows: Sequence[Speedup]) -> None:
+    """Print the table and its summary."""
     shown = table(
-        "speed-up of two threads over one", "program", "one thread", "predicted", "bound by", "from one", "measured",
-        "error",
+        "speed-up of two threads over one, from the traces with two and with one", "program", "one", "two",
+        "measured", "from two", "error", "bound by", "from one", "error", "1 from 2", "2 from 1",
     )  # fmt: skip
-    for row in sorted(rows, key=lambda row: -row.measured):
+    for row in sorted(rows, key=lambda row: -(row.measured or 0.0)):
         shown.add_row(
-            row.name, f"{row.alone_s * 1e3:.0f} ms", f"{row.predicted:.2f}", row.limit,
-            "-" if row.from_one is None else f"{row.from_one:.2f}", f"{row.measured:.2f}", f"{row.error:+.1%}",
+            row.name, *("-" if time_s is None else format_seconds(time_s) for time_s in (row.one_s, row.two_s)),
+            _number(row.measured), _number(row.from_two.speedup), _percent(row.error), str(row.from_two.limit),
+            _number(row.from_one.speedup), _percent(row.error_from_one), _percent(row.one_from_two),
+            _percent(row.two_from_one),
         )  # fmt: skip
     out = console()
     out.print(shown)
-    out.print(f"mean absolute error {statistics.fmean(abs(row.error) for row in rows):.1%}")
+    out.print("1 from 2: error of the time with one thread, predicted from the trace with two; 2 from 1: the reverse")
+    for row in rows:
+        if row.problem:
+            out.print(f"not compared: {row.name}: no second core was free: {row.problem}")
+    found = compared(rows)
+    if found:
+        out.print(said_of(found))
+
+
+def said_of(rows: Sequence[Speedup]) -> str:
+    """Mean errors and ranks, for people."""
     right, pairs = pairs_in_order(rows)
-    out.print(f"{right} of {pairs} pairs that differ by {TIE:.0%} or more are ranked right")
+    means = [
+        f"{_percent(mean_error(rows, what)).removeprefix('+')} {text}"
+        for what, text in (("error", "from the trace with two threads"), ("error_from_one", "from that with one"))
+        if mean_error(rows, what) is not None
+    ]
+    return (
+        f"{len(rows)} programs: mean absolute error of the speed-up {', '.join(means)}; "
+        f"{right} of {pairs} pairs that differ by {TIE:.0%} or more are ranked right"
+    )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.1%}"
 
 
 if __name__ == "__main__":

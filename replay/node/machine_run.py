@@ -21,6 +21,7 @@ from .conditions import CACHE, CORES, MEMORY, Conditions
 from .programs import host_runs, region_names, regions_in_order
 from .tree_programs import JobPrograms, ThreadProgram, job_programs, team_size
 from .tree_work import TreeWork
+from .worker_pools import Pool
 
 MOST_COPIES = 10_000
 """Of a job on a machine. More than that is a mistake in the command."""
@@ -70,16 +71,20 @@ def cores_of(profile: Profile, asked: int | None, copies: int, threads: int | No
     return asked or has or copies * (threads or 1)
 
 
-def tree_work_of(workload: Workload, conditions: Conditions, threads: int | None, offloads: bool) -> TreeWork | None:
-    """The execution tree with times, if it is replayed.
+def tree_work_of(
+    workload: Workload, conditions: Conditions, threads: int | None, offloads: bool
+) -> tuple[TreeWork | None, Pool | None]:
+    """The execution tree with times, if it is replayed, and the pool of workers in it, if it has one.
 
     Raises:
         PredictionError: another number of threads is asked for than the signature tells the work of.
     """
     tree = workload.signature.tree
     work = None if tree is None else TreeWork.of(workload, tree, conditions.time_s[0])
+    is_python = workload.signature.provenance.guest == "python"
+    pool = Pool.of(work) if work is not None and is_python and not offloads else None
     traced = 1 if work is None or offloads else len(work.tree.threads)
-    can_divide = work is not None and not offloads and team_size(work) > 0
+    can_divide = work is not None and not offloads and (team_size(work) > 0 or pool is not None)
     if threads is not None and threads != traced and not can_divide:
         why = (
             "offloading is replayed for one thread" if offloads and work is not None
@@ -89,7 +94,7 @@ def tree_work_of(workload: Workload, conditions: Conditions, threads: int | None
             f"replay: cannot replay {threads} threads of a program traced with {traced}: {why}; replay it without "
             "--threads, or several jobs with --copies"
         )
-    return None if offloads else work
+    return (None, None) if offloads else (work, pool)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +111,10 @@ class Node:
     policy: Policy
     bandwidth: MemoryBandwidth
     work: TreeWork | None
+    pool: Pool | None
     threads: int | None
+    interpreter_threads: int = 1
+    """Threads that Python's lock lets run at the same time; more in what-ifs."""
     made: dict[tuple[int, int, int], list[JobPrograms]] = field(default_factory=dict)
 
     @classmethod
@@ -133,6 +141,7 @@ class Node:
         conditions = Conditions.of(workload, profile, jobs=copies, cores=cores, model=model)
         device = Device.of(offloading.accelerator) if offloading else None
         policy = offloading.policy if offloading else Policy.NEVER
+        work, pool = tree_work_of(workload, conditions, threads, offloading is not None)
         return cls(
             profile=profile,
             conditions=conditions,
@@ -143,7 +152,8 @@ class Node:
             accelerators=offloading.count if offloading else 0,
             policy=policy,
             bandwidth=conditions.bandwidth,
-            work=tree_work_of(workload, conditions, threads, offloading is not None),
+            work=work,
+            pool=pool,
             threads=threads,
         )
 
@@ -173,11 +183,28 @@ class Node:
             cores={CORES: float(self.cores)},
             caches=tuple(f"{CACHE} {number}" for number in range(self.num_caches)),
             bandwidths={MEMORY: self.bandwidth.points(self.conditions.stored_share)}
-            | ({_interpreter(job): (1.0,) for job in range(self.copies)} if self.has_interpreter_lock else {}),
+            | (self._interpreters() if self.has_interpreter_lock else {}),
             devices=dict.fromkeys(device_names(self.accelerators), 1),
             barriers={name: count for job in jobs for name, count in job.barriers.items()},
             semaphores={name: units for job in jobs for name, units in job.semaphores.items()},
         )
+
+    def _interpreters(self) -> dict[str, tuple[float, ...]]:
+        """Python's locks: how many threads run together where 1, 2, ... want to."""
+        return {
+            _interpreter(job): tuple(map(float, range(1, self.interpreter_threads + 1))) for job in range(self.copies)
+        }
+
+    @property
+    def divided_pool(self) -> Pool | None:
+        """The pool, if its tasks are divided anew: among another number of workers, or as they become free.
+
+        Which of them took how many tasks while the program was traced says nothing. Where each ran one, that is kept.
+        """
+        if self.pool is None:
+            return None
+        traced = len(self.pool.workers)
+        return self.pool if self.threads not in (None, traced) or self.pool.calls > traced else None
 
     def jobs(self) -> list[JobPrograms]:
         """What the threads of each copy do; worked out once for all that differs in nothing else."""
@@ -201,8 +228,16 @@ class Node:
                 found.append(JobPrograms((ThreadProgram(f"job {job}", program, True),), {}, ()))
             else:
                 sharings = self.sharings(cache, _interpreter(job)) if self.has_interpreter_lock else by_cache[cache]
-                found.append(job_programs(self.work, self.names, sharings, f"job {job}", self.threads))
+                found.append(self._job(self.work, sharings, f"job {job}"))
         return found
+
+    def _job(self, work: TreeWork, sharings: Sequence[Sharing], prefix: str) -> JobPrograms:
+        threads = None if self.pool is not None else self.threads
+        made = job_programs(work, self.names, sharings, prefix, threads)
+        pool = self.divided_pool
+        if pool is None:
+            return made
+        return pool.divided(made, self.threads or len(pool.workers), self.names, sharings, prefix)
 
     def sharings(self, cache: str, interpreter: str | None) -> list[Sharing]:
         """Of all regions."""
@@ -217,7 +252,7 @@ class Node:
     def notes(self) -> tuple[str, ...]:
         """What could not be told of the program's threads."""
         if self.work is not None:
-            return job_programs(self.work, self.names, [Sharing()] * len(self.names), "", self.threads).notes
+            return self._job(self.work, [Sharing()] * len(self.names), "").notes
         if not self.accelerators:
             return ("the signature has no execution tree: its regions are replayed in order, each once, as one thread",)
         return ()

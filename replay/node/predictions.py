@@ -55,7 +55,7 @@ def predict_on(
     threads, reason = replayed_threads(workload.signature)
     if cores != 1 and threads > 1:
         try:
-            return predict_threads(workload, profile, [threads], cores, model)
+            return predict_threads(workload, profile, None, cores, model)
         except PredictionError as error:
             reason = f"its {threads} threads cannot be replayed ({error})"
     alone = predict(workload, profile, model)

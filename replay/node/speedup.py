@@ -39,7 +39,7 @@ def traced_threads(signature: Signature) -> int:
 def predict_threads(
     program: Signature | Workload,
     profile: Profile,
-    counts: Sequence[int],
+    counts: Sequence[int] | None,
     cores: int | None = None,
     model: Model = Model.CORE,
 ) -> tuple[Prediction, ...]:
@@ -48,7 +48,7 @@ def predict_threads(
     Args:
         program: its signature, or what follows from it.
         profile: of a host.
-        counts: numbers of threads.
+        counts: numbers of threads; None: as many as worked when the program was traced.
         cores: for them to run on; None: all of the machine.
         model: what gives a region its time.
 
@@ -62,16 +62,17 @@ def predict_threads(
             say which work so many threads would share.
     """
     workload = program if isinstance(program, Workload) else Workload.of(program)
-    for count in counts:
+    for count in counts or ():
         if not 1 <= count <= MOST_THREADS:
             raise PredictionError(f"predict: --threads {count}: must be from 1 to {MOST_THREADS:,}")
     check_cores(profile, cores, "predict")
-    if workload.signature.tree is None and max(counts) > 1:
+    if workload.signature.tree is None and max(counts or (1,)) > 1:
         raise PredictionError(
             "predict: the signature has no execution tree, which says what threads share: only --threads 1 is "
             "predicted; trace the program again, without --no-tree"
         )
-    node = Node.of(workload, profile, cores_of(profile, cores, 1, max(counts)), 1, None, None, model)
+    most = max(counts) if counts else traced_threads(workload.signature)
+    node = Node.of(workload, profile, cores_of(profile, cores, 1, most), 1, None, None, model)
     alone = prediction_of(node.conditions.run)
     work = node.work
     spun_s = work.waited_s if work is not None and len(work.tree.threads) > 1 else 0.0
@@ -80,20 +81,31 @@ def predict_threads(
         text = f"{format_seconds(spun_s)} that threads spun in the runtime of parallel regions when traced are left out"
         alone = replace(alone, warnings=(*alone.warnings, text))
     allowed = {1} if work is None else _possible(work, node)
+    traced = working_threads(node, allowed)
     found = []
-    for count in counts:
+    for count in counts or (traced,):
         if count == 1:
             found.append(replace(alone, scaling=Scaling(1.0, 1.0, 1.0, {}, Limit.NONE)))
             continue
         if allowed is not None and count not in allowed:
             raise PredictionError(
                 f"predict: --threads {count}: the signature does not say how {count} threads would share the work: it "
-                f"has no OpenMP regions; only {_listed(allowed)} can be predicted"
+                f"has neither OpenMP regions nor a pool of workers; only {_listed(allowed)} can be predicted"
             )
         assert work is not None, "checked above"
-        asked = count if allowed is None and count != len(work.tree.threads) else None
+        asked = count if allowed is None and count != traced else None
         found.append(_with_threads(replace(node, threads=asked, made={}), workload, work, alone, count))
     return tuple(found)
+
+
+def working_threads(node: Node, allowed: set[int] | None) -> int:
+    """The threads of the traced run; those of a pool alone, and none that only waited for the others."""
+    if node.work is None:
+        return 1
+    if node.pool is not None:
+        return len(node.pool.workers)
+    traced = len(node.work.tree.threads)
+    return traced - 1 if traced > 1 and allowed is not None and traced - 1 in allowed else max(traced, 1)
 
 
 def possible_threads(signature: Signature, profile: Profile) -> set[int] | None:
@@ -126,7 +138,7 @@ def _possible(work: TreeWork, node: Node) -> set[int] | None:
 
     A first thread that waits for others to end, rather than works with them, may be counted or not.
     """
-    if team_size(work):
+    if team_size(work) or node.pool is not None:
         return None
     traced = len(work.tree.threads)
     if traced == 1:
@@ -176,7 +188,7 @@ def _lost(node: Node, work: TreeWork, alone_s: float, time_s: float, count: int)
     if count > node.cores:
         node = replace(node, cores=count, made={})
         steps.append((Limit.CORES, node))
-    node = _without_locks(node)
+    node = replace(_without_locks(node), interpreter_threads=count)
     steps.append((Limit.SYNCHRONISATION, node))
     lost_s = {}
     for limit, freed in steps:

@@ -328,7 +328,7 @@ def test_the_package_can_be_called(files):
     assert foretrace.replay(signature, find("epyc-milan-vm"), copies=2).makespan_s == by_name.makespan_s
     offloaded = foretrace.replay(signature, "epyc-milan-vm", accelerator="convey-hc1-fpga", policy="never")
     assert (offloaded.policy, offloaded.accelerator) == ("never", "convey-hc1-fpga")
-    with pytest.raises(ValueError, match="perhaps"):
+    with pytest.raises(PredictionError, match="policy 'perhaps' is not known"):
         foretrace.replay(signature, "epyc-milan-vm", accelerator="convey-hc1-fpga", policy="perhaps")
 
 

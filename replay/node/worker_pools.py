@@ -1,0 +1,159 @@
+"""Worker threads of Python programs that run the same functions: their calls, divided among another number of threads.
+
+The workers of a `concurrent.futures` pool take tasks one by one, so that none is busy for longer than a task beyond the
+others. Which threads are workers follows from the frames of the pool, where the tree has them, else from what they ran:
+the threads of a process, all but the first, whose outermost functions are the same.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from foretrace.replay.engine.program import Broadcast, Join, Part, Post, Repeat, Run, Sharing, Spawn, Wait
+from foretrace.tracer.signature.tree_records import TreeNodeKind
+
+from .tree_programs import JobPrograms, ThreadProgram
+from .tree_work import TreeWork
+
+_POOL = "concurrent/futures/thread.py"
+_LIBRARY = (_POOL, "/threading.py")
+_WORKER = "_worker"
+
+
+@dataclass(slots=True)
+class Tasks:
+    """Calls of one function by all workers: how many, and their seconds by region."""
+
+    calls: int = 0
+    seconds: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """Workers by number of thread, and what they did: tasks by function, and the rest, which all share."""
+
+    workers: tuple[int, ...]
+    tasks: tuple[Tasks, ...]
+    rest: dict[int, float]
+
+    @classmethod
+    def of(cls, work: TreeWork) -> Pool | None:
+        """The pool of a Python program; None if it has none that is known."""
+        tree = work.tree
+        if len({thread.process for thread in tree.threads}) != 1:
+            return None
+        found = {thread.number: _calls(work, thread.root) for thread in tree.threads[1:]}
+        workers = tuple(number for number, (is_worker, _, _) in found.items() if is_worker)
+        if not workers:
+            ran = {number: {_name(work, call) for call in calls} for number, (_, calls, _) in found.items() if calls}
+            first = next(iter(ran.values()), set())
+            if len(ran) < 2 or any(not names & first for names in ran.values()):
+                return None
+            workers = tuple(ran)
+        tasks: dict[tuple[str, str], Tasks] = defaultdict(Tasks)
+        rest: dict[int, float] = defaultdict(float)
+        for number in workers:
+            _, calls, above = found[number]
+            for call in calls:
+                one = tasks[_name(work, call)]
+                one.calls += max(int(tree.entries[call]) + int(tree.recursive_entries[call]), 1)
+                _add(one.seconds, work.sums_below(call))
+            for node in above:
+                _add(rest, work.own_s[node])
+        return cls(workers, tuple(tasks.values()), dict(rest))
+
+    def divided(
+        self, job: JobPrograms, size: int, labels: Sequence[str], sharings: Sequence[Sharing], prefix: str
+    ) -> JobPrograms:
+        """The programs of a job with `size` workers, each of which does as many of the tasks as the others.
+
+        Other threads begin and await all of them where they began and awaited the traced ones. What they waited for
+        within tasks is left out.
+        """
+        traced = {f"{prefix} thread {number}" for number in self.workers}
+        names = [f"{prefix} worker {number}" for number in range(size)]
+        others = [thread for thread in job.threads if thread.name not in traced]
+        is_born = not any(_begins(thread.program, traced) for thread in others)
+        kept = [replace(thread, program=_renamed(thread.program, traced, names)) for thread in others]
+        made = [
+            ThreadProgram(name, tuple(self._program(number, size, labels, sharings)), is_born)
+            for number, name in enumerate(names)
+        ]
+        note = (
+            f"{len(self.workers)} threads ran the same functions: their {self.calls:,} calls are divided among {size}"
+        )
+        return JobPrograms((*kept, *made), job.barriers, (*job.notes, note))
+
+    @property
+    def calls(self) -> int:
+        """Of all functions."""
+        return sum(task.calls for task in self.tasks)
+
+    def _program(self, number: int, size: int, labels: Sequence[str], sharings: Sequence[Sharing]) -> Iterable[Part]:
+        yield from _runs(self.rest, size, labels, sharings)
+        for task in self.tasks:
+            calls = task.calls * (number + 1) // size - task.calls * number // size
+            body = tuple(_runs(task.seconds, task.calls, labels, sharings))
+            if calls and body:
+                yield Repeat(calls, body)
+
+
+def _calls(work: TreeWork, root: int) -> tuple[bool, list[int], list[int]]:
+    """Of a thread: whether it has the frames of a pool's worker, its outermost functions, and the frames above them."""
+    is_worker, calls, above, pending = False, [], [], [root]
+    while pending:
+        node = pending.pop()
+        key = work.tree.keys[node]
+        is_library = key.file.endswith(_LIBRARY)
+        is_worker = is_worker or (key.file.endswith(_POOL) and key.function.endswith(_WORKER))
+        if work.tree.kind[node] == TreeNodeKind.CALL and not is_library:
+            calls.append(node)
+        else:
+            above.append(node)
+            pending += reversed(work.children[node])
+    return is_worker, calls, above
+
+
+def _name(work: TreeWork, node: int) -> tuple[str, str]:
+    key = work.tree.keys[node]
+    return key.module, key.function
+
+
+def _add(sums: dict[int, float], more: dict[int, float]) -> None:
+    for region, seconds in more.items():
+        sums[region] += seconds
+
+
+def _runs(seconds: dict[int, float], times: int, labels: Sequence[str], sharings: Sequence[Sharing]) -> Iterable[Run]:
+    for region, time_s in seconds.items():
+        if time_s > 0:
+            yield Run(labels[region], time_s / times, sharings[region])
+
+
+def _begins(program: Iterable[Part], names: set[str]) -> bool:
+    return any(
+        _begins(part.body, names) if isinstance(part, Repeat) else isinstance(part, Spawn) and part.entity in names
+        for part in program
+    )
+
+
+def _renamed(program: Iterable[Part], traced: set[str], names: Sequence[str]) -> tuple[Part, ...]:
+    """The program with all new workers begun, and awaited, where the first of the traced ones was."""
+    begun: set[type] = set()
+
+    def walk(parts: Iterable[Part]) -> Iterable[Part]:
+        for part in parts:
+            if isinstance(part, Repeat):
+                body = tuple(walk(part.body))
+                if body:
+                    yield Repeat(part.count, body)
+            elif isinstance(part, Spawn | Join) and part.entity in traced:
+                if type(part) not in begun:
+                    begun.add(type(part))
+                    yield from (type(part)(name) for name in names)
+            elif not isinstance(part, Wait | Post | Broadcast):
+                yield part
+
+    return tuple(walk(program))
