@@ -3,7 +3,7 @@
  * Gravity of SOURCES bodies on BODIES in double precision, pair by pair; 30 operations a pair, as the sample nbody of
  * NVIDIA's CUDA counts them. SOURCES below BODIES stand for all: as many bodies in parallel, and less work for each.
  */
-#include "../program.h"
+#include "program.h"
 
 typedef struct {
     double x, y, z, mass;

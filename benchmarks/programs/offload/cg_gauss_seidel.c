@@ -8,7 +8,7 @@
  * parity of x, y and z have no neighbour among themselves; rows are numbered colour by colour, and a sweep goes over
  * one colour at a time, whose rows may be done in any order.
  */
-#include "../program.h"
+#include "program.h"
 
 enum { NEIGHBOURS = 27, PARITIES = 8 };
 

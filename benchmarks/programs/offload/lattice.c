@@ -3,7 +3,7 @@
  * Lattice Boltzmann, D3Q19, single relaxation time, single precision: POINTS^3 cells, periodic, populations pulled from
  * the neighbours out of one array into another. A cell moves 19 populations in and out and a flag: 153 bytes.
  */
-#include "../program.h"
+#include "program.h"
 
 enum { Q = 19 };
 

@@ -2,7 +2,7 @@
  *
  * Product of two square matrices in single precision, C = A B, in tiles of 4 x 8 that stay in registers.
  */
-#include "../program.h"
+#include "program.h"
 
 enum { TILE_ROWS = 4, TILE_COLUMNS = 8 };
 
