@@ -206,7 +206,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class OffloadCost:
-    """What an offloaded region costs, all its entries together. `arithmetic_s` stays on the host."""
+    """What an offloaded node costs, all its entries together. `arithmetic_s` stays on the host."""
 
     queue_s: float
     launch_s: float
@@ -222,10 +222,11 @@ class OffloadCost:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a rank decided at one gather/scatter loop during the replay. `cost` is None where no figure covers it."""
+    """What a rank decided at one candidate during the replay: a node of its program. `cost` is None where no figure
+    covers it."""
 
     rank: int
-    region: int
+    node: int
     time_s: float
     host_s: float
     cost: OffloadCost | None
@@ -240,15 +241,33 @@ class Replay:
     makespan_s: float
     rank_end_s: tuple[float, ...]
     decisions: tuple[Decision, ...]
+    to_device_bytes: float = 0.0
+    from_device_bytes: float = 0.0
+    transfers: int = 0
+
+
+class Answer(StrEnum):
+    """What to do with a loop."""
+
+    PORT = "port"
+    THREAD = "thread"  # divide its iterations among the host's cores
+    LEAVE = "leave"
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A gather/scatter loop, what it takes on host and accelerator, and whether to port it.
+    """A candidate: a loop, call or array operation, what it takes on host and accelerator, and whether to port it.
 
-    `idiom` is "gather", "scatter" or "gather+scatter". `range_bytes` is the merged length of the address ranges of its
-    indirect accesses, `refs` and `moved_bytes` count all memory references of the loop. `gain_s` is 0 where it stays on
-    the host. `break_even_bytes` is the smallest range from which the accelerator wins, None where it never does.
+    `idiom` is "gather", "scatter" or "gather+scatter", "none" where it does neither. `range_bytes` is the merged length
+    of the address ranges of its indirect accesses (gather/scatter units), else the bytes it touches. `refs` and
+    `moved_bytes` count all its memory references. `gain_s` is 0 where it stays on one core of the host.
+    `break_even_bytes` is the smallest range (or footprint, its work in proportion) from which the accelerator wins,
+    `break_even_launch_s` the most that a launch may take; None where it never does.
+
+    `host_s` is of one core, without the first touch of pages, which the host does either way; `thread_s` of all cores
+    that may be used, None where they gain nothing. Both times lie within `*_low_s` and `*_high_s`. `parallel` says what
+    is known of its iterations, `bound_by` what its kernel's time is, `flip` which single figure would change the
+    answer, `explanation` holds the arithmetic line by line.
     """
 
     place: Place
@@ -264,11 +283,45 @@ class Instance:
     offload: bool
     reason: str
     break_even_bytes: int | None
+    kind: str = "loop"
+    answer: Answer = Answer.LEAVE
+    host_low_s: float = 0.0
+    host_high_s: float = 0.0
+    accelerator_low_s: float | None = None
+    accelerator_high_s: float | None = None
+    thread_s: float | None = None
+    bound_by: str = ""
+    parallel: str = ""
+    threads: float = 1.0
+    to_device_bytes: float = 0.0
+    from_device_bytes: float = 0.0
+    transfers: int = 0
+    footprint_bytes: float = 0.0
+    break_even_launch_s: float | None = None
+    flip: str = ""
+    explanation: tuple[str, ...] = ()
+    caller: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOutcome:
+    """The program by one policy of offloading."""
+
+    policy: str
+    time_s: float
+    speedup: float
+    kernels: int
+    moved_bytes: float
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramGain:
-    """The whole program before and after porting what pays. `speedup` is host_s / after_s."""
+    """The whole program before and after porting what pays. `speedup` is host_s / after_s.
+
+    `after_s` lies within [after_low_s, after_high_s], `speedup` likewise. `threads_s` is the program on the host's
+    cores alone, host_s with one. The plan moves `to_device_bytes` and `from_device_bytes` in `transfers` transfers, for
+    `launches` kernels.
+    """
 
     host_s: float
     after_s: float
@@ -276,6 +329,16 @@ class ProgramGain:
     loops: int
     loops_offloaded: int
     loops_for_95_percent: int
+    after_low_s: float = 0.0
+    after_high_s: float = 0.0
+    speedup_low: float = 0.0
+    speedup_high: float = 0.0
+    threads_s: float = 0.0
+    host_cores: int = 1
+    to_device_bytes: float = 0.0
+    from_device_bytes: float = 0.0
+    transfers: int = 0
+    launches: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +346,8 @@ class Triage:
     """What of a program is worth porting to an accelerator. `instances`: largest gain first.
 
     `unseen_s` of the host's time is compiled code called from Python whose loops were not seen, `unseen` names the
-    functions, most time first.
+    functions, most time first. `is_unit`: the accelerator is a gather/scatter unit. `policies` compares policies of
+    offloading. `explained` are the candidates that were asked for.
     """
 
     host: str
@@ -298,6 +362,9 @@ class Triage:
     warnings: tuple[str, ...]
     unseen_s: float = 0.0
     unseen: tuple[str, ...] = ()
+    is_unit: bool = False
+    policies: tuple[PolicyOutcome, ...] = ()
+    explained: tuple[Instance, ...] = ()
 
     @property
     def notable_instances(self) -> tuple[Instance, ...]:

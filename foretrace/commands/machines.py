@@ -21,7 +21,7 @@ from foretrace.profiles.plausibility import doubts
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.profiles.profile_file import read_profile
 from foretrace.replay.machine_figures import figures_of
-from foretrace.replay.offload.costs import Accelerator
+from foretrace.replay.offload.device import Device
 from foretrace.reports.machine_reports import list_machines, show_check, show_comparison, show_machine
 from foretrace.reports.plots import check_picture, draw_charts
 from foretrace.terminal import console, plain, print_json
@@ -161,7 +161,7 @@ def _assumptions(profile: Profile) -> tuple[object, ...]:
         PredictionError: it cannot do without one of them.
     """
     if profile.kind is MachineKind.ACCELERATOR:
-        return Accelerator.of(profile).assumptions
+        return Device.of(profile).assumptions
     hierarchy = hierarchy_of(profile).hierarchy
     if hierarchy is None:
         raise ProfileError(f"profile {profile.name}: caches are missing, without them no time can be predicted")

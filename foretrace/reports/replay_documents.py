@@ -51,7 +51,7 @@ def document(replay: NodeReplay) -> dict[str, Any]:
         "decisions": [
             {
                 "entity": plain(outcome.compiled.entities[decision.rank].name),
-                "activity": plain(replay.regions[decision.region]),
+                "activity": plain(replay.regions[decision.node]),
                 "time_s": decision.time_s,
                 "host_s": decision.host_s,
                 "accelerator_s": decision.cost.total_s if decision.cost else None,

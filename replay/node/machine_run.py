@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.program import Entity, Sharing, System
 from foretrace.replay.engine.simulation import simulate
-from foretrace.replay.offload.costs import Accelerator, Candidate, activities, candidates
-from foretrace.replay.offload.decisions import Activity, Decider, Policy, device_names
-from foretrace.replay.offload.device_memory import Link
-from foretrace.replay.offload.policies import pays_by
+from foretrace.replay.offload.decisions import Decider, Policy, Program, device_names
+from foretrace.replay.offload.device import Device
+from foretrace.replay.offload.program import OffloadedProgram
 from foretrace.replay.workload import Workload
 
 from .bandwidth import MemoryBandwidth
 from .conditions import CACHE, CORES, MEMORY, Conditions
-from .programs import region_names, regions_in_order
+from .programs import host_runs, region_names, regions_in_order
 from .tree_programs import JobPrograms, ThreadProgram, job_programs, team_size
 from .tree_work import TreeWork
 
@@ -88,9 +87,7 @@ class Node:
     profile: Profile
     conditions: Conditions
     names: tuple[str, ...]
-    activities: tuple[Activity, ...]
-    candidates: tuple[Candidate, ...]
-    device: Accelerator | None
+    offloaded: OffloadedProgram | None
     cores: int
     copies: int
     accelerators: int
@@ -121,31 +118,31 @@ class Node:
                 "and this one with --accelerator"
             )
         conditions = Conditions.of(workload, profile, jobs=copies, cores=cores)
-        device = Accelerator.of(offloading.accelerator) if offloading else None
-        found = candidates(conditions.run, device) if device else ()
-        terms = {candidate.index: candidate.offload for candidate in found}
+        device = Device.of(offloading.accelerator) if offloading else None
+        policy = offloading.policy if offloading else Policy.NEVER
         return cls(
             profile=profile,
             conditions=conditions,
             names=region_names(workload),
-            activities=tuple(
-                replace(activity, offload=terms.get(activity.region)) for activity in activities(conditions.run)
-            ),
-            candidates=found,
-            device=device,
+            offloaded=OffloadedProgram.of(conditions.run, device, policy) if device else None,
             cores=cores,
             copies=copies,
             accelerators=offloading.count if offloading else 0,
-            policy=offloading.policy if offloading else Policy.NEVER,
+            policy=policy,
             bandwidth=conditions.bandwidth,
             work=tree_work_of(workload, conditions, threads, offloading is not None),
             threads=threads,
         )
 
     @property
-    def link(self) -> Link:
-        """Between host and accelerator."""
-        return self.device.link if self.device else Link()
+    def device(self) -> Device | None:
+        """The accelerator."""
+        return self.offloaded.device if self.offloaded else None
+
+    @property
+    def decided(self) -> tuple[str, ...]:
+        """Names of what decisions are about."""
+        return self.offloaded.names if self.offloaded else self.names
 
     def cache_of(self, job: int) -> str:
         """The last cache that a job uses: jobs are spread over the caches one by one."""
@@ -181,10 +178,12 @@ class Node:
         by_cache = {cache: self.sharings(cache, None) for cache in caches[: self.copies]}
         for job in range(self.copies):
             cache = self.cache_of(job)
-            if self.work is None:
-                program = regions_in_order(
-                    self.conditions, self.names, cache, self.activities, self.accelerators, self.link
-                )
+            if self.offloaded is not None:
+                runs = host_runs(self.conditions, self.names, cache, self.offloaded.work)
+                program, offers = self.offloaded.parts(runs, self.accelerators, Sharing(CORES))
+                found.append(JobPrograms((ThreadProgram(f"job {job}", program, True),), {}, (), offers))
+            elif self.work is None:
+                program = regions_in_order(self.conditions, self.names, cache)
                 found.append(JobPrograms((ThreadProgram(f"job {job}", program, True),), {}, ()))
             else:
                 sharings = self.sharings(cache, _interpreter(job)) if self.has_interpreter_lock else by_cache[cache]
@@ -209,11 +208,13 @@ class Node:
             return ("the signature has no execution tree: its regions are replayed in order, each once, as one thread",)
         return ()
 
-    def simulate(self, most_segments: int) -> tuple[Outcome, Decider]:
+    def simulate(self, most_segments: int) -> tuple[Outcome, Decider | None]:
         """Run all jobs. `most_segments` of the timeline are kept."""
-        pays = pays_by(self.policy, self.conditions.run, self.device, self.candidates, self.activities)
-        decider = Decider([self.activities] * self.copies, self.link, self.accelerators, pays)
-        jobs = self.jobs()
+        jobs, decider = self.jobs(), None
+        if self.offloaded is not None:
+            asked = [job.offers or Program() for job in jobs]
+            versions, way = self.offloaded.planner.versions, self.offloaded.device.way
+            decider = Decider(asked, versions, way, self.accelerators, self.offloaded.pays)
         entities = [
             Entity(thread.name, thread.program, job=number, born=thread.is_born)
             for number, job in enumerate(jobs)

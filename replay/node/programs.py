@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from foretrace.replay.engine.program import Part, Run, Sharing
-from foretrace.replay.offload.decisions import Activity, parts_of_activity
-from foretrace.replay.offload.device_memory import Link
+from foretrace.replay.offload.ranks import HostRuns
+from foretrace.replay.offload.work import Work
 from foretrace.replay.records import LoopKind, Place
+from foretrace.replay.spread import TYPICAL
 from foretrace.replay.workload import Region, Workload
 
 from .conditions import CORES, Conditions
@@ -33,17 +34,23 @@ def _name(region: Region) -> str:
     return f"{what or '?'} {where}:{place.line}" if place.line else f"{what or '?'} {where}".rstrip()
 
 
-def regions_in_order(
-    conditions: Conditions,
-    names: Sequence[str],
-    cache: str,
-    activities: Sequence[Activity],
-    accelerators: int,
-    link: Link,
-) -> tuple[Part, ...]:
+def regions_in_order(conditions: Conditions, names: Sequence[str], cache: str) -> tuple[Part, ...]:
     """A job as one thread that goes through its regions in the order in which they first ran, each once."""
-    program: list[Part] = []
-    for token, activity in enumerate(activities):
-        host = Run(names[activity.region], activity.host_s, conditions.sharing(activity.region, cache))
-        program += parts_of_activity(activity, token, accelerators, names[activity.region], host, Sharing(CORES), link)
-    return tuple(program)
+    times = conditions.run.times.time_s[TYPICAL].tolist()
+    return tuple(Run(names[region], time_s, conditions.sharing(region, cache)) for region, time_s in enumerate(times))
+
+
+def host_runs(conditions: Conditions, names: Sequence[str], cache: str, work: Work) -> HostRuns:
+    """Makes the host's work for nodes of a program: an activity for each of their regions."""
+    sharings = [conditions.sharing(region, cache) for region in range(len(names))]
+
+    def runs(node: int, nodes: Sequence[int], host_s: float) -> tuple[Run, ...]:
+        if not nodes:
+            return (Run("first touch of pages", host_s, Sharing(CORES)),)
+        sums: dict[int, float] = {}
+        for one in nodes:
+            for region, time_s in work.own_s[one].items():
+                sums[region] = sums.get(region, 0.0) + time_s
+        return tuple(Run(names[region], time_s, sharings[region]) for region, time_s in sums.items() if time_s > 0)
+
+    return runs

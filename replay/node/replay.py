@@ -74,8 +74,8 @@ def replay_on(
         resources=_resources(outcome, made),
         critical_path=_path(outcome),
         shorter=_what_if(made, outcome.makespan_s),
-        decisions=tuple(decider.decisions),
-        regions=made.names,
+        decisions=tuple(decider.decisions) if decider else (),
+        regions=made.decided,
         assumptions=assumptions_of(made, prediction),
         warnings=(*of_signature(workload, made), *_own_warnings(made, outcome)),
     )
@@ -124,7 +124,7 @@ def _resources(outcome: Outcome, node: Node) -> tuple[ResourceUse, ...]:
         used_s, waits = float(outcome.device_s[number]), int(outcome.object_waits[number])
         if kind == "device":
             shown = _KINDS_OF_DEVICES[name.partition(" ")[0]]
-            if shown == "copy engine" and node.link.shared_memory:
+            if shown == "copy engine" and (node.device is None or node.device.way.shared_memory):
                 continue
             found.append(ResourceUse(name, shown, used_s / whole_s, used_s, "s", used_s, waits))
         elif kind == "lock":
@@ -149,7 +149,8 @@ def assumptions_of(node: Node, prediction: Prediction) -> tuple[Assumption, ...]
 def of_signature(workload: Workload, node: Node) -> tuple[str, ...]:
     """What of the run is not in the replay, or is in it otherwise than it was."""
     warnings = (warning for warning in warnings_of(workload.signature) if node.work is None or TURNS not in warning)
-    return (*warnings, *unseen_code_of(node.conditions.run))
+    notes = node.offloaded.work.notes if node.offloaded else ()
+    return (*warnings, *unseen_code_of(node.conditions.run), *notes)
 
 
 def _own_warnings(node: Node, outcome: Outcome) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from foretrace.replay.engine.program import Barrier, Join, Lock, Part, Repeat, Run, Sharing, Spawn, Unlock
+from foretrace.replay.offload.decisions import Program
 from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
 
 from .tree_work import Special, TreeWork, is_loader
@@ -46,11 +47,13 @@ class ThreadProgram:
 
 @dataclass(frozen=True, slots=True)
 class JobPrograms:
-    """The threads of a program, its barriers with how many threads meet there, and what could not be told."""
+    """The threads of a program, its barriers with how many threads meet there, what could not be told, and what is
+    offered to accelerators."""
 
     threads: tuple[ThreadProgram, ...]
     barriers: dict[str, int]
     notes: tuple[str, ...]
+    offers: Program | None = None
 
 
 @dataclass(slots=True)

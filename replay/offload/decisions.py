@@ -1,8 +1,8 @@
-"""Decisions inside a replay: whether a loop goes to an accelerator, at the moment when a rank gets to it.
+"""Decisions inside a replay: whether a node goes to an accelerator, at the moment when a rank gets to it.
 
-A loop goes by a policy: never, always, from a static address range on (Carrington et al., ICS'11, section 3.3.2), where
+A node goes by a policy: never, always, from a static address range on (Carrington et al., ICS'11, section 3.3.2), where
 it pays at that moment (greedy: with the queue there is, and what the accelerator's memory holds), or by a plan made
-before.
+before. Where it stays, the candidates inside of it are asked next.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from enum import StrEnum
 from foretrace.replay.engine.program import Offer, Part, Run, Sharing, Timed
 from foretrace.replay.engine.simulation import Choice
 from foretrace.replay.records import Decision, OffloadCost
-from foretrace.tracer.signature.records import AddressRange
+from foretrace.replay.spread import TYPICAL
 
-from .device_memory import DeviceMemory, Link, Transfer
+from .device import Way
+from .residency import HOST, Moved, Residency, Versions
 
 
 class Policy(StrEnum):
@@ -31,27 +32,39 @@ class Policy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Offload:
-    """What a region would cost on an accelerator, all entries together; or why it cannot be put there."""
+    """What a node would cost on an accelerator, all entries together; or why it cannot be put there.
 
+    `stage_s` brings what does not fit in its memory, piece by piece.
+    """
+
+    launches: int = 1
     launch_s: float = 0.0
     kernel_s: float = 0.0
     arithmetic_s: float = 0.0
-    transfers: tuple[Transfer, ...] = ()
+    stage_s: float = 0.0
     refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """All entries of a region: its time on a host core, and its terms on the accelerator if it may go there.
+    """All entries of a node: what it does on the host, and its terms on the accelerator if it may go there.
 
-    `writes` are the ranges of memory that it stores to: what accelerators hold of them is stale afterwards.
+    Attributes:
+        node: of the program.
+        nodes: that run when it does: on an accelerator it and all below, on the host those that no other activity has.
+        host_s: of it and all below it, on the host.
+        offload: its terms; None: it is not offered.
+        runs: what the host does for these nodes alone.
+        below: what the host does after that, if the node stays.
     """
 
-    region: int
+    node: int
+    nodes: tuple[int, ...]
     host_s: float
-    entries: int = 1
     offload: Offload | None = None
-    writes: tuple[AddressRange, ...] = ()
+    own_nodes: tuple[int, ...] = ()
+    runs: tuple[Run, ...] = ()
+    below: tuple[Activity, ...] = ()
 
 
 Pays = Callable[[Activity, OffloadCost], bool]
@@ -60,6 +73,11 @@ Pays = Callable[[Activity, OffloadCost], bool]
 def pays_now(activity: Activity, cost: OffloadCost) -> bool:
     """The greedy policy: less time than on the host, with queue and transfers as they are now."""
     return cost.total_s < activity.host_s
+
+
+def among(nodes: frozenset[int]) -> Pays:
+    """A policy that has decided before."""
+    return lambda activity, cost: activity.node in nodes
 
 
 def device_names(accelerators: int) -> tuple[str, ...]:
@@ -75,105 +93,138 @@ _IN, _KERNEL, _OUT = 0, 1, 2  # times of a decision
 
 
 @dataclass(slots=True)
+class Program:
+    """A rank's activities as parts of a timeline program; an offer's token is an activity's number in `asked`.
+
+    `asked` holds (activity, whether it may go): its own work on the host is asked for as well, since data may have to
+    come back for it.
+    """
+
+    asked: list[tuple[Activity, bool]] = field(default_factory=list)
+
+    def parts(
+        self, activities: Sequence[Activity], names: Sequence[str], accelerators: int, way: Way, core: Sharing
+    ) -> tuple[Part, ...]:
+        """Parts of activities in order.
+
+        Args:
+            activities: with their terms.
+            names: of nodes: labels of kernels and copies.
+            accelerators: how many there are.
+            way: to an accelerator; to a shared memory there are no copies.
+            core: where arithmetic that stays on the host runs.
+        """
+        found: list[Part] = []
+        for activity in activities:
+            stays = (*self._own(activity, names, accelerators, way),
+                     *self.parts(activity.below, names, accelerators, way, core))  # fmt: skip
+            if activity.offload is None or not accelerators:
+                found += stays
+                continue
+            token = len(self.asked)
+            self.asked.append((activity, True))
+            label, choices = names[activity.node], [stays]
+            for number in range(accelerators):
+                device, to_device, from_device = _devices_of(number)
+                there: list[Part] = [
+                    Timed(to_device, label, _IN),
+                    Timed(device, label, _KERNEL),
+                    Timed(from_device, label, _OUT),
+                ]
+                if activity.offload.arithmetic_s:
+                    there.append(Run(label, activity.offload.arithmetic_s, core))
+                choices.append(tuple(there))
+            found.append(Offer(token, tuple(choices)))
+        return tuple(found)
+
+    def _own(self, activity: Activity, names: Sequence[str], accelerators: int, way: Way) -> tuple[Part, ...]:
+        if not accelerators or not activity.own_nodes:
+            return activity.runs
+        token = len(self.asked)
+        self.asked.append((activity, False))
+        choices: list[tuple[Part, ...]] = [activity.runs]
+        for number in range(accelerators):
+            _, to_device, from_device = _devices_of(number)
+            label = names[activity.node]
+            choices.append((Timed(from_device, label, _OUT), *activity.runs, Timed(to_device, label, _IN)))
+        return (Offer(token, tuple(choices)),)
+
+
+@dataclass(slots=True)
 class Decider:
-    """Answers the offers of ranks whose activities are in `ranks`, and keeps their decisions.
+    """Answers the offers of ranks, and keeps their decisions.
 
     Attributes:
-        ranks: the activities of each rank, in order; an offer's token is an activity's number in its rank.
-        link: the way to each accelerator.
+        programs: of each rank.
+        versions: of the program's data; ranks have memories of their own.
+        way: to each accelerator.
         accelerators: how many there are.
         pays: the policy.
         decisions: in the order in which they were made.
+        moved: by all ranks together.
     """
 
-    ranks: Sequence[Sequence[Activity]]
-    link: Link
+    programs: Sequence[Program]
+    versions: Versions
+    way: Way
     accelerators: int
     pays: Pays = pays_now
     decisions: list[Decision] = field(default_factory=list)
-    _memories: list[DeviceMemory] = field(init=False)
+    moved: Moved = field(default_factory=Moved)
+    _ranks: list[Residency] = field(init=False)
     _free_at_s: list[float] = field(init=False)
-    _seen: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Nothing is held, nobody waits."""
-        self._memories = [DeviceMemory(self.link) for _ in range(self.accelerators)]
+        """Nothing is placed, nobody waits."""
+        self._ranks = [Residency(self.versions) for _ in self.programs]
         self._free_at_s = [0.0] * self.accelerators
-        self._seen = [0] * len(self.ranks)
 
     def __call__(self, token: int, entity: int, now_s: float) -> Choice:
-        """Decide about activity `token` of rank `entity`."""
-        activity = self.ranks[entity][token]
+        """Decide about an activity of rank `entity`, or about where its data must come from."""
+        activity, may_go = self.programs[entity].asked[token]
+        if not may_go:
+            return self._stays(entity, activity)
         offload = activity.offload
         assert offload is not None, "only those are offered"
-        for before in self.ranks[entity][self._seen[entity] : token]:  # ran on the host
-            self._written(entity, before.writes, by=None)
-        self._seen[entity] = token + 1
         if offload.refusal:
-            self.decisions.append(
-                Decision(entity, activity.region, now_s, activity.host_s, None, False, offload.refusal)
-            )
-            return self._stays(entity, activity)
-        number, cost, (in_s, out_s) = self._best(entity, offload, now_s)
+            self.decisions.append(Decision(entity, activity.node, now_s, activity.host_s, None, False, offload.refusal))
+            return Choice(0)
+        number, cost = self._best(entity, activity, offload, now_s)
         goes = self.pays(activity, cost)
-        self.decisions.append(Decision(entity, activity.region, now_s, activity.host_s, cost, goes))
+        self.decisions.append(Decision(entity, activity.node, now_s, activity.host_s, cost, goes))
         if not goes:
-            return self._stays(entity, activity)
+            return Choice(0)
+        moved = self._ranks[entity].put(activity.nodes, number, offload.launches)
+        self.moved += moved
+        to_device, from_device = moved.times_s(self.way)
         self._free_at_s[number] = now_s + cost.total_s - cost.arithmetic_s
-        self._memories[number].hold(entity, offload.transfers)
-        results = (transfer.memory for transfer in offload.transfers if transfer.written)
-        self._written(entity, (*activity.writes, *results), by=number)
-        return Choice(1 + number, (in_s, offload.launch_s + offload.kernel_s, out_s))
+        in_s = float(to_device[TYPICAL]) + offload.stage_s
+        return Choice(1 + number, (in_s, offload.launch_s + offload.kernel_s, float(from_device[TYPICAL])))
 
-    def _best(self, rank: int, offload: Offload, now_s: float) -> tuple[int, OffloadCost, tuple[float, float]]:
-        """The accelerator that would begin first with all it needs, what it would cost there, transfers."""
-        transfers = [memory.transfer_s(rank, offload.transfers) for memory in self._memories]
+    def _best(self, rank: int, activity: Activity, offload: Offload, now_s: float) -> tuple[int, OffloadCost]:
+        """The accelerator that would begin first with all it needs, and what it would cost there."""
+        transfers = []
+        for number in range(self.accelerators):
+            moved = self._ranks[rank].would_move(activity.nodes, number, offload.launches)
+            transfers.append(sum(float(one[TYPICAL]) for one in moved.times_s(self.way)) + offload.stage_s)
         queues = [max(free_at_s - now_s, 0.0) for free_at_s in self._free_at_s]
-        number = min(range(self.accelerators), key=lambda n: queues[n] + sum(transfers[n]))
+        number = min(range(self.accelerators), key=lambda n: queues[n] + transfers[n])
         cost = OffloadCost(
             queue_s=queues[number],
             launch_s=offload.launch_s,
-            transfer_s=sum(transfers[number]),
+            transfer_s=transfers[number],
             kernel_s=offload.kernel_s,
             arithmetic_s=offload.arithmetic_s,
         )
-        return number, cost, transfers[number]
+        return number, cost
 
     def _stays(self, rank: int, activity: Activity) -> Choice:
-        self._written(rank, activity.writes, by=None)
-        return Choice(0)
-
-    def _written(self, rank: int, ranges: Sequence[AddressRange], by: int | None) -> None:
-        """Memories other than that of who wrote these ranges hold stale data of them."""
-        for number, memory in enumerate(self._memories):
-            if number != by:
-                memory.invalidate(rank, ranges)
-
-
-def parts_of_activity(
-    activity: Activity, token: int, accelerators: int, label: str, host: Run, core: Sharing, link: Link
-) -> tuple[Part, ...]:
-    """An activity as a part of a timeline program: on the host, or offered to the accelerators.
-
-    Args:
-        activity: with its terms on an accelerator.
-        token: what the `Decider` knows it by.
-        accelerators: how many there are.
-        label: of its kernel and copies.
-        host: the activity on the host.
-        core: where arithmetic that stays on the host runs.
-        link: the way to an accelerator; to a shared memory there are no copies.
-    """
-    offload = activity.offload
-    if offload is None or not accelerators:
-        return (host,)
-    choices: list[tuple[Part, ...]] = [(host,)]
-    for number in range(accelerators):
-        device, to_device, from_device = _devices_of(number)
-        there: list[Part] = [Timed(device, label, _KERNEL)]
-        if not link.shared_memory:
-            there = [Timed(to_device, label, _IN), *there, Timed(from_device, label, _OUT)]
-        if offload.arithmetic_s:
-            there.append(Run(label, offload.arithmetic_s, core))
-        choices.append(tuple(there))
-    return (Offer(token, tuple(choices)),)
+        """The host's own work: with what it must fetch, and what it must send to those that ran before it."""
+        places = self._ranks[rank].place
+        moved = self._ranks[rank].put(activity.own_nodes, HOST)
+        if moved == Moved():
+            return Choice(0)
+        self.moved += moved
+        to_device, from_device = moved.times_s(self.way)
+        device = int(places.max())
+        return Choice(1 + max(device, 0), (float(to_device[TYPICAL]), 0.0, float(from_device[TYPICAL])))

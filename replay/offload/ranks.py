@@ -1,51 +1,146 @@
-"""Ranks that share a host and its accelerators, each a sequence of regions: the replay behind a triage.
+"""Ranks that share a host and its accelerators, each a sequence of activities: the replay behind a triage.
 
-All entries of a region are replayed as one activity (folded), in the order in which regions first ran.
+All entries of a node are replayed as one activity (folded), in the order in which nodes first ran.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from foretrace.replay.engine.program import Entity, Part, Run, Sharing, System
+from foretrace.replay.engine.program import Entity, Run, Sharing, System
 from foretrace.replay.engine.simulation import simulate
 from foretrace.replay.records import Replay
+from foretrace.replay.spread import TYPICAL
 
-from .decisions import Activity, Decider, Pays, device_names, parts_of_activity, pays_now
-from .device_memory import Link
+from .decisions import Activity, Decider, Offload, Pays, Program, device_names, pays_now
+from .device import Way
+from .kernels import Candidate
+from .plan import Planner
+from .residency import Versions
 
 HOST = "host"
+HostRuns = Callable[[int, Sequence[int], float], tuple[Run, ...]]
+"""What the host does for a node's nodes in so many seconds."""
+
+
+def one_run(node: int, nodes: Sequence[int], host_s: float) -> tuple[Run, ...]:
+    """The host's work as one activity on a core."""
+    return (Run(str(node), host_s, Sharing(HOST)),)
 
 
 def replay(
     ranks: Sequence[Sequence[Activity]],
+    versions: Versions,
+    names: Sequence[str],
     *,
+    way: Way,
     host_cores: int | None = None,
     accelerators: int = 0,
-    link: Link | None = None,
     pays: Pays = pays_now,
 ) -> Replay:
     """Replay one or more ranks that share a host and its accelerators.
 
     Args:
         ranks: the activities of each rank, in order.
+        versions: of the data of one rank.
+        names: of nodes.
+        way: to each accelerator.
         host_cores: cores that ranks share; None for one each.
         accelerators: how many there are. With none nothing is offloaded.
-        link: the way to each; None for a memory shared with the host.
         pays: the policy of decisions.
     """
-    way, core = link or Link(), Sharing(HOST)
-    decider = Decider(ranks, way, accelerators, pays)
+    programs = [Program() for _ in ranks]
+    decider = Decider(programs, versions, way, accelerators, pays)
     system = System(
         cores={HOST: host_cores or max(len(ranks), 1)}, devices=dict.fromkeys(device_names(accelerators), 1)
     )
-    entities = []
-    for rank, activities in enumerate(ranks):
-        program: list[Part] = []
-        for token, activity in enumerate(activities):
-            label = str(activity.region)
-            host = Run(label, activity.host_s, core)
-            program += parts_of_activity(activity, token, accelerators, label, host, core, way)
-        entities.append(Entity(f"rank {rank}", tuple(program)))
+    entities = [
+        Entity(f"rank {rank}", programs[rank].parts(activities, names, accelerators, way, Sharing(HOST)))
+        for rank, activities in enumerate(ranks)
+    ]
     outcome = simulate(system, entities, decide=decider)
-    return Replay(outcome.makespan_s, tuple(outcome.end_s.tolist()), tuple(decider.decisions))
+    moved = decider.moved
+    return Replay(
+        outcome.makespan_s,
+        tuple(outcome.end_s.tolist()),
+        tuple(decider.decisions),
+        moved.to_device_bytes,
+        moved.from_device_bytes,
+        moved.to_device + moved.from_device,
+    )
+
+
+def activities(planner: Planner, offered: Iterable[int] | None, runs: HostRuns = one_run) -> tuple[Activity, ...]:
+    """A program's activities: the candidates that are offered, and between them what the host does.
+
+    Args:
+        planner: of the program.
+        offered: nodes that may go, those with a refusal as well; None: all.
+        runs: makes the host's work.
+    """
+    asked = set(planner.offers.candidates if offered is None else offered)
+    return _Builder(planner, asked, runs).all()
+
+
+class _Builder:
+    def __init__(self, planner: Planner, asked: set[int], runs: HostRuns) -> None:
+        self.planner, self.work, self.asked, self.runs = planner, planner.work, asked, runs
+        self.has_asked = [node in asked for node in range(len(self.work))]
+        for node in range(len(self.work) - 1, 0, -1):
+            parent = int(self.work.parent[node])
+            if parent >= 0 and self.has_asked[node]:
+                self.has_asked[parent] = True
+        kept = [one for one in asked if one in planner.able]
+        _, threaded = planner.host.choice(kept)
+        self.threaded = set(threaded)
+        self.own_s = planner.host.own_s
+        self.pages_s = planner.work.pages_s
+
+    def all(self) -> tuple[Activity, ...]:
+        made = [self.node(node) for node in range(len(self.work)) if self.work.parent[node] < 0]
+        pages_s = float(self.pages_s.sum())
+        if pages_s:
+            made.insert(0, Activity(0, (), pages_s, runs=self.runs(0, (), pages_s)))
+        return tuple(made)
+
+    def node(self, node: int) -> Activity:
+        nodes = tuple(self.work.below(node))
+        offload = self.terms(node)
+        if not any(self.has_asked[child] for child in self.work.children[node]):
+            seconds = self.host_s(nodes)
+            return Activity(node, nodes, seconds, offload, nodes, self.runs(node, nodes, seconds))
+        below = tuple(self.node(child) for child in self.work.children[node])
+        own_s = float(self.own_s[node])
+        host_s = own_s + sum(one.host_s for one in below)
+        return Activity(node, nodes, host_s, offload, (node,), self.runs(node, (node,), own_s), below)
+
+    def host_s(self, nodes: Sequence[int]) -> float:
+        """Seconds of some subtrees on the host, with the loops threaded that are worth it."""
+        total = 0.0
+        skip: set[int] = set()
+        for node in nodes:
+            if node in skip:
+                continue
+            if node in self.threaded:
+                total += self.planner.host.threaded_s[node]
+                skip.update(self.work.below(node))
+            else:
+                total += float(self.own_s[node])
+        return total
+
+    def terms(self, node: int) -> Offload | None:
+        if node not in self.asked:
+            return None
+        return offload_of(self.planner, self.planner.offers.candidates[node])
+
+
+def offload_of(planner: Planner, one: Candidate) -> Offload:
+    """A candidate's terms as the replay needs them."""
+    return Offload(
+        launches=one.launches,
+        launch_s=float(one.launch_s[TYPICAL]),
+        kernel_s=float(one.kernel_s[TYPICAL]),
+        arithmetic_s=float(one.arithmetic_s[TYPICAL]),
+        stage_s=planner.staged_s(one),
+        refusal=one.refusal,
+    )

@@ -1,84 +1,383 @@
-"""Triage: which gather/scatter loops of a program are worth porting to an accelerator, and what that gains."""
+"""Triage: which loops, calls and array operations of a program to port to an accelerator, and what that gains."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+import numpy as np
+
+from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Profile
+from foretrace.replay.interval import together
+from foretrace.replay.node.conditions import Conditions
 from foretrace.replay.predict import HostRun, unseen_code, unseen_code_of, warnings_of
-from foretrace.replay.records import Decision, Instance, ProgramGain, Triage
+from foretrace.replay.records import Answer, Instance, OffloadCost, PolicyOutcome, ProgramGain, Triage
+from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
+from foretrace.units import format_bytes
 
-from .costs import Accelerator, Candidate, activities, break_even_bytes, candidates, reason
-from .ranks import replay
+from .decisions import Policy
+from .device import Device
+from .evidence import Parallel
+from .gather_scatter import GatherScatter, break_even_bytes, is_loader
+from .host_threads import HostTimes
+from .kernels import Candidate, Offers
+from .plan import Planner
+from .policies import kernels_of, offered_by
+from .program import node_names, work_for
+from .ranks import activities, replay
+from .reasons import Verdict, break_even_footprint, break_even_launch_s, explanation, flip, reason
+from .residency import HOST, Moved, Residency
+from .work import NodeKind
 
 MOST_OF_THE_GAIN = 0.95
 
 
-def triage(signature: Signature, host: Profile, accelerator: Profile) -> Triage:
-    """Replay a program on a host with one accelerator, and tell for each gather/scatter loop whether to port it.
+def triage(
+    signature: Signature, host: Profile, accelerator: Profile, *, host_cores: int = 1, explain: str = ""
+) -> Triage:
+    """Find the best division of a program between a host and one accelerator, and say why, candidate by candidate.
+
+    Args:
+        signature: of the program.
+        host: the machine that runs the rest.
+        accelerator: the device.
+        host_cores: cores that loops left on the host may be divided among.
+        explain: a place (`file.c:12`), a function, or part of either: candidates there are explained too.
 
     Raises:
-        PredictionError: host or accelerator is not one, or signature and profiles together do not tell enough.
+        PredictionError: host or accelerator is not one, has fewer cores, or signature and profiles do not tell enough.
     """
-    device = Accelerator.of(accelerator)
-    run = HostRun.of(Workload.of(signature), host)
-    found = candidates(run, device)
-    terms = {candidate.index: candidate.offload for candidate in found}
-    regions = activities(run)
-    before = replay([regions])
-    after = replay(
-        [[replace(activity, offload=terms.get(activity.region)) for activity in regions]],
-        accelerators=1,
-        link=device.link,
-    )
-    decisions = {decision.region: decision for decision in after.decisions}
-    instances = sorted(
-        (_instance(run, device, candidate, decisions[candidate.index]) for candidate in found),
-        key=lambda instance: (-instance.gain_s, -instance.host_s),
-    )
-    provenance = signature.provenance
-    unseen_s, unseen = unseen_code(run)
-    return Triage(
-        host=host.name,
-        host_title=host.title,
-        accelerator=accelerator.name,
-        accelerator_title=accelerator.title,
-        complete=provenance.complete,
-        instances=tuple(instances),
-        program=program_gain(before.makespan_s, after.makespan_s, instances),
-        hit_rates=run.misses.hit_rates,
-        assumptions=(*run.assumptions, *device.assumptions),
-        warnings=(*warnings_of(signature), *unseen_code_of(run)),
-        unseen_s=unseen_s,
-        unseen=unseen,
-    )
+    device = Device.of(accelerator)
+    return _Report(signature, host, device, host_cores).triage(explain)
 
 
-def _instance(run: HostRun, device: Accelerator, candidate: Candidate, decision: Decision) -> Instance:
-    cost = decision.cost
-    taxes_s = (
-        cost.total_s - cost.kernel_s
-        if cost
-        else device.launch_s * candidate.region.entries + float(run.times.arithmetic_s[candidate.index])
-    )
-    return Instance(
-        place=candidate.region.place,
-        idiom=candidate.idiom,
-        range_bytes=candidate.range_bytes,
-        refs=candidate.refs,
-        moved_bytes=candidate.moved_bytes,
-        entries=candidate.region.entries,
-        host_s=decision.host_s,
-        accelerator_s=cost.total_s if cost else None,
-        cost=cost,
-        gain_s=decision.host_s - cost.total_s if cost and decision.offload else 0.0,
-        offload=decision.offload,
-        reason=reason(run, device, candidate, decision),
-        break_even_bytes=break_even_bytes(run, device, candidate, taxes_s),
-    )
+def checked_cores(host: Profile, asked: int | None) -> int:
+    """Cores of a host; None: all of them.
+
+    Raises:
+        PredictionError: it has fewer, or does not tell how many.
+    """
+    has = host.core.cores if host.core else None
+    if asked is None:
+        if has is None:
+            raise PredictionError(f"machine {host.name}: core.cores is missing; say how many with --host-cores")
+        return has
+    if asked < 1 or (has is not None and asked > has):
+        raise PredictionError(f"machine {host.name}: has {has or 'some'} cores, not {asked}")
+    return asked
+
+
+class _Report:
+    def __init__(self, signature: Signature, host: Profile, device: Device, cores: int) -> None:
+        workload = Workload.of(signature)
+        conditions = Conditions.of(workload, host, jobs=1, cores=cores) if cores > 1 else None
+        self.run = conditions.run if conditions else HostRun.of(workload, host)
+        self.signature, self.host, self.device = signature, host, device
+        self.work = work_for(self.run, device)
+        self.offers = Offers.of(self.work, device)
+        self.times = HostTimes.of(self.work, cores, self.offers.evidence, conditions)
+        self.planner = Planner(self.offers, self.times)
+        self.kernels = kernels_of(Policy.PLAN, self.planner)
+        self.threaded = set(self.times.choice(self.kernels)[1])
+        self.alone_s = self.work.inclusive(self.work.own_host_s)
+        self.low, self.high = self._host_factors()
+        self.shares = self._shares()
+        self.names = node_names(self.work)
+
+    def triage(self, explain: str) -> Triage:
+        work, signature = self.work, self.signature
+        nodes = self._listed()
+        instances = sorted((self.instance(node) for node in nodes), key=lambda one: (-one.gain_s, -one.host_s))
+        explained = [self.instance(node) for node in self._matching(explain)] if explain else []
+        if explain and not explained:
+            raise PredictionError(
+                f"no loop, call or array operation of the program is at or in {explain!r}; name one as the table does, "
+                "file:line or a function"
+            )
+        unseen_s, unseen = unseen_code(self.run)
+        return Triage(
+            host=self.host.name,
+            host_title=self.host.title,
+            accelerator=self.device.profile.name,
+            accelerator_title=self.device.profile.title,
+            complete=signature.provenance.complete,
+            instances=tuple(instances),
+            program=self._program(instances),
+            hit_rates=self.run.misses.hit_rates,
+            assumptions=(*self.run.assumptions, *self.device.assumptions, *self.times.assumptions),
+            warnings=(*warnings_of(signature), *unseen_code_of(self.run), *work.notes, *self._beyond_memory()),
+            unseen_s=unseen_s,
+            unseen=unseen,
+            is_unit=self.device.rates is None,
+            policies=self._policies(),
+            explained=tuple(explained),
+        )
+
+    def _listed(self) -> list[int]:
+        """Nodes that have a row: kernels, threaded loops, and in what is left the outermost loops that could go."""
+        if self.device.rates is None:
+            return list(self.offers.candidates)
+        work, able = self.work, self.planner.able
+        evidence = self.offers.evidence
+        assert evidence is not None
+        is_goal = np.array([n in set(self.kernels) or n in self.threaded for n in range(len(work))], np.float64)
+        goes = work.inclusive(is_goal) > 0
+        is_able = np.array(
+            [n in able and evidence.parallel[n] is not Parallel.NO for n in range(len(work))], np.float64
+        )
+        could = work.inclusive(is_able) > 0
+        found: list[int] = []
+        pending = [node for node in range(len(work)) if work.parent[node] < 0]
+        while pending:
+            node = pending.pop()
+            if is_loader(work.places[node].module):
+                pending += work.children[node]
+            elif is_goal[node] or (is_able[node] and not goes[node]):
+                found.append(node)
+            elif goes[node] or could[node] or work.kinds[node] in (NodeKind.CALL, NodeKind.OTHER):
+                pending += work.children[node]
+            elif self.alone_s[node] > 0:
+                found.append(node)
+        return found
+
+    def _matching(self, text: str) -> list[int]:
+        found = []
+        for node, place in enumerate(self.work.places):
+            name = place.file.rpartition("/")[2]
+            shown = (f"{name}:{place.line}", f"{place.file}:{place.line}", place.function, place.module)
+            if text in shown and self.work.kinds[node] is not NodeKind.OTHER:
+                found.append(node)
+        loops = [node for node in found if self.work.kinds[node] is not NodeKind.CALL]
+        return loops or found
+
+    def _shares(self) -> dict[int, Moved]:
+        """What each kernel of the plan makes move: what it needs first, and what of its results the host needs."""
+        residency = Residency(self.planner.versions)
+        away = {below for node in self.kernels for below in self.planner.able[node].nodes}
+        residency.put([node for node in range(len(self.work)) if node not in away], HOST)
+        return {
+            node: residency.put(self.planner.able[node].nodes, 0, self.planner.able[node].launches)
+            for node in self.kernels
+        }
+
+    def verdict(self, node: int) -> Verdict:
+        """The answer about a node, and its figures in the plan."""
+        candidate = self.offers.candidates.get(node) or self._refused(node)
+        host_s, thread_s = float(self.alone_s[node]), self.times.threaded_s.get(node)
+        is_ported = node in self.kernels
+        answer = Answer.PORT if is_ported else Answer.THREAD if node in self.threaded else Answer.LEAVE
+        if candidate.refusal:
+            return Verdict(candidate, answer, host_s, thread_s, None, Moved(), self._bound(node))
+        moved = self.shares[node] if is_ported else self._alone(node)
+        to_device, from_device = moved.times_s(self.device.way)
+        cost = OffloadCost(
+            queue_s=0.0,
+            launch_s=float(candidate.launch_s[TYPICAL]),
+            transfer_s=float(to_device[TYPICAL] + from_device[TYPICAL]) + self.planner.staged_s(candidate),
+            kernel_s=float(candidate.kernel_s[TYPICAL]),
+            arithmetic_s=float(candidate.arithmetic_s[TYPICAL]),
+        )
+        return Verdict(candidate, answer, host_s, thread_s, cost, moved, self._bound(node))
+
+    def _alone(self, node: int) -> Moved:
+        """What moves more if a node that the plan leaves on the host goes too."""
+        inside = set(self.planner.able[node].nodes)
+        others = [one for one in self.kernels if one not in inside and node not in self.planner.able[one].nodes]
+        before, _ = self.planner.moved(others)
+        after, _ = self.planner.moved([*others, node])
+        return Moved(
+            max(after.to_device_bytes - before.to_device_bytes, 0.0),
+            max(after.from_device_bytes - before.from_device_bytes, 0.0),
+            max(after.to_device - before.to_device, 0),
+            max(after.from_device - before.from_device, 0),
+        )
+
+    def _refused(self, node: int) -> Candidate:
+        evidence = self.offers.evidence
+        why = evidence.refused_below[node] if evidence else ""
+        if not why:
+            why = "a sequence: its loops are kernels of their own" if self.work.children[node] else "no loop"
+        none = np.zeros(3)
+        return Candidate(
+            node,
+            (node,),
+            float(self.alone_s[node]),
+            int(self.work.entries[node]),
+            None,
+            none,
+            none,
+            none,
+            0.0,
+            refusal=why,
+        )
+
+    def _bound(self, node: int) -> str:
+        seconds: dict[int, float] = {}
+        for below in self.work.below(node):
+            for region, time_s in self.work.own_s[below].items():
+                seconds[region] = seconds.get(region, 0.0) + time_s
+        if not seconds:
+            return "nothing"
+        return str(self.run.times.bound_by[max(seconds, key=lambda region: seconds[region])])
+
+    def instance(self, node: int) -> Instance:
+        """A row of the report."""
+        verdict = self.verdict(node)
+        one, cost, evidence = verdict.candidate, verdict.cost, self.offers.evidence
+        low_s, high_s = self._device_range(verdict)
+        is_ported = verdict.answer is Answer.PORT
+        loop = one.loop or self._gathers(node)
+        taxes_s = cost.total_s - cost.kernel_s if cost else float((one.launch_s + one.arithmetic_s)[TYPICAL])
+        place = self.work.places[node]
+        gain_s = 0.0
+        if is_ported and cost:
+            gain_s = verdict.host_s - cost.total_s
+        elif verdict.answer is Answer.THREAD and verdict.thread_s is not None:
+            gain_s = verdict.host_s - verdict.thread_s
+        return Instance(
+            place=place,
+            idiom=loop.idiom if loop else "none",
+            range_bytes=loop.range_bytes if loop else round(one.footprint_bytes),
+            refs=loop.refs if loop else round(self._sum(node, "accesses")),
+            moved_bytes=loop.moved_bytes if loop else round(self._sum(node, "access_bytes")),
+            entries=one.launches,
+            host_s=verdict.host_s,
+            accelerator_s=cost.total_s if cost else None,
+            cost=cost,
+            gain_s=gain_s,
+            offload=is_ported,
+            reason=reason(verdict, self.device, evidence),
+            break_even_bytes=(
+                break_even_bytes(self.run, self.device.profile, one.loop, verdict.host_s, taxes_s)
+                if one.loop
+                else break_even_footprint(verdict, self.device)
+            ),
+            kind=str(self.work.kinds[node]),
+            answer=verdict.answer,
+            host_low_s=float(self.low[node]),
+            host_high_s=float(self.high[node]),
+            accelerator_low_s=low_s if cost else None,
+            accelerator_high_s=high_s if cost else None,
+            thread_s=verdict.thread_s,
+            bound_by=one.terms.bound_by if one.terms else "",
+            parallel=str(evidence.parallel[node]) if evidence else "",
+            threads=one.terms.threads if one.terms else 1.0,
+            to_device_bytes=verdict.moved.to_device_bytes,
+            from_device_bytes=verdict.moved.from_device_bytes,
+            transfers=verdict.moved.to_device + verdict.moved.from_device,
+            footprint_bytes=one.footprint_bytes,
+            break_even_launch_s=break_even_launch_s(verdict),
+            flip=flip(verdict, self.device, evidence),
+            explanation=explanation(verdict, self.device, evidence),
+            caller=self._caller(node),
+        )
+
+    def _gathers(self, node: int) -> GatherScatter | None:
+        """What the hottest gather/scatter loop below a node does."""
+        regions = self.run.workload.regions
+        below = {region for one in self.work.below(node) for region in self.work.own_s[one] if regions[region].idioms}
+        if not below:
+            return None
+        hottest = max(below, key=lambda region: float(self.run.times.time_s[TYPICAL, region]))
+        return GatherScatter.of(self.signature, regions[hottest])
+
+    def _sum(self, node: int, name: str) -> float:
+        demand = self.offers.demand
+        return float(sum(getattr(demand, name)[below] for below in self.work.below(node))) if demand else 0.0
+
+    def _caller(self, node: int) -> str:
+        """The functions around a node, outermost first, without the start-up code."""
+        names: list[str] = []
+        around = int(self.work.parent[node])
+        while around >= 0:
+            if self.work.kinds[around] is NodeKind.CALL:
+                names.append(self.work.places[around].function)
+            around = int(self.work.parent[around])
+        names.reverse()
+        return " > ".join(names[names.index("main") :] if "main" in names else names)
+
+    def _device_range(self, verdict: Verdict) -> tuple[float, float]:
+        """Least and most of a candidate on the device. One that is taken to be parallel may have to stay."""
+        one, evidence, way = verdict.candidate, self.offers.evidence, self.device.way
+        to_device, from_device = verdict.moved.times_s(way)
+        times = one.kernel_s + one.launch_s + one.arithmetic_s + to_device + from_device + self.planner.staged_s(one)
+        error = self.work.flow.relative_error * float((to_device + from_device)[TYPICAL])
+        low, high = max(float(times[FAST]) - 2 * error, 0.0), float(times[SLOW]) + 2 * error
+        if evidence is not None and evidence.parallel[one.node] is Parallel.ASSUMED:
+            high = max(high, verdict.host_s)
+        return low, high
+
+    def _host_factors(self) -> tuple[Floats, Floats]:
+        """[nodes]: least and most seconds on the host of each node and all below it."""
+        factors = {}
+        for own in self.work.own_s:
+            for region in own:
+                if region not in factors:
+                    factors[region] = together(self.run.errors_of_region(region))
+        low, high = (
+            np.array([sum(time_s * factors[region][end] for region, time_s in own.items()) for own in self.work.own_s])
+            for end in (0, 1)
+        )
+        return self.work.inclusive(low), self.work.inclusive(high)
+
+    def _program(self, instances: Sequence[Instance]) -> ProgramGain:
+        after = self._replayed(Policy.PLAN)
+        host_s = float(self.work.own_host_s.sum() + self.work.pages_s.sum())
+        gain = program_gain(host_s, after.time_s, instances)
+        low, high = together(self.run.errors())
+        kernels = [self.verdict(node) for node in self.kernels]
+        ranges = [self._device_range(one) for one in kernels]
+        device_s = sum(one.cost.total_s for one in kernels if one.cost)
+        rest_s = max(after.time_s - device_s, 0.0)
+        least, most = sum(one[0] for one in ranges), sum(one[1] for one in ranges)
+        moved, _ = self.planner.moved(self.kernels)
+        return ProgramGain(
+            **{name: getattr(gain, name) for name in ("host_s", "after_s", "speedup", "loops", "loops_offloaded",
+                                                      "loops_for_95_percent")},
+            after_low_s=rest_s * low + least,
+            after_high_s=rest_s * high + most,
+            speedup_low=host_s * low / max(rest_s * low + most, 1e-300),
+            speedup_high=host_s * high / max(rest_s * high + least, 1e-300),
+            threads_s=self.times.time_s(()),
+            host_cores=self.times.cores,
+            to_device_bytes=moved.to_device_bytes,
+            from_device_bytes=moved.from_device_bytes,
+            transfers=moved.to_device + moved.from_device,
+            launches=sum(self.planner.able[node].launches for node in self.kernels),
+        )  # fmt: skip
+
+    def _policies(self) -> tuple[PolicyOutcome, ...]:
+        return tuple(self._replayed(policy) for policy in Policy)
+
+    def _replayed(self, policy: Policy) -> PolicyOutcome:
+        """The program by a policy, replayed on one rank and one accelerator."""
+        known = self.kernels if policy is Policy.PLAN else None
+        offered, pays = offered_by(policy, self.planner, known)
+        made = activities(self.planner, offered)
+        found = replay([made], self.planner.versions, self.names, way=self.device.way, accelerators=1, pays=pays)
+        host_s = float(self.work.own_host_s.sum() + self.work.pages_s.sum())
+        return PolicyOutcome(
+            policy=str(policy),
+            time_s=found.makespan_s,
+            speedup=host_s / found.makespan_s if found.makespan_s else 1.0,
+            kernels=sum(decision.offload for decision in found.decisions),
+            moved_bytes=found.to_device_bytes + found.from_device_bytes,
+        )
+
+    def _beyond_memory(self) -> tuple[str, ...]:
+        rates = self.device.rates
+        if rates is None or self.device.way.shared_memory:
+            return ()
+        most = max((one.footprint_bytes for one in self.planner.able.values()), default=0.0)
+        if most <= rates.capacity_bytes:
+            return ()
+        return (
+            f"the program touches {format_bytes(round(most))} in one candidate, more than the "
+            f"{format_bytes(round(rates.capacity_bytes))} of {self.device.profile.title}: what does not fit is brought "
+            "piece by piece, or stays on the host",
+        )
 
 
 def program_gain(host_s: float, after_s: float, instances: Sequence[Instance]) -> ProgramGain:

@@ -1,0 +1,249 @@
+"""What each node of a program demands of a general accelerator: operations by kind, accesses, bytes by level.
+
+Counts are the node's own, over the whole run, in operations of single threads: an instruction on four lanes is four
+operations. A multiplication and an addition beside it are one instruction there, as compilers for accelerators fuse
+them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.level import Level
+from foretrace.cache_sim.reuse.model import misses_from_reuse
+from foretrace.replay.spread import Floats
+from foretrace.tracer.signature.records import Block, IdiomKind, OperationKind, Signature
+
+from .device import Rates
+from .work import NodeKind, Work
+
+_SPECIAL = {OperationKind.FP_DIV, OperationKind.FP_SQRT, OperationKind.INT_DIV}
+_INTEGER = {
+    OperationKind.INT_ALU, OperationKind.INT_SHIFT, OperationKind.INT_SELECT, OperationKind.INT_SHIFT_ADD,
+    OperationKind.INT_BIT_COUNT, OperationKind.INT_MUL, OperationKind.VECTOR_INT,
+}  # fmt: skip
+_FUSED = {OperationKind.FP_ADD, OperationKind.FP_MUL, OperationKind.FP_FMA}
+_OTHER_FP = {OperationKind.FP_COMPARE, OperationKind.FP_CONVERT, OperationKind.FP_OTHER}
+_STEPS = {
+    (False, False): ("fp32_flops", 8.0),
+    (False, True): ("fp64_flops", 18.0),
+    (True, False): ("integer", 16.0),
+    (True, True): ("integer", 40.0),
+}
+"""What a division or square root takes after the special unit's approximation, (of integers, of 64 bits): the steps of
+Newton's method that compilers for GPUs insert (as counted in their listings; cited from memory)."""
+_LINEAR_EFFICIENCY = 0.8
+"""Of a device's peak, in products of large matrices by its library: usual."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand:
+    """Counts of each node's own work, float64 [nodes].
+
+    `fp64_flops`, `fp32_flops`: at two an instruction, fused or not. `special`: divisions and square roots.
+    `instructions` of single threads; `diverged`, the same with what a warp issues for branches that only some of its
+    threads take. `accesses`, of which `chased` wait for one another (dependent loads). `atomics`: indirect updates.
+    `is_bytecode` bool [nodes]: work of a Python interpreter, which no device runs.
+    """
+
+    fp64_flops: Floats
+    fp32_flops: Floats
+    integer: Floats
+    special: Floats
+    instructions: Floats
+    diverged: Floats
+    accesses: Floats
+    access_bytes: Floats
+    chased: Floats
+    atomics: Floats
+    atomic_places: Floats
+    is_bytecode: np.typing.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, work: Work) -> Demand:
+        """Count a program's operations."""
+        signature = work.run.workload.signature
+        blocks = signature.blocks
+        sums = {name: np.zeros(len(blocks)) for name in _COUNTS}
+        for number, block in enumerate(blocks):
+            for name, count in _of_block(block).items():
+                sums[name][number] = count * block.executions
+        _add_arrays(signature, sums)
+        of_nodes = {name: work.of_blocks(values) for name, values in sums.items()}
+        executions = np.array([one.executions for one in signature.operations], np.float64)
+        size = np.array([one.total_bytes for one in signature.operations], np.float64)
+        chased = np.array([one.self_dependent for one in signature.operations], np.bool_)
+        atomics, places = _atomics(work, signature)
+        is_bytecode = np.array([_is_bytecode(block) for block in blocks])
+        return cls(
+            **of_nodes,
+            diverged=_diverged(work, of_nodes["instructions"]),
+            accesses=work.of_operations(executions),
+            access_bytes=work.of_operations(size),
+            chased=work.of_operations(np.where(chased, executions, 0.0)),
+            atomics=atomics,
+            atomic_places=places,
+            is_bytecode=np.bincount(work.row_node, is_bytecode[work.row_block], minlength=len(work)) > 0,
+        )
+
+
+_COUNTS = ("fp64_flops", "fp32_flops", "integer", "special", "instructions")
+
+
+def _of_block(block: Block) -> dict[str, float]:
+    """Operations of one execution of a block."""
+    fused: dict[tuple[int, OperationKind], float] = defaultdict(float)
+    counts = dict.fromkeys(_COUNTS, 0.0)
+    decoded = 0.0
+    for one in block.operations:
+        threads = float(one.lanes * one.count)
+        decoded += one.count
+        if one.kind in _FUSED:
+            fused[one.element_bits, one.kind] += threads
+        elif one.kind in _SPECIAL:
+            name, steps = _STEPS[one.kind is OperationKind.INT_DIV, one.element_bits > 32]
+            counts["special"] += threads
+            counts[name] += steps * threads
+            counts["instructions"] += steps / 2 * threads
+        elif one.kind in _INTEGER:
+            counts["integer"] += threads
+            counts["instructions"] += threads
+        elif one.kind in _OTHER_FP:
+            counts["fp32_flops" if one.element_bits <= 32 else "fp64_flops"] += 2 * threads
+            counts["instructions"] += threads
+        elif one.kind is not OperationKind.BYTECODE:
+            counts["instructions"] += threads
+    for bits in {bits for bits, _ in fused}:
+        adds, products = fused[bits, OperationKind.FP_ADD], fused[bits, OperationKind.FP_MUL]
+        issued = fused[bits, OperationKind.FP_FMA] + max(adds, products)
+        counts["fp32_flops" if bits <= 32 else "fp64_flops"] += 2 * issued
+        counts["instructions"] += issued
+    counts["instructions"] += max(block.instructions - decoded, 0.0) if not _is_bytecode(block) else 0.0
+    return counts
+
+
+def _is_bytecode(block: Block) -> bool:
+    return any(one.kind is OperationKind.BYTECODE for one in block.operations)
+
+
+def _add_arrays(signature: Signature, sums: dict[str, Floats]) -> None:
+    """Array operations of Python: an operation each for the elements that they store, and their linear algebra."""
+    stored = np.zeros(len(signature.blocks))
+    accessed = np.zeros(len(signature.blocks))
+    for one in signature.operations:
+        if one.array_operation:
+            accessed[one.block_id] += one.executions
+            stored[one.block_id] += one.executions if one.is_store else 0
+    points = np.maximum(stored, accessed / 3)
+    sums["instructions"] += accessed + points
+    sums["fp64_flops"] += 2 * points
+    linear: dict[tuple[int, bool], float] = defaultdict(float)
+    for routine in signature.linear_algebra:
+        linear[routine.loop_id, routine.element_type in ("float32", "complex64")] += (
+            routine.flops * routine.batch * routine.calls
+        )
+    for (loop_id, is_single), flops in linear.items():
+        if 0 <= loop_id < len(signature.loops):
+            header = signature.loops[loop_id].header_block_id
+            sums["fp32_flops" if is_single else "fp64_flops"][header] += flops / _LINEAR_EFFICIENCY
+
+
+def _diverged(work: Work, instructions: Floats) -> Floats:
+    """Instructions that a warp issues, over its threads, if each takes a branch whatever its neighbours do.
+
+    A block that runs in a share f of a loop's iterations is issued in 1 - (1 - f)^32 of them.
+    """
+    lengths = np.array([max(block.instructions, 1) for block in work.run.workload.signature.blocks], np.float64)
+    executions = np.array([block.executions for block in work.run.workload.signature.blocks], np.float64)
+    of_row = executions[work.row_block] * work.row_share
+    rounds = np.where([kind is NodeKind.LOOP for kind in work.kinds], work.iterations, work.entries)
+    most = np.zeros(len(work))
+    np.maximum.at(most, work.row_node, of_row)
+    rounds = np.maximum(np.maximum(rounds, most), 1.0)[work.row_node]
+    share = np.clip(of_row / rounds, 0.0, 1.0)
+    issued = np.bincount(work.row_node, rounds * (1 - (1 - share) ** 32) * lengths[work.row_block], minlength=len(work))
+    alone = np.bincount(work.row_node, of_row * lengths[work.row_block], minlength=len(work))
+    return np.asarray(instructions * np.divide(issued, alone, out=np.ones_like(alone), where=alone > 0))
+
+
+def _atomics(work: Work, signature: Signature) -> tuple[Floats, Floats]:
+    """Indirect updates (y[index[i]] += ...), and the places that they go to, of each node.
+
+    A scatter into a range that the same loop gathers from is taken to update it.
+    """
+    gathered: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for idiom in signature.idioms:
+        if idiom.kind is IdiomKind.GATHER:
+            gathered[idiom.loop_id] += [
+                (signature.operations[one].first, signature.operations[one].last_exclusive) for one in idiom.operations
+            ]
+    updates = np.zeros(len(signature.operations))
+    places = np.zeros(len(work))
+    for idiom in signature.idioms:
+        if idiom.kind is not IdiomKind.SCATTER:
+            continue
+        for number in idiom.operations:
+            one = signature.operations[number]
+            if any(first < one.last_exclusive and one.first < last for first, last in gathered[idiom.loop_id]):
+                updates[number] = one.executions
+                nodes = np.unique(work.row_node[work.row_block == one.block_id])
+                places[nodes] = np.maximum(places[nodes], min(one.range_bytes / max(one.size_bytes, 1), one.executions))
+    return work.of_operations(updates), places
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traffic:
+    """What each node moves on a device, float64 [nodes]: bytes that the first, the second and a third cache miss (two
+    levels: the last two are the same); and the accesses that wait for the second cache, and for memory."""
+
+    l2_bytes: Floats
+    last_bytes: Floats
+    memory_bytes: Floats
+    l2_waits: Floats
+    memory_waits: Floats
+
+    @classmethod
+    def of(cls, work: Work, rates: Rates) -> Traffic:
+        """By the reuse distances of the program, at the device's caches.
+
+        An access at random moves a whole granule, one of a stream its own bytes. Without reuse distances all comes out
+        of memory.
+        """
+        signature = work.run.workload.signature
+        operations = signature.operations
+        executions = np.array([one.executions for one in operations], np.float64)
+        size = np.array([one.total_bytes for one in operations], np.float64) / np.maximum(executions, 1)
+        unit = np.array([one.unit_stride + one.repeated for one in operations]) / np.maximum(executions, 1)
+        granule = float(rates.granule_bytes)
+        if signature.reuse is None or not len(operations):
+            missed = executions * np.where(unit > 0.5, np.minimum(size / granule, 1.0), 1.0)
+            misses = np.column_stack([missed, missed, missed])
+        else:
+            levels = tuple(
+                Level(name, _whole(size_bytes, rates.granule_bytes), 16, line_bytes=rates.granule_bytes)
+                for name, size_bytes in (
+                    ("L1", rates.l1_bytes),
+                    ("L2", max(rates.l2_bytes, rates.l1_bytes)),
+                    ("L3", max(rates.last_bytes or 0, rates.l2_bytes, rates.l1_bytes)),
+                )
+            )
+            misses = misses_from_reuse(signature.reuse, Hierarchy("", levels), executions, unit)
+        l2_bytes, last_bytes, memory_bytes = (misses[:, level] * granule for level in range(3))
+        waits = [np.minimum(moved / np.maximum(size, 1.0), executions) for moved in (l2_bytes, memory_bytes)]
+        is_load = np.array([not one.is_store for one in operations], np.bool_)
+        return cls(
+            l2_bytes=work.of_operations(l2_bytes),
+            last_bytes=work.of_operations(last_bytes),
+            memory_bytes=work.of_operations(memory_bytes),
+            l2_waits=work.of_operations(np.where(is_load, waits[0] - waits[1], 0.0)),
+            memory_waits=work.of_operations(np.where(is_load, waits[1], 0.0)),
+        )
+
+
+def _whole(size_bytes: int, line_bytes: int) -> int:
+    """A size that 16 ways of whole lines make up."""
+    return max(size_bytes // (16 * line_bytes), 1) * 16 * line_bytes

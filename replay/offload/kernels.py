@@ -1,0 +1,238 @@
+"""What a node of a program takes on an accelerator, all its entries together: a kernel, its launches, its memory.
+
+On a general accelerator a kernel takes the greatest of: its operations by kind at the device's rates; its instructions
+at the rate of issue; its bytes by level; its atomics; and the time of its threads one after the other over how many
+there are at a time (Little's law). Iterations of parallel loops are threads. Below a serial loop only those of one
+block of threads are left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from foretrace.replay.spread import TYPICAL, Floats
+
+from . import gather_scatter
+from .demand import Demand, Traffic
+from .device import Device, Rates
+from .evidence import Evidence, Parallel, trip_counts
+from .gather_scatter import GatherScatter
+from .work import NodeKind, Work
+
+LOADS_IN_FLIGHT = (8.0, 4.0, 2.0)
+"""Loads that one thread has under way: compilers place several before the first use. Assumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The limits of a kernel, seconds [fast, typical, slow] each; the greatest is its time.
+
+    `threads` are the most that its loops give at a time, `counts` what the terms are made of, for people.
+    """
+
+    limits: dict[str, tuple[float, float, float]]
+    threads: float
+    counts: dict[str, float]
+
+    @property
+    def time_s(self) -> Floats:
+        """[fast, typical, slow]."""
+        return np.asarray(np.max(np.array(list(self.limits.values())), axis=0), np.float64)
+
+    @property
+    def bound_by(self) -> str:
+        """The limit that is the time."""
+        return max(self.limits, key=lambda name: self.limits[name][TYPICAL])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """A node that may run on a device, or the reason why not.
+
+    Attributes:
+        node: of the program. `nodes`: it and all below it.
+        host_s: on one core, without the first touch of pages.
+        launches: kernels that it takes.
+        terms: of its kernel; None where it is refused.
+        kernel_s, launch_s, arithmetic_s: [fast, typical, slow]; arithmetic stays on the host (gather/scatter unit).
+        footprint_bytes: different bytes that it touches.
+        staged_bytes: that must be brought piece by piece at each entry, as the footprint is beyond the memory.
+        loop: what it gathers and scatters.
+        refusal: why it cannot run there, or empty.
+    """
+
+    node: int
+    nodes: tuple[int, ...]
+    host_s: float
+    launches: int
+    terms: Terms | None
+    kernel_s: Floats
+    launch_s: Floats
+    arithmetic_s: Floats
+    footprint_bytes: float
+    staged_bytes: float = 0.0
+    loop: GatherScatter | None = None
+    refusal: str = ""
+
+    @property
+    def fixed_s(self) -> float:
+        """Kernel, launches and arithmetic: all but transfers and queues."""
+        return float((self.kernel_s + self.launch_s + self.arithmetic_s)[TYPICAL])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Offers:
+    """All candidates of a program for a device, by node; and what they were judged by."""
+
+    work: Work
+    device: Device
+    candidates: dict[int, Candidate]
+    evidence: Evidence | None
+    demand: Demand | None
+    traffic: Traffic | None
+
+    @classmethod
+    def of(cls, work: Work, device: Device) -> Offers:
+        """Cost every candidate. For a gather/scatter unit, `work` is that of regions."""
+        if device.rates is None:
+            return cls(work, device, _of_unit(work, device), None, None, None)
+        demand = Demand.of(work)
+        evidence, traffic = Evidence.of(work, demand), Traffic.of(work, device.rates)
+        return cls(work, device, _General(work, device, device.rates, evidence, demand, traffic).candidates(), evidence,
+                   demand, traffic)  # fmt: skip
+
+
+def _of_unit(work: Work, device: Device) -> dict[int, Candidate]:
+    """The gather/scatter loops of a program, by equation 2."""
+    run, found = work.run, {}
+    for node, own_s in enumerate(work.own_s):
+        (region,) = own_s
+        loop = GatherScatter.of(run.workload.signature, run.workload.regions[region])
+        if loop is None:
+            continue
+        refusal = gather_scatter.LOADERS_CODE if gather_scatter.is_loader(work.places[node].module) else ""
+        refusal = refusal or gather_scatter.refusal(device.profile, loop.kinds, loop.range_bytes)
+        bandwidth = gather_scatter.bandwidth_bytes_per_s(device.profile, loop.kinds, loop.range_bytes)
+        kernel_s = 0.0 if refusal or not bandwidth else loop.moved_bytes / bandwidth
+        entries = int(work.entries[node])
+        found[node] = Candidate(
+            node=node,
+            nodes=(node,),
+            host_s=own_s[region],
+            launches=entries,
+            terms=None,
+            kernel_s=np.full(3, kernel_s),
+            launch_s=(device.way.launch_s + device.way.wait_s) * entries,
+            arithmetic_s=np.full(3, float(run.times.arithmetic_s[region])),
+            footprint_bytes=float(loop.range_bytes),
+            loop=loop,
+            refusal=refusal,
+        )
+    return found
+
+
+class _General:
+    """Costs the candidates of a general accelerator."""
+
+    def __init__(
+        self, work: Work, device: Device, rates: Rates, evidence: Evidence, demand: Demand, traffic: Traffic
+    ) -> None:
+        self.work, self.device, self.rates, self.evidence = work, device, rates, evidence
+        self.demand, self.traffic = demand, traffic
+        self.trips = trip_counts(work)
+        self.host_s = work.inclusive(work.own_host_s)
+        self.counts = {
+            name: getattr(demand, name)
+            for name in ("fp64_flops", "fp32_flops", "integer", "special", "instructions", "diverged", "atomics",
+                         "access_bytes")
+        } | {name: getattr(traffic, name) for name in ("l2_bytes", "last_bytes", "memory_bytes")}  # fmt: skip
+        rate = rates.thread_instructions_per_s[:, None]
+        waits_s = (
+            traffic.l2_waits * rates.l2_latency_s[:, None] + traffic.memory_waits * rates.memory_latency_s[:, None]
+        )
+        chased = np.divide(demand.chased, np.maximum(demand.accesses, 1.0))
+        flight = np.array(LOADS_IN_FLIGHT)[:, None]
+        diverged = np.stack([demand.instructions, demand.diverged, demand.diverged])
+        self.thread_s = diverged / rate + waits_s * (chased + (1 - chased) / flight)
+
+    def candidates(self) -> dict[int, Candidate]:
+        return {node: self.candidate(node) for node in np.flatnonzero(self.evidence.is_candidate).tolist()}
+
+    def candidate(self, node: int) -> Candidate:
+        work, way = self.work, self.device.way
+        nodes = work.below(node)
+        terms = self.terms(node, nodes)
+        inside = np.zeros(len(work), np.bool_)
+        inside[nodes] = True
+        footprint = work.flow.footprint_bytes(inside)
+        entries = int(work.entries[node])
+        beyond = not way.shared_memory and footprint > self.rates.capacity_bytes
+        return Candidate(
+            node=node,
+            nodes=tuple(nodes),
+            host_s=float(self.host_s[node]),
+            launches=entries,
+            terms=terms,
+            kernel_s=terms.time_s,
+            launch_s=way.launch_s * entries,
+            arithmetic_s=np.zeros(3),
+            footprint_bytes=footprint,
+            staged_bytes=footprint * entries if beyond else 0.0,
+        )
+
+    def terms(self, node: int, nodes: list[int]) -> Terms:
+        rates = self.rates
+        threads, share = self.threads_of(node, nodes)
+        sums = {name: float((values[nodes] / share).sum()) for name, values in self.counts.items()}
+        places = max((float(self.demand.atomic_places[one]) for one in nodes), default=0.0)
+        at_a_time = np.minimum(threads[:, None], rates.threads[None, :])  # [nodes, 3]
+        one_after_the_other = (self.thread_s[:, nodes].T / at_a_time).sum(axis=0)
+        issued = np.array([sums["instructions"], sums["diverged"], sums["diverged"]])
+        limits = {
+            "64-bit arithmetic": sums["fp64_flops"] / rates.fp64_flops_per_s,
+            "32-bit arithmetic": sums["fp32_flops"] / rates.fp32_flops_per_s,
+            "integer arithmetic": sums["integer"] / rates.integer_ops_per_s,
+            "divisions and square roots": sums["special"] / rates.special_ops_per_s,
+            "instruction issue": issued / (rates.fp32_flops_per_s / 2),
+            "first cache": sums["access_bytes"] / rates.l1_bytes_per_s,
+            "second cache": sums["l2_bytes"] / rates.l2_bytes_per_s,
+            "memory bandwidth": sums["memory_bytes"] / rates.memory_bytes_per_s,
+            "latency": one_after_the_other,
+        }
+        if rates.last_bytes_per_s is not None:
+            limits["last cache"] = sums["last_bytes"] / rates.last_bytes_per_s
+        if sums["atomics"]:
+            limits["atomics"] = np.maximum(
+                sums["atomics"] / rates.atomics_per_s,
+                sums["atomics"] / max(places, 1.0) / rates.same_address_atomics_per_s,
+            )
+        return Terms(
+            {name: (float(s[0]), float(s[1]), float(s[2])) for name, s in limits.items()},
+            float(threads.max()),
+            sums | {"places": places},
+        )
+
+    def threads_of(self, root: int, nodes: list[int]) -> tuple[Floats, Floats]:
+        """Of the work of each node below `root`, in one entry of it: how many threads it gives at a time, and what share
+        of the device they can use, [nodes] each. A block of threads is on one multiprocessor."""
+        evidence, work = self.evidence, self.work
+        wide: dict[int, tuple[float, float, bool]] = {}
+        for node in nodes:
+            outer, block, is_serial = wide[int(work.parent[node])] if node != root else (1.0, 1.0, False)
+            if work.kinds[node] is NodeKind.ARRAY:
+                points = self.demand.accesses[node] / max(int(work.entries[node]), 1) / 3
+                outer *= max(float(points), 1.0)
+            elif work.kinds[node] is NodeKind.LOOP:
+                if evidence.parallel[node] is Parallel.NO:
+                    is_serial = True
+                elif is_serial:
+                    block = min(block * float(self.trips[node]), self.rates.block_threads)
+                else:
+                    outer *= float(self.trips[node])
+            wide[node] = outer, block, is_serial
+        threads = np.array([wide[node][0] * wide[node][1] for node in nodes])
+        most = float(self.rates.multiprocessors[TYPICAL])
+        share = np.array([min(wide[node][0] / most, 1.0) if wide[node][2] else 1.0 for node in nodes])
+        return threads, share

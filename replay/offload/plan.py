@@ -1,0 +1,226 @@
+"""The plan: which nodes of a program to port so that it ends first.
+
+With data that stays where it is, the time of a division is a sum: work on the host, kernels, and each version of data
+that crosses. A kernel is paid at a ported node whose parent is not, a version once if its writer is on one side and any
+reader on the other. Each of these terms is the cost of cutting an edge, so the best division is a minimum cut of a
+graph with a node for each node of the program and one for each set of readers (as in Stone's assignment of modules to
+two processors, IEEE Trans. Software Engineering 3(1), 1977). It is exact for the sum with one transfer latency for each
+writer at the rate of its outermost candidate.
+
+How often transfers really begin depends on which nodes are kernels. So the cut is where a search begins: kernels are
+moved one by one, to the host, to the parent or to the children, while the exact sum falls, hottest first
+(`MOST_MOVED`). What does not fit in the device's memory goes back to the host, least gain a byte first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from foretrace.replay.spread import TYPICAL
+
+from .cut import INFINITE, Network
+from .host_threads import HostTimes
+from .kernels import Candidate, Offers
+from .residency import ARGUMENT_BYTES, Moved, Versions
+
+MOST_MOVED = 64
+"""Candidates that the search moves, those of most time on the host."""
+_PER_SECOND = 1e13
+"""Whole numbers of the cut in a second."""
+
+
+class Planner:
+    """Divisions of a program between a host and one device, and what they cost."""
+
+    def __init__(self, offers: Offers, host: HostTimes) -> None:
+        """For the candidates of a device."""
+        self.offers, self.host, self.work = offers, host, offers.work
+        self.versions = Versions(offers.work)
+        self.able = {node: one for node, one in offers.candidates.items() if not one.refusal}
+
+    def time_s(self, kernels: Sequence[int], corner: int = TYPICAL) -> float:
+        """Seconds of the program with these nodes as kernels, one thread of host work, nothing at the same time."""
+        moved, there = self.moved(kernels)
+        to_device, from_device = moved.times_s(self.offers.device.way)
+        fixed = sum((one.kernel_s + one.launch_s + one.arithmetic_s)[corner] for one in there)
+        fixed += sum(self.staged_s(one) for one in there)
+        return self.host.time_s(kernels) + float(fixed) + float(to_device[corner] + from_device[corner])
+
+    def staged_s(self, candidate: Candidate) -> float:
+        """Seconds of bringing a footprint beyond the device's memory piece by piece."""
+        way = self.offers.device.way
+        return 0.0 if way.shared_memory else candidate.staged_bytes / way.to_device_bytes_per_s
+
+    def moved(self, kernels: Sequence[int]) -> tuple[Moved, list[Candidate]]:
+        """What a division moves in all, and its candidates."""
+        there = [self.able[node] for node in kernels]
+        is_there, runs = np.zeros(len(self.work), np.bool_), self.versions.rounds.copy()
+        for one in there:
+            numbers = list(one.nodes)
+            is_there[numbers] = True
+            runs[numbers] = one.launches
+        return self.versions.moved(is_there, runs), there
+
+    def plan(self) -> tuple[int, ...]:
+        """The kernels of the best division found."""
+        begin = self.by_cut()
+        best = min((begin, (), self.outermost()), key=lambda kernels: (self.time_s(kernels), len(kernels)))
+        return self.fitting(self.improved(best))
+
+    def outermost(self) -> tuple[int, ...]:
+        """All candidates that are in no other one: everything that can go."""
+        inside: set[int] = set()
+        found = []
+        for node in sorted(self.able):
+            if node not in inside:
+                found.append(node)
+                inside.update(self.able[node].nodes)
+        return tuple(found)
+
+    def by_cut(self) -> tuple[int, ...]:
+        """The kernels of a minimum cut."""
+        work, way = self.work, self.offers.device.way
+        network = Network(len(work))
+        own_s = self.host.shared_own_s
+        inside = {below for one in self.able.values() for below in one.nodes}
+        launches = self._launches()
+        for node in range(len(work)):
+            parent = int(work.parent[node])
+            up = parent + 2 if parent in inside else Network.SINK
+            if node in self.able:
+                one = self.able[node]
+                network.edge(node + 2, up, _whole(one.fixed_s + self.staged_s(one)))
+            elif node in inside:
+                network.edge(node + 2, up, INFINITE)
+            else:
+                network.edge(node + 2, Network.SINK, INFINITE)
+            if up != Network.SINK:
+                network.edge(up, node + 2, INFINITE)
+            network.edge(Network.SOURCE, node + 2, _whole(own_s[node]))
+        versions = self.versions
+        begin_s, end_s = (float(one[TYPICAL]) for one in (way.transfer_s, way.transfer_s + way.wait_s))
+        in_s, out_s = (
+            (0.0, 0.0) if way.shared_memory else (1 / way.to_device_bytes_per_s, 1 / way.from_device_bytes_per_s)
+        )
+        readers_of_writer: dict[int, set[int]] = {}
+        size_of_writer: dict[int, float] = {}
+        for row in range(len(versions)):
+            readers, writer, size = (
+                versions.readers_of(row).tolist(),
+                int(versions.writer[row]),
+                float(versions.bytes[row]),
+            )
+            readers = [node for node in readers if node != writer]
+            if not readers:
+                continue
+            at = Network.SINK if writer < 0 or writer not in inside else writer + 2
+            self._crossing(network, at, readers, inside, _whole(size * in_s), _whole(size * out_s))
+            readers_of_writer.setdefault(writer, set()).update(readers)
+            size_of_writer[writer] = size_of_writer.get(writer, 0.0) + size
+        for writer, all_readers in readers_of_writer.items():
+            size = size_of_writer[writer]
+            written = 1 if writer < 0 else launches[writer]
+            most = max(launches[node] for node in all_readers)
+            there = min(written, most, size // ARGUMENT_BYTES)
+            back = max(min(written, most, size // 8), 1)
+            at = Network.SINK if writer < 0 or writer not in inside else writer + 2
+            self._crossing(network, at, sorted(all_readers), inside, _whole(there * begin_s), _whole(back * end_s))
+        _, side = network.source_side()
+        ported = [side[node + 2] for node in range(len(work))]
+        return tuple(
+            node
+            for node in sorted(self.able)
+            if ported[node] and not (work.parent[node] >= 0 and ported[int(work.parent[node])])
+        )
+
+    def _launches(self) -> list[int]:
+        """How often each node's work begins: that of the outermost candidate around it, or its own on the host."""
+        found = self.versions.rounds.tolist()
+        for node in self.outermost():
+            for below in self.able[node].nodes:
+                found[below] = self.able[node].launches
+        return [int(one) for one in found]
+
+    @staticmethod
+    def _crossing(
+        network: Network, writer: int, readers: Sequence[int], inside: set[int], to_device: int, from_device: int
+    ) -> None:
+        """A version's edges: to a device that any reader is on, and back to the host if any reader is there."""
+        there = [node + 2 for node in readers if node in inside]
+        if there and to_device:
+            via = there[0]
+            if len(there) > 1:
+                via = network.node()
+                for reader in there:
+                    network.edge(reader, via, INFINITE)
+            network.edge(via, writer, to_device)
+        if writer == Network.SINK or not from_device:
+            return
+        if len(there) < len(readers):
+            network.edge(writer, Network.SINK, from_device)
+            return
+        via = there[0]
+        if len(there) > 1:
+            via = network.node()
+            for reader in there:
+                network.edge(via, reader, INFINITE)
+        network.edge(writer, via, from_device)
+
+    def improved(self, kernels: Sequence[int]) -> tuple[int, ...]:
+        """A division that no move of one kernel shortens."""
+        order = sorted(self.able, key=lambda node: -self.able[node].host_s)[:MOST_MOVED]
+        best, best_s, changed = frozenset(kernels), self.time_s(kernels), True
+        while changed:
+            changed = False
+            for node in order:
+                for other in self._moves(best, node):
+                    time_s = self.time_s(sorted(other))
+                    if time_s < best_s * (1 - 1e-12):
+                        best, best_s, changed = other, time_s, True
+        return tuple(sorted(best))
+
+    def _moves(self, kernels: frozenset[int], node: int) -> list[frozenset[int]]:
+        """Divisions that differ in whether a node is a kernel."""
+        if node in kernels:
+            below = frozenset(self._next_below(node))
+            gone = kernels - {node}
+            return [gone, gone | below] if below else [gone]
+        around = {one for one in kernels if node in self.able[one].nodes}
+        if around:
+            return []
+        return [frozenset(one for one in kernels if one not in self.able[node].nodes) | {node}]
+
+    def _next_below(self, node: int) -> list[int]:
+        found, pending = [], list(self.work.children[node])
+        while pending:
+            one = pending.pop()
+            if one in self.able:
+                found.append(one)
+            else:
+                pending += self.work.children[one]
+        return found
+
+    def footprint_bytes(self, kernels: Sequence[int]) -> float:
+        """Different bytes that a division keeps on the device; what is staged is not kept."""
+        inside = np.zeros(len(self.work), np.bool_)
+        for node in kernels:
+            if not self.able[node].staged_bytes:
+                inside[list(self.able[node].nodes)] = True
+        return self.work.flow.footprint_bytes(inside)
+
+    def fitting(self, kernels: Sequence[int]) -> tuple[int, ...]:
+        """The division without the kernels of least gain a byte, as many as it takes to fit in the device's memory."""
+        device = self.offers.device
+        if device.way.shared_memory or device.rates is None:
+            return tuple(kernels)
+        left = list(kernels)
+        while left and self.footprint_bytes(left) > device.rates.capacity_bytes:
+            gains = {node: self.able[node].host_s - self.able[node].fixed_s for node in left}
+            left.remove(min(left, key=lambda node: gains[node] / max(self.able[node].footprint_bytes, 1.0)))
+        return tuple(left)
+
+
+def _whole(seconds: float) -> int:
+    return min(round(seconds * _PER_SECOND), INFINITE >> 8)

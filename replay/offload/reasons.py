@@ -1,0 +1,235 @@
+"""Why a node is ported, threaded or left: what bounds it, what each tax costs, and which figure would flip it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from foretrace.replay.records import Answer, OffloadCost
+from foretrace.replay.spread import TYPICAL
+from foretrace.units import format_bytes, format_bytes_per_s, format_count, format_seconds
+
+from .device import Device
+from .evidence import Evidence, Parallel
+from .gather_scatter import bandwidth_bytes_per_s
+from .kernels import Candidate
+from .residency import Moved
+
+_MOST_SCALE = 2.0**40
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdict:
+    """An answer about a candidate, with the figures that it follows from."""
+
+    candidate: Candidate
+    answer: Answer
+    host_s: float
+    thread_s: float | None
+    cost: OffloadCost | None
+    moved: Moved
+    bound: str  # on the host
+
+    @property
+    def best_host_s(self) -> float:
+        """On the host, threaded if that is faster."""
+        return min(self.host_s, self.thread_s or self.host_s)
+
+
+def reason(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:
+    """The answer in a sentence or two."""
+    one, cost = verdict.candidate, verdict.cost
+    if one.refusal or cost is None:
+        return one.refusal
+    entries = one.launches
+    kernel = _kernel(one, device)
+    back = verdict.moved
+    parts = (
+        ("in the queue", cost.queue_s),
+        (f"for {entries:,} launch{'es' if entries > 1 else ''}", cost.launch_s),
+        (f"for {_transfers(back)}" if one.terms else "for transfers", cost.transfer_s),
+        (kernel, cost.kernel_s),
+        ("for arithmetic left on the host", cost.arithmetic_s),
+    )
+    taxes = " + ".join(f"{format_seconds(seconds)} {name}" for name, seconds in parts if seconds)
+    host = f"{format_seconds(verdict.host_s)} on the host ({verdict.bound})"
+    if verdict.thread_s is not None:
+        host += f", {format_seconds(verdict.thread_s)} on all its cores"
+    if verdict.answer is not Answer.PORT:
+        words = "host is faster: " if verdict.best_host_s <= cost.total_s else "does not pay in the plan: "
+        text = f"{words}{host} against {taxes}"
+    else:
+        text = f"{host} against {taxes}"
+        if not device.launch_known:
+            most = (verdict.host_s - cost.total_s) / entries
+            text += f"; pays while a launch costs less than {format_seconds(max(most, 0.0) + cost.launch_s / entries)}"
+    if evidence is not None and evidence.parallel[one.node] is not Parallel.YES:
+        text += f"; {evidence.texts[one.node]}"
+    return text
+
+
+def _transfers(moved: Moved) -> str:
+    count = moved.to_device + moved.from_device
+    shown = format_bytes(round(moved.to_device_bytes + moved.from_device_bytes))
+    return f"{shown} in {count:,} transfer{'s' if count != 1 else ''}"
+
+
+def _kernel(one: Candidate, device: Device) -> str:
+    if one.terms is not None:
+        return f"in the kernel ({one.terms.bound_by})"
+    assert one.loop is not None
+    bandwidth = bandwidth_bytes_per_s(device.profile, one.loop.kinds, one.loop.range_bytes) or 0.0
+    return f"for {format_bytes(one.loop.moved_bytes)} at {format_bytes_per_s(bandwidth)}"
+
+
+def flip(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:
+    """The single figure whose smallest relative change turns the answer; empty where none does."""
+    cost, one = verdict.cost, verdict.candidate
+    if cost is None or one.refusal:
+        return ""
+    way, host_s = device.way, verdict.best_host_s
+    spare = host_s - cost.total_s
+    link = min(way.to_device_bytes_per_s, way.from_device_bytes_per_s)
+    bound = one.terms.bound_by if one.terms else "gather/scatter bandwidth"
+    found: list[tuple[float, str]] = []
+    parts = (
+        ("launch", cost.launch_s, 1),
+        ("link", cost.transfer_s, 1),
+        ("kernel", cost.kernel_s, 1),
+        ("host", host_s, -1),
+    )
+    for name, part_s, sign in parts:
+        change = 1 + sign * spare / part_s if part_s > 0 else 0.0
+        if change <= 0 or change == 1:
+            continue
+        text = {
+            "launch": f"a launch of {format_seconds(cost.launch_s / one.launches * change)}",
+            "link": f"a link of {format_bytes_per_s(link / change)}" if math.isfinite(link) else "slower results",
+            "kernel": f"a kernel {_times(change)} ({bound})",
+            "host": f"a host {_times(change)}",
+        }[name]
+        found.append((abs(math.log(change)), text))
+    if verdict.answer is Answer.PORT and evidence and evidence.parallel[one.node] is Parallel.ASSUMED:
+        return f"flips if its iterations depend on each other, else at {min(found)[1]}" if found else ""
+    return f"flips at {min(found)[1]}" if found else ""
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.3g} times as slow" if factor >= 1 else f"{1 / factor:.3g} times as fast"
+
+
+def break_even_launch_s(verdict: Verdict) -> float | None:
+    """The most that a launch may take for the accelerator to win; None where it loses with free ones."""
+    if verdict.cost is None:
+        return None
+    spare = verdict.best_host_s - (verdict.cost.total_s - verdict.cost.launch_s)
+    return spare / verdict.candidate.launches if spare > 0 else None
+
+
+def break_even_footprint(verdict: Verdict, device: Device) -> int | None:
+    """The footprint from which the accelerator wins if all of its work and data grow together; None: never.
+
+    Threads grow with the work, launches stay as many; caches are taken to hit as often.
+    """
+    cost, one = verdict.cost, verdict.candidate
+    if cost is None or one.terms is None or device.rates is None or verdict.best_host_s <= 0:
+        return None
+    latency_s = one.terms.limits["latency"][TYPICAL]
+    other_s = max(limit[TYPICAL] for name, limit in one.terms.limits.items() if name != "latency")
+    most = float(device.rates.threads[TYPICAL])
+
+    threads = max(one.terms.threads, 1.0)
+
+    def wins(scale: float) -> bool:
+        spread = max(min(threads * scale, most), 1.0) / min(threads, most)
+        kernel_s = max(other_s * scale, latency_s * scale / spread)
+        return kernel_s + cost.transfer_s * scale + cost.launch_s < verdict.best_host_s * scale
+
+    if not wins(_MOST_SCALE):
+        return None
+    low, high = 1 / _MOST_SCALE, _MOST_SCALE
+    for _ in range(100):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if wins(middle) else (middle, high)
+    return max(round(one.footprint_bytes * high), 1)
+
+
+def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> tuple[str, ...]:
+    """The arithmetic line by line."""
+    one, cost = verdict.candidate, verdict.cost
+    lines = [f"on the host: {format_seconds(verdict.host_s)}, bound by {verdict.bound}"]
+    if verdict.thread_s is not None:
+        lines.append(f"on all its cores: {format_seconds(verdict.thread_s)}")
+    if one.refusal or cost is None:
+        return (*lines, f"not on the accelerator: {one.refusal}")
+    if one.terms is None or device.rates is None:
+        loop = one.loop
+        assert loop is not None
+        lines.append(f"moves {format_bytes(loop.moved_bytes)} in {format_count(loop.refs)} references, over a range of "
+                     f"{format_bytes(loop.range_bytes)}")  # fmt: skip
+        lines.append(f"{_kernel(one, device)}: {format_seconds(cost.kernel_s)}")
+    else:
+        if evidence is not None:
+            lines.append(f"iterations: {evidence.parallel[one.node]} ({evidence.texts[one.node]})")
+        rates, counts = device.rates, one.terms.counts
+        made_of = {
+            "64-bit arithmetic": (counts["fp64_flops"], "operations"),
+            "32-bit arithmetic": (counts["fp32_flops"], "operations"),
+            "integer arithmetic": (counts["integer"], "operations"),
+            "divisions and square roots": (counts["special"], "operations"),
+            "instruction issue": (counts["diverged"], "instructions of threads"),
+            "first cache": (counts["access_bytes"], "bytes"),
+            "second cache": (counts["l2_bytes"], "bytes"),
+            "last cache": (counts["last_bytes"], "bytes"),
+            "memory bandwidth": (counts["memory_bytes"], "bytes"),
+            "atomics": (counts["atomics"], "updates"),
+        }
+        for name, limit in one.terms.limits.items():
+            if name == "latency":
+                at_a_time = min(one.terms.threads, float(rates.threads[TYPICAL]))
+                text = f"{format_count(round(at_a_time))} threads at a time, each waiting for its own loads"
+            else:
+                amount, unit = made_of[name]
+                if not amount:
+                    continue
+                speed = amount / limit[TYPICAL] if limit[TYPICAL] else 0.0
+                text = f"{amount:.4g} {unit} at {speed:.3g} a second"
+                if unit == "bytes":
+                    text = f"{format_bytes(round(amount))} at {format_bytes_per_s(speed)}"
+            mark = "  <- the kernel's time" if name == one.terms.bound_by else ""
+            lines.append(f"{name}: {text}: {_range(np.array(limit))}{mark}")
+        lines.append(f"touches {format_bytes(round(one.footprint_bytes))}")
+    each = cost.launch_s / max(one.launches, 1)
+    lines.append(f"launches: {one.launches:,} x {format_seconds(each)}: {format_seconds(cost.launch_s)}")
+    if device.way.shared_memory:
+        lines.append("transfers: none, the memory is shared")
+    else:
+        lines.append(
+            f"transfers: {format_bytes(round(verdict.moved.to_device_bytes))} there in {verdict.moved.to_device:,}, "
+            f"{format_bytes(round(verdict.moved.from_device_bytes))} back in {verdict.moved.from_device:,}: "
+            f"{format_seconds(cost.transfer_s)}"
+        )
+    if one.staged_bytes:
+        lines.append(_staged(one, device))
+    if cost.arithmetic_s:
+        lines.append(f"arithmetic left on the host: {format_seconds(cost.arithmetic_s)}")
+    lines.append(f"together: {format_seconds(cost.total_s)} against {format_seconds(verdict.best_host_s)}")
+    return tuple(lines)
+
+
+def _staged(one: Candidate, device: Device) -> str:
+    assert device.rates is not None
+    held = format_bytes(round(device.rates.capacity_bytes))
+    return (
+        f"touches {format_bytes(round(one.footprint_bytes))}, more than the {held} of its memory: brought piece by "
+        f"piece, {format_bytes(round(one.staged_bytes))} in all"
+    )
+
+
+def _range(times: np.typing.NDArray[np.float64]) -> str:
+    low, typical, high = (float(time_s) for time_s in times)
+    if low == high:
+        return format_seconds(typical)
+    return f"{format_seconds(typical)} ({format_seconds(min(low, high))} to {format_seconds(max(low, high))})"

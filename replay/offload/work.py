@@ -1,0 +1,259 @@
+"""A program as offload weighs it: nodes with their times on the host, what they contain, and whose data they use.
+
+Nodes are those of the execution tree. A signature without a tree gives the nest of its loops; a gather/scatter unit,
+which takes innermost loops alone, gets the program's regions side by side. Where no data flow was recorded, the spans
+between the lowest and the highest address of each memory operation stand for it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.replay.node.tree_work import TreeWork
+from foretrace.replay.predict import HostRun
+from foretrace.replay.records import LoopKind, Place
+from foretrace.replay.spread import TYPICAL, Floats
+from foretrace.replay.workload import Workload
+from foretrace.tracer.signature.data_flow_records import DataFlow
+from foretrace.tracer.signature.records import Signature
+from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
+
+from .spans import flow_by_spans
+
+Ints = npt.NDArray[np.int64]
+
+
+class NodeKind(StrEnum):
+    """What a node is."""
+
+    LOOP = "loop"
+    CALL = "call"
+    ARRAY = "array"
+    COMPILED = "compiled"
+    OTHER = "other"
+
+
+_OF_REGION = {
+    LoopKind.LOOP: NodeKind.LOOP,
+    LoopKind.ARRAY: NodeKind.ARRAY,
+    LoopKind.COMPILED: NodeKind.COMPILED,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """The nodes of a program: parents before their children, siblings in the order in which they first ran.
+
+    Attributes:
+        run: the program on the host.
+        parent: int64 [nodes], -1 for roots; `children` of each node.
+        kinds, places: of each node. `entries` and `iterations`: int64 [nodes].
+        tree_node: int64 [nodes], the node of the signature's tree, -1 where there is none.
+        own_s: of each node, {region: seconds} on one core of the host, without the first touch of pages.
+        pages_s: float64 [nodes], the first touch of pages: somebody does it wherever a loop runs.
+        row_node, row_block, row_share: the share of a block's executions that are a node's own.
+        flow: which node uses whose data.
+        notes: what stands in place of the tree or the data flow, and what to do about it.
+    """
+
+    run: HostRun
+    parent: Ints
+    children: list[list[int]]
+    kinds: tuple[NodeKind, ...]
+    places: tuple[Place, ...]
+    entries: Ints
+    iterations: Ints
+    tree_node: Ints
+    own_s: list[dict[int, float]]
+    pages_s: Floats
+    row_node: Ints
+    row_block: Ints
+    row_share: Floats
+    flow: DataFlow
+    notes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        """How many nodes."""
+        return len(self.parent)
+
+    @classmethod
+    def of_tree(cls, run: HostRun) -> Work:
+        """By the execution tree; without one, by the nest of loops."""
+        signature = run.workload.signature
+        if signature.tree is None:
+            return cls.of_loops(run, nested=True)
+        tree, pages_s = signature.tree, run.times.pages_s
+        times = TreeWork.of(run.workload, tree, run.times.time_s[TYPICAL] - pages_s)
+        executions = np.array([max(block.executions, 1) for block in signature.blocks], np.float64)
+        share = tree.work_executions / executions[tree.work_block]
+        weights = np.array([max(block.instructions, 1) for block in signature.blocks], np.float64)[tree.work_block]
+        regions = run.workload.region_of_block[tree.work_block]
+        of_region = np.bincount(regions, tree.work_executions * weights, minlength=len(pages_s))
+        rate = np.divide(pages_s, of_region, out=np.zeros_like(of_region), where=of_region > 0)[regions]
+        pages = np.bincount(tree.work_node, tree.work_executions * weights * rate, minlength=len(tree))
+        flow = signature.data_flow
+        notes: tuple[str, ...] = ()
+        if flow is None:
+            flow = flow_by_spans(signature, _node_of_block(tree, executions), tree.entries)
+            notes = (_NO_FLOW,)
+        for root, seconds in times.elsewhere_s.items():  # of regions that the tree has no node for
+            times.own_s[0][root] = times.own_s[0].get(root, 0.0) + seconds
+        return cls(
+            run=run,
+            parent=tree.parent,
+            children=times.children,
+            kinds=tuple(_kind(signature, tree, node) for node in range(len(tree))),
+            places=tuple(_place(signature, tree, node) for node in range(len(tree))),
+            entries=np.maximum(tree.entries, 1),
+            iterations=tree.iterations,
+            tree_node=np.arange(len(tree)),
+            own_s=times.own_s,
+            pages_s=pages.astype(np.float64),
+            row_node=tree.work_node,
+            row_block=tree.work_block,
+            row_share=share,
+            flow=flow,
+            notes=notes,
+        )
+
+    @classmethod
+    def of_loops(cls, run: HostRun, *, nested: bool) -> Work:
+        """By regions: in the nest of their loops, or side by side."""
+        workload = run.workload
+        parents = _nest(workload) if nested else [-1] * len(workload.regions)
+        order = _depth_first(parents)
+        number = {region: node for node, region in enumerate(order)}
+        regions = [workload.regions[region] for region in order]
+        time_s = run.times.time_s[TYPICAL] - run.times.pages_s
+        rows = [(number[int(region)], block) for block, region in enumerate(workload.region_of_block)]
+        rows.sort()
+        parent = np.array([number[parents[region]] if parents[region] >= 0 else -1 for region in order], np.int64)
+        entries = np.array([region.entries for region in regions], np.int64)
+        node_of_block = np.array([number[int(region)] for region in workload.region_of_block], np.int64)
+        return cls(
+            run=run,
+            parent=parent,
+            children=_children(parent),
+            kinds=tuple(_OF_REGION.get(region.kind, NodeKind.OTHER) for region in regions),
+            places=tuple(region.place for region in regions),
+            entries=entries,
+            iterations=np.array([region.iterations for region in regions], np.int64),
+            tree_node=np.full(len(order), -1),
+            own_s=[{region: float(time_s[region])} for region in order],
+            pages_s=run.times.pages_s[order],
+            row_node=np.array([node for node, _ in rows], np.int64),
+            row_block=np.array([block for _, block in rows], np.int64),
+            row_share=np.ones(len(rows)),
+            flow=flow_by_spans(workload.signature, node_of_block, entries),
+            notes=(_NO_TREE,) if nested else (),
+        )
+
+    @property
+    def own_host_s(self) -> Floats:
+        """[nodes]: seconds of their own on one core."""
+        return np.array([sum(times.values()) for times in self.own_s])
+
+    def inclusive(self, own: Floats) -> Floats:
+        """Sums over each node and all below it, [nodes]."""
+        sums = own.astype(np.float64)
+        for node in range(len(self) - 1, -1, -1):
+            if self.parent[node] >= 0:
+                sums[self.parent[node]] += sums[node]
+        return sums
+
+    def below(self, node: int) -> list[int]:
+        """A node and all below it, ascending."""
+        found, pending = [], [node]
+        while pending:
+            one = pending.pop()
+            found.append(one)
+            pending += self.children[one]
+        return sorted(found)
+
+    def of_operations(self, values: Floats) -> Floats:
+        """What memory operations count, [operations], as their nodes' own: [nodes]."""
+        blocks = np.array([operation.block_id for operation in self.run.workload.signature.operations], np.int64)
+        sums = np.bincount(blocks, values, minlength=len(self.run.workload.signature.blocks))
+        return self.of_blocks(sums.astype(np.float64))
+
+    def of_blocks(self, values: Floats) -> Floats:
+        """What blocks count in all their executions, [blocks], as their nodes' own: [nodes]."""
+        return np.bincount(self.row_node, values[self.row_block] * self.row_share, minlength=len(self)).astype(
+            np.float64
+        )
+
+
+_NO_TREE = (
+    "the signature holds no execution tree: loops are nested by function alone, and data is the span between lowest "
+    "and highest address; trace the program again"
+)
+_NO_FLOW = (
+    "the signature holds no data flow: transfers are the spans between lowest and highest address; trace the program "
+    "again"
+)
+
+
+def _kind(signature: Signature, tree: ExecutionTree, node: int) -> NodeKind:
+    kind = TreeNodeKind(int(tree.kind[node]))
+    if kind is TreeNodeKind.LOOP:
+        return NodeKind.LOOP
+    if kind is TreeNodeKind.LEAF:
+        loop = int(tree.loop_id[node])
+        return NodeKind.COMPILED if loop >= 0 and signature.loops[loop].kind == "compiled" else NodeKind.ARRAY
+    return NodeKind.OTHER if kind is TreeNodeKind.THREAD else NodeKind.CALL
+
+
+def _place(signature: Signature, tree: ExecutionTree, node: int) -> Place:
+    key, loop = tree.keys[node], int(tree.loop_id[node])
+    if loop >= 0:
+        found = signature.loops[loop]
+        return Place(found.module, found.function, found.file, found.line)
+    return Place(key.module, key.function, key.file, key.line)
+
+
+def _node_of_block(tree: ExecutionTree, executions: Floats) -> Ints:
+    """The node in which each block ran most; -1 where there is none."""
+    found = np.full(len(executions), -1, np.int64)
+    order = np.argsort(tree.work_executions, kind="stable")
+    found[tree.work_block[order]] = tree.work_node[order]
+    return found
+
+
+def _nest(workload: Workload) -> list[int]:
+    """The region around each region's loop; -1 where there is none."""
+    of_loop = {region.loop_id: number for number, region in enumerate(workload.regions) if region.loop_id is not None}
+    loops = workload.signature.loops
+    parents = []
+    for region in workload.regions:
+        around = loops[region.loop_id].parent_id if region.loop_id is not None else None
+        while around is not None and around not in of_loop:
+            around = loops[around].parent_id
+        parents.append(-1 if around is None else of_loop[around])
+    return parents
+
+
+def _depth_first(parents: Sequence[int]) -> list[int]:
+    below: dict[int, list[int]] = defaultdict(list)
+    for number, parent in enumerate(parents):
+        below[parent].append(number)
+    order: list[int] = []
+    pending = list(reversed(below[-1]))
+    while pending:
+        one = pending.pop()
+        order.append(one)
+        pending += reversed(below[one])
+    return order
+
+
+def _children(parent: Ints) -> list[list[int]]:
+    below: list[list[int]] = [[] for _ in range(len(parent))]
+    for node, around in enumerate(parent.tolist()):
+        if around >= 0:
+            below[around].append(node)
+    return below
