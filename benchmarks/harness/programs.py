@@ -78,7 +78,7 @@ def compiler_for(source: str, language: Language) -> str:
 
 
 def build(name: str, directory: Path, linking: Linking = Linking.DYNAMIC) -> Path:
-    """Compile one of `compiled_programs` or `offload_programs` into `directory`, unless the executable there is newer than its sources.
+    """Compile one of `compiled_programs` or `offload_programs` into `directory`, unless it is there and newer.
 
     The same compiler makes the same executable anywhere: no path of this machine is in it.
 
