@@ -141,7 +141,7 @@ def by_hand(path: Path) -> tuple[tuple[str, ...], tuple[ByHand, ...]]:
     except (OSError, UnicodeDecodeError) as error:
         raise EngineError(f"{path}: cannot be read: {error}") from None
     command = re.search(r"^    (cg_gauss_seidel [\d ]+)$", text, re.MULTILINE)
-    head = re.search(r"^\| function \|(.*)\|$", text, re.MULTILINE)
+    head = re.search(r"^\| function \| (`.*)\|$", text, re.MULTILINE)
     if command is None or head is None:
         raise EngineError(f"{path}: has no table that begins with '| function |', or no command above it")
     devices = [cell.strip().strip("`") for cell in head[1].split("|")]
