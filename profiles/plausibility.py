@@ -6,14 +6,14 @@ What is beyond doubt is refused. What may be noise is a doubt, a sentence that `
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import structs
 
 from foretrace.errors import ProfileError
 
 from .figure import unit_of
-from .profile import BandwidthPoint, LatencyPoint, Pattern, Profile
+from .profile import BandwidthPoint, LatencyPoint, Pattern, Profile, SourceKind
 
 IMPOSSIBLE_FALL = 2.0
 """Latency never falls by this factor with a larger working set, whatever the noise."""
@@ -21,6 +21,7 @@ DOUBTFUL_CHANGE = 1.25
 """Beyond the noise of both points: latency that falls by this factor, or bandwidth that rises by it farther out."""
 
 _ROUNDING = 1e-9
+_MEASURED_TOLERANCE = 1.1  # clocks differ between what two figures were measured at
 _PEAK_TOLERANCE = 1.02  # published figures are rounded
 
 
@@ -53,6 +54,9 @@ def refuse_contradictions(profile: Profile) -> None:
                 raise ProfileError(
                     f"memory: {field} is {value:g}, must be at most peak_bandwidth_bytes_per_s, {peak:g}"
                 )
+    for text, measured in _rates_at_odds(profile):
+        if not measured:
+            raise ProfileError(text)
     for number, before, after, fall in _falls(profile.latency):
         if fall > IMPOSSIBLE_FALL:
             raise ProfileError(
@@ -62,9 +66,38 @@ def refuse_contradictions(profile: Profile) -> None:
             )
 
 
+def _rates_at_odds(profile: Profile) -> Iterator[tuple[str, bool]]:
+    """Rates of an accelerator that its other figures rule out, each with whether one was measured."""
+    table, core, memory = profile.accelerator, profile.core, profile.memory
+    if table is None:
+        return
+    peak = None
+    if core and core.cores and core.clock_hz and core.peak_flops_per_cycle:
+        peak = core.cores * core.clock_hz * core.peak_flops_per_cycle
+    bandwidth = memory.sustained_bandwidth_bytes_per_s if memory else None
+    for smaller, larger, value, most in (
+        ("warp_threads", "threads_per_multiprocessor", table.warp_threads, table.threads_per_multiprocessor),
+        ("fp64_flops_per_s", "core's cores x clock_hz x peak_flops_per_cycle", table.fp64_flops_per_s, peak),
+        ("fp64_flops_per_s", "fp32_flops_per_s", table.fp64_flops_per_s, table.fp32_flops_per_s),
+        ("special_ops_per_s", "fp32_flops_per_s", table.special_ops_per_s, table.fp32_flops_per_s),
+        ("l2_bytes_per_s", "l1_bytes_per_s", table.l2_bytes_per_s, table.l1_bytes_per_s),
+        ("last_cache_bytes_per_s", "l2_bytes_per_s", table.last_cache_bytes_per_s, table.l2_bytes_per_s),
+        ("memory's sustained_bandwidth_bytes_per_s", "l2_bytes_per_s", bandwidth, table.l2_bytes_per_s),
+        ("memory's sustained_bandwidth_bytes_per_s", "last_cache_bytes_per_s", bandwidth, table.last_cache_bytes_per_s),
+    ):
+        if value is not None and most is not None and value > most * _MEASURED_TOLERANCE:
+            measured = any(
+                profile.sources[table.source[field]].kind is SourceKind.MEASURED
+                for field in (smaller, larger)
+                if field in table.source
+            )
+            yield f"accelerator: {smaller} is {value:g}, must be at most {larger}, {most:g}", measured
+
+
 def doubts(profile: Profile) -> tuple[str, ...]:
     """Measured figures that contradict each other beyond their noise, a sentence each."""
-    return (*_latency_doubts(profile), *_bandwidth_doubts(profile))
+    rates = (text for text, measured in _rates_at_odds(profile) if measured)
+    return (*_latency_doubts(profile), *_bandwidth_doubts(profile), *rates)
 
 
 def with_contradictions_as_noise(profile: Profile) -> Profile:

@@ -1,4 +1,5 @@
-"""A CUDA GPU, through CuPy: gather and scatter by address range, stream and reduction, launches and transfers.
+"""A CUDA GPU, through CuPy: gather and scatter by address range, stream and reduction, arithmetic, atomics, caches,
+latency, launches and transfers.
 
 Loops have at least four million indices, whatever the range: what a launch costs is a figure of its own.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import datetime
 import importlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -18,9 +19,10 @@ from msgspec import structs
 from foretrace import __version__
 from foretrace.benchmarks.harness.sampling import Measurement, Progress, Run, Timing, measure, rounded
 from foretrace.errors import CalibrationError
+from foretrace.profiles.accelerator import AcceleratorTable
 from foretrace.profiles.checks import check
 from foretrace.profiles.points import IdiomRate, IndexMode
-from foretrace.profiles.profile import SCHEMA, Link, MachineKind, Memory, Profile, Source, SourceKind
+from foretrace.profiles.profile import SCHEMA, CacheLevel, Core, Link, MachineKind, Memory, Profile, Source, SourceKind
 from foretrace.units import format_bytes
 
 from .agreement import unstable_figures
@@ -45,6 +47,23 @@ _WORDS = {  # of the link's fields: the measurement, and whether its bytes or it
     "from_device_bytes_per_s": "from device",
     "transfer_latency_s": "short transfer",
 }
+_ROUNDS = 256
+_ARITHMETIC = {  # of the table: the type, a round on two independent values, operations that the round makes of both
+    "fp64_flops_per_s": ("float64", "a = a * c + c; b = b * c + c", 4),
+    "fp32_flops_per_s": ("float32", "a = a * c + c; b = b * c + c", 4),
+    "integer_ops_per_s": ("int32", "a = (a + c) ^ k; b = (b + c) ^ k", 4),
+    "special_ops_per_s": ("float32", "a = rsqrtf(a); b = rsqrtf(b)", 2),
+}
+_CHAIN = 1 << 18
+_CHASED = 1 << 14
+_LINE_BYTES = 128
+_CHASE_BYTES = 256 << 20
+_CACHED_BYTES = 16 << 20
+"""More than first caches hold that see little of it again, less than a second cache does."""
+_PASSES = 16
+_ALONE = ("thread_instructions_per_s", "same_address_atomics_per_s", "l2_bytes_per_s")
+_ATOMICS_BYTES = 4 << 20
+"""The range that atomics fall into: in second caches, with few at one address at a time."""
 _IDIOM_BYTES = {"stream": 3 * _ELEMENT_BYTES, "reduction": _ELEMENT_BYTES}
 
 
@@ -104,7 +123,7 @@ def calibrate_gpu(cupy: ModuleType, *, name: str, quick: bool, progress: Progres
     )
     timings = {key: m.timing for key, m in measurements.items()}
     title = properties["name"].decode() if isinstance(properties["name"], bytes) else str(properties["name"])
-    profile = _profile(timings, name, title, total_bytes, f"CuPy {cupy.__version__}")
+    profile = _profile(timings, name, title, properties, f"CuPy {cupy.__version__}")
     profile = structs.replace(profile, unstable=unstable_figures(profile))
     check(profile)
     unstable = sum(not timing.is_stable for timing in timings.values())
@@ -138,6 +157,7 @@ def gpu_measurements(cupy: ModuleType, largest_bytes: int, *, quick: bool) -> di
     one, result = cupy.ones(1), cupy.ones(1)
     found["launch"] = Measurement("launch", _timed(lambda: stream(one, one, result), synchronize, 1, each=True))
     found["queued launch"] = Measurement("queued launch", _timed(lambda: stream(one, one, result), synchronize, 1))
+    found |= _device_measurements(cupy, largest_bytes, kernels["update"], a, b)
     host, host_one = np.ones(min(n, _TRANSFERRED_BYTES // _ELEMENT_BYTES)), np.ones(1)
     part = a[: len(host)]
     found["to device"] = Measurement("to device", _timed(lambda: part.set(host), synchronize, len(host)))
@@ -148,6 +168,65 @@ def gpu_measurements(cupy: ModuleType, largest_bytes: int, *, quick: bool) -> di
     return found
 
 
+def _device_measurements(
+    cupy: ModuleType, largest_bytes: int, update: Callable[..., Any], a: Any, b: Any
+) -> dict[Loop | str, Measurement]:
+    """What is no loop of SGBench: arithmetic, one thread alone, one address, the second cache, memory's latency."""
+    synchronize = cupy.cuda.Stream.null.synchronize
+    found: dict[Loop | str, Measurement] = {}
+    for name, (kind, statement, operations) in _ARITHMETIC.items():
+        kernel = cupy.ElementwiseKernel(
+            f"{kind} x, {kind} c",
+            f"{kind} y",
+            f"{kind} a = x, b = x + c; for (int k = 0; k < {_ROUNDS}; k++) {{ {statement}; }} y = a + b",
+            f"foretrace_{name}",
+        )
+        x, y = (cupy.asarray(np.ones(LEAST_INDICES, kind)) for _ in range(2))
+        launch = _bound(kernel, x, x[:1], y)
+        found[name] = Measurement(name, _timed(launch, synchronize, LEAST_INDICES * _ROUNDS * operations))
+    chain = cupy.ElementwiseKernel(
+        "float32 x", "float32 y", f"y = x; for (int k = 0; k < {_CHAIN}; k++) y = y * x + x", "foretrace_chain"
+    )
+    one, result = (cupy.asarray(np.ones(1, np.float32)) for _ in range(2))
+    found["thread_instructions_per_s"] = Measurement("chain", _timed(lambda: chain(one, result), synchronize, _CHAIN))
+    zeros = cupy.asarray(np.zeros(LEAST_INDICES, np.uint32))
+    found["same_address_atomics_per_s"] = Measurement(
+        "one address", _timed(_bound(update, zeros, b, a), synchronize, LEAST_INDICES)
+    )
+    mask = min(_CACHED_BYTES, largest_bytes) // _ELEMENT_BYTES - 1
+    cached = cupy.ElementwiseKernel(
+        "int32 x, raw float64 a",
+        "float64 y",
+        f"y = 0; for (int k = 0; k < {_PASSES}; k++) y += a[(i + k * {mask // _PASSES}) & {mask}]",
+        "foretrace_cached",
+    )
+    count = cupy.asarray(np.zeros(LEAST_INDICES, np.int32))
+    found["l2_bytes_per_s"] = Measurement(
+        "second cache", _timed(lambda: cached(count, a, b[:LEAST_INDICES]), synchronize, LEAST_INDICES * _PASSES)
+    )
+    following = cupy.asarray(chase(min(_CHASE_BYTES, largest_bytes)))
+    first, last = (cupy.asarray(np.zeros(1, np.uint32)) for _ in range(2))
+    chasing = cupy.ElementwiseKernel(
+        "uint32 x, raw uint32 following",
+        "uint32 y",
+        f"y = x; for (int k = 0; k < {_CHASED}; k++) y = following[y]",
+        "foretrace_chase",
+    )
+    found["memory_latency_s"] = Measurement(
+        "chase", _timed(lambda: chasing(first, following, last), synchronize, _CHASED)
+    )
+    return found
+
+
+def chase(size_bytes: int) -> np.ndarray[Any, Any]:
+    """[size_bytes / 4]: indices that lead from the start of one line to that of another, through all, and back."""
+    step = _LINE_BYTES // INDEX_BYTES
+    order = np.random.default_rng(7).permutation(max(size_bytes // _LINE_BYTES, 1)).astype(np.uint32) * step
+    following = np.zeros(len(order) * step, np.uint32)
+    following[order] = np.roll(order, -1)
+    return following
+
+
 def needed_bytes(largest_bytes: int, *, quick: bool) -> int:
     """Of the GPU's memory, for ranges up to this one: two arrays and two more for the stream, and all indices."""
     arrays = 3 * largest_bytes + max(LEAST_INDICES * _ELEMENT_BYTES, largest_bytes)
@@ -156,7 +235,9 @@ def needed_bytes(largest_bytes: int, *, quick: bool) -> int:
         for mode in IndexMode:
             each = 1 if mode is IndexMode.STRIDE_1 else ELEMENTS_PER_INDEX
             indices += max(LEAST_INDICES, size // _ELEMENT_BYTES // each)
-    return arrays + INDEX_BYTES * indices
+    rates = sum(2 * LEAST_INDICES * np.dtype(kind).itemsize for kind, _, _ in _ARITHMETIC.values())
+    lines = max(min(_CHASE_BYTES, largest_bytes) // _LINE_BYTES, 1)
+    return arrays + INDEX_BYTES * (indices + 2 * LEAST_INDICES) + rates + lines * _LINE_BYTES
 
 
 def _kernel(cupy: ModuleType, operation: str) -> Callable[..., Any]:
@@ -171,6 +252,17 @@ def long_index(mode: IndexMode, num_elements: int, rng: np.random.Generator) -> 
     """The index array of a range, repeated until it is long enough."""
     index = index_array(mode, num_elements, _ELEMENT_BYTES, rng)
     return np.tile(index, -(-LEAST_INDICES // len(index)))[: max(LEAST_INDICES, len(index))]
+
+
+def _caches(properties: Mapping[str, Any]) -> tuple[CacheLevel, ...]:
+    """The first cache, which is a multiprocessor's memory shared with programs, and the second one."""
+    first = int(properties["sharedMemPerMultiprocessor"])
+    second = int(properties["l2CacheSize"])
+    return (
+        CacheLevel("L1", first, {"size_bytes": _SYSTEM}),
+        CacheLevel("L2", second, {"size_bytes": _SYSTEM, "shared_by_cores": _SYSTEM},
+                   shared_by_cores=int(properties["multiProcessorCount"])),
+    )  # fmt: skip
 
 
 def _bound(kernel: Callable[..., Any], index: Any, read: Any, written: Any) -> Callable[[], Any]:
@@ -193,7 +285,27 @@ def _timed(launch: Callable[[], Any], synchronize: Callable[[], None], operation
     return run
 
 
-def _profile(timings: dict[Loop | str, Timing], name: str, title: str, total_bytes: int, library: str) -> Profile:
+def _table(timings: dict[Loop | str, Timing], properties: Mapping[str, Any]) -> AcceleratorTable:
+    """What was measured of the device alone, and what its driver tells."""
+    sizes = {
+        field: int(properties[key])
+        for field, key in (("threads_per_multiprocessor", "maxThreadsPerMultiProcessor"), ("warp_threads", "warpSize"))
+    }
+    measured: dict[str, Loop | str] = {field: field for field in (*_ARITHMETIC, *_ALONE)}
+    loops = [k for k in timings if isinstance(k, Loop) and (k.operation, k.index_mode) == ("update", IndexMode.RANDOM)]
+    measured["atomics_per_s"] = max((k for k in loops if k.range_bytes <= _ATOMICS_BYTES), key=lambda k: k.range_bytes)
+    each = {"l2_bytes_per_s": _ELEMENT_BYTES}
+    rates = {field: rounded(each.get(field, 1) / timings[key].time_s) for field, key in measured.items()}
+    table = AcceleratorTable(
+        source=dict.fromkeys(sizes, _SYSTEM) | dict.fromkeys(rates, _MEASURED),
+        noise={field: rounded(timings[key].noise) for field, key in measured.items()},
+    )
+    return structs.replace(table, **sizes, **rates)
+
+
+def _profile(
+    timings: dict[Loop | str, Timing], name: str, title: str, properties: Mapping[str, Any], library: str
+) -> Profile:
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     figures: dict[str, float] = {}
     for field, key in _WORDS.items():
@@ -211,7 +323,23 @@ def _profile(timings: dict[Loop | str, Timing], name: str, title: str, total_byt
             ),
             _SYSTEM: Source(SourceKind.VENDOR, f"Reported by the driver about the {title}", today),
         },
-        memory=Memory(source={"size_bytes": _SYSTEM}, size_bytes=total_bytes),
+        core=Core(
+            source={"cores": _SYSTEM, "clock_hz": _SYSTEM},
+            cores=int(properties["multiProcessorCount"]),
+            clock_hz=float(properties["clockRate"]) * 1e3,  # in kHz
+        ),
+        caches=_caches(properties),
+        memory=Memory(
+            source={"size_bytes": _SYSTEM, "latency_s": _MEASURED, "sustained_bandwidth_bytes_per_s": _MEASURED},
+            size_bytes=int(properties["totalGlobalMem"]),
+            latency_s=rounded(timings["memory_latency_s"].time_s),
+            sustained_bandwidth_bytes_per_s=rounded(_IDIOM_BYTES["stream"] / timings["stream"].time_s),
+            noise={
+                "latency_s": rounded(timings["memory_latency_s"].noise),
+                "sustained_bandwidth_bytes_per_s": rounded(timings["stream"].noise),
+            },
+        ),
+        accelerator=_table(timings, properties),
         gather_scatter=curves({k: t for k, t in timings.items() if isinstance(k, Loop)}, _MEASURED),
         idiom_rates=tuple(
             IdiomRate(idiom, rounded(size / timings[idiom].time_s), _MEASURED, rounded(timings[idiom].noise))

@@ -50,6 +50,11 @@ def compiled_programs() -> dict[str, Path]:
     return {path.stem: path for path in sources}
 
 
+def offload_programs() -> dict[str, Path]:
+    """Source of each program in `programs/offload`, by its name: kernels that others published GPU timings of."""
+    return {path.stem: path for path in sorted((SOURCES / "offload").glob("*.c"))}
+
+
 class Linking(enum.Enum):
     """How an executable is linked; the value is what the compiler is told."""
 
@@ -73,7 +78,7 @@ def compiler_for(source: str, language: Language) -> str:
 
 
 def build(name: str, directory: Path, linking: Linking = Linking.DYNAMIC) -> Path:
-    """Compile one of `compiled_programs` into `directory`, unless the executable there is newer than its sources.
+    """Compile one of `compiled_programs` or `offload_programs` into `directory`, unless it is there and newer.
 
     The same compiler makes the same executable anywhere: no path of this machine is in it.
 
@@ -83,7 +88,7 @@ def build(name: str, directory: Path, linking: Linking = Linking.DYNAMIC) -> Pat
     Raises:
         EngineError: there is no compiler of its language, or it fails.
     """
-    source = compiled_programs()[name]
+    source = (compiled_programs() | offload_programs())[name]
     language = LANGUAGES[source.suffix]
     compiler = compiler_for(source.name, language)
     executable = directory / (name if linking is Linking.DYNAMIC else f"{name}-fixed")

@@ -2,7 +2,7 @@
  *
  * Histogram of 4-byte values: a[value] += 1. HOT_PERCENT of the values fall into the first bin, the others anywhere.
  */
-#include "../program.h"
+#include "program.h"
 
 KERNEL static void count_values(size_t n, const uint32_t *values, uint32_t *counts)
 {

@@ -1,23 +1,24 @@
-/* usage: bodies [BODIES [STEPS]]
+/* usage: bodies [BODIES [SOURCES [STEPS]]]
  *
- * Gravity between all pairs of bodies in single precision, 20 operations a pair as GPU Gems 3, chapter 31 counts them.
+ * Gravity of SOURCES bodies on BODIES in double precision, pair by pair; 30 operations a pair, as the sample nbody of
+ * NVIDIA's CUDA counts them. SOURCES below BODIES stand for all: as many bodies in parallel, and less work for each.
  */
-#include "../program.h"
+#include "program.h"
 
 typedef struct {
-    float x, y, z, mass;
+    double x, y, z, mass;
 } Body;
 
-static const float SOFTENING = 0.01f, STEP = 0.001f;
+static const double SOFTENING = 0.01, STEP = 0.001;
 
-KERNEL static void accelerate(size_t n, const Body *bodies, float *acceleration)
+KERNEL static void accelerate(size_t n, size_t sources, const Body *bodies, double *acceleration)
 {
     for (size_t i = 0; i < n; i++) {
-        float ax = 0, ay = 0, az = 0, x = bodies[i].x, y = bodies[i].y, z = bodies[i].z;
-        for (size_t j = 0; j < n; j++) {
-            float dx = bodies[j].x - x, dy = bodies[j].y - y, dz = bodies[j].z - z;
-            float inverse = 1 / sqrtf(dx * dx + dy * dy + dz * dz + SOFTENING);
-            float factor = bodies[j].mass * inverse * inverse * inverse;
+        double ax = 0, ay = 0, az = 0, x = bodies[i].x, y = bodies[i].y, z = bodies[i].z;
+        for (size_t j = 0; j < sources; j++) {
+            double dx = bodies[j].x - x, dy = bodies[j].y - y, dz = bodies[j].z - z;
+            double inverse = 1 / sqrt(dx * dx + dy * dy + dz * dz + SOFTENING);
+            double factor = bodies[j].mass * inverse * inverse * inverse;
             ax += factor * dx;
             ay += factor * dy;
             az += factor * dz;
@@ -28,7 +29,7 @@ KERNEL static void accelerate(size_t n, const Body *bodies, float *acceleration)
     }
 }
 
-KERNEL static void move(size_t n, const float *acceleration, float *velocity, Body *bodies)
+KERNEL static void move(size_t n, const double *acceleration, double *velocity, Body *bodies)
 {
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < 3; k++)
@@ -41,24 +42,24 @@ KERNEL static void move(size_t n, const float *acceleration, float *velocity, Bo
 
 int main(int argc, char **argv)
 {
-    check_usage(argc, argv, 2, "bodies [BODIES [STEPS]]");
+    check_usage(argc, argv, 3, "bodies [BODIES [SOURCES [STEPS]]]");
     size_t n = number_argument(argc, argv, 1, 256, 1, 10000000);
-    size_t steps = number_argument(argc, argv, 2, 2, 1, 1000000);
+    size_t sources = number_argument(argc, argv, 2, n, 1, n);
+    size_t steps = number_argument(argc, argv, 3, 2, 1, 1000000);
     Body *bodies = allocate_array(n, sizeof *bodies);
-    float *velocity = allocate_array(3 * n, sizeof *velocity);
-    float *acceleration = allocate_array(3 * n, sizeof *acceleration);
+    double *velocity = allocate_array(3 * n, sizeof *velocity);
+    double *acceleration = allocate_array(3 * n, sizeof *acceleration);
     uint64_t state = 17;
     for (size_t i = 0; i < n; i++)
-        bodies[i] = (Body){(float)random_unit(&state), (float)random_unit(&state), (float)random_unit(&state),
-                           1 / (float)n};
+        bodies[i] = (Body){random_unit(&state), random_unit(&state), random_unit(&state), 1 / (double)n};
     for (size_t step = 0; step < steps; step++) {
-        accelerate(n, bodies, acceleration);
+        accelerate(n, sources, bodies, acceleration);
         move(n, acceleration, velocity, bodies);
     }
     double momentum = 0, speed = 0;
     for (size_t i = 0; i < n; i++) {
-        momentum += bodies[i].mass * (double)velocity[3 * i];
-        speed += bodies[i].mass * fabs((double)velocity[3 * i]);
+        momentum += bodies[i].mass * velocity[3 * i];
+        speed += bodies[i].mass * fabs(velocity[3 * i]);
     }
     printf("bodies %zu  steps %zu  momentum %.1e  checksum %.6e\n", n, steps, fabs(momentum / speed), speed);
     return 0;

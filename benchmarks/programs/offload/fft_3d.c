@@ -3,7 +3,7 @@
  * Fourier transform of POINTS^3 real numbers in double precision to (POINTS / 2 + 1) POINTS^2 complex ones and back,
  * POINTS a power of two: along x as a complex transform of half the length, along y and z pencil by pencil.
  */
-#include "../program.h"
+#include "program.h"
 
 enum { MOST_POINTS = 512 };
 

@@ -3,7 +3,7 @@
  * Lattice Boltzmann, D3Q19, single relaxation time, single precision: POINTS^3 cells, periodic, populations pulled from
  * the neighbours out of one array into another. A cell moves 19 populations in and out and a flag: 153 bytes.
  */
-#include "../program.h"
+#include "program.h"
 
 enum { Q = 19 };
 
@@ -26,29 +26,31 @@ static inline float equilibrium(int q, float rho, float ux, float uy, float uz)
 KERNEL static void stream_collide(size_t n, const uint8_t *flags, const float *from, float *to)
 {
     size_t cells = n * n * n;
-    for (size_t cell = 0; cell < cells; cell++) {
-        if (flags[cell])
-            continue;
-        size_t x = cell % n, y = cell / n % n, z = cell / (n * n);
-        size_t xs[3] = {x ? x - 1 : n - 1, x, x + 1 < n ? x + 1 : 0};
-        size_t ys[3] = {(y ? y - 1 : n - 1) * n, y * n, (y + 1 < n ? y + 1 : 0) * n};
-        size_t zs[3] = {(z ? z - 1 : n - 1) * n * n, z * n * n, (z + 1 < n ? z + 1 : 0) * n * n};
-        float f[Q], rho = 0, ux = 0, uy = 0, uz = 0;
+    for (size_t z = 0; z < n; z++)
+        for (size_t y = 0; y < n; y++) {
+            size_t zs[3] = {(z ? z - 1 : n - 1) * n * n, z * n * n, (z + 1 < n ? z + 1 : 0) * n * n};
+            size_t ys[3] = {(y ? y - 1 : n - 1) * n, y * n, (y + 1 < n ? y + 1 : 0) * n};
+            for (size_t x = 0; x < n; x++) {
+                size_t cell = zs[1] + ys[1] + x, xs[3] = {x ? x - 1 : n - 1, x, x + 1 < n ? x + 1 : 0};
+                if (flags[cell])
+                    continue;
+                float f[Q], rho = 0, ux = 0, uy = 0, uz = 0;
 #pragma GCC unroll 19
-        for (int q = 0; q < Q; q++) {
-            f[q] = from[(size_t)q * cells + zs[1 - CZ[q]] + ys[1 - CY[q]] + xs[1 - CX[q]]];
-            rho += f[q];
-            ux += (float)CX[q] * f[q];
-            uy += (float)CY[q] * f[q];
-            uz += (float)CZ[q] * f[q];
+                for (int q = 0; q < Q; q++) {
+                    f[q] = from[(size_t)q * cells + zs[1 - CZ[q]] + ys[1 - CY[q]] + xs[1 - CX[q]]];
+                    rho += f[q];
+                    ux += (float)CX[q] * f[q];
+                    uy += (float)CY[q] * f[q];
+                    uz += (float)CZ[q] * f[q];
+                }
+                ux /= rho;
+                uy /= rho;
+                uz /= rho;
+#pragma GCC unroll 19
+                for (int q = 0; q < Q; q++)
+                    to[(size_t)q * cells + cell] = (1 - OMEGA) * f[q] + OMEGA * equilibrium(q, rho, ux, uy, uz);
+            }
         }
-        ux /= rho;
-        uy /= rho;
-        uz /= rho;
-#pragma GCC unroll 19
-        for (int q = 0; q < Q; q++)
-            to[(size_t)q * cells + cell] = (1 - OMEGA) * f[q] + OMEGA * equilibrium(q, rho, ux, uy, uz);
-    }
 }
 
 int main(int argc, char **argv)

@@ -4,7 +4,7 @@
  * ELLPACK, whose columns are contiguous. BITS 0: the matrix of a grid of X x Y x Z points, of 5 points where Z is 1, of 7
  * where it is not. Else that of the undirected de Bruijn graph of BITS bits: node i has edges to 2i and 2i + 1.
  */
-#include "../program.h"
+#include "program.h"
 
 enum { MOST_PER_ROW = 7, REPETITIONS = 10 };
 

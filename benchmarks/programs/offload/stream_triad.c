@@ -2,7 +2,7 @@
  *
  * The triad of STREAM, a = b + s c, in double precision; 24 bytes an element.
  */
-#include "../program.h"
+#include "program.h"
 
 KERNEL static void triad(size_t n, double s, const double *b, const double *c, double *a)
 {

@@ -13,7 +13,15 @@ from foretrace.profiles.points import IndexMode
 from foretrace.profiles.profile import MachineKind
 from foretrace.profiles.profile_file import format_profile, parse_profile
 
-MEMORY_BYTES = 1 << 19
+KERNELS = (
+    "gather", "scatter", "update", "stream", "fp64_flops_per_s", "fp32_flops_per_s", "integer_ops_per_s",
+    "special_ops_per_s", "chain", "cached", "chase",
+)  # fmt: skip
+MEMORY_BYTES = 1 << 20
+ALONE = {
+    "fp64_flops_per_s", "fp32_flops_per_s", "integer_ops_per_s", "special_ops_per_s", "thread_instructions_per_s",
+    "same_address_atomics_per_s", "l2_bytes_per_s", "memory_latency_s",
+}  # fmt: skip
 
 
 class OutOfMemoryError(MemoryError):
@@ -43,6 +51,44 @@ def statement(text):
     def stream(b, c, out):
         out[:] = b + 3.0 * c
 
+    def fused(x, c, out):
+        one, other = x.copy(), x + c
+        for _ in range(gpu_suite._ROUNDS):
+            one, other = one * c + c, other * c + c
+        out[:] = one + other
+
+    def whole(x, c, out):
+        one, other = x.copy(), x + c
+        for k in range(gpu_suite._ROUNDS):
+            one, other = (one + c) ^ k, (other + c) ^ k
+        out[:] = one + other
+
+    def special(x, c, out):
+        one, other = x.copy(), x + c
+        for _ in range(gpu_suite._ROUNDS):
+            one, other = 1 / np.sqrt(one), 1 / np.sqrt(other)
+        out[:] = one + other
+
+    def chain(x, out):
+        out[:] = x
+        for _ in range(gpu_suite._CHAIN):
+            out[:] = out * x + x
+
+    def cached(x, a, out):
+        mask = min(gpu_suite._CACHED_BYTES, a.nbytes) // 8 - 1
+        i = np.arange(len(x))
+        out[:] = sum(a[(i + k * (mask // gpu_suite._PASSES)) & mask] for k in range(gpu_suite._PASSES))
+
+    def chase(x, following, out):
+        out[:] = x
+        for _ in range(gpu_suite._CHASED):
+            out[:] = following[out]
+
+    loops = {"y = a + b": {"a * c": fused, "^ k": whole, "rsqrtf": special}, "y = y * x": {"": chain},
+             "y += a[": {"": cached}, "following[y]": {"": chase}}  # fmt: skip
+    for mark, kinds in loops.items():
+        if mark in text:
+            return next(run for part, run in kinds.items() if part in text)
     return {
         "b[i] = a[x]": gather,
         "a[x] = b[i]": scatter,
@@ -60,7 +106,16 @@ def stand_in(memory_bytes=1 << 20):
 
     runtime = types.SimpleNamespace(
         getDeviceCount=lambda: 1,
-        getDeviceProperties=lambda _: {"name": b"A GPU", "totalGlobalMem": memory_bytes},
+        getDeviceProperties=lambda _: {
+            "name": b"A GPU",
+            "totalGlobalMem": memory_bytes,
+            "multiProcessorCount": 4,
+            "clockRate": 1_500_000,
+            "maxThreadsPerMultiProcessor": 2048,
+            "warpSize": 32,
+            "sharedMemPerMultiprocessor": 65536,
+            "l2CacheSize": 262144,
+        },
         memGetInfo=lambda: (memory_bytes, memory_bytes),
     )
     null = types.SimpleNamespace(synchronize=lambda: None)
@@ -81,6 +136,9 @@ def stand_in(memory_bytes=1 << 20):
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     monkeypatch.setattr(gpu_suite, "LEAST_INDICES", 2048)
+    monkeypatch.setattr(gpu_suite, "_ROUNDS", 4)
+    monkeypatch.setattr(gpu_suite, "_CHAIN", 16)
+    monkeypatch.setattr(gpu_suite, "_CHASED", 16)
 
 
 @pytest.fixture(autouse=True)
@@ -106,8 +164,35 @@ def test_loops_on_the_device_do_what_they_say():
     assert a.sum() == 5 * 2048
     assert found["stream"].run(3)[1] == 3 * 512
     assert {key for key in found if isinstance(key, str)} == {
-        "stream", "reduction", "launch", "queued launch", "to device", "from device", "short transfer"
+        "stream", "reduction", "launch", "queued launch", "to device", "from device", "short transfer", *ALONE
     }  # fmt: skip
+
+
+def test_what_the_device_does_alone_is_what_is_counted():
+    cupy = stand_in()
+    found = gpu_measurements(cupy, 4096, quick=True)
+    a, b = cupy.arrays[:2]
+    assert found["fp64_flops_per_s"].run(2)[1] == 2 * 2048 * 4 * 4, "two fused operations on either value a round"
+    assert found["special_ops_per_s"].run(1)[1] == 2048 * 4 * 2
+    assert found["thread_instructions_per_s"].run(1)[1] == 16
+    assert found["memory_latency_s"].run(1)[1] == 16
+    a[:], b[:] = 0, 1
+    assert found["same_address_atomics_per_s"].run(1)[1] == 2048
+    assert (a[0], a[1:].sum()) == (2048, 0)
+    a[:] = 3
+    assert found["l2_bytes_per_s"].run(1)[1] == 2048 * 16
+    assert np.array_equal(b[:2048], np.full(2048, 48.0))
+
+
+@pytest.mark.parametrize("size_bytes", [64, 128, 4096, 1 << 16])
+def test_a_chase_goes_through_every_line_once(size_bytes):
+    following = gpu_suite.chase(size_bytes)
+    place, seen = 0, []
+    for _ in range(max(size_bytes // 128, 1)):
+        seen.append(place)
+        place = int(following[place])
+    assert place == 0
+    assert sorted(seen) == list(range(0, max(size_bytes, 128) // 4, 32))
 
 
 def test_the_profile_is_that_of_an_accelerator():
@@ -117,6 +202,10 @@ def test_the_profile_is_that_of_an_accelerator():
     assert profile.link.launch_latency_s > 0
     assert profile.link.launch_interval_s > 0
     assert profile.link.to_device_bytes_per_s > profile.link.launch_latency_s
+    table = profile.accelerator
+    assert (table.threads_per_multiprocessor, table.warp_threads, profile.core.cores) == (2048, 32, 4)
+    assert set(table.source) >= ALONE - {"memory_latency_s"} | {"atomics_per_s"}
+    assert profile.memory.latency_s > 0
     assert {rate.idiom for rate in profile.idiom_rates} == {"stream", "reduction"}
     for operation in ("gather", "scatter", "update"):
         for mode in IndexMode:
@@ -143,7 +232,7 @@ def test_memory_that_others_take_is_said():
 
     cupy = stand_in(MEMORY_BYTES)
     cupy.ones = full
-    with pytest.raises(CalibrationError, match="ran out, of which 512 KiB seemed to be free: end what else uses it"):
+    with pytest.raises(CalibrationError, match="ran out, of which 1 MiB seemed to be free: end what else uses it"):
         calibrate_gpu(cupy, name="gpu", quick=True)
 
 
@@ -155,7 +244,7 @@ def test_as_much_memory_is_asked_for_as_is_needed(quick):
     cupy.ones = lambda count: taken.append(8 * count) or ones(count)
     cupy.asarray = lambda values: taken.append(values.nbytes) or asarray(values)
     gpu_measurements(cupy, 1 << 16, quick=quick)
-    assert gpu_suite.needed_bytes(1 << 16, quick=quick) == sum(taken) - 2 * 8  # but for the two arrays of one element
+    assert gpu_suite.needed_bytes(1 << 16, quick=quick) == sum(taken) - 2 * 8 - 4 * 4  # but for arrays of one element
 
 
 def test_a_kernel_is_compiled_once_and_before_it_is_timed(monkeypatch):
@@ -178,7 +267,7 @@ def test_a_kernel_is_compiled_once_and_before_it_is_timed(monkeypatch):
     monkeypatch.setattr(gpu_suite, "measure", measure)
     with pytest.raises(KeyboardInterrupt):
         calibrate_gpu(cupy, name="gpu", quick=True)
-    assert sorted(made) == sorted(f"foretrace_{name}" for name in ("gather", "scatter", "update", "stream"))
+    assert sorted(made) == sorted(f"foretrace_{name}" for name in KERNELS)
     assert seen == [set(made)]
 
 

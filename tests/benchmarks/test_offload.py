@@ -1,0 +1,125 @@
+"""Published timings of kernels on GPUs, the calculation by hand, and how predictions are set beside them."""
+
+import datetime
+import re
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from foretrace.benchmarks.harness.programs import offload_programs
+from foretrace.benchmarks.validation.offload import (
+    WITHIN,
+    Comparison,
+    Measurement,
+    by_hand,
+    compare,
+    kernel_time,
+    published,
+)
+from foretrace.errors import EngineError
+from foretrace.profiles.device_figures import device_figures
+from foretrace.profiles.library import find
+from foretrace.profiles.profile import MachineKind
+from foretrace.replay.records import Instance, OffloadCost, Place
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "offload-by-hand.md"
+MEASUREMENTS = {one.name: one for one in published()}
+
+
+def test_there_are_timings_of_many_kernels_on_many_devices():
+    assert len(MEASUREMENTS) == len(published()) >= 12
+    assert len({one.device for one in MEASUREMENTS.values()}) >= 4
+    assert len({one.program for one in MEASUREMENTS.values()}) >= 6
+
+
+@pytest.mark.parametrize("one", published(), ids=lambda one: one.name)
+def test_each_names_a_device_a_program_and_a_source(one):
+    profile = find(one.device)
+    assert profile.kind is MachineKind.ACCELERATOR
+    source = offload_programs()[one.program].read_text()
+    for function in one.calls:
+        assert re.search(rf"^KERNEL static \w+ \**{function}\(", source, re.MULTILINE), function
+    assert one.url.startswith("https://")
+    assert one.unit in ("s", "bytes/s", "flop/s", "cells/s")
+    assert len(one.quote) > 10
+    datetime.date.fromisoformat(one.read_on)
+    assert one.url not in {cited.url for cited in profile.sources.values()}, "a figure of a profile is no prediction"
+
+
+def test_a_file_that_is_none_is_one_error(tmp_path):
+    path = tmp_path / "published.toml"
+    path.write_text('[[measurements]]\nname = "x"\n')
+    with pytest.raises(EngineError, match=r"published\.toml: Object missing required field"):
+        published(path)
+
+
+def instance(function: str, moved_bytes: int, entries: int, kernel_s: float | None, launch_s: float = 0.0) -> Instance:
+    """A row of a triage."""
+    cost = None if kernel_s is None else OffloadCost(0.0, launch_s, 9.0, kernel_s, 0.0)
+    return Instance(
+        Place("a.out", function, "a.c", 1), "none", 0, 0, moved_bytes, entries, 1.0, cost and 10.0, cost, 0.0, False,
+        "it waits for itself", None, bound_by="memory bandwidth",
+    )  # fmt: skip
+
+
+def test_the_outermost_loop_of_a_function_is_its_kernel():
+    found = [
+        instance("product", 800, 4000, 5.0),
+        instance("product", 1000, 4, 2.0, 0.4),
+        instance("dot", 9000, 1, 1.0),
+    ]
+    assert kernel_time(found, "product").time_s == pytest.approx(2.4 / 4)
+    assert kernel_time(found, "product").bound_by == "memory bandwidth"
+    refused = kernel_time([instance("sweep", 10, 1, None)], "sweep")
+    assert (refused.time_s, refused.refusal) == (None, "sweep: it waits for itself")
+    assert kernel_time(found, "other").refusal == "other: no such function ran"
+
+
+def test_a_rate_and_a_time_compare_alike():
+    rate, time = MEASUREMENTS["triad-gh200"], MEASUREMENTS["product-ell-grid2-mi250x"]
+    assert rate.published_s == pytest.approx(24 * 33554432 / 3534593.282e6)
+    assert time.published_s == time.published
+    assert Comparison(time, 2 * time.published, "").factor == 2
+    assert [Comparison(time, f * time.published, "").is_within for f in (0.6, 0.7, WITHIN, 1.6)] == [
+        False, True, True, False
+    ]  # fmt: skip
+    assert (Comparison(time, None, "why").factor, Comparison(time, None, "why").is_within) == (None, False)
+
+
+def test_the_calculation_by_hand_follows_from_the_profiles():
+    """Bytes over bandwidth and a launch, by the document's formulas."""
+    command, lines = by_hand(DOCUMENT)
+    assert command == ("cg_gauss_seidel", "104", "3", "8")
+    rows, nonzeros = 104**3, 310**3
+    sweep = (12 * nonzeros + 28 * rows) / 8 + 8 * rows
+    bytes_of = {
+        "product": 12 * nonzeros + 20 * rows, "sweep_forward": sweep, "sweep_backward": sweep, "dot": 32 * rows / 3,
+        "scale_and_add": 16 * rows, "add_scaled": 16 * rows, "clear": 8 * rows,
+    }  # fmt: skip
+    launch_s = {"h200-sxm-141gb": find("h200-sxm-141gb").link.launch_interval_s, "mi300x-192gb": 9e-6}
+    assert {line.device for line in lines} == set(launch_s)
+    assert {line.function for line in lines} == set(bytes_of)
+    for line in lines:
+        bandwidth = device_figures(find(line.device)).memory_bytes_per_s.typical
+        assert line.time_s == pytest.approx(bytes_of[line.function] / bandwidth + launch_s[line.device], abs=0.06e-6)
+
+
+@pytest.mark.parametrize("text", ["", "| function | `h200` |\n| --- | --- |\n| `dot` | 1 µs |\n"])
+def test_a_document_without_a_table_is_one_error(tmp_path, text):
+    path = tmp_path / "by-hand.md"
+    with pytest.raises(EngineError, match="cannot be read"):
+        by_hand(path)
+    path.write_text(text)
+    with pytest.raises(EngineError, match="has no table that begins with"):
+        by_hand(path)
+
+
+def test_a_small_program_is_traced_and_predicted(programs_directory):
+    small: Measurement = replace(
+        MEASUREMENTS["triad-gh200"], arguments=("20000", "2"), work=24.0 * 20000, calls={"triad": 1}
+    )
+    (found,) = compare([small], find("epyc-9654"), programs_directory)
+    assert found.predicted_s is not None, found.said
+    assert found.predicted_s > 24.0 * 20000 / 4e12, "no faster than the memory's peak, and a launch"
+    assert found.predicted_s < 100e-6
