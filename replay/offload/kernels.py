@@ -215,8 +215,8 @@ class _General:
         )
 
     def threads_of(self, root: int, nodes: list[int]) -> tuple[Floats, Floats]:
-        """Of the work of each node below `root`, in one entry of it: how many threads it gives at a time, and what share
-        of the device they can use, [nodes] each. A block of threads is on one multiprocessor."""
+        """Of the work of each node below `root`, in one entry of it: how many threads it gives at a time, and what
+        share of the device they can use, [nodes] each. A block of threads is on one multiprocessor."""
         evidence, work = self.evidence, self.work
         wide: dict[int, tuple[float, float, bool]] = {}
         for node in nodes:

@@ -66,7 +66,8 @@ def reason(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:
             most = (verdict.host_s - cost.total_s) / entries
             text += f"; pays while a launch costs less than {format_seconds(max(most, 0.0) + cost.launch_s / entries)}"
     if evidence is not None and evidence.parallel[one.node] is not Parallel.YES:
-        text += f"; {evidence.texts[one.node]}"
+        is_assumed = evidence.parallel[one.node] is Parallel.ASSUMED
+        text += f"; {Parallel.ASSUMED if is_assumed else evidence.texts[one.node]}"
     return text
 
 
@@ -134,7 +135,7 @@ def break_even_footprint(verdict: Verdict, device: Device) -> int | None:
     Threads grow with the work, launches stay as many; caches are taken to hit as often.
     """
     cost, one = verdict.cost, verdict.candidate
-    if cost is None or one.terms is None or device.rates is None or verdict.best_host_s <= 0:
+    if cost is None or one.terms is None or device.rates is None or verdict.best_host_s <= 0 or not one.footprint_bytes:
         return None
     latency_s = one.terms.limits["latency"][TYPICAL]
     other_s = max(limit[TYPICAL] for name, limit in one.terms.limits.items() if name != "latency")
