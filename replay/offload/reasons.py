@@ -18,6 +18,8 @@ from .kernels import Candidate
 from .residency import Moved
 
 _MOST_SCALE = 2.0**40
+NOTHING_S = 1e-9
+"""Shorter taxes are not worth a word."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,11 +51,14 @@ def reason(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:
     parts = (
         ("in the queue", cost.queue_s),
         (f"for {entries:,} launch{'es' if entries > 1 else ''}", cost.launch_s),
-        (f"for {_transfers(back)}" if one.terms else "for transfers", cost.transfer_s),
+        (
+            f"for {_transfers(back)}" if one.terms else "for transfers",
+            cost.transfer_s if cost.transfer_s > 1e-9 else 0.0,
+        ),
         (kernel, cost.kernel_s),
         ("for arithmetic left on the host", cost.arithmetic_s),
     )
-    taxes = " + ".join(f"{format_seconds(seconds)} {name}" for name, seconds in parts if seconds)
+    taxes = " + ".join(f"{format_seconds(seconds)} {name}" for name, seconds in parts if seconds > NOTHING_S)
     host = f"{format_seconds(verdict.host_s)} on the host ({verdict.bound})"
     if verdict.thread_s is not None:
         host += f", {format_seconds(verdict.thread_s)} on all its cores"

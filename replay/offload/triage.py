@@ -29,7 +29,7 @@ from .policies import offered_by
 from .program import node_names, work_for
 from .ranks import activities, replay
 from .reasons import Verdict, break_even_footprint, break_even_launch_s, explanation, flip, reason
-from .residency import HOST, Moved, Residency
+from .residency import HOST, Moved, Residency, results_of
 from .work import NodeKind
 
 MOST_OF_THE_GAIN = 0.95
@@ -143,9 +143,11 @@ class _Report:
                 pending += work.children[node]
             elif is_goal[node] or (is_able[node] and not goes[node]):
                 found.append(node)
+            elif evidence.refusals[node].startswith("calls "):
+                continue
             elif goes[node] or could[node] or work.kinds[node] in (NodeKind.CALL, NodeKind.OTHER):
                 pending += work.children[node]
-            elif self.alone_s[node] > 0:
+            elif self.alone_s[node] > 0 and not evidence.is_outside[node]:
                 found.append(node)
         return found
 
@@ -166,6 +168,7 @@ class _Report:
         residency.put([node for node in range(len(self.work)) if node not in away], HOST)
         return {
             node: residency.put(self.planner.able[node].nodes, 0, self.planner.able[node].launches)
+            + results_of(self.planner.able[node].results)
             for node in self.kernels
         }
 
