@@ -50,6 +50,15 @@ class Moved:
         return there, back + waits_s
 
 
+RESULT_BYTES = 8
+"""Of a value that a kernel returns."""
+
+
+def results_of(values: int) -> Moved:
+    """What values move that kernels return in registers, one by one."""
+    return Moved(from_device_bytes=RESULT_BYTES * values, from_device=values)
+
+
 class Versions:
     """The versions of a program's data: who wrote each, and who reads it."""
 

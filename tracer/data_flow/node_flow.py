@@ -83,7 +83,8 @@ def _node_sets(raw: RawFlow, node_of_place: Ints) -> tuple[list[tuple[int, ...]]
 def _summed(one: Ints, other: Ints, values: Floats) -> tuple[Ints, Ints, Floats]:
     """The different pairs, in order, and the sums of their values."""
     pairs, where = np.unique(np.stack([one, other], axis=1).reshape(-1, 2), axis=0, return_inverse=True)
-    return pairs[:, 0].copy(), pairs[:, 1].copy(), np.bincount(where.ravel(), values, len(pairs))
+    sums = np.bincount(where.ravel(), values, len(pairs)).astype(np.float64)
+    return pairs[:, 0].copy(), pairs[:, 1].copy(), sums
 
 
 def _relative_error(raw: RawFlow, writer: Ints, readers: Ints, sets: Sequence[tuple[int, ...]]) -> float:

@@ -114,7 +114,7 @@ def _column(blob: Any, kind: str, length: int) -> npt.NDArray[np.int64]:
 
 def _objects(database: sqlite3.Connection, as_text: Callable[[Any], Any]) -> tuple[MemoryObject, ...]:
     kinds = {kind.name.lower(): kind for kind in ObjectKind}
-    objects = []
+    objects: list[MemoryObject] = []
     for row in database.execute("SELECT * FROM memory_objects ORDER BY object_id"):
         values = (*row[:2], as_text(row[2]), *row[3:])
         number, kind, name, first, last = msgspec.convert(values, type=tuple[int, str, str, int, int], strict=True)
