@@ -51,6 +51,9 @@ worked out of each instruction takes up to 1.3 KB here, of which there may be th
 later ones is not seen, and the signature says so."""
 MAX_CONTEXTS = 1 << 17
 """Of calls that the execution tree keeps apart."""
+MAX_SHADOW_BYTES = 1 << 30
+"""Of the shadow memory that dependences are found with: 8 bytes for each byte that the program touches, 32 where it
+accesses single bytes."""
 TREE_GUESTS = ("x86_64", "aarch64", "riscv64", "python")
 _DECODING = threading.Lock()
 """An engine's decoder serves one thread at a time."""
@@ -167,11 +170,13 @@ class Session:
         number: int = 0,
         schedule: Schedule | None = None,
         has_tree: bool = True,
+        finds_dependences: bool = False,
     ) -> None:
         """Set up the shared memory and the simulator, which `tee` may put another sink before.
 
         With `family` the program's children are followed; it is process `number`. With `schedule` accesses are recorded
-        in bursts. The execution tree is made of what runs, unless `has_tree` is False.
+        in bursts. The execution tree is made of what runs, unless `has_tree` is False; what its loops carry from one
+        iteration to the next is looked for if `finds_dependences`.
 
         Raises:
             EngineError: the system has no room for the shared memory.
@@ -189,6 +194,8 @@ class Session:
         self._reader.limit(MAX_BLOCKS)
         if has_tree and engine.guest in TREE_GUESTS:
             self._reader.make_tree(engine.guest, MAX_CONTEXTS)
+            if finds_dependences:
+                self._reader.find_dependences(MAX_SHADOW_BYTES)
         self._hierarchies, self._schedule = hierarchies, schedule
         if schedule is not None:
             follow = self._reader.schedule if engine.makes_bursts else self._reader.sample
@@ -373,6 +380,7 @@ class Session:
     def _raw_trace(self) -> RawTrace:
         import numpy as np
 
+        from foretrace.tracer.data_flow.raw_dependences import raw_dependences
         from foretrace.tracer.execution_tree.raw_tree import raw_tree
         from foretrace.tracer.reader.raw_paths import read_paths
 
@@ -420,6 +428,7 @@ class Session:
             compiled=self._in_side_table(self._side.compiled),
             paths=read_paths(self._reader.samples(), table.blocks),
             tree=raw_tree(self._reader.tree()),
+            dependences=raw_dependences(self._reader.dependences()),
         )
 
     def _in_side_table(self, read: Callable[[memoryview], _Counts]) -> _Counts:

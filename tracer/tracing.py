@@ -67,6 +67,7 @@ def trace_program(
     seed: int | None = None,
     python_core: str = "markers",
     has_tree: bool = True,
+    finds_dependences: bool = False,
 ) -> Traced:
     """Run what `launch` says under the engine for it, simulating `hierarchies`.
 
@@ -80,6 +81,7 @@ def trace_program(
         seed: decides where bursts of recorded accesses lie; None for chance.
         python_core: one of `python_program.PythonCore`: how to follow a Python program.
         has_tree: put the execution tree into the signature.
+        finds_dependences: look for what its loops carry from one iteration to the next. All accesses are recorded.
 
     Returns:
         The signature, and how the program ended.
@@ -91,6 +93,8 @@ def trace_program(
     """
     if keep is not None and follow_children:
         raise ForetraceError("a kept stream has the accesses of one process: it cannot follow children")
+    if finds_dependences and (follow_children or not has_tree):
+        raise ForetraceError("dependences are those of the loops of one process's execution tree")
     if isinstance(launch, CompiledProgram):
         return trace_binary(
             launch.command,
@@ -101,6 +105,7 @@ def trace_program(
             accuracy=accuracy,
             seed=seed,
             has_tree=has_tree,
+            finds_dependences=finds_dependences,
         )
     if follow_children:
         raise ForetraceError("following children is for compiled programs only, not for Python's child processes yet")
@@ -114,6 +119,7 @@ def trace_program(
             accuracy=accuracy,
             seed=seed,
             has_tree=has_tree,
+            finds_dependences=finds_dependences,
         )
     return trace_python(
         launch.target,
@@ -128,6 +134,7 @@ def trace_program(
         accuracy=accuracy,
         seed=seed,
         has_tree=has_tree,
+        finds_dependences=finds_dependences,
     )
 
 
@@ -141,6 +148,7 @@ def trace_binary(
     accuracy: Accuracy = Accuracy.AUTO,
     seed: int | None = None,
     has_tree: bool = True,
+    finds_dependences: bool = False,
 ) -> Traced:
     """Run a compiled program (its name, then its arguments), simulating `hierarchies`.
 
@@ -148,7 +156,7 @@ def trace_binary(
     processes it forks, and the programs that it or they become, are traced too; the signature sums them up. Below
     `Accuracy.HIGH` accesses are recorded in bursts, at places that `seed` decides, or chance (docs/sampling.md); with
     `Accuracy.AUTO` only those beyond about 10^9, and none of a run whose stream is kept.
-    Without `has_tree` the signature has no execution tree.
+    Without `has_tree` the signature has no execution tree. `finds_dependences` is as in `trace_program`.
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
@@ -160,7 +168,7 @@ def trace_binary(
     if follow_children and any(hierarchy.instruction is not None for hierarchy in hierarchies):
         raise HierarchyError("an instruction cache cannot be simulated together with --follow-children; leave out one")
 
-    schedule = _schedule(accuracy, seed, keep)
+    schedule = _schedule(accuracy, seed, keep, finds_dependences=finds_dependences)
     engine = QemuEngine(program)
     started = _now()
     family = None
@@ -168,7 +176,15 @@ def trace_binary(
         from foretrace.tracer.processes.family import Family
 
         family = Family(engine, hierarchies, schedule)
-    session = Session(engine, hierarchies, _tee(keep, engine, program), family, schedule=schedule, has_tree=has_tree)
+    session = Session(
+        engine,
+        hierarchies,
+        _tee(keep, engine, program),
+        family,
+        schedule=schedule,
+        has_tree=has_tree,
+        finds_dependences=finds_dependences,
+    )
     importing = threading.Thread(target=_import_for_machine_code, args=[engine])
     recording = session.run(on_progress, on_start=importing.start)
     importing.join()
@@ -197,13 +213,16 @@ def trace_binary(
     return Traced(signature, recording.ending, analysis.operation_map, explanation)
 
 
-def _schedule(accuracy: Accuracy, seed: int | None, keep: StreamWriter | None) -> Schedule | None:
+def _schedule(
+    accuracy: Accuracy, seed: int | None, keep: StreamWriter | None, *, finds_dependences: bool
+) -> Schedule | None:
     """When bursts come; None where all accesses are recorded."""
-    if keep is None:
+    if keep is None and not finds_dependences:
         return schedule_of(accuracy, seed)
     if accuracy in (Accuracy.AUTO, Accuracy.HIGH):
         return None
-    raise ForetraceError("a kept stream has all accesses: it needs --accuracy high")
+    what = "a kept stream has" if keep is not None else "dependences follow from"
+    raise ForetraceError(f"{what} all accesses: --accuracy high goes with it, {accuracy} does not")
 
 
 def _import_for_machine_code(engine: QemuEngine) -> None:
@@ -233,6 +252,7 @@ def trace_python(
     accuracy: Accuracy = Accuracy.AUTO,
     seed: int | None = None,
     has_tree: bool = True,
+    finds_dependences: bool = False,
 ) -> Traced:
     """Run a Python script, simulating `hierarchies`.
 
@@ -243,7 +263,7 @@ def trace_python(
     `trace_binary`; all accesses are counted, and those in bursts simulated.
 
     `core` is one of `python_program.PythonCore`: how the blocks that run are told. Without `has_tree` the signature has
-    no execution tree.
+    no execution tree. `finds_dependences` is as in `trace_program`.
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
@@ -256,7 +276,7 @@ def trace_python(
         target, arguments, kind=kind, core=python_program.PythonCore(core), interpreter=interpreter
     )
     command = (*(() if kind is Target.SCRIPT else (kind.value,)), target, *arguments)
-    return _trace_python(engine, command, hierarchies, core, on_progress, keep, accuracy, seed, has_tree)
+    return _trace_python(engine, command, hierarchies, core, on_progress, keep, accuracy, seed, has_tree, finds_dependences)
 
 
 def trace_call(
@@ -269,10 +289,11 @@ def trace_call(
     accuracy: Accuracy = Accuracy.AUTO,
     seed: int | None = None,
     has_tree: bool = True,
+    finds_dependences: bool = False,
 ) -> Traced:
     """Call a function in a fork of this interpreter, simulating `hierarchies`.
 
-    `core`, `keep`, `accuracy`, `seed` and `has_tree` are as for `trace_python`. The third interrupt (^C) kills a child
+    `core`, `keep`, `accuracy`, `seed`, `has_tree` and `finds_dependences` are as for `trace_python`. The third interrupt (^C) kills a child
     that does not end by it.
 
     Raises:
@@ -294,7 +315,7 @@ def trace_call(
     killed: list[int] = []
 
     try:
-        traced = _trace_python(engine, (call.name,), hierarchies, core, relay, keep, accuracy, seed, has_tree)
+        traced = _trace_python(engine, (call.name,), hierarchies, core, relay, keep, accuracy, seed, has_tree, finds_dependences)
     except EngineError:
         engine.outcome()  # knows better what was wrong
         raise
@@ -322,15 +343,23 @@ def _trace_python(
     accuracy: Accuracy,
     seed: int | None,
     has_tree: bool,
+    finds_dependences: bool,
 ) -> Traced:
     from foretrace.tracer.python import program as python_program
 
-    schedule = _schedule(accuracy, seed, keep)
+    schedule = _schedule(accuracy, seed, keep, finds_dependences=finds_dependences)
     started = _now()
     lines = python_program.lines_timed()
     line_s = python_program.line_s() if core == python_program.PythonCore.SETTRACE else None
     importing = threading.Thread(target=_import, args=["python.analysis"])
-    session = Session(engine, hierarchies, _tee(keep, engine, command), schedule=schedule, has_tree=has_tree)
+    session = Session(
+        engine,
+        hierarchies,
+        _tee(keep, engine, command),
+        schedule=schedule,
+        has_tree=has_tree,
+        finds_dependences=finds_dependences,
+    )
     recording = session.run(on_progress, on_start=importing.start)
     importing.join()
     from foretrace.tracer.analysis.assembly import estimated, signature_of

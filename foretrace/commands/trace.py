@@ -51,6 +51,12 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides where bursts lie.  [default: chance]")
 @click.option("--no-tree", is_flag=True, help="Leave out the execution tree.")
 @click.option(
+    "--dependences",
+    is_flag=True,
+    help="Also find what loops carry from one iteration to the next: reductions, recurrences, colliding updates. Takes "
+    "several times as long, and records all accesses.",
+)
+@click.option(
     "--python-core",
     type=click.Choice(["markers", "settrace"]),
     default="markers",
@@ -77,6 +83,7 @@ def command(
     accuracy: str | None,
     seed: int | None,
     no_tree: bool,
+    dependences: bool,
     python_core: str,
     keep_stream: Path | None,
     follow_children: bool,
@@ -106,6 +113,11 @@ def command(
         raise click.UsageError("--follow-children follows compiled programs only, not Python's child processes yet")
     if follow_children and keep_stream is not None:
         raise click.UsageError("--keep-stream keeps the accesses of one process; leave out --follow-children")
+    if dependences and (no_tree or follow_children):
+        other = "--no-tree" if no_tree else "--follow-children"
+        raise click.UsageError(f"--dependences are those of the loops of one process's execution tree; leave out {other}")
+    if dependences and accuracy not in (None, "auto", "high"):
+        raise click.UsageError(f"--dependences follow from all accesses; leave out --accuracy {accuracy}")
     _hint(launch, output)
     gc.disable()  # nearly all that is made lives until the signature is written
     # NumPy's linear algebra, which nothing here uses, starts threads unless told not to. `os.environ`, which the
@@ -143,6 +155,7 @@ def command(
             seed=seed,
             python_core=python_core,
             has_tree=not no_tree,
+            finds_dependences=dependences,
         )
         from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
 

@@ -71,6 +71,8 @@ def signature_of(
         interpreter_times=analysis.interpreter_times,
         linear_algebra=analysis.linear_algebra,
         tree=analysis.tree,
+        dependences=analysis.dependences,
+        examined_loops=analysis.examined_loops,
     )
 
 

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.tracer.signature.data_flow_records import Dependence, ExaminedLoop
 from foretrace.tracer.signature.records import (
     NO_PATHS,
     Block,
@@ -43,5 +44,7 @@ class Analysis(msgspec.Struct, frozen=True, eq=False):
     interpreter_times: Sequence[InterpreterTime] = ()
     linear_algebra: Sequence[LinearAlgebra] = ()
     tree: ExecutionTree | None = None
+    dependences: tuple[Dependence, ...] = ()
+    examined_loops: tuple[ExaminedLoop, ...] = ()
     unseen_time_share: float | None = None
     unseen_functions: tuple[str, ...] = ()

@@ -49,6 +49,8 @@ class TreeBuilder:
     def __init__(self) -> None:
         """None yet."""
         self.drafts: list[Draft] = []
+        self.final: dict[int, int] = {}
+        """The node that each draft became."""
         self._numbers: dict[Hashable, int] = {}
 
     def node(self, parent: int, identity: Hashable, kind: TreeNodeKind, key: NodeKey, loop_id: int = -1) -> int:
@@ -84,6 +86,7 @@ class TreeBuilder:
                 rank[child] = position
             pending.extend(reversed(below[number]))
         place = {number: position for position, number in enumerate(order)}
+        self.final = place
         nodes = [drafts[number] for number in order]
         histogram = [
             (node, bucket, entries)

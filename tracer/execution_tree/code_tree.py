@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -81,13 +81,8 @@ def engine_blocks(
     return EngineBlocks(np.cumsum(first), whole, begin, end)
 
 
-def code_tree(raw: RawTree, engine: EngineBlocks, blocks: Sequence[Block], loops: Sequence[Loop]) -> ExecutionTree:
-    """The tree of a recording whose analysis found these blocks and loops."""
-    return CodeTree(raw, engine, blocks, loops).tree()
-
-
 class CodeTree:
-    """The tree in the making."""
+    """The tree of a recording whose analysis found these blocks and loops, in the making."""
 
     def __init__(self, raw: RawTree, engine: EngineBlocks, blocks: Sequence[Block], loops: Sequence[Loop]) -> None:
         """Nothing of it yet."""
@@ -228,6 +223,24 @@ class CodeTree:
             for number, (_, root, first, last, process) in enumerate(raw.threads.tolist())
         ]
         return self.builder.finish(threads, merged_contexts=raw.merged_contexts, notes=_notes(raw))
+
+    def loop_nodes(self, loops: Iterable[tuple[int, int, int]]) -> list[int]:
+        """The tree's nodes of loops, once it is made: by the rank of a node of the recording, and the engine's blocks that its function
+        and the loop begin with. -1 for those that are none in the end."""
+        nodes = self._raw.nodes.astype(np.int64)
+        by_rank = {rank: node for node, rank in enumerate(self._rank)}
+        merged = {int(entry): node for node, entry in enumerate(nodes[:, 1]) if nodes[node, 9]}
+        found = []
+        for rank, entry, header in loops:
+            node = by_rank.get(rank, merged.get(entry, -1))
+            block = self._begin(header)
+            loop_id = self._header_loop.get(block)
+            if node < 0 or loop_id is None:
+                found.append(-1)
+                continue
+            draft = self._place(self._takes_over[node], block)
+            found.append(self.builder.final[draft] if self.builder.drafts[draft].loop_id == loop_id else -1)
+        return found
 
     def add_leaves(self) -> None:
         """Add what has no blocks in the recording: nothing here."""

@@ -12,7 +12,7 @@ from foretrace.cache_sim.results import OperationStatistics
 from foretrace.tracer.analysis.loops import LoopForest
 from foretrace.tracer.analysis.modules import UNMAPPED, ModuleMap
 from foretrace.tracer.analysis.result import Analysis
-from foretrace.tracer.execution_tree.code_tree import code_tree, engine_blocks
+from foretrace.tracer.execution_tree.code_tree import CodeTree, engine_blocks
 from foretrace.tracer.machine_code.debug_info.line_table import LineTable
 from foretrace.tracer.machine_code.debug_info.symbols import Function, Symbols
 from foretrace.tracer.machine_code.isa import registry as isa
@@ -20,11 +20,11 @@ from foretrace.tracer.reader.raw_trace import RawTrace
 from foretrace.tracer.sampling.bursts import BurstCounts
 from foretrace.tracer.sampling.estimate import scaled_to_run, varying
 from foretrace.tracer.signature.records import Block, Loop, MemoryOperation, OperationCount, OperationKind
-from foretrace.tracer.signature.tree_records import ExecutionTree
 
 from .basic_blocks import BasicBlocks, Counts, Ints, find_basic_blocks
 from .control_flow import find_loops
-from .idioms import IdiomFinder, Indirections
+from .dependences import Found, find_dependences
+from .idioms import IdiomFinder, Indirections, fixed_operations
 from .paths import find_paths
 
 _MAX_NOTES = 20
@@ -55,6 +55,16 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         given_up.append(f"{indirections.loops_given_up} loops were too entangled to search for gathers and scatters")
     signature_blocks = _blocks(blocks, places, forest)
     loops = tuple(_loop(number, blocks, places, forest) for number in range(len(forest.loops)))
+    maker = _tree(raw, blocks, signature_blocks, loops)
+    tree = maker.tree() if maker else None
+    found = Found()
+    if maker and tree is not None and raw.dependences is not None:
+        nodes = maker.loop_nodes(raw.dependences.loops[:, :3].tolist())
+        indirect = {operation for idiom in indirections.idioms for operation in idiom.operations}
+        found = find_dependences(
+            raw.dependences, nodes, tree, blocks, forest, instruction_set, signature_blocks,
+            places.function_numbers(), fixed_operations(merged), indirect,
+        )  # fmt: skip
     return Analysis(
         blocks=signature_blocks,
         operations=_operations(blocks, places, merged, sites, indirections),
@@ -65,8 +75,10 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         block_map=blocks.block_map,
         decoded_share=_decoded_share(blocks),
         paths=find_paths(raw.paths, blocks, instruction_set),
-        tree=_tree(raw, blocks, signature_blocks, loops),
-        notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks)),
+        tree=tree,
+        dependences=found.dependences,
+        examined_loops=found.examined,
+        notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks), *found.notes),
     )
 
 
@@ -250,11 +262,11 @@ def _blocks(blocks: BasicBlocks, places: _Places, forest: LoopForest) -> tuple[B
     )
 
 
-def _tree(raw: RawTrace, basic: BasicBlocks, blocks: Sequence[Block], loops: Sequence[Loop]) -> ExecutionTree | None:
+def _tree(raw: RawTrace, basic: BasicBlocks, blocks: Sequence[Block], loops: Sequence[Loop]) -> CodeTree | None:
     if raw.tree is None:
         return None
     engine = engine_blocks(basic.engine_first, basic.engine_instructions, basic.block_of, basic.first, raw.blocks)
-    return code_tree(raw.tree, engine, blocks, loops)
+    return CodeTree(raw.tree, engine, blocks, loops)
 
 
 def _operation_counts(blocks: BasicBlocks) -> list[tuple[OperationCount, ...]]:

@@ -61,6 +61,7 @@ void ft_reader_free(struct ft_reader *reader)
     free(reader->operations);
     free(reader->arrays);
     free(reader->edges);
+    ft_dependences_free(reader->dependences);
     ft_tree_free(reader->tree);
     ft_samples_free(&reader->samples);
     free(reader);
@@ -71,6 +72,13 @@ bool ft_reader_make_tree(struct ft_reader *reader, enum ft_guest guest, uint32_t
     ft_tree_free(reader->tree);
     reader->tree = ft_tree_new(guest, max_nodes);
     return reader->tree;
+}
+
+bool ft_reader_find_dependences(struct ft_reader *reader, uint64_t max_bytes)
+{
+    ft_dependences_free(reader->dependences);
+    reader->dependences = ft_dependences_new(reader->tree, max_bytes);
+    return reader->dependences;
 }
 
 /* ---- accesses --------------------------------------------------------------------------------------------------- */
@@ -133,6 +141,8 @@ static bool enter_block(struct ft_reader *reader, struct ft_reader_cursor *curso
     reader->executions++;
     if (reader->tree && !ft_tree_step(reader->tree, id))
         return false;
+    if (UNLIKELY(reader->dependences) && !ft_dependences_enter(reader->dependences))
+        return false;
     if (LIKELY(from))
         return ft_reader_count_edge(reader, from, id, 1);
     reader->blocks[id].starts++;
@@ -194,15 +204,20 @@ static inline enum ft_read_status read_access(struct ft_reader *reader, const st
         if (status != FT_READ_IDLE)
             return status;
     }
+    bool is_joined = false;
     if (UNLIKELY(tag == cursor->last_tag)) {
         bool ask = false;
-        if (join(reader, address, size, operation, &ask))
-            return FT_READ_IDLE;
+        is_joined = join(reader, address, size, operation, &ask);
         if (ask) {
             reader->asked_operation = operation;
             return FT_READ_WIDTH;
         }
     }
+    if (UNLIKELY(reader->dependences) &&
+        !ft_dependences_access(reader->dependences, address, operation, size, slot & 1))
+        return FT_READ_MEMORY;
+    if (is_joined)
+        return FT_READ_IDLE;
     return ft_reader_emit(reader, address, operation, size, slot & 1) ? FT_READ_IDLE : FT_READ_MEMORY;
 }
 
@@ -370,11 +385,12 @@ static enum ft_read_status read_executions(struct ft_reader *reader, struct ft_r
                                            const uint64_t *words, uint32_t *position)
 {
     enum ft_read_status status = FT_READ_IDLE;
-    if (status == FT_READ_IDLE && reader->mark == FT_MARK_COUNT && !reader->sink.wants_fetches)
+    const bool one_by_one = reader->sink.wants_fetches || reader->dependences;
+    if (status == FT_READ_IDLE && reader->mark == FT_MARK_COUNT && !one_by_one)
         status = read_counted(reader, cursor, words, position);
-    if (status == FT_READ_IDLE && !reader->sink.wants_fetches)
+    if (status == FT_READ_IDLE && !one_by_one)
         status = read_paths(reader, cursor, words, position);
-    if (status == FT_READ_IDLE && *position < reader->chunk.words && !reader->sink.wants_fetches)
+    if (status == FT_READ_IDLE && *position < reader->chunk.words && !one_by_one)
         status = ft_reader_learn_path(reader, words + *position, reader->chunk.words - *position);
     if (status != FT_READ_IDLE || *position == reader->chunk.words)
         return status;

@@ -9,6 +9,7 @@
 #include "block_path.h"
 #include "cache_sim/simulation/access.h"
 #include "kept_chunks.h"
+#include "tracer/data_flow/dependences.h"
 #include "tracer/execution_tree/tree.h"
 #include "tracer/transport/phases.h"
 #include "tracer/transport/stream.h"
@@ -103,6 +104,7 @@ struct ft_reader {
     uint64_t executions, accesses; /* of blocks; of all operations */
     struct ft_samples samples;
     struct ft_tree *tree; /* NULL: none is made */
+    struct ft_dependences *dependences; /* NULL: none are looked for */
     const char *corrupt;
 
     /* Where this side makes the bursts (skipping.c). */
@@ -118,6 +120,10 @@ void ft_reader_free(struct ft_reader *reader);
 
 /* Says that an execution tree is to be made of what a program of that kind runs. False when memory ran out. */
 bool ft_reader_make_tree(struct ft_reader *reader, enum ft_guest guest, uint32_t max_nodes);
+
+/* Says that what loops carry from one iteration to the next is to be looked for, with shadow memory of `max_bytes`. There must be a
+ * tree. Reading takes longer, as no access is read together with others. False when memory ran out. */
+bool ft_reader_find_dependences(struct ft_reader *reader, uint64_t max_bytes);
 
 /* Lays out `memory_bytes` of zeroed memory as an empty stream. False if it is too small. */
 bool ft_stream_format(void *memory, uint64_t memory_bytes);
