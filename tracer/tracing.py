@@ -276,7 +276,9 @@ def trace_python(
         target, arguments, kind=kind, core=python_program.PythonCore(core), interpreter=interpreter
     )
     command = (*(() if kind is Target.SCRIPT else (kind.value,)), target, *arguments)
-    return _trace_python(engine, command, hierarchies, core, on_progress, keep, accuracy, seed, has_tree, finds_dependences)
+    return _trace_python(
+        engine, command, hierarchies, core, on_progress, keep, accuracy, seed, has_tree, finds_dependences
+    )
 
 
 def trace_call(
@@ -293,8 +295,8 @@ def trace_call(
 ) -> Traced:
     """Call a function in a fork of this interpreter, simulating `hierarchies`.
 
-    `core`, `keep`, `accuracy`, `seed`, `has_tree` and `finds_dependences` are as for `trace_python`. The third interrupt (^C) kills a child
-    that does not end by it.
+    `core`, `keep`, `accuracy`, `seed`, `has_tree` and `finds_dependences` are as for `trace_python`. The third
+    interrupt (^C) kills a child that does not end by it.
 
     Raises:
         EngineError: this interpreter cannot be forked, or is being traced itself.
@@ -315,7 +317,9 @@ def trace_call(
     killed: list[int] = []
 
     try:
-        traced = _trace_python(engine, (call.name,), hierarchies, core, relay, keep, accuracy, seed, has_tree, finds_dependences)
+        traced = _trace_python(
+            engine, (call.name,), hierarchies, core, relay, keep, accuracy, seed, has_tree, finds_dependences
+        )
     except EngineError:
         engine.outcome()  # knows better what was wrong
         raise

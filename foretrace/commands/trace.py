@@ -115,7 +115,9 @@ def command(
         raise click.UsageError("--keep-stream keeps the accesses of one process; leave out --follow-children")
     if dependences and (no_tree or follow_children):
         other = "--no-tree" if no_tree else "--follow-children"
-        raise click.UsageError(f"--dependences are those of the loops of one process's execution tree; leave out {other}")
+        raise click.UsageError(
+            f"--dependences are those of the loops of one process's execution tree; leave out {other}"
+        )
     if dependences and accuracy not in (None, "auto", "high"):
         raise click.UsageError(f"--dependences follow from all accesses; leave out --accuracy {accuracy}")
     _hint(launch, output)

@@ -75,6 +75,8 @@ struct ft_dependences {
     uint32_t threads_capacity;
     struct thread *thread;
     uint32_t thread_number, last_operation;
+    struct ft_tree_place place; /* of the block at hand, or its part */
+    uint32_t next, next_at, block_instructions; /* its next part, and the instruction that this begins with */
     struct page **pages; /* open addressing */
     uint64_t pages_capacity, num_pages;
     struct page *cached[CACHED_PAGES];
@@ -268,7 +270,7 @@ static struct thread *thread_of(struct ft_dependences *d, uint32_t number)
 static bool follow_frames(struct ft_dependences *d, const struct ft_tree_place *place)
 {
     struct thread *t = d->thread;
-    const struct frame fresh = {d->time, place->node, place->function, place->version};
+    const struct frame fresh = {d->time + 1, place->node, place->function, place->version};
     if (!reserve(&t->frames, &t->frames_capacity, place->depth, sizeof *t->frames))
         return false;
     while (t->num_levels && t->levels[t->num_levels - 1].depth > place->depth)
@@ -309,14 +311,6 @@ static uint64_t entry_of(const struct ft_dependences *d, const struct ft_tree_pl
     return before && is_of_frame ? before : d->time;
 }
 
-static bool runs_header(const struct ft_tree_loop_place *loop, uint32_t local)
-{
-    for (uint32_t i = 0; i < loop->num_headers; i++)
-        if (loop->headers[i] == local)
-            return true;
-    return false;
-}
-
 /* Makes the loops from the one at `slot` outwards the levels of the frame at hand. `*end` is where those inside begin. */
 static bool follow_loops(struct ft_dependences *d, const struct ft_tree_place *place, uint32_t slot, uint32_t *end)
 {
@@ -331,7 +325,7 @@ static bool follow_loops(struct ft_dependences *d, const struct ft_tree_place *p
         return false;
     const uint32_t at = (*end)++;
     if (at < t->num_levels && t->levels[at].slot == slot) {
-        if (!runs_header(&loop, place->local))
+        if (loop.header != place->local)
             return true;
         t->num_levels = at + 1;
         return begin_iteration(d, &t->levels[at]);
@@ -341,32 +335,65 @@ static bool follow_loops(struct ft_dependences *d, const struct ft_tree_place *p
     const struct loop like = {.node = place->node, .function = place->function, .slot = slot};
     if (!push_level(d, like, place->depth, entry))
         return false;
-    return entry == d->time || !runs_header(&loop, place->local) || begin_iteration(d, &t->levels[at]);
+    return entry == d->time || loop.header != place->local || begin_iteration(d, &t->levels[at]);
+}
+
+/* Runs the beginning of the block at `d->place`. */
+static bool run_part(struct ft_dependences *d)
+{
+    struct thread *t = d->thread;
+    const struct ft_tree_place *place = &d->place;
+    const struct ft_tree_part part = ft_tree_part(d->tree, place->function, place->local);
+    uint32_t end;
+    d->time++;
+    d->last_operation = NONE;
+    const struct level *top = t->num_levels ? &t->levels[t->num_levels - 1] : NULL;
+    const bool is_same = part.slot == NONE ? !top || top->depth != place->depth
+                                           : top && top->depth == place->depth && top->slot == part.slot;
+    if (!is_same || part.is_header) {
+        if (!follow_loops(d, place, part.slot, &end))
+            return false;
+        t->num_levels = end;
+    }
+    t->frames[place->depth].version = place->version;
+    d->next = part.next;
+    d->next_at = part.next == NONE ? 0 : d->block_instructions - ft_tree_part(d->tree, place->function, part.next).instructions;
+    uint64_t *last = last_run(d, place->function, place->local);
+    if (last)
+        *last = d->time;
+    return last;
+}
+
+/* Runs on up to an instruction of the block. */
+static bool run_parts(struct ft_dependences *d, uint32_t instruction)
+{
+    bool done = true;
+    while (done && d->next != NONE && instruction >= d->next_at) {
+        d->place.local = d->next;
+        done = run_part(d);
+    }
+    return done;
+}
+
+bool ft_dependences_switch(struct ft_dependences *d, uint32_t thread)
+{
+    if (d->thread && d->thread_number == thread)
+        return true;
+    if (!run_parts(d, NONE))
+        return false;
+    d->last_operation = NONE;
+    return thread_of(d, thread);
 }
 
 bool ft_dependences_enter(struct ft_dependences *d)
 {
-    struct ft_tree_place place;
-    ft_tree_stands_at(d->tree, &place);
-    struct thread *t = place.thread == d->thread_number && d->thread ? d->thread : thread_of(d, place.thread);
-    d->time++;
-    d->last_operation = NONE;
-    if (!t || !follow_frames(d, &place))
+    if (!run_parts(d, NONE))
         return false;
-    uint32_t end;
-    const struct level *top = t->num_levels ? &t->levels[t->num_levels - 1] : NULL;
-    const bool is_same = place.slot == NONE ? !top || top->depth != place.depth
-                                            : top && top->depth == place.depth && top->slot == place.slot;
-    if (!is_same || place.may_begin) {
-        if (!follow_loops(d, &place, place.slot, &end))
-            return false;
-        t->num_levels = end;
-    }
-    t->frames[place.depth].version = place.version;
-    uint64_t *last = last_run(d, place.function, place.local);
-    if (last)
-        *last = d->time;
-    return last;
+    ft_tree_stands_at(d->tree, &d->place);
+    if (!follow_frames(d, &d->place))
+        return false;
+    d->block_instructions = ft_tree_part(d->tree, d->place.function, d->place.local).instructions;
+    return run_part(d);
 }
 
 /* ---- array operations: loops without blocks ----------------------------------------------------------------------- */
@@ -568,12 +595,13 @@ static bool note_operation(struct ft_dependences *d, uint64_t address, uint32_t 
     return true;
 }
 
-bool ft_dependences_access(struct ft_dependences *d, uint64_t address, uint32_t op, uint32_t size_bytes, bool is_store)
+bool ft_dependences_access(struct ft_dependences *d, uint64_t address, uint32_t op, uint32_t size_bytes, bool is_store,
+                           uint32_t instruction)
 {
     const uint64_t end = address + size_bytes;
     if (!d->thread)
         return true;
-    if (!note_operation(d, address, op, size_bytes))
+    if (!run_parts(d, instruction) || !note_operation(d, address, op, size_bytes))
         return false;
     d->operations[op].stores += is_store && d->thread->num_levels;
     const bool is_fine = (address | size_bytes) & ((1u << GRANULE_BITS) - 1);
@@ -605,7 +633,7 @@ struct ft_dependences *ft_dependences_new(const struct ft_tree *tree, uint64_t m
         d->tree = tree;
         d->max_bytes = max_bytes;
         d->limit = UINT64_MAX;
-        d->last_operation = NONE;
+        d->last_operation = d->next = NONE;
     }
     return d;
 }

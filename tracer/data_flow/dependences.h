@@ -32,11 +32,15 @@ enum ft_dependence {
 struct ft_dependences *ft_dependences_new(const struct ft_tree *tree, uint64_t max_bytes);
 void ft_dependences_free(struct ft_dependences *d);
 
+/* What comes is of another thread, as the tree has it. False when memory ran out. */
+bool ft_dependences_switch(struct ft_dependences *d, uint32_t thread);
+
 /* A block has begun, which the tree knows of. False when memory ran out. */
 bool ft_dependences_enter(struct ft_dependences *d);
 
-/* An access by that block. False when memory ran out. */
-bool ft_dependences_access(struct ft_dependences *d, uint64_t address, uint32_t op, uint32_t size_bytes, bool is_store);
+/* An access by an instruction (0, 1, ...) of that block. False when memory ran out. */
+bool ft_dependences_access(struct ft_dependences *d, uint64_t address, uint32_t op, uint32_t size_bytes, bool is_store,
+                           uint32_t instruction);
 
 /* An array operation begins, or goes on with another record; its points are iterations of a loop. Both are false when memory
  * ran out. */

@@ -225,8 +225,11 @@ class CodeTree:
         return self.builder.finish(threads, merged_contexts=raw.merged_contexts, notes=_notes(raw))
 
     def loop_nodes(self, loops: Iterable[tuple[int, int, int]]) -> list[int]:
-        """The tree's nodes of loops, once it is made: by the rank of a node of the recording, and the engine's blocks that its function
-        and the loop begin with. -1 for those that are none in the end."""
+        """The nodes of loops in the tree, once it is made; -1 for those that are none in the end.
+
+        A loop is given by the rank of its node in the recording, and the engine's blocks that the function and the loop
+        begin with.
+        """
         nodes = self._raw.nodes.astype(np.int64)
         by_rank = {rank: node for node, rank in enumerate(self._rank)}
         merged = {int(entry): node for node, entry in enumerate(nodes[:, 1]) if nodes[node, 9]}

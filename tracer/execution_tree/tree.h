@@ -73,16 +73,25 @@ struct ft_tree_place {
     uint32_t thread, depth; /* frames below the one at hand */
     uint32_t function, version; /* which changes with the function's loops */
     uint32_t local; /* the block that ran last, as the function numbers them */
-    uint32_t slot;  /* the innermost loop behind it; UINT32_MAX for none */
-    bool may_begin; /* an iteration of that loop, or of one around it, may have begun with the block */
 };
 
 /* Of the thread that ran last, once it has run. */
 void ft_tree_stands_at(const struct ft_tree *tree, struct ft_tree_place *place);
 
-/* A loop of a function. `headers` are the local blocks that run its header, as long as the version stays. */
+/* The beginning of a block, up to where a shorter block of the engine with the same end begins. */
+struct ft_tree_part {
+    uint32_t slot;         /* the innermost loop around it; UINT32_MAX for none */
+    uint32_t instructions; /* from here to the block's end */
+    uint32_t next;         /* the shorter block, or UINT32_MAX */
+    bool is_header;        /* it begins an iteration of that loop */
+};
+
+struct ft_tree_part ft_tree_part(const struct ft_tree *tree, uint32_t function, uint32_t local);
+
+/* A loop of a function. `headers` are the local blocks that run its header, maybe behind their own beginning, as long as the
+ * version stays. */
 struct ft_tree_loop_place {
-    uint32_t parent, block; /* the slot around it or UINT32_MAX; its header's block */
+    uint32_t parent, header, block; /* the slot around it or UINT32_MAX; its header, and that one's block */
     const uint32_t *headers;
     uint32_t num_headers;
 };

@@ -20,8 +20,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from foretrace.tracer.analysis.graphs import cycles
 from foretrace.tracer.analysis.loops import LoopForest
 from foretrace.tracer.data_flow.raw_dependences import RawKind
@@ -91,7 +89,8 @@ class CarriedValues:
     """Classifies what loops carry.
 
     `updates` are, by load and store, how often the store overwrote what the load had just read, `stores` how often a
-    store ran in loops; `fixed` operations that only ever touched one place; `indirect` those whose address comes from an index.
+    store ran in loops; `fixed` are operations that only ever touched one place; `indirect` those whose address comes
+    from an index.
     """
 
     def __init__(
@@ -167,7 +166,7 @@ class CarriedValues:
                     continue
                 collides = table is seen.output and sink in self._indirect and source in self._indirect
                 kind = DependenceKind.COLLISION if collides else DependenceKind.PRIVATISABLE
-                total, pair = places.setdefault((sink, kind), (Occurrence(), (source, sink)))
+                total, _ = places.setdefault((sink, kind), (Occurrence(), (source, sink)))
                 total.add(occurred.count, occurred.least, occurred.most)
         for (_, kind), (total, (source, sink)) in places.items():
             yield Dependence(seen.node, kind, source, sink, total.count, total.least, total.most)
@@ -288,7 +287,7 @@ class CarriedValues:
     def _is_select(self, node: int) -> bool:
         return self._kind(node) is OperationKind.INT_SELECT or self._kind(node) is OperationKind.FP_OTHER
 
-    def _chooses_address(self, node: int, cycle: Collection[int], graph: _Graph) -> bool:
+    def _chooses_address(self, node: int, cycle: set[int], graph: _Graph) -> bool:
         value = self._graph.value_of[node]
         of_one = graph.inputs.get(node, {})
         return any(not cycle.isdisjoint(of_one.get(name, ())) for name in value.address)
@@ -303,7 +302,7 @@ class CarriedValues:
         return True
 
     def _escapes(self, cycle: Collection[int], graph: _Graph) -> bool:
-        """Whether anything but the cycle uses its values in the loop; overwriting one place again and again is no use."""
+        """Whether anything but the cycle uses its values in the loop. Overwriting one place again and again is none."""
         for node in cycle:
             for user in graph.successors.get(node, ()):
                 if user in cycle or user < 0:
@@ -450,12 +449,11 @@ class CarriedValues:
             if len(total.registers) == 1 and total.registers[0][1] == 1 and not total.displacement:
                 (only,) = inputs([total.registers[0][0]])
                 return next(iter(only)) if len(only) == 1 else only  # type: ignore[arg-type, call-overload]
-            return "sum", total.displacement, tuple(s for _, s in total.registers), inputs(n for n, _ in total.registers)
+            scales = tuple(scale for _, scale in total.registers)
+            return "sum", total.displacement, scales, inputs(name for name, _ in total.registers)
         return self._isa.likeness(self._blocks.codes[node // STEPS]), node if value.is_call else -1, inputs(value.reads)
 
-    def _registers_handed_on(
-        self, in_cycle: Collection[int], graph: _Graph, values: LoopValues
-    ) -> Iterable[Finding]:
+    def _registers_handed_on(self, in_cycle: Collection[int], graph: _Graph, values: LoopValues) -> Iterable[Finding]:
         for phi, defs in values.carried.items():
             changed = defs - {phi}
             if phi in in_cycle or not changed or not graph.successors.get(phi):

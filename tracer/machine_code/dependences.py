@@ -92,7 +92,9 @@ def find_dependences(
                 if above in seen and pair in members[above]:
                     seen[above].within.add(pair)
                 above = parents[above]
-    carried = CarriedValues(basic, forest, isa, function_of, loader, updates, stores, frozenset(fixed), frozenset(indirect))
+    carried = CarriedValues(
+        basic, forest, isa, function_of, loader, updates, stores, frozenset(fixed), frozenset(indirect)
+    )
     by_loop: dict[int, list[Seen]] = defaultdict(list)
     for node, one in seen.items():
         by_loop[int(tree.loop_id[node])].append(one)

@@ -196,7 +196,7 @@ static enum ft_read_status walk_bulk(struct ft_reader *reader, const struct bulk
                                                 : operand->base + offset[i];
             if (UNLIKELY(reader->dependences) &&
                 !ft_dependences_access(reader->dependences, address & FT_ADDRESS_MASK, operand->operation,
-                                       operand->size_bytes, operand->store))
+                                       operand->size_bytes, operand->store, 0))
                 return FT_READ_MEMORY;
             if (!ft_reader_emit(reader, address & FT_ADDRESS_MASK, operand->operation, operand->size_bytes, operand->store))
                 return FT_READ_MEMORY;
@@ -351,7 +351,7 @@ enum ft_read_status ft_reader_read_element(struct ft_reader *reader, const uint6
         return FT_READ_IDLE;
     if (reader->dependences &&
         !ft_dependences_access(reader->dependences, words[1] & FT_ADDRESS_MASK, array->first_operation,
-                               operand->size_bytes, operand->is_store))
+                               operand->size_bytes, operand->is_store, 0))
         return FT_READ_MEMORY;
     bool fed = ft_reader_emit(reader, words[1] & FT_ADDRESS_MASK, array->first_operation, operand->size_bytes, operand->is_store);
     return fed ? FT_READ_IDLE : FT_READ_MEMORY;

@@ -214,7 +214,7 @@ static inline enum ft_read_status read_access(struct ft_reader *reader, const st
         }
     }
     if (UNLIKELY(reader->dependences) &&
-        !ft_dependences_access(reader->dependences, address, operation, size, slot & 1))
+        !ft_dependences_access(reader->dependences, address, operation, size, slot & 1, slot / 2))
         return FT_READ_MEMORY;
     if (is_joined)
         return FT_READ_IDLE;
@@ -463,6 +463,8 @@ static enum ft_read_status take_chunk(struct ft_reader *reader, struct ft_ready 
     if (reader->tree && chunk.thread > FT_MAX_THREADS)
         return ft_reader_corrupt(reader, "a thread's number is impossible");
     if (reader->tree && !ft_tree_switch(reader->tree, chunk.thread, reader->executions))
+        return FT_READ_MEMORY;
+    if (reader->dependences && !ft_dependences_switch(reader->dependences, chunk.thread))
         return FT_READ_MEMORY;
     if (!reader->sink.set_thread || chunk.cursor == reader->thread)
         return FT_READ_IDLE;

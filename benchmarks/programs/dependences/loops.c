@@ -315,7 +315,7 @@ int main(void)
     fill();
     add(a, b, c, N);
     scale(a, N);
-    double result = dot(a, b, N) + product(a, N) + largest(a, N) + (double)bits(keys, N) + count_over(a, N, 3.0);
+    double result = dot(a, b, N) + product(a, N) + largest(a, N) + (double)bits(keys, N) + count_over(a, N, 5.0);
     prefix(c, a, N);
     shifted(c, a, N);
     far(c, N);
