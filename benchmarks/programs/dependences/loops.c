@@ -2,8 +2,8 @@
  *
  *     loop: KIND [OPERATION] [DISTANCE]
  *
- * KIND is none, reduction, privatisable, recurrence or collision. The label stands on the line of the loop's `for` or `while`.
- * Loops without a label are not judged.
+ * KIND is none, reduction, privatisable, recurrence or collision: the worst of what it carries with this input. The label
+ * stands on the line of the loop's `for` or `while`.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -258,7 +258,7 @@ static ALONE int compact(double *y, const double *x, int n)
 static ALONE double work(double x)
 {
     double room[4];
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) /* loop: none */
         room[i] = x * i;
     return room[0] + room[1] + room[2] + room[3];
 }
