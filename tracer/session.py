@@ -34,6 +34,8 @@ from foretrace.tracer.reader.side_table import (
 from foretrace.tracer.sampling.burst_schedule import Schedule
 from foretrace.tracer.signature.waiting import Waiting
 
+from .structure import ALL_BUT_DEPENDENCES, Structure
+
 if TYPE_CHECKING:
     from foretrace.cache_sim.simulator import Simulator
     from foretrace.tracer.sampling.bursts import BurstCounts, BurstRecorder
@@ -51,6 +53,9 @@ worked out of each instruction takes up to 1.3 KB here, of which there may be th
 later ones is not seen, and the signature says so."""
 MAX_CONTEXTS = 1 << 17
 """Of calls that the execution tree keeps apart."""
+MAX_SHADOW_BYTES = 1 << 30
+"""Of the shadow memory that dependences are found with: 8 bytes for each byte that the program touches, 32 where it
+accesses single bytes."""
 TREE_GUESTS = ("x86_64", "aarch64", "riscv64", "python")
 _DECODING = threading.Lock()
 """An engine's decoder serves one thread at a time."""
@@ -166,14 +171,12 @@ class Session:
         family: Adopts | None = None,
         number: int = 0,
         schedule: Schedule | None = None,
-        has_tree: bool = True,
-        has_data_flow: bool = True,
+        structure: Structure = ALL_BUT_DEPENDENCES,
     ) -> None:
         """Set up the shared memory and the simulator, which `tee` may put another sink before.
 
         With `family` the program's children are followed; it is process `number`. With `schedule` accesses are recorded
-        in bursts. The execution tree is made of what runs, unless `has_tree` is False, and the data flow between its
-        nodes is followed, unless `has_data_flow` is.
+        in bursts. `structure` says which parts of the run's structure are recorded.
 
         Raises:
             EngineError: the system has no room for the shared memory.
@@ -189,10 +192,12 @@ class Session:
         self._reader = _reader.StreamReader(self._memory, tee(self._core.sink))
         self._reader.expect(os.getpid(), engine.mmap_call, engine.mprotect_call)
         self._reader.limit(MAX_BLOCKS)
-        if has_tree and engine.guest in TREE_GUESTS:
+        if structure.has_tree and engine.guest in TREE_GUESTS:
             self._reader.make_tree(engine.guest, MAX_CONTEXTS)
-            if has_data_flow:
+            if structure.has_data_flow:
                 self._reader.follow_data()
+            if structure.has_dependences:
+                self._reader.find_dependences(MAX_SHADOW_BYTES)
         self._hierarchies, self._schedule = hierarchies, schedule
         if schedule is not None:
             follow = self._reader.schedule if engine.makes_bursts else self._reader.sample
@@ -377,6 +382,7 @@ class Session:
     def _raw_trace(self) -> RawTrace:
         import numpy as np
 
+        from foretrace.tracer.data_flow.raw_dependences import raw_dependences
         from foretrace.tracer.data_flow.raw_flow import raw_flow
         from foretrace.tracer.execution_tree.raw_tree import raw_tree
         from foretrace.tracer.reader.raw_paths import read_paths
@@ -426,6 +432,7 @@ class Session:
             paths=read_paths(self._reader.samples(), table.blocks),
             tree=raw_tree(self._reader.tree()),
             flow=raw_flow(self._reader.data_flow()),
+            dependences=raw_dependences(self._reader.dependences()),
         )
 
     def _in_side_table(self, read: Callable[[memoryview], _Counts]) -> _Counts:

@@ -22,6 +22,7 @@ from foretrace.tracer.sampling.burst_schedule import Accuracy, Schedule, schedul
 
 from .launch import CompiledProgram, Interpreter, PythonCall, PythonProgram, Target
 from .session import Ending, Engine, Progress, Session
+from .structure import ALL_BUT_DEPENDENCES, Structure
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,8 +67,7 @@ def trace_program(
     accuracy: Accuracy = Accuracy.AUTO,
     seed: int | None = None,
     python_core: str = "markers",
-    has_tree: bool = True,
-    has_data_flow: bool = True,
+    structure: Structure = ALL_BUT_DEPENDENCES,
 ) -> Traced:
     """Run what `launch` says under the engine for it, simulating `hierarchies`.
 
@@ -80,8 +80,7 @@ def trace_program(
         accuracy: how many of a run's accesses to record.
         seed: decides where bursts of recorded accesses lie; None for chance.
         python_core: one of `python_program.PythonCore`: how to follow a Python program.
-        has_tree: put the execution tree into the signature.
-        has_data_flow: and which of its nodes uses whose data.
+        structure: what of the run's structure goes into the signature.
 
     Returns:
         The signature, and how the program ended.
@@ -93,6 +92,8 @@ def trace_program(
     """
     if keep is not None and follow_children:
         raise ForetraceError("a kept stream has the accesses of one process: it cannot follow children")
+    if structure.has_dependences and (follow_children or not structure.has_tree):
+        raise ForetraceError("dependences are those of the loops of one process's execution tree")
     if isinstance(launch, CompiledProgram):
         return trace_binary(
             launch.command,
@@ -102,8 +103,7 @@ def trace_program(
             follow_children=follow_children,
             accuracy=accuracy,
             seed=seed,
-            has_tree=has_tree,
-            has_data_flow=has_data_flow,
+            structure=structure,
         )
     if follow_children:
         raise ForetraceError("following children is for compiled programs only, not for Python's child processes yet")
@@ -116,8 +116,7 @@ def trace_program(
             keep=keep,
             accuracy=accuracy,
             seed=seed,
-            has_tree=has_tree,
-            has_data_flow=has_data_flow,
+            structure=structure,
         )
     return trace_python(
         launch.target,
@@ -131,8 +130,7 @@ def trace_program(
         keep=keep,
         accuracy=accuracy,
         seed=seed,
-        has_tree=has_tree,
-        has_data_flow=has_data_flow,
+        structure=structure,
     )
 
 
@@ -145,8 +143,7 @@ def trace_binary(
     follow_children: bool = False,
     accuracy: Accuracy = Accuracy.AUTO,
     seed: int | None = None,
-    has_tree: bool = True,
-    has_data_flow: bool = True,
+    structure: Structure = ALL_BUT_DEPENDENCES,
 ) -> Traced:
     """Run a compiled program (its name, then its arguments), simulating `hierarchies`.
 
@@ -154,7 +151,7 @@ def trace_binary(
     processes it forks, and the programs that it or they become, are traced too; the signature sums them up. Below
     `Accuracy.HIGH` accesses are recorded in bursts, at places that `seed` decides, or chance (docs/sampling.md); with
     `Accuracy.AUTO` only those beyond about 10^9, and none of a run whose stream is kept.
-    Without `has_tree` the signature has no execution tree, without `has_data_flow` no data flow between its nodes.
+    `structure` says what of the run's structure goes into the signature.
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
@@ -166,7 +163,7 @@ def trace_binary(
     if follow_children and any(hierarchy.instruction is not None for hierarchy in hierarchies):
         raise HierarchyError("an instruction cache cannot be simulated together with --follow-children; leave out one")
 
-    schedule = _schedule(accuracy, seed, keep)
+    schedule = _schedule(accuracy, seed, keep, structure)
     engine = QemuEngine(program)
     started = _now()
     family = None
@@ -175,9 +172,7 @@ def trace_binary(
 
         family = Family(engine, hierarchies, schedule)
     tee = _tee(keep, engine, program)
-    session = Session(
-        engine, hierarchies, tee, family, schedule=schedule, has_tree=has_tree, has_data_flow=has_data_flow
-    )
+    session = Session(engine, hierarchies, tee, family, schedule=schedule, structure=structure)
     importing = threading.Thread(target=_import_for_machine_code, args=[engine])
     recording = session.run(on_progress, on_start=importing.start)
     importing.join()
@@ -206,13 +201,16 @@ def trace_binary(
     return Traced(signature, recording.ending, analysis.operation_map, explanation)
 
 
-def _schedule(accuracy: Accuracy, seed: int | None, keep: StreamWriter | None) -> Schedule | None:
+def _schedule(
+    accuracy: Accuracy, seed: int | None, keep: StreamWriter | None, structure: Structure
+) -> Schedule | None:
     """When bursts come; None where all accesses are recorded."""
-    if keep is None:
+    if keep is None and not structure.has_dependences:
         return schedule_of(accuracy, seed)
     if accuracy in (Accuracy.AUTO, Accuracy.HIGH):
         return None
-    raise ForetraceError("a kept stream has all accesses: it needs --accuracy high")
+    what = "a kept stream has" if keep is not None else "dependences follow from"
+    raise ForetraceError(f"{what} all accesses: --accuracy high goes with it, {accuracy} does not")
 
 
 def _import_for_machine_code(engine: QemuEngine) -> None:
@@ -241,8 +239,7 @@ def trace_python(
     keep: StreamWriter | None = None,
     accuracy: Accuracy = Accuracy.AUTO,
     seed: int | None = None,
-    has_tree: bool = True,
-    has_data_flow: bool = True,
+    structure: Structure = ALL_BUT_DEPENDENCES,
 ) -> Traced:
     """Run a Python script, simulating `hierarchies`.
 
@@ -252,8 +249,8 @@ def trace_python(
     The address stream goes to `keep` as well, which then is for `kept_stream.commit`. `accuracy` and `seed` are as in
     `trace_binary`; all accesses are counted, and those in bursts simulated.
 
-    `core` is one of `python_program.PythonCore`: how the blocks that run are told. Without `has_tree` the signature has
-    no execution tree, without `has_data_flow` no data flow between its nodes.
+    `core` is one of `python_program.PythonCore`: how the blocks that run are told. `structure` says
+    what of the run's structure goes into the signature.
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
@@ -266,7 +263,7 @@ def trace_python(
         target, arguments, kind=kind, core=python_program.PythonCore(core), interpreter=interpreter
     )
     command = (*(() if kind is Target.SCRIPT else (kind.value,)), target, *arguments)
-    return _trace_python(engine, command, hierarchies, core, on_progress, keep, accuracy, seed, has_tree, has_data_flow)
+    return _trace_python(engine, command, hierarchies, core, on_progress, keep, accuracy, seed, structure)
 
 
 def trace_call(
@@ -278,13 +275,12 @@ def trace_call(
     keep: StreamWriter | None = None,
     accuracy: Accuracy = Accuracy.AUTO,
     seed: int | None = None,
-    has_tree: bool = True,
-    has_data_flow: bool = True,
+    structure: Structure = ALL_BUT_DEPENDENCES,
 ) -> Traced:
     """Call a function in a fork of this interpreter, simulating `hierarchies`.
 
-    `core`, `keep`, `accuracy`, `seed`, `has_tree` and `has_data_flow` are as for `trace_python`. The third interrupt
-    (^C) kills a child that does not end by it.
+    `core`, `keep`, `accuracy`, `seed` and `structure` are as for `trace_python`. The third interrupt (^C) kills a child
+    that does not end by it.
 
     Raises:
         EngineError: this interpreter cannot be forked, or is being traced itself.
@@ -306,7 +302,7 @@ def trace_call(
 
     try:
         traced = _trace_python(
-            engine, (call.name,), hierarchies, core, relay, keep, accuracy, seed, has_tree, has_data_flow
+            engine, (call.name,), hierarchies, core, relay, keep, accuracy, seed, structure
         )
     except EngineError:
         engine.outcome()  # knows better what was wrong
@@ -334,18 +330,17 @@ def _trace_python(
     keep: StreamWriter | None,
     accuracy: Accuracy,
     seed: int | None,
-    has_tree: bool,
-    has_data_flow: bool,
+    structure: Structure,
 ) -> Traced:
     from foretrace.tracer.python import program as python_program
 
-    schedule = _schedule(accuracy, seed, keep)
+    schedule = _schedule(accuracy, seed, keep, structure)
     started = _now()
     lines = python_program.lines_timed()
     line_s = python_program.line_s() if core == python_program.PythonCore.SETTRACE else None
     importing = threading.Thread(target=_import, args=["python.analysis"])
     tee = _tee(keep, engine, command)
-    session = Session(engine, hierarchies, tee, schedule=schedule, has_tree=has_tree, has_data_flow=has_data_flow)
+    session = Session(engine, hierarchies, tee, schedule=schedule, structure=structure)
     recording = session.run(on_progress, on_start=importing.start)
     importing.join()
     from foretrace.tracer.analysis.assembly import estimated, signature_of

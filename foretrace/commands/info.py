@@ -16,7 +16,7 @@ from foretrace.errors import OutputError, SignatureError
 from foretrace.file_kinds import PICTURE, STACKS, FileKind
 from foretrace.files import check_output, write_atomically
 from foretrace.names import demangle, short_name
-from foretrace.reports import tree_reports, unseen_report
+from foretrace.reports import dependence_reports, tree_reports, unseen_report
 from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.reports.flame_graph import flame_graph, folded_stacks
 from foretrace.terminal import console, plain, print_json, table
@@ -33,6 +33,12 @@ from foretrace.verb import Verb
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops, or all of the tree.")
 @click.option("--tree", "shows_tree", is_flag=True, help="The execution tree instead: what ran inside what.")
 @click.option(
+    "--dependences",
+    "shows_dependences",
+    is_flag=True,
+    help="What loops carry from one iteration to the next instead (of trace --dependences).",
+)
+@click.option(
     "--by",
     type=click.Choice(["instructions", "bytes"]),
     default="instructions",
@@ -47,13 +53,25 @@ from foretrace.verb import Verb
 )
 @click.option("--force", is_flag=True, help="Overwrite a flame graph that foretrace wrote.")
 def command(
-    signature: Path, top: int, as_json: bool, shows_tree: bool, by: str, flame: Path | None, force: bool
-) -> None:  # fmt: skip
+    signature: Path,
+    top: int,
+    as_json: bool,
+    shows_tree: bool,
+    shows_dependences: bool,
+    by: str,
+    flame: Path | None,
+    force: bool,
+) -> None:
     """Show what SIGNATURE holds: how it was obtained, totals, hit rates, and the loops with their address ranges."""
+    if shows_dependences and (shows_tree or flame is not None):
+        raise click.UsageError("--dependences shows another table than --tree and --flame; choose one")
     kind = None if flame is None else _flame_kind(flame)
     if flame is not None and kind is not None:
         check_output(flame, kind, force=force)
     read = read_signature(signature)
+    if shows_dependences:
+        _show_dependences(read, signature, top, as_json=as_json)
+        return
     if not shows_tree and flame is None:
         if as_json:
             print_json(document(read))
@@ -67,6 +85,16 @@ def command(
         print_json(tree_reports.document(read, tree))
     elif shows_tree:
         tree_reports.show_tree(tree_reports.weigh(read, tree, by))
+
+
+def _show_dependences(read: Signature, path: Path, top: int, *, as_json: bool) -> None:
+    tree = _tree_of(read, path)
+    if not read.examined_loops:
+        raise SignatureError(f"{path}: no loop's dependences were looked for; trace it again with --dependences")
+    if as_json:
+        print_json(dependence_reports.document(read, tree))
+    else:
+        dependence_reports.show_dependences(read, tree, top)
 
 
 def _flame_kind(path: Path) -> FileKind:

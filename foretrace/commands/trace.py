@@ -52,6 +52,12 @@ if TYPE_CHECKING:
 @click.option("--no-tree", is_flag=True, help="Leave out the execution tree, and the data flow.")
 @click.option("--no-data-flow", is_flag=True, help="Leave out which node of the execution tree uses whose data.")
 @click.option(
+    "--dependences",
+    is_flag=True,
+    help="Also find what loops carry from one iteration to the next: reductions, recurrences, colliding updates. Takes "
+    "several times as long, and records all accesses.",
+)
+@click.option(
     "--python-core",
     type=click.Choice(["markers", "settrace"]),
     default="markers",
@@ -79,6 +85,7 @@ def command(
     seed: int | None,
     no_tree: bool,
     no_data_flow: bool,
+    dependences: bool,
     python_core: str,
     keep_stream: Path | None,
     follow_children: bool,
@@ -108,12 +115,20 @@ def command(
         raise click.UsageError("--follow-children follows compiled programs only, not Python's child processes yet")
     if follow_children and keep_stream is not None:
         raise click.UsageError("--keep-stream keeps the accesses of one process; leave out --follow-children")
+    if dependences and (no_tree or follow_children):
+        other = "--no-tree" if no_tree else "--follow-children"
+        raise click.UsageError(
+            f"--dependences are those of the loops of one process's execution tree; leave out {other}"
+        )
+    if dependences and accuracy not in (None, "auto", "high"):
+        raise click.UsageError(f"--dependences follow from all accesses; leave out --accuracy {accuracy}")
     _hint(launch, output)
     gc.disable()  # nearly all that is made lives until the signature is written
     # NumPy's linear algebra, which nothing here uses, starts threads unless told not to. `os.environ`, which the
     # program gets, stays as it is.
     os.putenv("OPENBLAS_NUM_THREADS", "1")
     from foretrace.tracer.sampling.burst_schedule import Accuracy
+    from foretrace.tracer.structure import Structure
     from foretrace.tracer.tracing import trace_program
 
     wanted = Accuracy(accuracy or Accuracy.AUTO)
@@ -144,8 +159,7 @@ def command(
             accuracy=wanted,
             seed=seed,
             python_core=python_core,
-            has_tree=not no_tree,
-            has_data_flow=not no_data_flow,
+            structure=Structure(not no_tree, not no_data_flow, dependences),
         )
         from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
 

@@ -72,6 +72,8 @@ def signature_of(
         linear_algebra=analysis.linear_algebra,
         tree=analysis.tree,
         data_flow=analysis.data_flow,
+        dependences=analysis.dependences,
+        examined_loops=analysis.examined_loops,
     )
 
 

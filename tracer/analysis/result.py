@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.tracer.signature.data_flow_records import DataFlow
+from foretrace.tracer.signature.data_flow_records import DataFlow, Dependence, ExaminedLoop
 from foretrace.tracer.signature.records import (
     NO_PATHS,
     Block,
@@ -45,5 +45,7 @@ class Analysis(msgspec.Struct, frozen=True, eq=False):
     linear_algebra: Sequence[LinearAlgebra] = ()
     tree: ExecutionTree | None = None
     data_flow: DataFlow | None = None
+    dependences: tuple[Dependence, ...] = ()
+    examined_loops: tuple[ExaminedLoop, ...] = ()
     unseen_time_share: float | None = None
     unseen_functions: tuple[str, ...] = ()

@@ -1,1 +1,1 @@
-"""Data flow: which node of the execution tree uses whose bytes, followed while the stream is read."""
+"""Data flow: which node uses whose bytes, and what loops carry from one iteration to the next."""

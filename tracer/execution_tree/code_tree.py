@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -88,21 +88,8 @@ def engine_blocks(
     return EngineBlocks(np.cumsum(first), whole, begin, end)
 
 
-def code_tree(
-    raw: RawTree,
-    engine: EngineBlocks,
-    blocks: Sequence[Block],
-    loops: Sequence[Loop],
-    places: Sequence[tuple[int, int]] = (),
-) -> tuple[ExecutionTree, Ints]:
-    """The tree of a recording whose analysis found these blocks and loops, and the node of each of `places`: a node of
-    the recording and a block."""
-    made = CodeTree(raw, engine, blocks, loops)
-    return made.tree(places), made.nodes
-
-
 class CodeTree:
-    """The tree in the making."""
+    """The tree of a recording whose analysis found these blocks and loops, in the making."""
 
     def __init__(self, raw: RawTree, engine: EngineBlocks, blocks: Sequence[Block], loops: Sequence[Loop]) -> None:
         """Nothing of it yet."""
@@ -123,8 +110,6 @@ class CodeTree:
         self._groups: dict[tuple[int, int], int] = {}
         """The drafts of a node's functions."""
         self._header_loop = {loop.header_block_id: loop.loop_id for loop in loops}
-        self.nodes: Ints = np.zeros(0, np.int64)
-        """The nodes of the places that `tree` was given."""
 
     def _function_numbers(self) -> Ints:
         """A number for the function of each block; 0 where it has no name."""
@@ -226,8 +211,8 @@ class CodeTree:
 
     # ---- nodes ----
 
-    def tree(self, places: Sequence[tuple[int, int]] = ()) -> ExecutionTree:
-        """All of it. `places`, nodes of the recording with blocks, become `nodes`."""
+    def tree(self) -> ExecutionTree:
+        """All of it."""
         self._leave_out_stubs()
         raw = self._raw
         details = raw.nodes.astype(np.int64)
@@ -240,16 +225,13 @@ class CodeTree:
                 draft.work[block] = draft.work.get(block, 0) + executions
         self._add_loop_entries()
         self.add_leaves()
-        found = [self.place(self._origin(node), block) for node, block in places]
         edges = self._edges()
         parents = {edge.target: edge.source for edge in edges if edge.kind is SynchronisationKind.CREATE}
         threads = [
             TreeThread(number, process, self._groups[root, 0], first, last, parents.get(number, -1))
             for number, (_, root, first, last, process) in enumerate(raw.threads.tolist())
         ]
-        tree = self.builder.finish(threads, edges, merged_contexts=raw.merged_contexts, notes=_notes(raw))
-        self.nodes = np.array([self.builder.position[draft] for draft in found], np.int64)
-        return tree
+        return self.builder.finish(threads, edges, merged_contexts=raw.merged_contexts, notes=_notes(raw))
 
     def _origin(self, node: int) -> int:
         """The node that has a node's work."""
@@ -279,6 +261,38 @@ class CodeTree:
             return self._groups[node, 0]
         block = int(self._engine.end[engine_block]) if 0 < engine_block < len(self._engine.end) else -1
         return self.place(node, block) if block >= 0 else self._main(node)
+
+    def nodes_of(self, places: Iterable[tuple[int, int]]) -> Ints:
+        """The nodes of places in the tree, once it is made: int64 [places]. A place is a node of the recording and a
+        block."""
+        return np.array([self._final(self.place(self._origin(node), block)) for node, block in places], np.int64)
+
+    def _final(self, draft: int) -> int:
+        """The node of a draft; of one without work that came after the tree was made, the node above it."""
+        while draft not in self.builder.final:
+            draft = self.builder.drafts[draft].parent
+        return self.builder.final[draft]
+
+    def loop_nodes(self, loops: Iterable[tuple[int, int, int]]) -> list[int]:
+        """The nodes of loops in the tree, once it is made; -1 for those that are none in the end.
+
+        A loop is given by the rank of its node in the recording, and the engine's blocks that the function and the loop
+        begin with.
+        """
+        nodes = self._raw.nodes.astype(np.int64)
+        by_rank = {rank: node for node, rank in enumerate(self._rank)}
+        merged = {int(entry): node for node, entry in enumerate(nodes[:, 1]) if nodes[node, 9]}
+        found = []
+        for rank, entry, header in loops:
+            node = by_rank.get(rank, merged.get(entry, -1))
+            block = self._begin(header)
+            loop_id = self._header_loop.get(block)
+            if node < 0 or loop_id is None:
+                found.append(-1)
+                continue
+            draft = self.place(self._origin(node), block)
+            found.append(self._final(draft) if self.builder.drafts[draft].loop_id == loop_id else -1)
+        return found
 
     def add_leaves(self) -> None:
         """Add what has no blocks in the recording: nothing here."""

@@ -21,7 +21,7 @@ bool ft_tree_add_block(struct ft_tree *tree, uint32_t id, uint64_t address, cons
     const uint32_t length = n && before + lengths[n - 1] <= bytes ? lengths[n - 1] : 0;
     struct ft_code *block = &tree->codes[id];
     *block = (struct ft_code){.address = address, .end = address + before + length, .last = address + before, .canonical = id,
-                              .entered = FT_NONE, .function = FT_NONE};
+                              .entered = FT_NONE, .function = FT_NONE, .instructions = n};
     block->ending = (uint8_t)ft_ending_of(tree->guest, code + before, length, block->last, &block->target);
     block->hash = hash_bytes(UINT64_C(0xcbf29ce484222325) ^ n, code, before + length) | 1;
     tree->num_codes = id;

@@ -40,6 +40,7 @@ struct ft_code {
     uint32_t function; /* that it was first found in, FT_NONE */
     uint8_t ending;
     uint8_t bytecode; /* of enum ft_bytecode */
+    uint32_t instructions;
     uint32_t code_id; /* of bytecode: its function's */
     uint32_t own;     /* of bytecode without instructions: the block that goes on */
 };

@@ -11,38 +11,25 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from foretrace.tracer.signature.records import Block, Loop
-from foretrace.tracer.signature.tree_records import ExecutionTree, NodeKey, TreeNodeKind
+from foretrace.tracer.signature.tree_records import NodeKey, TreeNodeKind
 
-from .code_tree import CodeTree, EngineBlocks, Ints
+from .code_tree import CodeTree, EngineBlocks
 from .raw_tree import RawTree
 
 
-def python_tree(
-    raw: RawTree,
-    number: Mapping[int, int],
-    blocks: Sequence[Block],
-    loops: Sequence[Loop],
-    places: Sequence[tuple[int, int]] = (),
-) -> tuple[ExecutionTree, Ints]:
-    """The tree, and the node of each of `places`: a node of the recording and a block.
+class PythonTree(CodeTree):
+    """The tree in the making."""
 
-    `number` has, by the id of each raw block that has instructions of its own, its block's.
-    """
-    size = max(number, default=0) + 1
-    has_one = np.zeros(size, np.int64)
-    begin = np.full(size, -1, np.int64)
-    for raw_id, block in sorted(number.items()):
-        has_one[raw_id] = 1
-        begin[raw_id] = block
-    first = np.concatenate([[0], np.cumsum(has_one)])
-    engine = EngineBlocks(first, begin[begin >= 0], begin, begin)
-    made = _PythonTree(raw, engine, blocks, loops)
-    return made.tree(places), made.nodes
-
-
-class _PythonTree(CodeTree):
-    def __init__(self, raw: RawTree, engine: EngineBlocks, blocks: Sequence[Block], loops: Sequence[Loop]) -> None:
-        super().__init__(raw, engine, blocks, loops)
+    def __init__(self, raw: RawTree, number: Mapping[int, int], blocks: Sequence[Block], loops: Sequence[Loop]) -> None:
+        """`number` has, by the id of each raw block that has instructions of its own, its block's."""
+        size = max(number, default=0) + 1
+        has_one = np.zeros(size, np.int64)
+        begin = np.full(size, -1, np.int64)
+        for raw_id, block in sorted(number.items()):
+            has_one[raw_id] = 1
+            begin[raw_id] = block
+        first = np.concatenate([[0], np.cumsum(has_one)])
+        super().__init__(raw, EngineBlocks(first, begin[begin >= 0], begin, begin), blocks, loops)
         self._leaves: dict[tuple[int, int], int] = {}
         """The drafts of array operations, by parent and loop."""
         self._lines: dict[int, int] = {}

@@ -90,6 +90,41 @@ bool ft_tree_wait(struct ft_tree *tree, uint32_t kind, uint64_t event);
 /* Ends what is still open, once, before the rows are taken. `position` is the program's last. */
 bool ft_tree_finish(struct ft_tree *tree, uint64_t position);
 
+/* ---- place.c: where the program stands, for who follows the tree while it is built ---- */
+
+struct ft_tree_place {
+    uint64_t node; /* its rank, which it keeps when contexts are merged */
+    uint32_t thread, depth; /* frames below the one at hand */
+    uint32_t function, version; /* which changes with the function's loops */
+    uint32_t local; /* the block that ran last, as the function numbers them */
+};
+
+/* Of the thread that ran last, once it has run. */
+void ft_tree_stands_at(const struct ft_tree *tree, struct ft_tree_place *place);
+
+/* The beginning of a block, up to where a shorter block of the engine with the same end begins. */
+struct ft_tree_part {
+    uint32_t slot;         /* the innermost loop around it; UINT32_MAX for none */
+    uint32_t instructions; /* from here to the block's end */
+    uint32_t next;         /* the shorter block, or UINT32_MAX */
+    bool is_header;        /* it begins an iteration of that loop */
+};
+
+struct ft_tree_part ft_tree_part(const struct ft_tree *tree, uint32_t function, uint32_t local);
+
+/* A loop of a function. `headers` are the local blocks that run its header, maybe behind their own beginning, as long as the
+ * version stays. */
+struct ft_tree_loop_place {
+    uint32_t parent, header, block; /* the slot around it or UINT32_MAX; its header, and that one's block */
+    const uint32_t *headers;
+    uint32_t num_headers;
+};
+
+struct ft_tree_loop_place ft_tree_loop_place(const struct ft_tree *tree, uint32_t function, uint32_t slot);
+
+/* The block that a function begins with; 0 for none. */
+uint32_t ft_tree_function_block(const struct ft_tree *tree, uint32_t function);
+
 /* ---- rows.c: tables of numbers. Each returns how many rows there are, and writes them if `out` is not
  * NULL. ---- */
 

@@ -13,7 +13,7 @@ from foretrace.tracer.analysis.loops import LoopForest
 from foretrace.tracer.analysis.modules import UNMAPPED, ModuleMap
 from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.data_flow.node_flow import data_flow_of
-from foretrace.tracer.execution_tree.code_tree import code_tree, engine_blocks
+from foretrace.tracer.execution_tree.code_tree import CodeTree, engine_blocks
 from foretrace.tracer.machine_code.debug_info.line_table import LineTable
 from foretrace.tracer.machine_code.debug_info.symbols import Function, Symbols
 from foretrace.tracer.machine_code.isa import registry as isa
@@ -22,11 +22,11 @@ from foretrace.tracer.sampling.bursts import BurstCounts
 from foretrace.tracer.sampling.estimate import scaled_to_run, varying
 from foretrace.tracer.signature.data_flow_records import DataFlow
 from foretrace.tracer.signature.records import Block, Loop, MemoryOperation, OperationCount, OperationKind
-from foretrace.tracer.signature.tree_records import ExecutionTree
 
 from .basic_blocks import BasicBlocks, Counts, Ints, find_basic_blocks
 from .control_flow import find_loops
-from .idioms import IdiomFinder, Indirections
+from .dependences import Found, find_dependences
+from .idioms import IdiomFinder, Indirections, fixed_operations
 from .paths import find_paths
 
 _MAX_NOTES = 20
@@ -57,7 +57,16 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         given_up.append(f"{indirections.loops_given_up} loops were too entangled to search for gathers and scatters")
     signature_blocks = _blocks(blocks, places, forest)
     loops = tuple(_loop(number, blocks, places, forest) for number in range(len(forest.loops)))
-    tree, data_flow = _tree(raw, blocks, signature_blocks, loops)
+    maker = _tree(raw, blocks, signature_blocks, loops)
+    tree = maker.tree() if maker else None
+    found = Found()
+    if maker and tree is not None and raw.dependences is not None:
+        nodes = maker.loop_nodes(raw.dependences.loops[:, :3].tolist())
+        indirect = {operation for idiom in indirections.idioms for operation in idiom.operations}
+        found = find_dependences(
+            raw.dependences, nodes, tree, blocks, forest, instruction_set, signature_blocks,
+            places.function_numbers(), fixed_operations(merged), indirect,
+        )  # fmt: skip
     return Analysis(
         blocks=signature_blocks,
         operations=_operations(blocks, places, merged, sites, indirections),
@@ -69,8 +78,10 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         decoded_share=_decoded_share(blocks),
         paths=find_paths(raw.paths, blocks, instruction_set),
         tree=tree,
-        data_flow=data_flow,
-        notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks)),
+        data_flow=_data_flow(raw, blocks, maker) if maker else None,
+        dependences=found.dependences,
+        examined_loops=found.examined,
+        notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks), *found.notes),
     )
 
 
@@ -254,16 +265,18 @@ def _blocks(blocks: BasicBlocks, places: _Places, forest: LoopForest) -> tuple[B
     )
 
 
-def _tree(
-    raw: RawTrace, basic: BasicBlocks, blocks: Sequence[Block], loops: Sequence[Loop]
-) -> tuple[ExecutionTree | None, DataFlow | None]:
+def _tree(raw: RawTrace, basic: BasicBlocks, blocks: Sequence[Block], loops: Sequence[Loop]) -> CodeTree | None:
     if raw.tree is None:
-        return None, None
+        return None
     engine = engine_blocks(basic.engine_first, basic.engine_instructions, basic.block_of, basic.first, raw.blocks)
+    return CodeTree(raw.tree, engine, blocks, loops)
+
+
+def _data_flow(raw: RawTrace, basic: BasicBlocks, maker: CodeTree) -> DataFlow | None:
+    if raw.flow is None:
+        return None
     block_of = basic.block_of[basic.operation_instruction][basic.operation_map]
-    places = [] if raw.flow is None else raw.flow.places(block_of.tolist())
-    tree, nodes = code_tree(raw.tree, engine, blocks, loops, places)
-    return tree, data_flow_of(raw, nodes)
+    return data_flow_of(raw, maker.nodes_of(raw.flow.places(block_of.tolist())))
 
 
 def _operation_counts(blocks: BasicBlocks) -> list[tuple[OperationCount, ...]]:

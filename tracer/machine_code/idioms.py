@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
+import numpy as np
 
 from foretrace.cache_sim.results import OperationStatistics
 from foretrace.tracer.analysis.graphs import cycles, groups
@@ -32,6 +33,13 @@ class Indirections(msgspec.Struct):
     index_operation: dict[int, int] = msgspec.field(default_factory=dict)
     self_dependent: set[int] = msgspec.field(default_factory=set)
     loops_given_up: int = 0
+
+
+def fixed_operations(statistics: OperationStatistics) -> dict[int, int]:
+    """Operations that ran more than once and touched a single address, and which."""
+    last = statistics.first + statistics.size_bytes
+    is_fixed = (statistics.executions > 1) & (statistics.last_exclusive == last)
+    return {int(operation): int(statistics.first[operation]) for operation in np.flatnonzero(is_fixed)}
 
 
 class IdiomFinder:
@@ -56,12 +64,7 @@ class IdiomFinder:
         self._executions = statistics.executions.tolist()
         self._first = statistics.first.tolist()
         self._last_exclusive = statistics.last_exclusive.tolist()
-        sizes = statistics.size_bytes.tolist()
-        self._fixed = {
-            operation: first
-            for operation, first in enumerate(self._first)
-            if self._executions[operation] > 1 and self._last_exclusive[operation] - first == sizes[operation]
-        }
+        self._fixed = fixed_operations(statistics)
         self._of_instruction: dict[tuple[int, bool], int] = {
             (instruction, is_store): operation
             for operation, (instruction, is_store) in enumerate(

@@ -22,7 +22,7 @@ from foretrace.cache_sim.results import OperationStatistics
 from foretrace.tracer.analysis.loops import LoopForest, nest_loops
 from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.data_flow.node_flow import data_flow_of
-from foretrace.tracer.execution_tree.python_tree import python_tree
+from foretrace.tracer.execution_tree.python_tree import PythonTree
 from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawPythonBlock, RawTrace
 from foretrace.tracer.sampling.bursts import BurstCounts
 from foretrace.tracer.sampling.estimate import scaled_to_run
@@ -38,9 +38,9 @@ from foretrace.tracer.signature.records import (
     OperationCount,
     OperationKind,
 )
-from foretrace.tracer.signature.tree_records import ExecutionTree
 
 from .compiled import CompiledCalls, CompiledLoops, by_time, compiled_calls
+from .dependences import Found, find_dependences
 from .linear_algebra import linear_algebra
 
 _ELEMENT_METHODS = ("__getitem__", "__setitem__", "item")
@@ -96,7 +96,15 @@ def analyse(
     blocks = (*code.blocks(), *arrays.blocks(), *compiled.blocks())
     loops = _in_order(code, arrays, compiled)
     operations = tuple(_operation(number, raw, arrays, statistics) for number in range(len(raw.operation_array)))
-    tree, data_flow = _tree(raw, code, blocks, loops, operations)
+    maker = None if raw.tree is None else PythonTree(raw.tree, code.own_number, blocks, loops)
+    tree = None if maker is None else maker.tree()
+    found = Found()
+    if maker is not None and tree is not None and raw.dependences is not None:
+        found = find_dependences(
+            raw.dependences, maker.loop_nodes(raw.dependences.loops[:, :3].tolist()), tree, raw.array_operations,
+            raw.operation_array.tolist(), [_line_of(raw, arrays, n) for n in range(len(raw.operation_array))],
+            arrays.index_operation, arrays.loop_of,
+        )  # fmt: skip
     return Analysis(
         blocks=blocks,
         operations=operations,
@@ -104,24 +112,22 @@ def analyse(
         idioms=tuple(arrays.idioms),
         edges=code.edges,
         operation_map=np.arange(len(raw.operation_array), dtype=np.int64),
-        notes=_notes(raw),
+        notes=(*_notes(raw), *found.notes),
         interpreter_times=(*_without(timed, compiled, executions), *compiled.times()),
         linear_algebra=arrays.linear_algebra,
         unseen_time_share=_unseen_share(code, taken, calls, round_lines),
         unseen_functions=by_time(calls),
         tree=tree,
-        data_flow=data_flow,
+        data_flow=None if maker is None else _data_flow(raw, maker, operations),
+        dependences=found.dependences,
+        examined_loops=found.examined,
     )
 
 
-def _tree(
-    raw: RawTrace, code: _Code, blocks: Sequence[Block], loops: Sequence[Loop], operations: Sequence[MemoryOperation]
-) -> tuple[ExecutionTree | None, DataFlow | None]:
-    if raw.tree is None:
-        return None, None
-    places = [] if raw.flow is None else raw.flow.places([operation.block_id for operation in operations])
-    tree, nodes = python_tree(raw.tree, code.own_number, blocks, loops, places)
-    return tree, data_flow_of(raw, nodes)
+def _data_flow(raw: RawTrace, maker: PythonTree, operations: Sequence[MemoryOperation]) -> DataFlow | None:
+    if raw.flow is None:
+        return None
+    return data_flow_of(raw, maker.nodes_of(raw.flow.places([operation.block_id for operation in operations])))
 
 
 def _unseen_share(
@@ -336,6 +342,10 @@ class _Arrays:
         """Whether it is a loop of its own, not an element that its line's block accesses."""
         return member.block >= len(self._code.raw_blocks)
 
+    def loop_of(self, array_id: int) -> int | None:
+        """The loop of an array operation, or the one that an element is accessed in."""
+        return self.members[array_id - 1].loop if 0 < array_id <= len(self.members) else None
+
     def line_of(self, member: _Member) -> RawPythonBlock:
         """The block of bytecode that ran a member."""
         return self._code.raw_blocks[self._code.number[member.operation.block_id]]
@@ -495,6 +505,12 @@ def _in_order(code: _Code, arrays: _Arrays, compiled: CompiledLoops) -> tuple[Lo
         )
         for loop in loops
     )  # fmt: skip
+
+
+def _line_of(raw: RawTrace, arrays: _Arrays, operation: int) -> tuple[str, int]:
+    """File and line of a memory operation."""
+    line = arrays.line_of(arrays.members[int(raw.operation_array[operation]) - 1])
+    return line.file, line.line
 
 
 def _notes(raw: RawTrace) -> tuple[str, ...]:

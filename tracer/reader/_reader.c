@@ -212,6 +212,35 @@ static PyObject *stream_reader_make_tree(StreamReader *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Says that dependences between iterations are to be looked for; to be called behind make_tree. */
+static PyObject *stream_reader_find_dependences(StreamReader *self, PyObject *args)
+{
+    unsigned long long max_bytes;
+    if (!PyArg_ParseTuple(args, "K", &max_bytes))
+        return NULL;
+    if (!self->reader->tree || self->reader->executions)
+        return PyErr_Format(PyExc_ValueError, "there is no tree, or the program runs already");
+    if (!ft_reader_find_dependences(self->reader, max_bytes))
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+/* None, or a dict: uint64 tables of rows and loops (see dependences.h), and the share of the memory that was followed. */
+static PyObject *stream_reader_dependences(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    const struct ft_dependences *d = self->reader->dependences;
+    if (!d)
+        Py_RETURN_NONE;
+    const Py_ssize_t rows = (Py_ssize_t)(ft_dependences_rows(d, NULL) * FT_DEPENDENCE_COLUMNS * sizeof(uint64_t));
+    const Py_ssize_t loops = (Py_ssize_t)(ft_dependences_loops(d, NULL) * FT_DEPENDENCE_LOOP_COLUMNS * sizeof(uint64_t));
+    PyObject *of_rows = PyBytes_FromStringAndSize(NULL, rows), *of_loops = PyBytes_FromStringAndSize(NULL, loops);
+    if (of_rows && of_loops) {
+        ft_dependences_rows(d, (uint64_t *)PyBytes_AS_STRING(of_rows));
+        ft_dependences_loops(d, (uint64_t *)PyBytes_AS_STRING(of_loops));
+    }
+    return Py_BuildValue("{sNsNsd}", "rows", of_rows, "loops", of_loops, "share", ft_dependences_share(d));
+}
+
 /* The tree's rows as bytes. NULL on failure. */
 static PyObject *tree_rows(const struct ft_tree *tree, uint64_t (*rows)(const struct ft_tree *, uint64_t *), size_t columns)
 {
@@ -477,6 +506,8 @@ static PyMethodDef stream_reader_methods[] = {
     {"tree", (PyCFunction)stream_reader_tree, METH_NOARGS, "the execution tree's rows"},
     {"follow_data", (PyCFunction)stream_reader_follow_data, METH_NOARGS, "follow_data(): the data flow, too"},
     {"data_flow", (PyCFunction)stream_reader_data_flow, METH_NOARGS, "the data flow's rows; to be called once"},
+    {"find_dependences", (PyCFunction)stream_reader_find_dependences, METH_VARARGS, "find_dependences(max_bytes)"},
+    {"dependences", (PyCFunction)stream_reader_dependences, METH_NOARGS, "dependences between iterations"},
     {"samples", (PyCFunction)stream_reader_samples, METH_NOARGS, "[(number, cursor, words)]"},
     {"header", (PyCFunction)stream_reader_header, METH_NOARGS, "the header's figures"},
     {"limit", (PyCFunction)stream_reader_limit, METH_O, "limit(max_blocks)"},

@@ -186,7 +186,7 @@ static bool any_wraps(const struct bulk *bulk)
 static bool is_handed(const struct ft_reader *reader, const struct bulk *bulk)
 {
     static_assert(2 * FT_MAX_BULK_WORDS <= FT_ARRAY_RUN_INDEX, "so is its index");
-    if (!reader->sink.feed_array || bulk->points < MIN_HANDED_POINTS || bulk->points > FT_ARRAY_RUN_POINTS || any_wraps(bulk))
+    if (!reader->sink.feed_array || reader->dependences || bulk->points < MIN_HANDED_POINTS || bulk->points > FT_ARRAY_RUN_POINTS || any_wraps(bulk))
         return false;
     bool indexed = false;
     for (uint32_t i = 0; i < bulk->n_operands; i++)
@@ -199,10 +199,16 @@ static enum ft_read_status walk_bulk(struct ft_reader *reader, const struct bulk
     uint64_t at[FT_MAX_DIMS] = {0}, offset[FT_MAX_OPERANDS] = {0};
     const uint32_t inner = bulk->n_dims - 1;
     for (uint64_t point = 0; point < bulk->points; point++) {
+        if (UNLIKELY(reader->dependences) && !ft_dependences_point(reader->dependences))
+            return FT_READ_MEMORY;
         for (uint32_t i = 0; i < bulk->n_operands; i++) {
             const struct bulk_operand *operand = &bulk->operand[i];
             uint64_t address = operand->indexed ? operand->base + bulk->index[point] * (uint64_t)operand->stride[0]
                                                 : operand->base + offset[i];
+            if (UNLIKELY(reader->dependences) &&
+                !ft_dependences_access(reader->dependences, address & FT_ADDRESS_MASK, operand->operation,
+                                       operand->size_bytes, operand->store, 0))
+                return FT_READ_MEMORY;
             if (!ft_reader_emit(reader, address & FT_ADDRESS_MASK, operand->operation, operand->size_bytes, operand->store))
                 return FT_READ_MEMORY;
             offset[i] += (uint64_t)operand->stride[inner];
@@ -325,6 +331,8 @@ enum ft_read_status ft_reader_read_bulk(struct ft_reader *reader, const uint64_t
         measure_ranges(reader, &bulk, continued);
         reader->arrays[id].executions += !continued;
         reader->arrays[id].points += bulk.points;
+        if (reader->dependences && !ft_dependences_array(reader->dependences, id, continued))
+            return FT_READ_MEMORY;
     }
     return reader->samples_itself ? feed_sampled(reader, &reader->arrays[id], &bulk) : feed_parts(reader, &bulk);
 }
@@ -361,6 +369,9 @@ enum ft_read_status ft_reader_read_element(struct ft_reader *reader, const uint6
     if (ft_reader_skips_array(reader, array))
         return FT_READ_IDLE;
     const uint64_t address = words[1] & FT_ADDRESS_MASK;
+    if (reader->dependences &&
+        !ft_dependences_access(reader->dependences, address, array->first_operation, operand->size_bytes, operand->is_store, 0))
+        return FT_READ_MEMORY;
     if (ft_reader_follows(reader) &&
         !ft_reader_flow_access(reader, address, array->first_operation, operand->size_bytes, operand->is_store))
         return FT_READ_MEMORY;

@@ -61,6 +61,7 @@ void ft_reader_free(struct ft_reader *reader)
     free(reader->operations);
     free(reader->arrays);
     free(reader->edges);
+    ft_dependences_free(reader->dependences);
     ft_tree_free(reader->tree);
     ft_flow_free(reader->flow);
     ft_flow_pairs_free(&reader->places.numbers);
@@ -74,6 +75,13 @@ bool ft_reader_make_tree(struct ft_reader *reader, enum ft_guest guest, uint32_t
     ft_tree_free(reader->tree);
     reader->tree = ft_tree_new(guest, max_nodes);
     return reader->tree;
+}
+
+bool ft_reader_find_dependences(struct ft_reader *reader, uint64_t max_bytes)
+{
+    ft_dependences_free(reader->dependences);
+    reader->dependences = ft_dependences_new(reader->tree, max_bytes);
+    return reader->dependences;
 }
 
 /* ---- accesses --------------------------------------------------------------------------------------------------- */
@@ -135,6 +143,8 @@ static bool enter_block(struct ft_reader *reader, struct ft_reader_cursor *curso
     cursor->block_id = id;
     reader->executions++;
     if (reader->tree && !ft_tree_step(reader->tree, id))
+        return false;
+    if (UNLIKELY(reader->dependences) && !ft_dependences_enter(reader->dependences))
         return false;
     if (LIKELY(from))
         return ft_reader_count_edge(reader, from, id, 1);
@@ -206,6 +216,9 @@ static inline enum ft_read_status read_access(struct ft_reader *reader, const st
             return FT_READ_WIDTH;
         }
     }
+    if (UNLIKELY(reader->dependences) &&
+        !ft_dependences_access(reader->dependences, address, operation, size, slot & 1, slot / 2))
+        return FT_READ_MEMORY;
     if (ft_reader_follows(reader) && !ft_reader_flow_access(reader, address, operation, size, slot & 1))
         return FT_READ_MEMORY;
     return is_joined || ft_reader_emit(reader, address, operation, size, slot & 1) ? FT_READ_IDLE : FT_READ_MEMORY;
@@ -375,11 +388,12 @@ static enum ft_read_status read_executions(struct ft_reader *reader, struct ft_r
                                            const uint64_t *words, uint32_t *position)
 {
     enum ft_read_status status = FT_READ_IDLE;
-    if (status == FT_READ_IDLE && reader->mark == FT_MARK_COUNT && !reader->sink.wants_fetches)
+    const bool one_by_one = reader->sink.wants_fetches || reader->dependences;
+    if (status == FT_READ_IDLE && reader->mark == FT_MARK_COUNT && !one_by_one)
         status = read_counted(reader, cursor, words, position);
-    if (status == FT_READ_IDLE && !reader->sink.wants_fetches)
+    if (status == FT_READ_IDLE && !one_by_one)
         status = read_paths(reader, cursor, words, position);
-    if (status == FT_READ_IDLE && *position < reader->chunk.words && !reader->sink.wants_fetches)
+    if (status == FT_READ_IDLE && *position < reader->chunk.words && !one_by_one)
         status = ft_reader_learn_path(reader, words + *position, reader->chunk.words - *position);
     if (status != FT_READ_IDLE || *position == reader->chunk.words)
         return status;
@@ -468,6 +482,8 @@ static enum ft_read_status take_chunk(struct ft_reader *reader, struct ft_ready 
     if (reader->tree && chunk.thread > FT_MAX_THREADS)
         return ft_reader_corrupt(reader, "a thread's number is impossible");
     if (reader->tree && !ft_tree_switch(reader->tree, chunk.thread, reader->executions))
+        return FT_READ_MEMORY;
+    if (reader->dependences && !ft_dependences_switch(reader->dependences, chunk.thread))
         return FT_READ_MEMORY;
     if (!reader->sink.set_thread || chunk.cursor == reader->thread)
         return FT_READ_IDLE;

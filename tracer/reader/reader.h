@@ -11,6 +11,7 @@
 #include "kept_chunks.h"
 #include "tracer/data_flow/flow.h"
 #include "tracer/data_flow/places.h"
+#include "tracer/data_flow/dependences.h"
 #include "tracer/execution_tree/tree.h"
 #include "tracer/transport/phases.h"
 #include "tracer/transport/stream.h"
@@ -114,6 +115,7 @@ struct ft_reader {
     struct ft_flow *flow; /* NULL: it is not followed */
     struct ft_flow_places places;
     bool flow_ended, flow_overflowed; /* at the first gap between bursts; or as there were too many places */
+    struct ft_dependences *dependences; /* NULL: none are looked for */
     const char *corrupt;
 
     /* Where this side makes the bursts (skipping.c). */
@@ -132,6 +134,9 @@ bool ft_reader_make_tree(struct ft_reader *reader, enum ft_guest guest, uint32_t
 
 /* Says that the data flow between nodes of the execution tree is to be followed. False without a tree, or when memory ran out. */
 bool ft_reader_follow_data(struct ft_reader *reader);
+/* Says that what loops carry from one iteration to the next is to be looked for, with shadow memory of `max_bytes`. There must be a
+ * tree. Reading takes longer, as no access is read together with others. False when memory ran out. */
+bool ft_reader_find_dependences(struct ft_reader *reader, uint64_t max_bytes);
 
 /* Lays out `memory_bytes` of zeroed memory as an empty stream. False if it is too small. */
 bool ft_stream_format(void *memory, uint64_t memory_bytes);

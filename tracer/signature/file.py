@@ -1,7 +1,7 @@
 """Signatures on disk: an SQLite database that any tool can query.
 
-Version history (PRAGMA user_version): 12, with synchronisation, phases and data flow of the execution tree
-(`tree_tables.py`, `data_flow_tables.py`), is the only one that is read. 11 had the tree without them.
+Version history (PRAGMA user_version): 12, with synchronisation and phases of the execution tree (`tree_tables.py`),
+data flow and dependences (`data_flow_tables.py`, `dependence_tables.py`), is the only one that is read.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
@@ -38,6 +38,7 @@ from foretrace.files import write_atomically
 
 from . import checksum as signature_checksum
 from . import data_flow_tables as signature_flow
+from . import dependence_tables as signature_dependences
 from . import path_tables as signature_paths
 from . import reuse_tables as signature_reuse
 from . import tree_tables as signature_tree
@@ -151,6 +152,7 @@ _SCHEMA = {
     "reuse_errors": "CREATE TABLE reuse_errors (standard_error BLOB NOT NULL)",
     **signature_tree.SCHEMA,
     **signature_flow.SCHEMA,
+    **signature_dependences.SCHEMA,
 }
 
 Record = TypeVar("Record", Block, InterpreterTime, LinearAlgebra, MemoryOperation, Loop)
@@ -202,6 +204,7 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
     insert("edges", signature.edges.tolist())
     signature_tree.insert_tree(signature.tree, insert)
     signature_flow.insert_data_flow(signature.data_flow, insert)
+    signature_dependences.insert_dependences(signature.dependences, signature.examined_loops, insert)
     instructions = InstructionTable.of(signature.paths.instructions)
     insert("instruction_forms", signature_paths.form_rows(instructions))
     insert("instructions", signature_paths.instruction_rows(instructions))
@@ -375,6 +378,9 @@ def _read(database: sqlite3.Connection) -> Signature:
     operations = _records(database, "memory_operations", MemoryOperation)
     loops = _records(database, "loops", Loop)
     tree = signature_tree.read_tree(database, len(blocks), len(loops), _as_text)
+    dependences, examined = signature_dependences.read_dependences(
+        database, 0 if tree is None else len(tree), len(operations), _as_text
+    )
     signature = Signature(
         provenance=provenance,
         blocks=blocks,
@@ -389,6 +395,8 @@ def _read(database: sqlite3.Connection) -> Signature:
         linear_algebra=_read_linear_algebra(database),
         tree=tree,
         data_flow=signature_flow.read_data_flow(database, 0 if tree is None else len(tree.kind), _as_text),
+        dependences=dependences,
+        examined_loops=examined,
     )
     _check_references(signature)
     return signature

@@ -18,7 +18,7 @@ import capstone
 
 from foretrace.tracer.signature.records import OperationKind as Kind
 
-from .operand_text import integer, split_operands
+from .operand_text import associative, integer, split_operands
 from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 
 _INSTRUCTION_BYTES = 4
@@ -433,6 +433,17 @@ def _atomic(mnemonic: str, operands: list[str], address: AddressSum, loads: bool
     )
 
 
+_COMBINES = (
+    ("add", re.compile(r"f?(add|sub)s?|fn?m(add|sub)|m(add|sub)|[su]m(add|sub)l|ml[as]|fml[as]|addv|addp|faddp")),
+    ("multiply", re.compile(r"f?mul|fnmul|[su]mull")),
+    ("min", re.compile(r"[su]min[vp]?|fmin(nm)?[vp]?")),
+    ("max", re.compile(r"[su]max[vp]?|fmax(nm)?[vp]?")),
+    ("and", re.compile(r"ands?")),
+    ("or", re.compile(r"orr")),
+    ("xor", re.compile(r"eor")),
+)
+
+
 class AArch64:
     """A64, as Linux programs use it (Procedure Call Standard for the Arm 64-bit Architecture, AAPCS64)."""
 
@@ -470,6 +481,11 @@ class AArch64:
         text = self._text(code, address)
         mnemonic = text[0] if text else ""
         return _READS_FLAGS.fullmatch(mnemonic) is not None, _WRITES_FLAGS.fullmatch(mnemonic) is not None
+
+    def combines(self, code: bytes) -> str:
+        """What an instruction combines its inputs by, if that is associative."""
+        text = self._text(code, 0)
+        return associative(_COMBINES, text[0]) if text else ""
 
     def stack_use(self, _code: bytes) -> StackUse | None:
         """AArch64 has no stack of registers."""

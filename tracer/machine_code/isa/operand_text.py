@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _SEPARATOR = re.compile(r",\s*(?![^\[{(]*[\]})])")
 _INTEGER = re.compile(r"#?(-?)(0x)?([0-9a-f]+)")
@@ -23,3 +24,8 @@ def integer(text: str) -> int | None:
     except ValueError:
         return None
     return -value if match[1] else value
+
+
+def associative(operations: Iterable[tuple[str, re.Pattern[str]]], mnemonic: str) -> str:
+    """The operation whose pattern a mnemonic fits; "" for none."""
+    return next((name for name, pattern in operations if pattern.fullmatch(mnemonic)), "")

@@ -121,6 +121,11 @@ class Isa(Protocol):
         """Whether an instruction reads condition flags, and whether it writes them."""
         ...
 
+    def combines(self, code: bytes) -> str:
+        """What an instruction combines its inputs by, if that is associative (rounding aside): "add" (or subtract),
+        "multiply", "min", "max", "and", "or" or "xor"; "" for all others."""
+        ...
+
     def stack_use(self, code: bytes) -> StackUse | None:
         """What an instruction does with a stack of registers; None if it uses none."""
         ...

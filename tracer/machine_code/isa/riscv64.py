@@ -15,7 +15,7 @@ import capstone
 
 from foretrace.tracer.signature.records import OperationKind as Kind
 
-from .operand_text import integer, split_operands
+from .operand_text import associative, integer, split_operands
 from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 
 _NO_FLOW = DataFlow()
@@ -276,6 +276,17 @@ def _flow(mnemonic: str, text: str, address: int, loads: bool, stores: bool) -> 
     return DataFlow(reads=reads, writes=writes, sum=total, varies=varies)
 
 
+_COMBINES = (
+    ("add", re.compile(r"(c\.)?(add|sub)(i|w|iw|i16sp|i4spn)?|fn?m?(add|sub)\.[sd]")),
+    ("multiply", re.compile(r"(c\.)?mulw?|fmul\.[sd]")),
+    ("min", re.compile(r"fmin\.[sd]|minu?")),
+    ("max", re.compile(r"fmax\.[sd]|maxu?")),
+    ("and", re.compile(r"(c\.)?andi?")),
+    ("or", re.compile(r"(c\.)?ori?")),
+    ("xor", re.compile(r"(c\.)?xori?")),
+)
+
+
 class RiscV64:
     """RV64, as Linux programs use it (RISC-V ELF psABI)."""
 
@@ -321,6 +332,11 @@ class RiscV64:
     def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
         """RISC-V has no condition flags."""
         return False, False
+
+    def combines(self, code: bytes) -> str:
+        """What an instruction combines its inputs by, if that is associative."""
+        text = self._text(code)
+        return associative(_COMBINES, text[0]) if text else ""
 
     def stack_use(self, _code: bytes) -> StackUse | None:
         """RISC-V has no stack of registers."""

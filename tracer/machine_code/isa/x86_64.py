@@ -15,6 +15,7 @@ import msgspec
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 from . import x87_stack
+from .operand_text import associative
 from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 from .x86_decoder import READS, WRITES, X86Decoder
 from .x86_operands import PARENT, REGISTER_BITS, Form, Operand, OperandKind, OperandReader
@@ -249,6 +250,16 @@ _VARIES = re.compile(
     r"set\w+|cmov\w+|adc|sbb|rc[lr]|adcx|adox|fcmov\w+|lahf|cmpxchg\w*|rdtscp?|cpuid|xgetbv|syscall|in|rdrand|rdseed"
 )
 _NUMBERS = re.compile(r"\b(0x[0-9a-f]+|\d+)\b")  # not those in the names of registers
+_COMBINES = (
+    ("add", re.compile(r"v?h?(add|sub)(ss|sd|ps|pd)?|inc|dec|lea|xadd|v?p(add|sub)[bwdq]|fi?(add|sub)p?"
+                       r"|vfn?m(add|sub)(132|213|231)?[sp][sd]")),
+    ("multiply", re.compile(r"i?mulx?|v?mul(ss|sd|ps|pd)|v?pmull[wdq]|v?pmuludq|fi?mulp?")),
+    ("min", re.compile(r"v?min(ss|sd|ps|pd)|v?pmin[su][bwdq]")),
+    ("max", re.compile(r"v?max(ss|sd|ps|pd)|v?pmax[su][bwdq]")),
+    ("and", re.compile(r"and|v?p?and(ps|pd|d|q)?")),
+    ("or", re.compile(r"or|v?p?or(ps|pd|d|q)?")),
+    ("xor", re.compile(r"xor|v?p?xor(ps|pd|d|q)?")),
+)  # fmt: skip
 _NO_ACCESS = re.compile(r"nop|prefetch\w*|lea|clflush(opt)?|clwb|cldemote")
 
 
@@ -345,6 +356,11 @@ class X8664:
             return False, False
         form, _ = self._operands.read(code, *text)
         return form.reads_flags, form.writes_flags
+
+    def combines(self, code: bytes) -> str:
+        """What an instruction combines its inputs by, if that is associative."""
+        text = self._text(code)
+        return associative(_COMBINES, _strip(text[0])) if text else ""
 
     def stack_use(self, code: bytes) -> StackUse | None:
         """What an instruction does with x87's stack; None if it is none of x87."""

@@ -1,0 +1,108 @@
+"""What `foretrace info --dependences` prints: what each loop carries from one iteration to the next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from foretrace.names import demangle, short_name
+from foretrace.terminal import console, plain, table
+from foretrace.tracer.data_flow.verdicts import LoopVerdict, verdicts
+from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
+from foretrace.tracer.signature.records import Signature
+from foretrace.tracer.signature.tree_records import ExecutionTree
+from foretrace.units import format_count
+
+
+def show_dependences(signature: Signature, tree: ExecutionTree, top: int) -> None:
+    """Print a table of the loops by iterations."""
+    loops = _by_iterations(signature)
+    rows = table(
+        "loop", "function", "iterations", "carries", "what", "where",
+        title=f"what loops carry, by iterations, {min(top, len(loops))} of {len(loops)}",
+        left=("loop", "function", "carries", "what", "where"), drop=("function",),
+    )  # fmt: skip
+    for loop in loops[:top]:
+        key = tree.keys[loop.node]
+        place = f"{Path(key.file).name}:{key.line}" if key.file else Path(key.module).name
+        first = loop.dependences[0] if loop.dependences else None
+        rows.add_row(
+            plain(place), plain(short_name(key.function)), format_count(loop.iterations),
+            loop.verdict.name.lower() if first else "none seen", _what(first) if first else "",
+            plain(_where(signature, first)) if first else "",
+        )  # fmt: skip
+    out = console()
+    out.print(rows)
+    out.print("Evidence of this run and its input, no proof.")
+
+
+def _by_iterations(signature: Signature) -> list[LoopVerdict]:
+    return sorted(verdicts(signature), key=lambda loop: (-loop.iterations, loop.node))
+
+
+def _what(one: Dependence) -> str:
+    """How often, of what kind, and how far apart."""
+    apart = f"{one.least_distance}"
+    if one.most_distance != one.least_distance:
+        apart += f" to {one.most_distance}"
+    operation = f"{one.operation}, " if one.operation else ""
+    if one.kind is DependenceKind.RECURRENCE:
+        return f"{format_count(one.count)} times, {apart} iterations apart"
+    return f"{operation}{format_count(one.count)} times"
+
+
+def _where(signature: Signature, one: Dependence) -> str:
+    """The name of what is carried, or from which line to which."""
+    if one.where:
+        return one.where
+    ends = [_line(signature, operation) for operation in dict.fromkeys((one.source, one.sink)) if operation >= 0]
+    return " to ".join(dict.fromkeys(ends))
+
+
+def _line(signature: Signature, number: int) -> str:
+    operation = signature.operations[number]
+    if operation.file:
+        return f"{Path(operation.file).name}:{operation.line}"
+    block = signature.blocks[operation.block_id]
+    return short_name(block.function) or f"{Path(block.module).name}+{operation.offset:#x}"
+
+
+def document(signature: Signature, tree: ExecutionTree) -> dict[str, Any]:
+    """The JSON face."""
+    return {
+        "schema": "foretrace.dependences/1",
+        "loops": [_loop_document(signature, tree, loop) for loop in _by_iterations(signature)],
+    }
+
+
+def _loop_document(signature: Signature, tree: ExecutionTree, loop: LoopVerdict) -> dict[str, Any]:
+    key = tree.keys[loop.node]
+    return {
+        "node": loop.node,
+        "module": key.module,
+        "function": demangle(key.function),
+        "file": key.file,
+        "line": key.line,
+        "iterations": loop.iterations,
+        "verdict": loop.verdict.name.lower(),
+        "dependences": [_document(signature, one) for one in loop.dependences],
+    }
+
+
+def _document(signature: Signature, one: Dependence) -> dict[str, Any]:
+    def end(number: int) -> dict[str, Any] | None:
+        if number < 0:
+            return None
+        operation = signature.operations[number]
+        return {"operation": number, "file": operation.file, "line": operation.line}
+
+    return {
+        "kind": one.kind.name.lower(),
+        "operation": one.operation,
+        "count": one.count,
+        "least_distance_iterations": one.least_distance,
+        "most_distance_iterations": one.most_distance,
+        "source": end(one.source),
+        "sink": end(one.sink),
+        "where": one.where,
+    }

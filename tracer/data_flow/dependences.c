@@ -1,0 +1,713 @@
+/* What loops carry from one iteration to a later one. See dependences.h.
+ *
+ * Invariants
+ *  - Levels of a thread: entry <= start <= the entry of the next one inside. Those of one frame of the stack are together.
+ *  - A cell without a writer has `written` 0, one that was not read since it was written `first_read` 0.
+ *  - A page's number is in the table if and only if its hash is at most `limit`, and it was touched.
+ */
+#include "dependences.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE UINT32_MAX
+#define PAGE_BITS 12
+#define GRANULE_BITS 2
+#define CACHED_PAGES 256u
+#define RECENT 1024u /* iterations whose beginnings a level remembers; of those before, every 1024th */
+#define ARRAY_DEPTH UINT32_MAX
+#define THREAD_BITS 16
+
+struct cell {
+    uint64_t written, first_read; /* time << THREAD_BITS | thread */
+    uint32_t writer, first_reader, last_reader, unused;
+};
+
+struct page {
+    uint64_t number;
+    uint32_t granule_bits;
+    struct cell *cells;
+};
+
+struct level {
+    uint64_t entry, start, iterations;
+    uint32_t depth, slot, loop;
+    uint64_t *recent, *coarse; /* times at which iterations began; they stay with the place in the stack of levels */
+    uint32_t coarse_capacity;
+};
+
+struct frame {
+    uint64_t since, node;
+    uint32_t function, version;
+};
+
+struct thread {
+    struct level *levels;
+    uint32_t num_levels, levels_capacity;
+    struct frame *frames;
+    uint32_t num_frames, frames_capacity;
+};
+
+struct loop {
+    uint64_t node, iterations, entries;
+    uint32_t function, slot, array_id;
+};
+
+struct row {
+    uint64_t count, least, most;
+    uint32_t source, sink, loop, kind;
+};
+
+struct operation {
+    uint64_t first, last_exclusive; /* of its last access */
+    uint64_t stores;                /* inside of loops */
+};
+
+struct times {
+    uint64_t *last; /* by local block: when it last ran */
+    uint32_t capacity;
+};
+
+struct ft_dependences {
+    const struct ft_tree *tree;
+    uint64_t time, max_bytes, shadow_bytes, limit;
+    struct thread **threads; /* by number */
+    uint32_t threads_capacity;
+    struct thread *thread;
+    uint32_t thread_number, last_operation;
+    struct ft_tree_place place; /* of the block at hand, or its part */
+    uint32_t next, next_at, block_instructions; /* its next part, and the instruction that this begins with */
+    struct page **pages; /* open addressing */
+    uint64_t pages_capacity, num_pages;
+    struct page *cached[CACHED_PAGES];
+    struct loop *loops;
+    uint32_t num_loops, loops_capacity;
+    uint32_t *loop_table;
+    uint64_t loop_table_capacity;
+    struct row *rows; /* count 0: free */
+    uint64_t rows_capacity, num_rows;
+    struct operation *operations;
+    uint32_t operations_capacity;
+    struct times *functions;
+    uint32_t functions_capacity;
+};
+
+static uint64_t mix(uint64_t value)
+{
+    value = (value ^ value >> 32) * UINT64_C(0xd6e8feb86659fd93); /* the finaliser rrmxmx of P. Evensen, shortened */
+    value = (value ^ value >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    return value ^ value >> 32;
+}
+
+/* Makes room for element `index`; what is new is zero. */
+static bool reserve(void *array, uint32_t *capacity, uint32_t index, size_t element_bytes)
+{
+    void *old;
+    if (index < *capacity)
+        return true;
+    uint64_t wanted = *capacity ? *capacity : 16;
+    while (wanted <= index)
+        wanted *= 2;
+    memcpy(&old, array, sizeof old);
+    unsigned char *grown = wanted > UINT32_MAX ? NULL : realloc(old, wanted * element_bytes);
+    if (!grown)
+        return false;
+    memset(grown + *capacity * element_bytes, 0, (wanted - *capacity) * element_bytes);
+    memcpy(array, &grown, sizeof grown);
+    *capacity = (uint32_t)wanted;
+    return true;
+}
+
+/* ---- what was found ----------------------------------------------------------------------------------------------- */
+
+static struct row *row_at(const struct ft_dependences *d, uint32_t kind, uint32_t source, uint32_t sink, uint32_t loop)
+{
+    uint64_t at = mix(((uint64_t)source << 32 | sink) ^ mix((uint64_t)loop << 3 | kind)) & (d->rows_capacity - 1);
+    for (;; at = (at + 1) & (d->rows_capacity - 1)) {
+        struct row *row = &d->rows[at];
+        if (!row->count || (row->source == source && row->sink == sink && row->loop == loop && row->kind == kind))
+            return row;
+    }
+}
+
+static bool grow_rows(struct ft_dependences *d)
+{
+    struct ft_dependences grown = *d;
+    grown.rows_capacity = d->rows_capacity ? 2 * d->rows_capacity : 1024;
+    grown.rows = calloc(grown.rows_capacity, sizeof *grown.rows);
+    if (!grown.rows)
+        return false;
+    for (uint64_t i = 0; i < d->rows_capacity; i++)
+        if (d->rows[i].count)
+            *row_at(&grown, d->rows[i].kind, d->rows[i].source, d->rows[i].sink, d->rows[i].loop) = d->rows[i];
+    free(d->rows);
+    d->rows = grown.rows;
+    d->rows_capacity = grown.rows_capacity;
+    return true;
+}
+
+static bool add_row(struct ft_dependences *d, uint32_t kind, uint32_t source, uint32_t sink, uint32_t loop, uint64_t distance)
+{
+    if (2 * d->num_rows >= d->rows_capacity && !grow_rows(d))
+        return false;
+    struct row *row = row_at(d, kind, source, sink, loop);
+    if (!row->count) {
+        *row = (struct row){0, distance, distance, source, sink, loop, kind};
+        d->num_rows++;
+    }
+    row->count++;
+    row->least = distance < row->least ? distance : row->least;
+    row->most = distance > row->most ? distance : row->most;
+    return true;
+}
+
+/* ---- loops and their iterations ----------------------------------------------------------------------------------- */
+
+static uint64_t loop_place(const struct ft_dependences *d, const struct loop *loop)
+{
+    uint64_t at = mix(loop->node ^ mix((uint64_t)loop->function << 32 | loop->slot) ^ loop->array_id);
+    for (at &= d->loop_table_capacity - 1; d->loop_table[at]; at = (at + 1) & (d->loop_table_capacity - 1)) {
+        const struct loop *other = &d->loops[d->loop_table[at] - 1];
+        if (other->node == loop->node && other->function == loop->function && other->slot == loop->slot &&
+            other->array_id == loop->array_id)
+            break;
+    }
+    return at;
+}
+
+/* A loop's number. NONE when memory ran out. */
+static uint32_t number_of(struct ft_dependences *d, struct loop loop)
+{
+    if (2 * (uint64_t)d->num_loops >= d->loop_table_capacity) {
+        free(d->loop_table);
+        d->loop_table_capacity = d->loop_table_capacity ? 2 * d->loop_table_capacity : 256;
+        d->loop_table = calloc(d->loop_table_capacity, sizeof *d->loop_table);
+        if (!d->loop_table)
+            return NONE;
+        for (uint32_t i = 0; i < d->num_loops; i++)
+            d->loop_table[loop_place(d, &d->loops[i])] = i + 1;
+    }
+    const uint64_t at = loop_place(d, &loop);
+    if (d->loop_table[at])
+        return d->loop_table[at] - 1;
+    if (!reserve(&d->loops, &d->loops_capacity, d->num_loops, sizeof *d->loops))
+        return NONE;
+    d->loops[d->num_loops] = loop;
+    d->loop_table[at] = ++d->num_loops;
+    return d->num_loops - 1;
+}
+
+/* One more iteration of a level, from now on. */
+static bool begin_iteration(struct ft_dependences *d, struct level *level)
+{
+    const uint64_t number = level->iterations++;
+    level->start = d->time;
+    level->recent[number % RECENT] = d->time;
+    d->loops[level->loop].iterations++;
+    if (number % RECENT)
+        return true;
+    if (!reserve(&level->coarse, &level->coarse_capacity, (uint32_t)(number / RECENT), sizeof *level->coarse))
+        return false;
+    level->coarse[number / RECENT] = d->time;
+    return true;
+}
+
+/* Enters a loop, at a time that may have passed. */
+static bool push_level(struct ft_dependences *d, struct loop loop, uint32_t depth, uint64_t entry)
+{
+    struct thread *t = d->thread;
+    if (!reserve(&t->levels, &t->levels_capacity, t->num_levels, sizeof *t->levels))
+        return false;
+    struct level *level = &t->levels[t->num_levels];
+    if (!level->recent && !(level->recent = malloc(RECENT * sizeof *level->recent)))
+        return false;
+    level->loop = number_of(d, loop);
+    if (level->loop == NONE)
+        return false;
+    level->depth = depth;
+    level->slot = loop.slot;
+    level->iterations = 0;
+    d->loops[level->loop].entries++;
+    t->num_levels++;
+    const uint64_t now = d->time;
+    d->time = entry;
+    const bool done = begin_iteration(d, level);
+    d->time = now;
+    level->entry = entry;
+    return done;
+}
+
+/* The number, from 0, of the iteration that time `then` is in, of those at or before the current one. */
+static uint64_t iteration_at(const struct level *level, uint64_t then)
+{
+    const uint64_t oldest = level->iterations > RECENT ? level->iterations - RECENT : 0;
+    uint64_t low, high; /* low began by then; high did not */
+    if (level->recent[oldest % RECENT] <= then) {
+        for (low = oldest, high = level->iterations; high - low > 1;) {
+            const uint64_t middle = low + (high - low) / 2;
+            *(level->recent[middle % RECENT] <= then ? &low : &high) = middle;
+        }
+        return low;
+    }
+    for (low = 0, high = oldest / RECENT + 1; high - low > 1;) {
+        const uint64_t middle = low + (high - low) / 2;
+        *(level->coarse[middle] <= then ? &low : &high) = middle;
+    }
+    return low * RECENT;
+}
+
+static struct thread *thread_of(struct ft_dependences *d, uint32_t number)
+{
+    if (!reserve(&d->threads, &d->threads_capacity, number, sizeof(struct thread *)))
+        return NULL;
+    if (!d->threads[number])
+        d->threads[number] = calloc(1, sizeof(struct thread));
+    d->thread_number = number;
+    return d->thread = d->threads[number];
+}
+
+/* Goes to the frame that the tree stands in. */
+static bool follow_frames(struct ft_dependences *d, const struct ft_tree_place *place)
+{
+    struct thread *t = d->thread;
+    const struct frame fresh = {d->time + 1, place->node, place->function, place->version};
+    if (!reserve(&t->frames, &t->frames_capacity, place->depth, sizeof *t->frames))
+        return false;
+    while (t->num_levels && t->levels[t->num_levels - 1].depth > place->depth)
+        t->num_levels--;
+    for (; t->num_frames <= place->depth; t->num_frames++)
+        t->frames[t->num_frames] = fresh;
+    t->num_frames = place->depth + 1;
+    struct frame *frame = &t->frames[place->depth];
+    if (frame->node == place->node && frame->function == place->function)
+        return true;
+    while (t->num_levels && t->levels[t->num_levels - 1].depth == place->depth)
+        t->num_levels--;
+    *frame = fresh;
+    return true;
+}
+
+/* Of a function's local block. NULL when memory ran out. */
+static uint64_t *last_run(struct ft_dependences *d, uint32_t function, uint32_t local)
+{
+    if (!reserve(&d->functions, &d->functions_capacity, function, sizeof *d->functions))
+        return NULL;
+    struct times *times = &d->functions[function];
+    return reserve(&times->last, &times->capacity, local, sizeof *times->last) ? &times->last[local] : NULL;
+}
+
+/* When a loop was entered that the tree did not know of until now; now if it knew. */
+static uint64_t entry_of(const struct ft_dependences *d, const struct ft_tree_place *place,
+                         const struct ft_tree_loop_place *loop)
+{
+    const struct thread *t = d->thread;
+    const struct frame *frame = &t->frames[place->depth];
+    const struct times *times = place->function < d->functions_capacity ? &d->functions[place->function] : NULL;
+    uint64_t before = 0;
+    for (uint32_t i = 0; i < loop->num_headers && times && frame->version != place->version; i++)
+        if (loop->headers[i] < times->capacity && times->last[loop->headers[i]] > before)
+            before = times->last[loop->headers[i]];
+    const bool is_of_frame = before >= frame->since && (!t->num_levels || before >= t->levels[t->num_levels - 1].start);
+    return before && is_of_frame ? before : d->time;
+}
+
+/* Makes the loops from the one at `slot` outwards the levels of the frame at hand. `*end` is where those inside begin. */
+static bool follow_loops(struct ft_dependences *d, const struct ft_tree_place *place, uint32_t slot, uint32_t *end)
+{
+    struct thread *t = d->thread;
+    if (slot == NONE) {
+        for (*end = t->num_levels; *end && t->levels[*end - 1].depth == place->depth;)
+            --*end;
+        return true;
+    }
+    const struct ft_tree_loop_place loop = ft_tree_loop_place(d->tree, place->function, slot);
+    if (!follow_loops(d, place, loop.parent, end))
+        return false;
+    const uint32_t at = (*end)++;
+    if (at < t->num_levels && t->levels[at].slot == slot) {
+        if (loop.header != place->local)
+            return true;
+        t->num_levels = at + 1;
+        return begin_iteration(d, &t->levels[at]);
+    }
+    t->num_levels = at;
+    const uint64_t entry = entry_of(d, place, &loop);
+    const struct loop like = {.node = place->node, .function = place->function, .slot = slot};
+    if (!push_level(d, like, place->depth, entry))
+        return false;
+    return entry == d->time || loop.header != place->local || begin_iteration(d, &t->levels[at]);
+}
+
+/* Runs the beginning of the block at `d->place`. */
+static bool run_part(struct ft_dependences *d)
+{
+    struct thread *t = d->thread;
+    const struct ft_tree_place *place = &d->place;
+    const struct ft_tree_part part = ft_tree_part(d->tree, place->function, place->local);
+    uint32_t end;
+    d->time++;
+    d->last_operation = NONE;
+    const struct level *top = t->num_levels ? &t->levels[t->num_levels - 1] : NULL;
+    const bool is_same = part.slot == NONE ? !top || top->depth != place->depth
+                                           : top && top->depth == place->depth && top->slot == part.slot;
+    if (!is_same || part.is_header) {
+        if (!follow_loops(d, place, part.slot, &end))
+            return false;
+        t->num_levels = end;
+    }
+    t->frames[place->depth].version = place->version;
+    d->next = part.next;
+    d->next_at = part.next == NONE ? 0 : d->block_instructions - ft_tree_part(d->tree, place->function, part.next).instructions;
+    uint64_t *last = last_run(d, place->function, place->local);
+    if (last)
+        *last = d->time;
+    return last;
+}
+
+/* Runs on up to an instruction of the block. */
+static bool run_parts(struct ft_dependences *d, uint32_t instruction)
+{
+    bool done = true;
+    while (done && d->next != NONE && instruction >= d->next_at) {
+        d->place.local = d->next;
+        done = run_part(d);
+    }
+    return done;
+}
+
+bool ft_dependences_switch(struct ft_dependences *d, uint32_t thread)
+{
+    if (d->thread && d->thread_number == thread)
+        return true;
+    if (!run_parts(d, NONE))
+        return false;
+    d->last_operation = NONE;
+    return thread_of(d, thread);
+}
+
+bool ft_dependences_enter(struct ft_dependences *d)
+{
+    if (!run_parts(d, NONE))
+        return false;
+    ft_tree_stands_at(d->tree, &d->place);
+    if (!follow_frames(d, &d->place))
+        return false;
+    d->block_instructions = ft_tree_part(d->tree, d->place.function, d->place.local).instructions;
+    return run_part(d);
+}
+
+/* ---- array operations: loops without blocks ----------------------------------------------------------------------- */
+
+bool ft_dependences_array(struct ft_dependences *d, uint32_t array_id, bool goes_on)
+{
+    struct thread *t = d->thread;
+    if (!t || !t->num_frames)
+        return true; /* nothing has run that it could be part of */
+    struct level *top = t->num_levels ? &t->levels[t->num_levels - 1] : NULL;
+    const bool is_on_top = top && top->depth == ARRAY_DEPTH;
+    if (goes_on && is_on_top && d->loops[top->loop].array_id == array_id)
+        return true;
+    t->num_levels -= is_on_top;
+    const struct frame *frame = &t->frames[t->num_frames - 1];
+    d->time++;
+    return push_level(d, (struct loop){.node = frame->node, .function = frame->function, .slot = NONE, .array_id = array_id},
+                      ARRAY_DEPTH, d->time);
+}
+
+bool ft_dependences_point(struct ft_dependences *d)
+{
+    struct thread *t = d->thread;
+    d->last_operation = NONE;
+    if (!t || !t->num_levels || t->levels[t->num_levels - 1].depth != ARRAY_DEPTH)
+        return true;
+    d->time++;
+    return begin_iteration(d, &t->levels[t->num_levels - 1]);
+}
+
+/* ---- shadow memory ------------------------------------------------------------------------------------------------ */
+
+static uint64_t cells_of(uint32_t granule_bits)
+{
+    return UINT64_C(1) << (PAGE_BITS - granule_bits);
+}
+
+static struct page **page_place(const struct ft_dependences *d, uint64_t number)
+{
+    uint64_t at = mix(number) >> 16 & (d->pages_capacity - 1);
+    while (d->pages[at] && d->pages[at]->number != number)
+        at = (at + 1) & (d->pages_capacity - 1);
+    return &d->pages[at];
+}
+
+static void free_page(struct ft_dependences *d, struct page *page)
+{
+    d->shadow_bytes -= cells_of(page->granule_bits) * sizeof(struct cell);
+    d->num_pages--;
+    free(page->cells);
+    free(page);
+}
+
+/* Gives the table room for `capacity` pages, and leaves out those that are no longer followed. */
+static bool rebuild_pages(struct ft_dependences *d, uint64_t capacity)
+{
+    struct page **old = d->pages;
+    const uint64_t old_capacity = d->pages_capacity;
+    d->pages = calloc(capacity, sizeof(struct page *));
+    if (!d->pages) {
+        d->pages = old;
+        return false;
+    }
+    d->pages_capacity = capacity;
+    memset(d->cached, 0, sizeof d->cached);
+    for (uint64_t i = 0; i < old_capacity; i++) {
+        if (!old[i])
+            continue;
+        if (mix(old[i]->number) > d->limit)
+            free_page(d, old[i]);
+        else
+            *page_place(d, old[i]->number) = old[i];
+    }
+    free(old);
+    return true;
+}
+
+static struct page *new_page(struct ft_dependences *d, uint64_t number)
+{
+    struct page *page = calloc(1, sizeof *page);
+    if (page)
+        page->cells = calloc(cells_of(GRANULE_BITS), sizeof(struct cell));
+    if (!page || !page->cells) {
+        free(page);
+        return NULL;
+    }
+    page->number = number;
+    page->granule_bits = GRANULE_BITS;
+    d->shadow_bytes += cells_of(GRANULE_BITS) * sizeof(struct cell);
+    d->num_pages++;
+    return page;
+}
+
+/* Gives a page a cell for each byte. */
+static bool split_page(struct ft_dependences *d, struct page *page)
+{
+    struct cell *cells = malloc(cells_of(0) * sizeof *cells);
+    if (!cells)
+        return false;
+    for (uint64_t i = 0; i < cells_of(0); i++)
+        cells[i] = page->cells[i >> page->granule_bits];
+    free(page->cells);
+    d->shadow_bytes += (cells_of(0) - cells_of(page->granule_bits)) * sizeof *cells;
+    page->cells = cells;
+    page->granule_bits = 0;
+    return true;
+}
+
+/* `*page` is NULL for one that is not followed. False when memory ran out. */
+static bool find_page(struct ft_dependences *d, uint64_t number, bool is_fine, struct page **page)
+{
+    struct page **cached = &d->cached[number % CACHED_PAGES];
+    *page = *cached;
+    if (!*page || (*page)->number != number) {
+        *page = NULL;
+        if (mix(number) > d->limit)
+            return true;
+        if (2 * d->num_pages >= d->pages_capacity && !rebuild_pages(d, d->pages_capacity ? 2 * d->pages_capacity : 1024))
+            return false;
+        struct page **place = page_place(d, number);
+        if (!*place && !(*place = new_page(d, number)))
+            return false;
+        *page = *cached = *place;
+    }
+    if (is_fine && (*page)->granule_bits && !split_page(d, *page))
+        return false;
+    while (d->shadow_bytes > d->max_bytes && d->limit) {
+        d->limit /= 2;
+        if (!rebuild_pages(d, d->pages_capacity))
+            return false;
+        *page = mix(number) > d->limit ? NULL : *page;
+    }
+    return true;
+}
+
+/* ---- accesses ----------------------------------------------------------------------------------------------------- */
+
+/* Enters that operation `op` depends on what `source` did at a time; `within` if that was in the same iteration, unless that is NONE. */
+static inline bool depends(struct ft_dependences *d, uint64_t stamp, uint32_t source, uint32_t op, uint32_t kind, uint32_t within)
+{
+    const struct thread *t = d->thread;
+    const uint64_t then = stamp >> THREAD_BITS;
+    if (!stamp || (stamp & ((1u << THREAD_BITS) - 1)) != d->thread_number)
+        return true;
+    uint32_t i = t->num_levels;
+    while (i > 0 && then < t->levels[i - 1].entry)
+        i--;
+    if (i == 0)
+        return true;
+    const struct level *level = &t->levels[i - 1];
+    if (then < level->start)
+        return add_row(d, kind, source, op, level->loop, level->iterations - 1 - iteration_at(level, then));
+    return within == NONE || add_row(d, within, source, op, level->loop, 0);
+}
+
+static bool load(struct ft_dependences *d, struct cell *cell, const struct cell *before, uint32_t op)
+{
+    const struct thread *t = d->thread;
+    const uint64_t entry = t->num_levels ? t->levels[t->num_levels - 1].entry : 0;
+    const bool is_new = !before || cell->written != before->written || cell->writer != before->writer;
+    if (is_new && !depends(d, cell->written, cell->writer, op, FT_FLOW, FT_FLOW_WITHIN))
+        return false;
+    cell->last_reader = op;
+    if (cell->first_read >> THREAD_BITS < entry || !cell->first_read) {
+        cell->first_read = d->time << THREAD_BITS | d->thread_number;
+        cell->first_reader = op;
+    }
+    return true;
+}
+
+static bool store(struct ft_dependences *d, struct cell *cell, const struct cell *before, uint64_t address, uint32_t op)
+{
+    const struct thread *t = d->thread;
+    const bool is_new = !before || cell->written != before->written || cell->writer != before->writer ||
+                        cell->first_read != before->first_read || cell->first_reader != before->first_reader;
+    if (is_new && cell->first_read && t->num_levels && cell->last_reader < d->operations_capacity) {
+        const struct operation *reader = &d->operations[cell->last_reader];
+        if (address >= reader->first && address < reader->last_exclusive &&
+            !add_row(d, FT_UPDATE, cell->last_reader, op, t->levels[t->num_levels - 1].loop, 0))
+            return false;
+    }
+    if (is_new && !(depends(d, cell->written, cell->writer, op, FT_OUTPUT, NONE) &&
+                    depends(d, cell->first_read, cell->first_reader, op, FT_ANTI, NONE)))
+        return false;
+    *cell = (struct cell){.written = d->time << THREAD_BITS | d->thread_number, .writer = op, .last_reader = NONE};
+    return true;
+}
+
+/* Remembers where an operation goes. The parts of one access follow on one another. */
+static bool note_operation(struct ft_dependences *d, uint64_t address, uint32_t op, uint32_t size_bytes)
+{
+    if (!reserve(&d->operations, &d->operations_capacity, op, sizeof *d->operations))
+        return false;
+    struct operation *operation = &d->operations[op];
+    if (d->last_operation != op || operation->last_exclusive != address)
+        operation->first = address;
+    operation->last_exclusive = address + size_bytes;
+    d->last_operation = op;
+    return true;
+}
+
+bool ft_dependences_access(struct ft_dependences *d, uint64_t address, uint32_t op, uint32_t size_bytes, bool is_store,
+                           uint32_t instruction)
+{
+    const uint64_t end = address + size_bytes;
+    if (!d->thread)
+        return true;
+    if (!run_parts(d, instruction) || !note_operation(d, address, op, size_bytes))
+        return false;
+    d->operations[op].stores += is_store && d->thread->num_levels;
+    const bool is_fine = (address | size_bytes) & ((1u << GRANULE_BITS) - 1);
+    struct cell before;
+    bool has_before = false, done = true;
+    while (address < end && done) {
+        struct page *page;
+        const uint64_t page_end = ((address >> PAGE_BITS) + 1) << PAGE_BITS, until = end < page_end ? end : page_end;
+        done = find_page(d, address >> PAGE_BITS, is_fine, &page);
+        for (; address < until && page && done; address += UINT64_C(1) << page->granule_bits) {
+            struct cell *cell = &page->cells[(address & ((1u << PAGE_BITS) - 1)) >> page->granule_bits];
+            const struct cell now = *cell;
+            done = is_store ? store(d, cell, has_before ? &before : NULL, address, op)
+                            : load(d, cell, has_before ? &before : NULL, op);
+            before = now;
+            has_before = true;
+        }
+        address = until;
+    }
+    return done;
+}
+
+/* ---- beginning and end -------------------------------------------------------------------------------------------- */
+
+struct ft_dependences *ft_dependences_new(const struct ft_tree *tree, uint64_t max_bytes)
+{
+    struct ft_dependences *d = calloc(1, sizeof *d);
+    if (d) {
+        d->tree = tree;
+        d->max_bytes = max_bytes;
+        d->limit = UINT64_MAX;
+        d->last_operation = d->next = NONE;
+    }
+    return d;
+}
+
+void ft_dependences_free(struct ft_dependences *d)
+{
+    if (!d)
+        return;
+    for (uint32_t i = 0; i < d->threads_capacity; i++) {
+        struct thread *t = d->threads[i];
+        for (uint32_t j = 0; t && j < t->levels_capacity; j++) {
+            free(t->levels[j].recent);
+            free(t->levels[j].coarse);
+        }
+        if (t) {
+            free(t->levels);
+            free(t->frames);
+        }
+        free(t);
+    }
+    for (uint64_t i = 0; i < d->pages_capacity; i++)
+        if (d->pages[i])
+            free_page(d, d->pages[i]);
+    for (uint32_t i = 0; i < d->functions_capacity; i++)
+        free(d->functions[i].last);
+    free(d->threads);
+    free(d->pages);
+    free(d->loops);
+    free(d->loop_table);
+    free(d->rows);
+    free(d->operations);
+    free(d->functions);
+    free(d);
+}
+
+uint64_t ft_dependences_rows(const struct ft_dependences *d, uint64_t *out)
+{
+    for (uint64_t i = 0; i < d->rows_capacity && out; i++) {
+        const struct row *row = &d->rows[i];
+        if (!row->count)
+            continue;
+        const uint64_t values[FT_DEPENDENCE_COLUMNS] = {row->kind,  row->source, row->sink, row->loop,
+                                                        row->count, row->least,  row->most};
+        memcpy(out, values, sizeof values);
+        out += FT_DEPENDENCE_COLUMNS;
+    }
+    uint64_t num_rows = d->num_rows;
+    for (uint32_t op = 0; op < d->operations_capacity; op++) {
+        if (!d->operations[op].stores)
+            continue;
+        const uint64_t values[FT_DEPENDENCE_COLUMNS] = {FT_STORES, NONE, op, NONE, d->operations[op].stores, 0, 0};
+        if (out) {
+            memcpy(out, values, sizeof values);
+            out += FT_DEPENDENCE_COLUMNS;
+        }
+        num_rows++;
+    }
+    return num_rows;
+}
+
+uint64_t ft_dependences_loops(const struct ft_dependences *d, uint64_t *out)
+{
+    for (uint32_t i = 0; i < d->num_loops && out; i++, out += FT_DEPENDENCE_LOOP_COLUMNS) {
+        const struct loop *loop = &d->loops[i];
+        const uint32_t header = loop->array_id ? 0 : ft_tree_loop_place(d->tree, loop->function, loop->slot).block;
+        const uint64_t values[FT_DEPENDENCE_LOOP_COLUMNS] = {
+            loop->node, ft_tree_function_block(d->tree, loop->function), header, loop->array_id, loop->iterations,
+            loop->entries};
+        memcpy(out, values, sizeof values);
+    }
+    return d->num_loops;
+}
+
+double ft_dependences_share(const struct ft_dependences *d)
+{
+    return ((double)d->limit + 1) / 0x1p64;
+}

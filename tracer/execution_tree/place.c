@@ -1,0 +1,34 @@
+/* Where the program stands while the tree is built. See tree.h. */
+#include "parts.h"
+
+void ft_tree_stands_at(const struct ft_tree *tree, struct ft_tree_place *place)
+{
+    const struct ft_tree_thread *t = tree->thread;
+    place->node = tree->nodes[t->node]->rank;
+    place->thread = t->number;
+    place->depth = t->num_frames;
+    place->function = t->function;
+    place->version = tree->functions[t->function].version;
+    place->local = t->current;
+}
+
+struct ft_tree_part ft_tree_part(const struct ft_tree *tree, uint32_t function, uint32_t local)
+{
+    const struct ft_function *f = &tree->functions[function];
+    const struct ft_local *block = &f->locals[local];
+    return (struct ft_tree_part){block->loop, tree->codes[block->id].instructions, block->next,
+                                 block->loop != FT_NONE && f->loops[block->loop].header == local};
+}
+
+struct ft_tree_loop_place ft_tree_loop_place(const struct ft_tree *tree, uint32_t function, uint32_t slot)
+{
+    const struct ft_function *f = &tree->functions[function];
+    const struct ft_tree_loop *loop = &f->loops[slot];
+    return (struct ft_tree_loop_place){loop->parent, loop->header, f->locals[loop->header].id, f->cover + loop->first_cover,
+                                       loop->num_cover};
+}
+
+uint32_t ft_tree_function_block(const struct ft_tree *tree, uint32_t function)
+{
+    return function == FT_NONE ? 0 : tree->functions[function].entry;
+}

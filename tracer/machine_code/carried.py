@@ -1,0 +1,520 @@
+"""What the loops of a binary carry from one iteration to the next: reductions, recurrences, collisions, private places.
+
+Memory tells which operations depended on which (tracer/data_flow/dependences.c), instructions where values go
+(value_graph.py). Both together make a graph of each loop. A *cycle* of it that leads through an edge from one iteration
+to the next is a value that depends on its own older value:
+
+- by adding what stays the same while the loop runs: an induction variable, which every iteration can work out;
+- by one associative operation, used for nothing else, and stored where it was loaded from: a reduction, or a collision
+  where the place is chosen by an index that was loaded;
+- by anything else: a recurrence.
+
+A value that is handed on without a cycle is a recurrence if it goes through memory other than a variable of the
+function's frame. In registers and such variables it is none: what an iteration needs of the one before it can work out
+itself (`x[i] - x[i - 1]`, of which compilers keep the second part).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from foretrace.tracer.analysis.graphs import cycles
+from foretrace.tracer.analysis.loops import LoopForest
+from foretrace.tracer.data_flow.raw_dependences import RawKind
+from foretrace.tracer.machine_code.isa.registry import Flow, Isa
+from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
+from foretrace.tracer.signature.records import OperationKind
+
+from .basic_blocks import BasicBlocks
+from .value_graph import FLAGS, PLACE, STEPS, VARYING, LoopValues, ValueGraph
+
+_MOVES = frozenset({OperationKind.MOVE, OperationKind.FP_CONVERT})
+_MOST_DEPTH = 12
+"""Of expressions that are compared."""
+_ALL = 0.99
+"""Share of a store's executions that have to be updates."""
+_FRAME_REGISTERS = frozenset({"rbp", "x29", "x8", "s0"})
+
+Pair = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Occurrence:
+    """How often a dependence was seen, and how many iterations apart."""
+
+    count: int = 0
+    least: int = 0
+    most: int = 0
+
+    def add(self, count: int, least: int, most: int) -> None:
+        """Add what was seen elsewhere."""
+        self.least = min(self.least, least) if self.count else least
+        self.most = max(self.most, most)
+        self.count += count
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen of a loop in one context: by source and sink operation.
+
+    `within`: flow inside an iteration, and what loops inside carry.
+    """
+
+    node: int
+    iterations: int
+    entries: int
+    flow: dict[Pair, Occurrence]
+    output: dict[Pair, Occurrence]
+    anti: dict[Pair, Occurrence]
+    within: set[Pair]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a loop carries, in all of its contexts.
+
+    It goes through memory from `pairs`, or through register `register` at `node`. `kind` None: induction.
+    """
+
+    kind: DependenceKind | None
+    operation: str
+    pairs: frozenset[Pair]
+    node: int
+    register: str
+
+
+class CarriedValues:
+    """Classifies what loops carry.
+
+    `updates` are, by load and store, how often the store overwrote what the load had just read, `stores` how often a
+    store ran in loops; `fixed` are operations that only ever touched one place; `indirect` those whose address comes
+    from an index.
+    """
+
+    def __init__(
+        self,
+        blocks: BasicBlocks,
+        forest: LoopForest,
+        isa: Isa,
+        function_of: Sequence[int],
+        left_out: Collection[int],
+        updates: Mapping[Pair, int],
+        stores: Mapping[int, int],
+        fixed: Collection[int],
+        indirect: Collection[int],
+    ) -> None:
+        """Nothing is classified yet."""
+        self._blocks, self._forest, self._isa, self._function_of = blocks, forest, isa, function_of
+        self._graph = ValueGraph(blocks, forest, isa, function_of, left_out)
+        self._updates, self._stores = updates, stores
+        self._fixed, self._indirect = fixed, indirect
+        self._block_of_operation: list[int] = blocks.block_of[blocks.operation_instruction].tolist()
+        self._is_store: list[bool] = blocks.operation_is_store.tolist()
+        self._functions: dict[int, LoopValues] = {}
+        self._kinds: dict[int, OperationKind] = {}
+        self._combining: dict[int, str] = {}
+
+    # ---- one loop ----
+
+    def dependences(self, loop: int, contexts: Sequence[Seen]) -> Iterable[Dependence]:
+        """What a loop carries in each of the contexts it was seen in."""
+        findings = self._findings(loop, contexts)
+        in_cycle: set[Pair] = set().union(*(finding.pairs for finding in findings))
+        for seen in contexts:
+            if seen.iterations <= seen.entries:
+                continue
+            yield from self._of_context(seen, findings)
+            yield from self._storage(loop, seen, findings, in_cycle)
+
+    def _of_context(self, seen: Seen, findings: Iterable[Finding]) -> Iterable[Dependence]:
+        again = seen.iterations - seen.entries
+        for finding in findings:
+            if finding.kind is None:
+                continue
+            total = Occurrence()
+            pairs = [pair for pair in finding.pairs if pair in seen.flow]
+            for pair in pairs:
+                total.add(seen.flow[pair].count, seen.flow[pair].least, seen.flow[pair].most)
+            source, sink = max(pairs, key=lambda pair: (seen.flow[pair].count, pair), default=(-1, -1))
+            where = ""
+            if finding.register:
+                if not pairs:
+                    total.add(again, 1, 1)
+                where = self._name(finding.register)
+            if total.count:
+                yield Dependence(
+                    seen.node, finding.kind, source, sink, total.count, total.least, total.most, finding.operation,
+                    where,
+                )  # fmt: skip
+
+    @staticmethod
+    def _name(register: str) -> str:
+        return "condition flags" if register == FLAGS else f"register {register}"
+
+    def _storage(
+        self, loop: int, seen: Seen, findings: Iterable[Finding], in_cycle: Collection[Pair]
+    ) -> Iterable[Dependence]:
+        """Places that are used again without a value being handed on, one for each store that does so."""
+        told = {source for source, _ in in_cycle} | {sink for _, sink in in_cycle}
+        told |= {source for source, _ in seen.flow}
+        places: dict[tuple[int, DependenceKind], tuple[Occurrence, Pair]] = {}
+        for table in (seen.output, seen.anti):
+            for (source, sink), occurred in table.items():
+                if sink in told or self._is_private(sink, loop) or self._is_private(source, loop):
+                    continue
+                collides = table is seen.output and sink in self._indirect and source in self._indirect
+                kind = DependenceKind.COLLISION if collides else DependenceKind.PRIVATISABLE
+                total, _ = places.setdefault((sink, kind), (Occurrence(), (source, sink)))
+                total.add(occurred.count, occurred.least, occurred.most)
+        for (_, kind), (total, (source, sink)) in places.items():
+            yield Dependence(seen.node, kind, source, sink, total.count, total.least, total.most)
+
+    # ---- places ----
+
+    def _is_private(self, operation: int, loop: int) -> bool:
+        """Whether it goes to a variable of the loop's own function, or to the frame of one that it calls."""
+        value = self._graph.value_of.get(self._graph.node_of(operation))
+        if value is None:
+            return False
+        addresses = value.flow.stores if self._is_store[operation] else value.flow.loads
+        frame = {self._isa.stack_pointer, *_FRAME_REGISTERS}
+        names = {name for address in addresses for name, _ in address.registers}
+        if not names & frame or value.is_call:
+            return value.is_call
+        is_own = self._is_own(operation, loop)
+        return not is_own or len(names) == 1
+
+    def _is_own(self, operation: int, loop: int) -> bool:
+        return self._block_of_operation[operation] in self._forest.loops[loop].blocks
+
+    # ---- the graph ----
+
+    def _findings(self, loop: int, contexts: Sequence[Seen]) -> list[Finding]:
+        values = self._graph.loop(loop)
+        graph = _Graph(values)
+        flow = set().union(*(seen.flow for seen in contexts))
+        within = set().union(*(seen.within for seen in contexts))
+        for function in {self._function_of[self._block_of_operation[o]] for pair in flow | within for o in pair}:
+            if function != self._function_of[self._forest.loops[loop].header]:
+                if function not in self._functions:
+                    self._functions[function] = self._graph.function(function)
+                graph.add_inputs(self._functions[function])
+        for source, sink in within:
+            graph.add_edge(self._graph.node_of(source), self._graph.node_of(sink))
+        by_edge: dict[Pair, set[Pair]] = defaultdict(set)
+        for source, sink in flow:
+            edge = (self._graph.node_of(source), self._graph.node_of(sink))
+            by_edge[edge].add((source, sink))
+            graph.add_edge(*edge)
+        for phi, defs in values.carried.items():
+            for node in defs:
+                if node != phi:
+                    graph.add_edge(node, phi)
+        found: list[Finding] = []
+        explained: set[Pair] = set()
+        in_cycle: set[int] = set()
+        for cycle in cycles(graph.successors):
+            pairs = {pair for (a, b), of_edge in by_edge.items() if a in cycle and b in cycle for pair in of_edge}
+            phis = [node for node in cycle if node < 0 and any(d in cycle for d in values.carried.get(node, ()))]
+            if not pairs and not phis:
+                continue
+            in_cycle |= cycle
+            kind, operation = self._classify(loop, cycle, pairs, graph)
+            register = values.registers[-1 - max(phis)] if phis else ""
+            found.append(Finding(kind, operation, frozenset(pairs), self._first(cycle), register))
+            explained |= {pair for (a, _), of_edge in by_edge.items() if a in cycle for pair in of_edge}
+        found += self._handed_on(loop, flow - explained, graph)
+        found += self._registers_handed_on(in_cycle, graph, values)
+        return found
+
+    @staticmethod
+    def _first(cycle: Collection[int]) -> int:
+        return min((node for node in cycle if node >= 0), default=-1)
+
+    # ---- kinds of values ----
+
+    def _kind(self, node: int) -> OperationKind:
+        return self._blocks.instruction_class(node // STEPS).kind
+
+    def _combines(self, node: int) -> str:
+        """The associative operation of a value: "move" where it is one of its inputs, "" for all else."""
+        if node not in self._combining:
+            value = self._graph.value_of[node]
+            found = "add" if node % STEPS == STEPS - 1 else self._isa.combines(self._blocks.codes[node // STEPS])
+            if not found and (value.flow.copies or self._kind(node) is OperationKind.MOVE):
+                found = "move"
+            self._combining[node] = found
+        return self._combining[node]
+
+    def _is_compare(self, node: int) -> bool:
+        value = self._graph.value_of[node]
+        if value.flow.stores or value.is_call:
+            return False
+        is_branch = self._blocks.instruction_class(node // STEPS).flow is Flow.BRANCH
+        return value.writes == (FLAGS,) or (is_branch and bool(value.reads) and value.reads != (FLAGS,))
+
+    def _classify(
+        self, loop: int, cycle: set[int], pairs: set[Pair], graph: _Graph
+    ) -> tuple[DependenceKind | None, str]:
+        """The kind of a cycle, and its operation."""
+        nodes = [node for node in cycle if node >= 0]
+        operations = {self._combines(node) for node in nodes} - {"move"}
+        if any(self._chooses_address(node, cycle, graph) for node in nodes):
+            return DependenceKind.RECURRENCE, ""
+        if any(self._is_compare(node) for node in nodes):
+            is_choice = all(
+                self._is_compare(node) or self._combines(node) == "move" or self._is_select(node) for node in nodes
+            )
+            if is_choice and not self._escapes(cycle, graph) and self._are_updates(pairs):
+                return self._reduction(pairs, "")
+            return DependenceKind.RECURRENCE, ""
+        if len(operations) != 1 or "" in operations:
+            return DependenceKind.RECURRENCE, ""
+        (operation,) = operations
+        escapes = self._escapes(cycle, graph)
+        if operation == "add" and self._is_regular(loop, nodes) and self._adds_constants(cycle, graph):
+            return None, ""
+        if escapes or not self._are_updates(pairs):
+            return DependenceKind.RECURRENCE, ""
+        return self._reduction(pairs, operation)
+
+    def _reduction(self, pairs: Collection[Pair], operation: str) -> tuple[DependenceKind, str]:
+        collides = any(source in self._indirect or sink in self._indirect for source, sink in pairs)
+        return (DependenceKind.COLLISION if collides else DependenceKind.REDUCTION), operation
+
+    def _is_select(self, node: int) -> bool:
+        return self._kind(node) is OperationKind.INT_SELECT or self._kind(node) is OperationKind.FP_OTHER
+
+    def _chooses_address(self, node: int, cycle: set[int], graph: _Graph) -> bool:
+        value = self._graph.value_of[node]
+        of_one = graph.inputs.get(node, {})
+        return any(not cycle.isdisjoint(of_one.get(name, ())) for name in value.address)
+
+    def _are_updates(self, pairs: Collection[Pair]) -> bool:
+        """Whether each store overwrites what was loaded just before."""
+        loads = {sink for _, sink in pairs}
+        for store in {source for source, _ in pairs}:
+            updates = sum(self._updates.get((load, store), 0) for load in loads)
+            if updates < _ALL * self._stores.get(store, 0):
+                return False
+        return True
+
+    def _escapes(self, cycle: Collection[int], graph: _Graph) -> bool:
+        """Whether anything but the cycle uses its values in the loop. Overwriting one place again and again is none."""
+        for node in cycle:
+            for user in graph.successors.get(node, ()):
+                if user in cycle or user < 0:
+                    continue
+                if not self._only_keeps(user, cycle, graph):
+                    return True
+        return False
+
+    def _only_keeps(self, node: int, cycle: Collection[int], graph: _Graph, depth: int = 0) -> bool:
+        """Whether a value only copies into registers that nothing reads, or into one place."""
+        value = self._graph.value_of[node]
+        if value.flow.stores:
+            return self._is_one_place(node, graph) and not graph.successors.get(node) and self._combines(node) == "move"
+        if self._combines(node) != "move" or depth > _MOST_DEPTH:
+            return False
+        return all(
+            user in cycle or (user >= 0 and self._only_keeps(user, cycle, graph, depth + 1))
+            for user in graph.successors.get(node, ())
+        )
+
+    def _is_one_place(self, node: int, graph: _Graph) -> bool:
+        """Whether a store goes to the same place in all iterations."""
+        if self._graph.operation_of(node, is_store=True) in self._fixed:
+            return True
+        of_one = graph.inputs.get(node, {})
+        sources = {source for label, sources in of_one.items() if label.startswith(PLACE) for source in sources}
+        return all(self._is_constant(source, graph, 0) for source in sources)
+
+    def _is_regular(self, loop: int, nodes: Iterable[int]) -> bool:
+        """Whether what changes a value runs in every iteration that another one follows, or in a loop inside."""
+        here = self._forest.loops[loop]
+        for node in nodes:
+            if self._combines(node) == "move":
+                continue
+            block = int(self._blocks.block_of[node // STEPS])
+            again = here.iterations - here.entries
+            if int(self._forest.innermost[block]) == loop and int(self._blocks.executions[block]) < again:
+                return False
+        return True
+
+    def _adds_constants(self, cycle: Collection[int], graph: _Graph) -> bool:
+        """Whether all that goes into a cycle from outside, and the places it is kept in, stay as they are."""
+        sources = {
+            source
+            for node in cycle
+            if node >= 0
+            for label, of_one in (*graph.inputs.get(node, {}).items(), ("", graph.memory.get(node, ())))
+            if label != FLAGS
+            for source in of_one
+        }
+        return all(source in cycle or self._is_constant(source, graph, 0) for source in sources)
+
+    def _is_constant(self, node: int, graph: _Graph, depth: int) -> bool:
+        """Whether a value is the same in all iterations of the loop."""
+        if node < 0:
+            return node != VARYING and graph.carried.get(node, frozenset()) <= {node}
+        value = self._graph.value_of[node]
+        if depth > _MOST_DEPTH or value.is_call or graph.memory.get(node) or value.flow.varies:
+            return False
+        return all(
+            self._is_constant(source, graph, depth + 1)
+            for label, sources in graph.inputs.get(node, {}).items()
+            if label != FLAGS
+            for source in sources
+        )
+
+    # ---- values that are handed on without a cycle ----
+
+    def _handed_on(self, loop: int, pairs: Collection[Pair], graph: _Graph) -> Iterable[Finding]:
+        for source, sink in sorted(pairs):
+            store, load = self._graph.node_of(source), self._graph.node_of(sink)
+            chosen = self._is_choice(loop, source, store, load, graph)
+            if chosen is None and self._is_private(source, loop):
+                continue
+            kind, operation = (DependenceKind.RECURRENCE, "")
+            if chosen:
+                kind, operation = self._reduction([(source, sink)], "")
+            yield Finding(kind, operation, frozenset([(source, sink)]), load, "")
+
+    def _is_choice(self, loop: int, source: int, store: int, load: int, graph: _Graph) -> bool | None:
+        """Of a variable that is replaced now and then: whether that is the choice of its least or largest value (True),
+        or depends on its value otherwise (False). None if it does not depend on its value."""
+        compares = self._compared(load, graph)
+        block = self._block_of_operation[source]
+        here = self._forest.loops[loop]
+        is_sometimes = int(self._blocks.executions[block]) < here.iterations - here.entries
+        if not compares or not is_sometimes:
+            return None
+        stored = {
+            self._expression(origin, graph, 0)
+            for name, sources in graph.inputs.get(store, {}).items()
+            if name in self._graph.value_of[store].reads
+            for origin in sources
+        }
+        for node in compares:
+            others = {
+                self._expression(origin, graph, 0)
+                for name, sources in graph.inputs.get(node, {}).items()
+                if name in self._graph.value_of[node].reads
+                for origin in sources
+            }
+            if self._graph.value_of[node].flow.loads and node != load:
+                others.add(self._expression(node, graph, 0, as_load=True))
+            if stored and stored & others:
+                return True
+        return False
+
+    def _compared(self, node: int, graph: _Graph) -> set[int]:
+        """The comparisons that a value goes into, as it is."""
+        if node >= 0 and self._is_compare(node):
+            return {node}
+        found: set[int] = set()
+        pending, seen = [node], {node}
+        while pending:
+            for user in graph.successors.get(pending.pop(), ()):
+                if user in seen or user < 0:
+                    continue
+                seen.add(user)
+                if self._is_compare(user):
+                    found.add(user)
+                elif self._combines(user) == "move" and not self._graph.value_of[user].flow.stores:
+                    pending.append(user)
+        return found
+
+    def _expression(self, node: int, graph: _Graph, depth: int, *, as_load: bool = False) -> object:
+        """A value's formula, the same for two values that are computed alike."""
+        if node < 0 or depth > _MOST_DEPTH:
+            return node
+        value = self._graph.value_of[node]
+        of_one = graph.inputs.get(node, {})
+
+        def inputs(names: Iterable[str]) -> tuple[object, ...]:
+            return tuple(
+                frozenset(self._expression(source, graph, depth + 1) for source in of_one.get(name, ()))
+                for name in names
+            )
+
+        if value.flow.loads and (value.flow.copies or as_load or self._kind(node) is OperationKind.MOVE):
+            (address, *_) = value.flow.loads
+            scales = tuple(scale for _, scale in address.registers)
+            return "load", address.displacement, scales, inputs(name for name, _ in address.registers)
+        if value.flow.sum is not None:
+            total = value.flow.sum
+            if len(total.registers) == 1 and total.registers[0][1] == 1 and not total.displacement:
+                (only,) = inputs([total.registers[0][0]])
+                return next(iter(only)) if len(only) == 1 else only  # type: ignore[arg-type, call-overload]
+            scales = tuple(scale for _, scale in total.registers)
+            return "sum", total.displacement, scales, inputs(name for name, _ in total.registers)
+        return self._isa.likeness(self._blocks.codes[node // STEPS]), node if value.is_call else -1, inputs(value.reads)
+
+    def _registers_handed_on(self, in_cycle: Collection[int], graph: _Graph, values: LoopValues) -> Iterable[Finding]:
+        for phi, defs in values.carried.items():
+            changed = defs - {phi}
+            if phi in in_cycle or not changed or not graph.successors.get(phi):
+                continue
+            register = values.registers[-1 - phi]
+            compares = self._compared(phi, graph)
+            if phi in defs and compares:
+                formulas = {self._expression(node, graph, 0) for node in changed}
+                others = {
+                    self._expression(origin, graph, 0)
+                    for node in compares
+                    for name, sources in graph.inputs.get(node, {}).items()
+                    for origin in sources
+                    if origin != phi
+                } | {
+                    self._expression(node, graph, 0, as_load=True)
+                    for node in compares
+                    if self._graph.value_of[node].flow.loads
+                }
+                is_chosen = bool(formulas & others)
+                kind = DependenceKind.REDUCTION if is_chosen else DependenceKind.RECURRENCE
+                yield Finding(kind, "", frozenset(), self._first(changed), register)
+            elif phi not in defs and len(changed) == 1 and self._is_result(next(iter(changed)), graph):
+                yield Finding(DependenceKind.RECURRENCE, "", frozenset(), self._first(changed), register)
+
+    def _is_result(self, node: int, graph: _Graph) -> bool:
+        """Whether a value is computed, not loaded, and also stored into an array."""
+        if node < 0 or self._combines(node) == "move" or self._graph.value_of[node].is_call:
+            return False
+        for user in graph.successors.get(node, ()):
+            if user >= 0 and self._graph.value_of[user].flow.stores and not self._is_one_place(user, graph):
+                names = {name for name, sources in graph.inputs.get(user, {}).items() if node in sources}
+                if names & set(self._graph.value_of[user].reads):
+                    return True
+        return False
+
+
+class _Graph:
+    """Values and their users: `inputs` by register, `memory` by way of memory."""
+
+    def __init__(self, values: LoopValues) -> None:
+        self.inputs: dict[int, dict[str, set[int]]] = {}
+        self.carried = values.carried
+        self.memory: dict[int, set[int]] = defaultdict(set)
+        self.successors: dict[int, set[int]] = defaultdict(set)
+        self.add_inputs(values)
+
+    def add_inputs(self, values: LoopValues) -> None:
+        for node, of_one in values.inputs.items():
+            self.inputs[node] = of_one
+            for label, sources in of_one.items():
+                for source in sources:
+                    if not label.startswith(PLACE):
+                        self.successors[source].add(node)
+
+    def add_edge(self, source: int, sink: int) -> None:
+        self.successors[source].add(sink)
+        if sink >= 0:
+            self.memory[sink].add(source)
+
+
+def occurrence_tables() -> dict[RawKind, dict[Pair, Occurrence]]:
+    """Empty tables of what was seen of a loop."""
+    return {kind: defaultdict(Occurrence) for kind in (RawKind.FLOW, RawKind.OUTPUT, RawKind.ANTI)}

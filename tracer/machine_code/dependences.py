@@ -1,0 +1,167 @@
+"""From dependences between accesses, as they were recorded, to what each loop of the execution tree carries."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+
+import msgspec
+import numpy as np
+
+from foretrace.tracer.analysis.loops import LoopForest
+from foretrace.tracer.data_flow.raw_dependences import RawDependences, RawKind
+from foretrace.tracer.machine_code.isa.registry import Isa
+from foretrace.tracer.signature.data_flow_records import Dependence, ExaminedLoop
+from foretrace.tracer.signature.records import Block
+from foretrace.tracer.signature.tree_records import ExecutionTree
+
+from .basic_blocks import BasicBlocks
+from .carried import CarriedValues, Occurrence, Pair, Seen
+
+_ALLOCATOR = re.compile(
+    r"(__libc_|__GI_)*(malloc|free|cfree|calloc|realloc|reallocarray|memalign|aligned_alloc|posix_memalign|valloc|pvalloc)"
+    r"|_int_(malloc|free|realloc|memalign)\w*|malloc_\w+|unlink_chunk\S*|sysmalloc\S*|systrim\S*|sysmalloc_mmap\S*"
+    r"|tcache_\w+|_mid_memalign\S*|__default_morecore|_Zn[wa]m\w*|_Zd[la]Pv\w*|arena_get\S*|alloc_perturb|free_perturb"
+    r"|operator (new|delete).*"
+)
+"""Functions of the C and C++ libraries' allocator: what it keeps from call to call is its own affair."""
+_UNNAMED = re.compile(r"^$|\+0x[0-9a-f]+$")
+"""Functions of a library without symbols; those that the allocator calls are taken for its own."""
+_NONE = (1 << 32) - 1
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What was found of a recording's loops."""
+
+    dependences: tuple[Dependence, ...] = ()
+    examined: tuple[ExaminedLoop, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def find_dependences(
+    raw: RawDependences,
+    loop_nodes: Sequence[int],
+    tree: ExecutionTree,
+    basic: BasicBlocks,
+    forest: LoopForest,
+    isa: Isa,
+    blocks: Sequence[Block],
+    function_of: Sequence[int],
+    fixed: Iterable[int],
+    indirect: Iterable[int],
+) -> Found:
+    """What loops carry. `loop_nodes` are the tree's nodes of the rows of `raw.loops`, -1 for those that it has not.
+
+    `fixed` are memory operations that touched one place only, `indirect` those of gathers and scatters.
+    """
+    loader = frozenset(
+        number for number, block in enumerate(blocks) if PurePosixPath(block.module).name.startswith(("ld-", "ld."))
+    )
+    own = _OwnState(blocks, basic, loader)
+    seen = _seen(raw, loop_nodes, tree)
+    updates: dict[Pair, int] = defaultdict(int)
+    stores: dict[int, int] = defaultdict(int)
+    members = {node: _Members(forest, int(tree.loop_id[node]), basic, function_of) for node in seen}
+    loop_of_row = [int(node) for node in loop_nodes]
+    parents = tree.parent.tolist()
+    for kind, source, sink, loop, count, least, most in _rows(raw, basic.operation_map):
+        if kind == RawKind.STORES:
+            stores[sink] += count
+            continue
+        if source in own or sink in own:
+            continue
+        if kind == RawKind.UPDATE:
+            updates[source, sink] += count
+            continue
+        node = loop_of_row[loop]
+        if node < 0:
+            continue
+        pair = (source, sink)
+        here = seen[node]
+        table = {RawKind.FLOW: here.flow, RawKind.OUTPUT: here.output, RawKind.ANTI: here.anti}.get(RawKind(kind))
+        if pair in members[node]:
+            if table is None:
+                here.within.add(pair)
+            else:
+                table.setdefault(pair, Occurrence()).add(count, least, most)
+        if kind in (RawKind.FLOW, RawKind.FLOW_WITHIN):
+            above = parents[node]
+            while above >= 0:
+                if above in seen and pair in members[above]:
+                    seen[above].within.add(pair)
+                above = parents[above]
+    carried = CarriedValues(
+        basic, forest, isa, function_of, loader, updates, stores, frozenset(fixed), frozenset(indirect)
+    )
+    by_loop: dict[int, list[Seen]] = defaultdict(list)
+    for node, one in seen.items():
+        by_loop[int(tree.loop_id[node])].append(one)
+    dependences = [one for loop, contexts in by_loop.items() for one in carried.dependences(loop, contexts)]
+    dependences.sort(key=lambda one: (one.node, -int(one.kind), -one.count, one.source, one.sink, one.where))
+    notes = []
+    if raw.share < 1:
+        notes.append(f"dependences through memory: {raw.share:.1%} of the memory pages were followed")
+    examined = tuple(ExaminedLoop(node, one.iterations) for node, one in sorted(seen.items()))
+    return Found(tuple(dependences), examined, tuple(notes))
+
+
+def _rows(raw: RawDependences, operation_map: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[list[int]]:
+    rows = raw.rows.astype(np.int64)
+    for column in (1, 2):
+        is_one = rows[:, column] != _NONE
+        rows[is_one, column] = operation_map[rows[is_one, column]]
+    yield from rows.tolist()
+
+
+def _seen(raw: RawDependences, loop_nodes: Sequence[int], tree: ExecutionTree) -> dict[int, Seen]:
+    """Nothing yet of each loop, but its iterations."""
+    seen: dict[int, Seen] = {}
+    for node, (iterations, entries) in zip(loop_nodes, raw.loops[:, 4:6].tolist(), strict=True):
+        if node < 0:
+            continue
+        one = seen.setdefault(node, Seen(node, 0, 0, {}, {}, {}, set()))
+        one.iterations += iterations
+        one.entries += entries
+    return seen
+
+
+class _Members:
+    """Whether operations are of a loop: in its blocks, or in another function, which it calls."""
+
+    def __init__(self, forest: LoopForest, loop: int, basic: BasicBlocks, function_of: Sequence[int]) -> None:
+        self._blocks = forest.loops[loop].blocks
+        self._function = function_of[forest.loops[loop].header]
+        self._block_of = basic.block_of
+        self._instruction = basic.operation_instruction
+        self._function_of = function_of
+
+    def __contains__(self, pair: Pair) -> bool:
+        for operation in pair:
+            block = int(self._block_of[self._instruction[operation]])
+            if block not in self._blocks and self._function_of[block] == self._function:
+                return False
+        return True
+
+
+class _OwnState:
+    """The memory operations of allocators and of the loader, which resolves calls."""
+
+    def __init__(self, blocks: Sequence[Block], basic: BasicBlocks, loader: Iterable[int]) -> None:
+        is_own = np.array([_ALLOCATOR.fullmatch(block.function) is not None for block in blocks], bool)
+        successors: dict[int, list[int]] = defaultdict(list)
+        for source, target, _ in basic.edges.tolist():
+            if blocks[target].module == blocks[source].module and _UNNAMED.search(blocks[target].function):
+                successors[source].append(target)
+        pending = np.flatnonzero(is_own).tolist()
+        while pending:
+            for target in successors[pending.pop()]:
+                if not is_own[target]:
+                    is_own[target] = True
+                    pending.append(target)
+        is_own[list(loader)] = True
+        self._of_operation: list[bool] = is_own[basic.block_of[basic.operation_instruction]].tolist()
+
+    def __contains__(self, operation: int) -> bool:
+        return 0 <= operation < len(self._of_operation) and self._of_operation[operation]

@@ -1,0 +1,296 @@
+"""Which instruction's result goes into which other one, by way of registers.
+
+A *value* is what one step of an instruction computes; most instructions take one step. Values are numbered
+`instruction * STEPS + step`. Condition flags count as a register. A call takes the registers that the called code reads
+before it writes them, of those that pass arguments, and gives those that it writes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+from foretrace.tracer.analysis.loops import LoopForest
+from foretrace.tracer.machine_code.isa.registry import AddressSum, DataFlow, Flow, Isa
+
+from .basic_blocks import BasicBlocks
+from .register_stack import stack_registers
+
+STEPS = 4
+FLAGS = "flags"
+PLACE = "@"
+VARYING = -(1 << 60)
+"""The value of a register that is not known, such as an argument's."""
+_MAX_SWEEPS = 64
+
+Defs = dict[str, frozenset[int]]
+Edges = dict[int, set[int]]
+
+
+class Value(msgspec.Struct):
+    """What a step computes from what. `address` are the registers that its load's address is the sum of."""
+
+    node: int
+    flow: DataFlow
+    reads: tuple[str, ...]
+    address: tuple[str, ...]
+    writes: tuple[str, ...]
+    is_call: bool
+
+
+class BlockValues(msgspec.Struct):
+    """A block's values. `inside`: what goes from one to another, and its label; `exposed`: registers whose value at the
+    block's beginning goes into a value, and the label; `left`: what it leaves in registers.
+
+    A label is the register's name; with `PLACE` before it where the register only says where a store goes.
+    """
+
+    values: list[Value]
+    inside: list[tuple[int, int, str]]
+    exposed: list[tuple[str, int, str]]
+    left: dict[str, int]
+
+
+class LoopValues(msgspec.Struct):
+    """The values of a loop's blocks in one iteration.
+
+    `inputs`: by node and label, the nodes that it may take it from. A node below 0 stands for what register
+    `registers[-1 - node]` held when the iteration began, `carried` has what it then holds when the next begins: nodes,
+    among them itself if it may have stayed as it was.
+    """
+
+    inputs: dict[int, dict[str, set[int]]]
+    registers: list[str]
+    carried: dict[int, frozenset[int]]
+
+
+class ValueGraph:
+    """The values of a traced binary, worked out for one loop or function at a time."""
+
+    def __init__(
+        self,
+        blocks: BasicBlocks,
+        forest: LoopForest,
+        isa: Isa,
+        function_of: Sequence[int],
+        left_out: Collection[int],
+    ) -> None:
+        """Nothing is worked out yet; `function_of` numbers the function of each block.
+
+        Blocks `left_out` are the loader's, which resolves calls and leaves all registers as they were.
+        """
+        self._blocks, self._forest, self._isa = blocks, forest, isa
+        self._function_of = function_of
+        self._successors: dict[int, list[int]] = defaultdict(list)
+        for source, target, _ in forest.flow:
+            self._successors[source].append(target)
+        self._called: dict[int, list[int]] = defaultdict(list)
+        self._jumps: dict[int, list[int]] = defaultdict(list)
+        flows = blocks.flows()
+        for source, target, _ in blocks.edges.tolist():
+            if target in left_out:
+                continue
+            if flows[source] is Flow.CALL:
+                self._called[source].append(target)
+            elif flows[source] in (Flow.JUMP, Flow.INDIRECT_JUMP, Flow.BRANCH):
+                self._jumps[source].append(target)
+        self._members: dict[int, list[int]] = defaultdict(list)
+        for block, function in enumerate(function_of):
+            self._members[function].append(block)
+        self._stack = stack_registers(blocks, isa)
+        self._in_block: dict[int, BlockValues] = {}
+        self._summaries: dict[int, tuple[frozenset[str], frozenset[str]]] = {}
+        self._under_way: set[int] = set()
+        self._of_operation = {
+            (instruction, is_store): operation
+            for operation, (instruction, is_store) in enumerate(
+                zip(blocks.operation_instruction.tolist(), blocks.operation_is_store.tolist(), strict=True)
+            )
+        }
+        self.value_of: dict[int, Value] = {}
+        """By node, of all blocks that were looked at."""
+
+    def block(self, block: int) -> BlockValues:
+        """A block's values."""
+        if block not in self._in_block:
+            self._in_block[block] = self._read(block)
+        return self._in_block[block]
+
+    def node_of(self, operation: int) -> int:
+        """The value that a memory operation loads or stores."""
+        instruction = int(self._blocks.operation_instruction[operation])
+        is_store = bool(self._blocks.operation_is_store[operation])
+        self.block(int(self._blocks.block_of[instruction]))
+        for step in range(STEPS):
+            value = self.value_of.get(instruction * STEPS + step)
+            if value is not None and (value.flow.stores if is_store else value.flow.loads):
+                return value.node
+        return instruction * STEPS
+
+    def operation_of(self, node: int, *, is_store: bool) -> int:
+        """The memory operation by which a value is loaded, or stored; -1 for none."""
+        return self._of_operation.get((node // STEPS, is_store), -1)
+
+    def loop(self, loop: int) -> LoopValues:
+        """A loop's values in one iteration."""
+        members = self._forest.loops[loop].blocks
+        return self._solve(members, self._forest.loops[loop].header)
+
+    def function(self, function: int) -> LoopValues:
+        """A function's values in one call."""
+        return self._solve(self._members[function], -1)
+
+    # ---- one block ----
+
+    def _read(self, block: int) -> BlockValues:
+        found = BlockValues([], [], [], {})
+        for instruction in self._blocks.instructions(block):
+            for value in self._values(block, instruction):
+                self.value_of[value.node] = value
+                found.values.append(value)
+                places = self._kept(_registers(value.flow.stores))
+                labels = {name: name for name in (*value.reads, *value.address)} | {PLACE + n: n for n in places}
+                for label, name in labels.items():
+                    if name in found.left:
+                        found.inside.append((found.left[name], value.node, label))
+                    else:
+                        found.exposed.append((name, value.node, label))
+                for name in value.writes:
+                    found.left[name] = value.node
+        return found
+
+    def _values(self, block: int, instruction: int) -> Iterable[Value]:
+        code, address = self._blocks.codes[instruction], int(self._blocks.addresses[instruction])
+        load = (instruction, False) in self._of_operation
+        store = (instruction, True) in self._of_operation
+        reads_flags, writes_flags = self._isa.flags(code, address)
+        is_call = self._blocks.instruction_class(instruction).flow is Flow.CALL
+        flow: DataFlow | None = self._isa.data_flow(code, address, load, store)
+        stack_reads, stack_writes = self._stack.get(instruction, ((), ()))
+        step = 0
+        while flow is not None and step < STEPS - 1:
+            total = [name for name, _ in flow.sum.registers] if flow.sum is not None else []
+            reads = [*flow.reads, *total, *(stack_reads if step == 0 else ())]
+            writes = [*flow.writes, *(stack_writes if step == 0 else ())]
+            if step == 0:
+                reads += [FLAGS] if reads_flags else []
+                writes += [FLAGS] if writes_flags else []
+                if is_call:
+                    taken, given = self._call(block)
+                    reads, writes = sorted(taken), sorted(given)
+            yield Value(
+                instruction * STEPS + step, flow, self._kept(reads), self._kept(_registers(flow.loads)),
+                self._kept(writes), is_call,
+            )  # fmt: skip
+            for name in flow.steps:
+                one = DataFlow(reads=(name,), writes=(name,), adds=True)
+                yield Value(instruction * STEPS + STEPS - 1, one, (name,), (), (name,), False)
+            flow = flow.then
+            step += 1
+
+    def _kept(self, names: Iterable[str]) -> tuple[str, ...]:
+        left_out = (self._isa.stack_pointer, "st")
+        return tuple(dict.fromkeys(name for name in names if name not in left_out))
+
+    # ---- calls ----
+
+    def _call(self, block: int) -> tuple[frozenset[str], frozenset[str]]:
+        """The registers that a call takes and gives."""
+        called = [self._summary(target) for target in self._called.get(block, ())]
+        if not called:
+            return frozenset(), self._isa.call_clobbered
+        return frozenset().union(*(reads for reads, _ in called)), frozenset().union(*(writes for _, writes in called))
+
+    def _summary(self, entry: int) -> tuple[frozenset[str], frozenset[str]]:
+        """Of the code that begins with a block: what it reads before it writes it, and what it writes."""
+        if entry in self._summaries:
+            return self._summaries[entry]
+        if entry in self._under_way:
+            return frozenset(), frozenset()
+        self._under_way.add(entry)
+        members = self._reached(entry)
+        live: dict[int, frozenset[str]] = dict.fromkeys(members, frozenset())
+        arguments = self._isa.call_clobbered - {FLAGS}
+        written: set[str] = set()
+        changes = True
+        for _ in range(_MAX_SWEEPS):
+            if not changes:
+                break
+            changes = False
+            for block in reversed(members):
+                inside = self.block(block)
+                after: frozenset[str] = frozenset().union(*(live.get(s, frozenset()) for s in self._next(block)))
+                before = {name for name, _, _ in inside.exposed} | (after - inside.left.keys())
+                written |= inside.left.keys()
+                now = frozenset(before & arguments)
+                changes |= now != live[block]
+                live[block] = now
+        self._under_way.discard(entry)
+        self._summaries[entry] = live[entry], frozenset(written & arguments)
+        return self._summaries[entry]
+
+    def _next(self, block: int) -> list[int]:
+        return [*self._successors.get(block, ()), *self._jumps.get(block, ())]
+
+    def _reached(self, entry: int) -> list[int]:
+        seen, pending = {entry: None}, [entry]
+        while pending and len(seen) < 2000:
+            for successor in self._next(pending.pop()):
+                if successor not in seen:
+                    seen[successor] = None
+                    pending.append(successor)
+        return list(seen)
+
+    # ---- several blocks ----
+
+    def _solve(self, members: Iterable[int], header: int) -> LoopValues:
+        """What reaches what; an iteration begins and ends at the header, if there is one."""
+        inside = set(members)
+        registers: dict[str, int] = {}
+        for block in sorted(inside):
+            for name, _, _ in self.block(block).exposed:
+                registers.setdefault(name, -1 - len(registers))
+        entry: dict[int, Defs] = {}
+        start: Defs = {name: frozenset((node,)) for name, node in registers.items()}
+        work = [header] if header >= 0 else sorted(inside)
+        for block in work:
+            entry[block] = dict(start) if header >= 0 else {}
+        carried: dict[str, frozenset[int]] = {}
+        pending = list(reversed(work))
+        waiting = set(pending)
+        while pending:
+            block = pending.pop()
+            waiting.discard(block)
+            left = self.block(block).left
+            for successor in self._successors.get(block, ()):
+                if successor not in inside:
+                    continue
+                changed = successor != header and successor not in entry
+                into = carried if successor == header else entry.setdefault(successor, {})
+                for name in registers:
+                    defs = frozenset((left[name],)) if name in left else entry[block].get(name, frozenset())
+                    old = into.get(name, frozenset())
+                    if not defs <= old:
+                        into[name] = old | defs
+                        changed = True
+                if successor != header and changed and successor not in waiting:
+                    waiting.add(successor)
+                    pending.append(successor)
+        inputs: dict[int, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+        for block in inside & entry.keys():
+            values = self.block(block)
+            for source, node, label in values.inside:
+                inputs[node][label].add(source)
+            for name, node, label in values.exposed:
+                inputs[node][label] |= entry[block].get(name) or {VARYING}
+        return LoopValues(
+            {node: dict(of_one) for node, of_one in inputs.items()},
+            list(registers),
+            {registers[name]: defs for name, defs in carried.items()},
+        )
+
+
+def _registers(addresses: Sequence[AddressSum]) -> list[str]:
+    return [name for address in addresses for name, _ in address.registers]
