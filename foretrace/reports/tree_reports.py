@@ -116,6 +116,7 @@ def _waits(tree: ExecutionTree) -> list[str]:
         SynchronisationKind.CREATE: "threads were created by others",
         SynchronisationKind.JOIN: "waits for a thread's end",
         SynchronisationKind.WAKE: "waits until another thread woke it",
+        SynchronisationKind.LOCK: "waits for a lock",
     }
     counts = {kind: sum(edge.count for edge in tree.synchronisation if edge.kind is kind) for kind in what}
     return [f"{counts[kind]} {text}" for kind, text in what.items() if counts[kind]]
@@ -189,6 +190,8 @@ def document(signature: Signature, tree: ExecutionTree) -> dict[str, Any]:
                 "kind": edge.kind.name.lower(), "source": edge.source, "target": edge.target, "count": edge.count,
                 "source_node": edge.source_node if edge.source_node >= 0 else None,
                 "target_node": edge.target_node if edge.target_node >= 0 else None,
+                "source_line": edge.source_line or None,
+                "target_line": edge.target_line or None,
             }
             for edge in tree.synchronisation
         ],
