@@ -35,7 +35,7 @@ class Phased:
         has_phases[list(self._curves)] = 1
         self._is_phased_below = work.tree.inclusive(has_phases) > 0
         stops = np.zeros(len(work.tree))
-        stops[list(work.waits.stops)] = 1
+        stops[[*work.waits.stops, *work.waits.inside]] = 1
         self._stops_below = work.tree.inclusive(stops) > 0
         self._window: tuple[float, float] | None = None
 

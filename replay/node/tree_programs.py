@@ -35,8 +35,8 @@ from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
 
 from .phases import Phased
 from .stops import Draft, Stops, finished, one_of_many, repeated, units_at_start
-from .tree_waits import Role
-from .tree_work import TreeWork, is_loader
+from .tree_waits import Inside, Role, Stop
+from .tree_work import TreeWork, is_loader, line_of
 
 LEAST_SHARE = 1e-4
 MOST_UNROLLED = 4096
@@ -77,6 +77,10 @@ class _Creations:
     joined: set[str] = field(default_factory=set)
     runs: Counter[int] = field(default_factory=Counter)
     done: Counter[int] = field(default_factory=Counter)
+
+    def are_there(self, node: int) -> bool:
+        """Whether all threads that a place waits for have been created."""
+        return set(self.ends[node]) <= set(self.created)
 
     def due(self, node: int, entries: int, times: float) -> int:
         """How many of a call's entries belong to this run of the body around it, which runs `times` times in all."""
@@ -128,7 +132,7 @@ class _Job:
         made = [program for process in by_process.values() for program in self.process(process, threads)]
         made = self.with_barriers(made)
         semaphores: dict[str, int] = {}
-        if self.work.waits.stops:
+        if self.work.waits.stops or self.work.waits.inside:
             if threads not in self.work.units:
                 programs = {thread.name: (thread.program, thread.is_born) for thread in made}
                 found = units_at_start(programs, self.barriers)
@@ -184,6 +188,9 @@ class _Job:
             {node: [names[number] for number in numbers if number in names] for node, numbers in edges.items()}
             for edges in (self.work.waits.creates, self.work.waits.joins)
         )
+        for inside in (one for places in self.work.waits.inside.values() for one in places if one.threads):
+            edges = known if inside.what is Role.CREATE else ends
+            edges[id(inside)] = [names[number] for number in inside.threads if number in names]
         told = {name for created in known.values() for name in created}
         return _Creations([name for name in names.values() if name not in told], known, ends)
 
@@ -245,7 +252,13 @@ class _Job:
             for one in found:
                 forks[self.key(one)] += int(self.work.tree.entries[one])
         done: set[tuple[str, str]] = set()
+        left = list(self.work.waits.inside.get(node, ()))
         for place, (child, found) in enumerate(parallel):
+            line = line_of(self.work.tree, child)
+            for inside in [inside for inside in left if inside.line < line + inside.comes_first]:
+                if inside.what is not Role.JOIN or creations.are_there(id(inside)):
+                    parts[0] += self.inside(inside, times * share, creations)
+                    left.remove(inside)
             if place in begins:
                 self.held = f"{self.prefix} {begins[place].name}"
                 parts[0].append(Lock(self.held))
@@ -272,7 +285,19 @@ class _Job:
                 if key not in done:
                     done.add(key)
                     self.add(parts, self.fork(key, forks[key], times, creations))
+        for inside in sorted(left, key=lambda inside: inside.what is Role.JOIN):
+            parts[0] += self.inside(inside, times * share, creations)
         return parts
+
+    def inside(self, inside: Inside, times: float, creations: _Creations) -> list[Draft]:
+        """What a thread does on a line of a body of its own, in one run of that."""
+        what = inside.what
+        if isinstance(what, Stop):
+            return [Stops(f"{self.prefix} {what.semaphore}", what.is_wait, what.total, what.units, None)]
+        count = creations.due(id(inside), len(inside.threads), times)
+        if what is Role.CREATE:
+            return [*self.spawns(id(inside), count, creations)]
+        return [*self.ends(id(inside), count, creations)]
 
     def scale_of(self, node: int) -> float:
         """Share of a node's own work that one thread does; 1 but inside of parallel regions divided otherwise."""
@@ -373,13 +398,20 @@ class _Job:
         return any(self.work.special.get(below) is Role.BARRIER for below in self.below(node))
 
     def creates(self, node: int) -> bool:
-        return self.work.is_special_below[node] and any(
-            self.work.special.get(below) in (Role.CREATE, Role.JOIN) for below in self.below(node)
+        return bool(self.work.is_special_below[node]) and any(
+            self.work.special.get(below) in (Role.CREATE, Role.JOIN)
+            or any(one.threads for one in self.work.waits.inside.get(below, ()))
+            for below in self.below(node)
         )
 
     def created(self, node: int, entries: int, times: float, creations: _Creations) -> list[Part]:
-        found: list[Part] = self.runs(self.work.sums_below(node), times)
-        for _ in range(creations.due(node, entries, times)):
+        due = creations.due(node, entries, times)
+        return [*self.runs(self.work.sums_below(node), times), *self.spawns(node, due, creations)]
+
+    def spawns(self, node: int, count: int, creations: _Creations) -> list[Part]:
+        """The next threads that a place creates."""
+        found: list[Part] = []
+        for _ in range(count):
             pool = creations.known.get(node) or creations.pool
             if pool:
                 name = pool.pop(0)
@@ -388,8 +420,12 @@ class _Job:
         return found
 
     def joined(self, node: int, entries: int, times: float, creations: _Creations) -> list[Part]:
+        return self.ends(node, creations.due(node, entries, times), creations)
+
+    def ends(self, node: int, count: int, creations: _Creations) -> list[Part]:
+        """Waits for the next threads that a place waits for."""
         found: list[Part] = []
-        for _ in range(creations.due(node, entries, times)):
+        for _ in range(count):
             told = creations.ends.get(node)
             expected = {name for ends in creations.ends.values() for name in ends}
             left = [name for name in creations.created if name not in creations.joined and name not in expected]

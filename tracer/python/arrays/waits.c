@@ -26,6 +26,7 @@ typedef PyObject *(*class_function)(PyObject *, PyTypeObject *, PyObject *const 
 static struct place {
     uint32_t waiting; /* threads */
     uint32_t holder;  /* the thread that took the lock last; 0: not known */
+    bool ended;       /* a thread's end has come since somebody waited for it */
 } places[SLOTS];
 
 static struct lock_type {
@@ -57,6 +58,8 @@ void waits_thread_ends(void)
     struct ft_cursor *cursor = agent_thread.cursor;
     if (cursor && agent_thread.ends_at)
         ft_write_synchronisation(cursor, FT_SYNC_EVENT, ft_waits_post(cursor, agent_thread.ends_at, true));
+    if (agent_thread.ends_at)
+        place_of((const void *)(uintptr_t)agent_thread.ends_at)->ended = true;
 }
 
 /* Somebody who waits at an object may go on. */
@@ -92,6 +95,10 @@ static PyObject *acquire(var_kw_function original, PyObject *self, PyObject *arg
         return original(self, args, kwargs);
     struct place *place = place_of(self);
     PyObject *result = original(self, no_waiting, NULL);
+    if (result == Py_True && __builtin_expect(place->ended, 0)) {
+        ft_waits_woken(cursor, (uintptr_t)self, false);
+        place->ended = false;
+    }
     if (result == Py_False) {
         const bool is_lock = place->holder != cursor->thread;
         Py_DECREF(result);
@@ -146,12 +153,9 @@ static PyObject *hooked_sentinel(PyObject *self, PyObject *args)
 /* _ThreadHandle.join(timeout=None), from 3.13 on. */
 static PyObject *hooked_join(PyObject *self, PyObject *args)
 {
-    PyObject *done = agent_thread.cursor ? PyObject_CallMethod(self, "is_done", NULL) : NULL;
-    PyErr_Clear();
     PyObject *result = original_join(self, args);
-    if (result && done == Py_False)
+    if (result && agent_thread.cursor) /* not after a timeout: the thread has not ended then */
         ft_waits_woken(agent_thread.cursor, (uintptr_t)self, false);
-    Py_XDECREF(done);
     return result;
 }
 
