@@ -13,7 +13,7 @@ from foretrace.replay.node.stops import Stops, finished, repeated, units_at_star
 from foretrace.replay.predict import predict
 from foretrace.tracer.signature.tree_records import SynchronisationKind, check_tree
 
-CREATE, JOIN, WAKE = SynchronisationKind
+CREATE, JOIN, WAKE, _ = SynchronisationKind
 STEP_S = 1000e-9
 """Of a thousand instructions at one a cycle of 1 GHz."""
 

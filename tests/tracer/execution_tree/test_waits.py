@@ -19,7 +19,7 @@ from foretrace.tracer.execution_tree.raw_tree import NONE, raw_tree
 from foretrace.tracer.signature.tree_records import MOST_PHASES, ExecutionTree, SynchronisationKind
 from foretrace.tracer.tracing import trace_binary
 
-CREATE, JOIN, WAKE = SynchronisationKind
+CREATE, JOIN, WAKE, _ = SynchronisationKind
 
 TURNS = r"""
 #include <pthread.h>
