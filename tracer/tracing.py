@@ -193,7 +193,9 @@ def trace_binary(
 
         processes = records(tuple(program), recording, part, members)
         recording = with_members(recording, members)
-        part = combine([part, *(member.part for member in members)])
+        position = {0: 0} | {member.number: place for place, member in enumerate(members, 1)}
+        parents = [0, *(position.get(member.parent, place) for place, member in enumerate(members, 1))]
+        part = combine([part, *(member.part for member in members)], parents)
     analysis = binary_analysis.analyse(part.raw, part.statistics, engine.guest, part.bursts)
     signature = signature_of(tuple(program), engine.name, engine.guest, started, recording, part, analysis, processes)
     if part.bursts is not None and part.bursts.gaps:

@@ -13,7 +13,14 @@ import numpy.typing as npt
 from foretrace.names import demangle, short_name
 from foretrace.terminal import console, plain
 from foretrace.tracer.signature.records import Signature
-from foretrace.tracer.signature.tree_records import ExecutionTree, TreeCounts, TreeNode, TreeNodeKind, own_counts
+from foretrace.tracer.signature.tree_records import (
+    ExecutionTree,
+    SynchronisationKind,
+    TreeCounts,
+    TreeNode,
+    TreeNodeKind,
+    own_counts,
+)
 
 Weights = npt.NDArray[np.float64]
 
@@ -70,7 +77,7 @@ def _name(tree: ExecutionTree, node: int) -> str:
 def show_tree(weighed: WeighedTree) -> None:
     """Print it: the hottest first, with what little there is besides as a count."""
     out, tree = console(), weighed.tree
-    names = node_names(tree)
+    names, phases = node_names(tree), tree.phases()
     nodes = list(tree.nodes())
     out.print(f"{weighed.unit:>12}   own  what")
     pending: list[tuple[int, int]] = [(node.node, 0) for node in nodes if node.parent < 0]
@@ -84,7 +91,8 @@ def show_tree(weighed: WeighedTree) -> None:
             continue
         own = weighed.own[node] / weighed.total
         text = (
-            f"{share:>12.1%} {own:>5.1%}  {'  ' * depth}{_times(nodes, node)}{plain(names[node])}{_place(nodes[node])}"
+            f"{share:>12.1%} {own:>5.1%}  {'  ' * depth}{_times(nodes, node)}{plain(names[node])}"
+            f"{_place(nodes[node], phases.get(node, []))}"
         )
         out.print(text, soft_wrap=True)
         pending.extend(
@@ -96,8 +104,22 @@ def show_tree(weighed: WeighedTree) -> None:
         out.print(f"{hidden} subtrees below {LEAST_SHARE:.1%} not shown; --json and --flame have them")
     if tree.merged_contexts:
         out.print(f"{tree.merged_contexts} contexts with the least work were merged")
+    for line in _waits(tree):
+        out.print(line)
     for note in tree.notes:
         out.print(f"note: {plain(note)}")
+
+
+def _waits(tree: ExecutionTree) -> list[str]:
+    """How threads waited for one another, in a line for each kind of waiting."""
+    what = {
+        SynchronisationKind.CREATE: "threads were created by others",
+        SynchronisationKind.JOIN: "waits for a thread's end",
+        SynchronisationKind.WAKE: "waits until another thread woke it",
+        SynchronisationKind.LOCK: "waits for a lock",
+    }
+    counts = {kind: sum(edge.count for edge in tree.synchronisation if edge.kind is kind) for kind in what}
+    return [f"{counts[kind]} {text}" for kind, text in what.items() if counts[kind]]
 
 
 def _times(nodes: Sequence[TreeNode], number: int) -> str:
@@ -118,13 +140,15 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if value == int(value) or value >= 1000 else f"{value:.3g}"
 
 
-def _place(node: TreeNode) -> str:
+def _place(node: TreeNode, phases: Sequence[tuple[int, int]]) -> str:
     """What else there is to say of a node."""
     parts = []
     if node.kind is TreeNodeKind.CALL and node.key.file:
         parts.append(f"{Path(node.key.file).name}:{node.key.line}")
     if node.kind is TreeNodeKind.LOOP and node.least != node.most:
         parts.append(f"{node.least} to {node.most} iterations")
+    if phases:
+        parts.append("phases: " + ", ".join(f"{count} x {_number(total / count)}" for count, total in phases))
     if node.recursive_entries:
         parts.append(f"{node.recursive_entries} recursive calls, {node.depth} deep")
     if node.kind is TreeNodeKind.MERGED:
@@ -141,6 +165,7 @@ def document(signature: Signature, tree: ExecutionTree) -> dict[str, Any]:
         name: (getattr(counts, name), tree.inclusive(getattr(counts, name)))
         for name in ("instructions", "flops", "loads", "stores", "load_bytes", "store_bytes")
     }
+    phases = tree.phases()
     histograms: list[dict[str, int]] = [{} for _ in range(len(tree))]
     rows = zip(
         tree.histogram_node.tolist(), tree.histogram_bucket.tolist(), tree.histogram_entries.tolist(), strict=True
@@ -161,7 +186,13 @@ def document(signature: Signature, tree: ExecutionTree) -> dict[str, Any]:
             for thread in tree.threads
         ],
         "synchronisation": [
-            {"kind": edge.kind.name.lower(), "source": edge.source, "target": edge.target, "count": edge.count}
+            {
+                "kind": edge.kind.name.lower(), "source": edge.source, "target": edge.target, "count": edge.count,
+                "source_node": edge.source_node if edge.source_node >= 0 else None,
+                "target_node": edge.target_node if edge.target_node >= 0 else None,
+                "source_line": edge.source_line or None,
+                "target_line": edge.target_line or None,
+            }
             for edge in tree.synchronisation
         ],
         "nodes": [
@@ -184,6 +215,7 @@ def document(signature: Signature, tree: ExecutionTree) -> dict[str, Any]:
                 "least_iterations": node.least,
                 "most_iterations": node.most,
                 "entries_by_iterations": histograms[node.node],
+                "phases": [{"entries": count, "iterations": total} for count, total in phases.get(node.node, [])],
                 "estimated": node.is_estimated,
                 "own": {name: round(float(own[node.node])) for name, (own, _) in columns.items()},
                 "inclusive": {name: round(float(below[node.node])) for name, (_, below) in columns.items()},

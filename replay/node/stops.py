@@ -56,7 +56,7 @@ def repeated(count: int, body: Sequence[Draft], entries: float) -> list[Draft]:
     return [*outside, *_grouped(count, inside, due)]
 
 
-def one_of_many(body: Sequence[Draft], run: int, runs: int) -> list[Draft]:
+def one_of_many(body: Sequence[Draft], run: int, runs: float) -> list[Draft]:
     """Run number `run` of a body that is unrolled, and runs `runs` times in all: its share of the stops."""
     found: list[Draft] = []
     for part in body:

@@ -10,10 +10,14 @@ Threads:
 - Parallel regions (OpenMP): the functions that compilers make of them are run by a team. All its threads meet before
   and after each entry of one (fork and join); what runtimes do in between is wait. Other threads than the main one have
   nothing else to do.
-- `pthread_create` begins the next thread of the process that no call has begun yet, in the order in which threads were
-  numbered; `pthread_join` waits for them in that order. Loops around them are unrolled.
+- A call that creates threads begins those that the signature's edges name, or else the next one that no edge tells the
+  creation of; a join waits for the thread that its edge names, or else for the next one that no other join waits for.
+  Loops around them are unrolled.
 - From a call that takes a lock to the next one in the same body that gives one back is a critical section, with the own
-  work on the lines between them. Each such pair is a lock of its own.
+  work on the lines between them. Each such pair is a lock of its own, but for those that edges show to be the same.
+- Condition variables, semaphores and bare futexes are semaphores: see `tree_waits.py`.
+
+Phases: a loop that the program enters once is split where loops below it change (see `phases.py`).
 - `pthread_barrier_wait` is one barrier of all threads that call it, if they do so equally often.
 """
 
@@ -22,6 +26,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -29,9 +34,10 @@ from foretrace.replay.engine.program import Barrier, Join, Lock, Part, Repeat, R
 from foretrace.replay.offload.decisions import Program
 from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
 
+from .phases import Phased
 from .stops import Draft, Stops, finished, one_of_many, repeated, units_at_start
-from .tree_waits import Role
-from .tree_work import TreeWork, is_loader
+from .tree_waits import Inside, Role, Stop
+from .tree_work import TreeWork, is_loader, line_of
 
 LEAST_SHARE = 1e-4
 MOST_UNROLLED = 4096
@@ -75,10 +81,14 @@ class _Creations:
     runs: Counter[int] = field(default_factory=Counter)
     done: Counter[int] = field(default_factory=Counter)
 
-    def due(self, node: int, entries: int, times: int) -> int:
+    def are_there(self, node: int) -> bool:
+        """Whether all threads that a place waits for have been created."""
+        return set(self.ends[node]) <= set(self.created)
+
+    def due(self, node: int, entries: int, times: float) -> int:
         """How many of a call's entries belong to this run of the body around it, which runs `times` times in all."""
         self.runs[node] += 1
-        until = 1 if entries == 1 else min(self.runs[node] * entries // max(times, 1), entries)
+        until = 1 if entries == 1 else min(int(self.runs[node] * entries // max(times, 1)), entries)
         count = until - self.done[node]
         self.done[node] = max(until, self.done[node])
         return max(count, 0)
@@ -114,6 +124,7 @@ class _Job:
         self.members: list[dict[tuple[str, str], list[int]]] = []
         self.shares: dict[tuple[str, str], list[float]] = {}
         self.held: str | None = None
+        self.phased = Phased(work)
         self.scale = 1.0
         self.divided: frozenset[int] = frozenset()
 
@@ -124,7 +135,7 @@ class _Job:
         made = [program for process in by_process.values() for program in self.process(process, threads)]
         made = self.with_barriers(made)
         semaphores: dict[str, int] = {}
-        if self.work.waits.stops:
+        if self.work.waits.stops or self.work.waits.inside:
             if threads not in self.work.units:
                 programs = {thread.name: (thread.program, thread.is_born) for thread in made}
                 found = units_at_start(programs, self.barriers)
@@ -180,6 +191,9 @@ class _Job:
             {node: [names[number] for number in numbers if number in names] for node, numbers in edges.items()}
             for edges in (self.work.waits.creates, self.work.waits.joins)
         )
+        for inside in (one for places in self.work.waits.inside.values() for one in places if one.threads):
+            edges = known if inside.what is Role.CREATE else ends
+            edges[id(inside)] = [names[number] for number in inside.threads if number in names]
         told = {name for created in known.values() for name in created}
         return _Creations([name for name in names.values() if name not in told], known, ends)
 
@@ -223,7 +237,7 @@ class _Job:
         """Programs of a thread, of each member of the team."""
         return [list(finished(repeated(1, parts, 1))) for parts in self.body(node, 1, creations)]
 
-    def body(self, node: int, times: int, creations: _Creations) -> list[list[Draft]]:
+    def body(self, node: int, times: float, creations: _Creations) -> list[list[Draft]]:
         """Parts of one run of a node's body, which runs `times` times in all; of each member of the team."""
         share = self.shared_roots.get(node, 1) if self.work.tree.kind[node] == TreeNodeKind.THREAD else 1
         parts: list[list[Draft]] = [[] for _ in range(max(len(self.members), 1))]
@@ -241,7 +255,13 @@ class _Job:
             for one in found:
                 forks[self.key(one)] += int(self.work.tree.entries[one])
         done: set[tuple[str, str]] = set()
+        left = list(self.work.waits.inside.get(node, ()))
         for place, (child, found) in enumerate(parallel):
+            line = line_of(self.work.tree, child)
+            for inside in [inside for inside in left if inside.line < line + inside.comes_first]:
+                if inside.what is not Role.JOIN or creations.are_there(id(inside)):
+                    parts[0] += self.inside(inside, times * share, creations)
+                    left.remove(inside)
             if place in begins:
                 self.held = f"{self.prefix} {begins[place].name}"
                 parts[0].append(Lock(self.held))
@@ -268,7 +288,19 @@ class _Job:
                 if key not in done:
                     done.add(key)
                     self.add(parts, self.fork(key, forks[key], times, creations))
+        for inside in sorted(left, key=lambda inside: inside.what is Role.JOIN):
+            parts[0] += self.inside(inside, times * share, creations)
         return parts
+
+    def inside(self, inside: Inside, times: float, creations: _Creations) -> list[Draft]:
+        """What a thread does on a line of a body of its own, in one run of that."""
+        what = inside.what
+        if isinstance(what, Stop):
+            return [Stops(f"{self.prefix} {what.semaphore}", what.is_wait, what.total, what.units, None)]
+        count = creations.due(id(inside), len(inside.threads), times)
+        if what is Role.CREATE:
+            return [*self.spawns(id(inside), count, creations)]
+        return [*self.ends(id(inside), count, creations)]
 
     def scale_of(self, node: int) -> float:
         """Share of a node's own work that one thread does; 1 but inside of parallel regions divided otherwise."""
@@ -292,7 +324,7 @@ class _Job:
                 sums[region] = sums.get(region, 0.0) + seconds
         return sums
 
-    def fork(self, key: tuple[str, str], entries: int, times: int, creations: _Creations) -> list[list[Draft]]:
+    def fork(self, key: tuple[str, str], entries: int, times: float, creations: _Creations) -> list[list[Draft]]:
         """All entries of a parallel region in one run of a body: the team meets, works, and meets again."""
         count = max(round(entries / times), 1)
         members, self.members = self.members, []
@@ -316,7 +348,7 @@ class _Job:
             found += self.below(child)
         return found
 
-    def child(self, node: int, times: int, creations: _Creations) -> list[list[Draft]]:
+    def child(self, node: int, times: float, creations: _Creations) -> list[list[Draft]]:
         """All entries of a node in one run of the body above it, which runs `times` times in all."""
         tree, special = self.work.tree, self.work.special.get(node)
         entries = max(int(tree.entries[node]), 1)
@@ -329,36 +361,60 @@ class _Job:
         if special is Role.BARRIER:
             return [[Barrier(f"{self.prefix} pthread barrier")] * max(round(entries / times), 1)]
         if not self.work.is_special_below[node] and self.work.inclusive_s[node] / times <= LEAST_SHARE * self.total_s:
-            return [[*self.runs(self.work.sums_below(node), times / self.scale_of(node))]]
+            return [[*self.runs(self.phased.sums(node), times / self.scale_of(node))]]
         if is_loader(tree, node) and entries < times and self.has_barrier(node):
             return [[*self.runs(self.work.sums_below(node), times / self.scale_of(node))]]
         count = max(round(entries / times), 1)
         if tree.kind[node] == TreeNodeKind.LOOP:
-            iterations = max(round(int(tree.iterations[node]) / (times * count)), 1)
+            scale = self.phased.scale(node)
+            iterations = max(round(int(tree.iterations[node]) * scale / (times * count)), 1)
             of_iteration_s = self.work.inclusive_s[node] / (times * count * iterations)
             if not self.work.is_special_below[node] and of_iteration_s <= LEAST_SHARE * self.total_s:
-                whole = self.runs(self.work.sums_below(node), times * count / self.scale_of(node))
+                whole = self.runs(self.phased.sums(node), times * count / self.scale_of(node))
                 return [repeated(count, whole, times)]
-            count *= iterations
+            if times == count == 1 and self.phased.may_split(node) and not self.creates(node):
+                return self.phases(node, iterations, creations)
+            with self.phased.inside(node):
+                runs = times * count * iterations / scale if scale != 1 else times * count * iterations
+                return self.several(node, count * iterations, times, runs, creations)
+        return self.several(node, count, times, times * count, creations)
+
+    def several(self, node: int, count: int, times: float, runs: float, creations: _Creations) -> list[list[Draft]]:
+        """A body that runs `count` times in each of `times` entries, `runs` times in all."""
         if count > 1 and self.creates(node) and count <= MOST_UNROLLED:
             unrolled: list[list[Draft]] = [[] for _ in range(max(len(self.members), 1))]
             for run in range(count):
-                bodies = self.body(node, times * count, creations)
-                self.add(unrolled, [one_of_many(parts, run, times * count) for parts in bodies])
+                bodies = self.body(node, runs, creations)
+                self.add(unrolled, [one_of_many(parts, run, runs) for parts in bodies])
             return unrolled
-        return [repeated(count, parts, times) for parts in self.body(node, times * count, creations)]
+        return [repeated(count, parts, times) for parts in self.body(node, runs, creations)]
+
+    def phases(self, node: int, count: int, creations: _Creations) -> list[list[Draft]]:
+        """A loop that is entered once, and whose body changes with the phases of the loops below it."""
+        found: list[list[Draft]] = [[] for _ in range(max(len(self.members), 1))]
+        for begin, end in pairwise(self.phased.breaks(node, count)):
+            with self.phased.within(begin / count, end / count):
+                self.add(found, [repeated(end - begin, parts, 1) for parts in self.body(node, count, creations)])
+        return found
 
     def has_barrier(self, node: int) -> bool:
         return any(self.work.special.get(below) is Role.BARRIER for below in self.below(node))
 
     def creates(self, node: int) -> bool:
-        return self.work.is_special_below[node] and any(
-            self.work.special.get(below) in (Role.CREATE, Role.JOIN) for below in self.below(node)
+        return bool(self.work.is_special_below[node]) and any(
+            self.work.special.get(below) in (Role.CREATE, Role.JOIN)
+            or any(one.threads for one in self.work.waits.inside.get(below, ()))
+            for below in self.below(node)
         )
 
-    def created(self, node: int, entries: int, times: int, creations: _Creations) -> list[Part]:
-        found: list[Part] = self.runs(self.work.sums_below(node), times)
-        for _ in range(creations.due(node, entries, times)):
+    def created(self, node: int, entries: int, times: float, creations: _Creations) -> list[Part]:
+        due = creations.due(node, entries, times)
+        return [*self.runs(self.work.sums_below(node), times), *self.spawns(node, due, creations)]
+
+    def spawns(self, node: int, count: int, creations: _Creations) -> list[Part]:
+        """The next threads that a place creates."""
+        found: list[Part] = []
+        for _ in range(count):
             pool = creations.known.get(node) or creations.pool
             if pool:
                 name = pool.pop(0)
@@ -366,9 +422,13 @@ class _Job:
                 found.append(Spawn(name))
         return found
 
-    def joined(self, node: int, entries: int, times: int, creations: _Creations) -> list[Part]:
+    def joined(self, node: int, entries: int, times: float, creations: _Creations) -> list[Part]:
+        return self.ends(node, creations.due(node, entries, times), creations)
+
+    def ends(self, node: int, count: int, creations: _Creations) -> list[Part]:
+        """Waits for the next threads that a place waits for."""
         found: list[Part] = []
-        for _ in range(creations.due(node, entries, times)):
+        for _ in range(count):
             told = creations.ends.get(node)
             expected = {name for ends in creations.ends.values() for name in ends}
             left = [name for name in creations.created if name not in creations.joined and name not in expected]

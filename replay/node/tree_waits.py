@@ -106,11 +106,27 @@ class Stop:
 
 
 @dataclass(slots=True)
+class Inside:
+    """What a thread does on a line of a node itself: a stop, or it creates or waits for the end of `threads`."""
+
+    line: int
+    what: Stop | Role
+    threads: list[int] = field(default_factory=list)
+
+    @property
+    def comes_first(self) -> bool:
+        """Whether it comes before what else is on the same line: a wait."""
+        return isinstance(self.what, Stop) and self.what.is_wait
+
+
+@dataclass(slots=True)
 class Waits:
     """What a tree's edges come to.
 
     Attributes:
-        stops: by node; a node that waits inside of its own body is not among several calls, but waits before it.
+        stops: around nodes that are calls.
+        inside: of nodes that are the program's own functions and loops, in which libraries do what is not traced
+            (Python), by line.
         creates: threads that a node's calls create, in order.
         joins: threads whose ends a node's calls waited for.
         same_lock: pairs of calls that take and give back the same lock.
@@ -118,6 +134,7 @@ class Waits:
     """
 
     stops: dict[int, list[Stop]] = field(default_factory=lambda: defaultdict(list))
+    inside: dict[int, list[Inside]] = field(default_factory=lambda: defaultdict(list))
     creates: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     joins: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     same_lock: list[tuple[int, int]] = field(default_factory=list)
@@ -127,9 +144,16 @@ class Waits:
 def waits_of(tree: ExecutionTree) -> Waits:
     """Sort a tree's edges by what threads did there."""
     waits = Waits(roles={node: role for node in range(len(tree)) if (role := role_of(tree, node)) is not None})
-    wakes: list[tuple[int, int, int]] = []
-    for edge in tree.synchronisation:
+    wakes: list[_Wake] = []
+    for edge in sorted(tree.synchronisation, key=lambda edge: (edge.source, edge.target)):
         source, target = (_place(tree, waits.roles, node) for node in (edge.source_node, edge.target_node))
+        if edge.kind in (SynchronisationKind.CREATE, SynchronisationKind.JOIN):
+            is_create = edge.kind is SynchronisationKind.CREATE
+            node, line = (edge.source_node, edge.source_line) if is_create else (edge.target_node, edge.target_line)
+            role, thread = (Role.CREATE, edge.target) if is_create else (Role.JOIN, edge.source)
+            if node >= 0 and _is_python(tree, node) and (source if is_create else target) not in waits.roles:
+                _inside_of(waits, node, line, role).threads.append(thread)
+                continue
         if edge.kind is SynchronisationKind.CREATE and source >= 0:
             waits.roles.setdefault(source, Role.CREATE)
             waits.creates[source].append(edge.target)
@@ -140,20 +164,38 @@ def waits_of(tree: ExecutionTree) -> Waits:
             _sort_wake(tree, waits, edge, source, target, wakes)
     for number, component in enumerate(_components(wakes)):
         _add_semaphore(tree, waits, f"semaphore {number}", component)
+    for node in waits.inside:
+        waits.inside[node].sort(key=lambda one: (one.line, not one.comes_first))
     return waits
 
 
+def _inside_of(waits: Waits, node: int, line: int, role: Role) -> Inside:
+    for found in waits.inside[node]:
+        if (found.line, found.what) == (line, role):
+            return found
+    waits.inside[node].append(Inside(line, role))
+    return waits.inside[node][-1]
+
+
+def _is_python(tree: ExecutionTree, node: int) -> bool:
+    """Whether a node is a Python program's."""
+    return tree.keys[node].file.endswith(".py") or tree.keys[node].function.startswith("<")
+
+
 def _sort_wake(
-    tree: ExecutionTree, waits: Waits, edge: Synchronisation, source: int, target: int,
-    wakes: list[tuple[int, int, int]],
-) -> None:  # fmt: skip
+    tree: ExecutionTree, waits: Waits, edge: Synchronisation, source: int, target: int, wakes: list[_Wake]
+) -> None:
     before, behind = waits.roles.get(source), waits.roles.get(target)
     if before is Role.UNLOCK and behind in (Role.LOCK, Role.WAIT):
         waits.same_lock.append((source, target))
     elif before in (Role.SIGNAL, Role.GIVE, None) and behind in (Role.WAIT, Role.TAKE, None):
+        if before is None and _is_python(tree, edge.source_node):
+            source = edge.source_node
+        if behind is None and _is_python(tree, edge.target_node):
+            target = edge.target_node
         is_raw = before is None or behind is None
         if not is_raw or not any(_is_internal(tree, node) for node in (edge.source_node, edge.target_node)):
-            wakes.append((source, target, edge.count))
+            wakes.append(_Wake(source, target, edge.count, edge.source_line, edge.target_line))
 
 
 def _place(tree: ExecutionTree, roles: dict[int, Role], node: int) -> int:
@@ -183,23 +225,38 @@ def _is_internal(tree: ExecutionTree, node: int) -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class _Wake:
+    source: int
+    target: int
+    count: int
+    source_line: int
+    target_line: int
+
+
 @dataclass(slots=True)
 class _Component:
+    """Places, and how often one of them woke another; `lines` of both."""
+
     sources: dict[int, int] = field(default_factory=dict)
     targets: dict[int, int] = field(default_factory=dict)
+    source_lines: dict[int, int] = field(default_factory=dict)
+    target_lines: dict[int, int] = field(default_factory=dict)
 
 
-def _components(wakes: list[tuple[int, int, int]]) -> list[_Component]:
-    """Places that edges (source, target, count) join, in the order of the edges."""
+def _components(wakes: list[_Wake]) -> list[_Component]:
+    """Places that wakes join, in their order. A node that wakes and one that is woken are two, even if they are one."""
     leader: dict[int, int] = {}
-    for source, target, _ in wakes:
-        joined = find(leader, source), find(leader, target)
+    for wake in wakes:
+        joined = find(leader, 2 * wake.source), find(leader, 2 * wake.target + 1)
         leader[joined[1]] = joined[0]
     found: dict[int, _Component] = defaultdict(_Component)
-    for source, target, count in wakes:
-        component = found[find(leader, source)]
-        component.sources[source] = component.sources.get(source, 0) + count
-        component.targets[target] = component.targets.get(target, 0) + count
+    for wake in wakes:
+        component = found[find(leader, 2 * wake.source)]
+        component.sources[wake.source] = component.sources.get(wake.source, 0) + wake.count
+        component.targets[wake.target] = component.targets.get(wake.target, 0) + wake.count
+        component.source_lines.setdefault(wake.source, wake.source_line)
+        component.target_lines.setdefault(wake.target, wake.target_line)
     return list(found.values())
 
 
@@ -211,30 +268,46 @@ def find(leader: dict[int, int], one: int) -> int:
     return one
 
 
+def _runs(tree: ExecutionTree, node: int) -> int:
+    """How often a node's body runs."""
+    is_loop = tree.kind[node] == TreeNodeKind.LOOP
+    return max(int(tree.iterations[node] if is_loop else tree.entries[node] + tree.recursive_entries[node]), 1)
+
+
 def _add_semaphore(tree: ExecutionTree, waits: Waits, name: str, component: _Component) -> None:
-    units = {
-        source: max(-(-woken // max(int(tree.entries[source]), 1)), 1) for source, woken in component.sources.items()
+    runs = {
+        source: _runs(tree, source) if _is_inside(tree, waits, source) else max(int(tree.entries[source]), 1)
+        for source in component.sources
     }
-    signals = sum(int(tree.entries[source]) * units[source] for source in component.sources)
-    passes = {target: _passes(tree, waits.roles.get(target), target) for target in component.targets}
+    units = {source: -(-woken // runs[source]) for source, woken in component.sources.items()}
+    signals = sum(runs[source] * units[source] for source in component.sources)
+    passes = {target: _passes(tree, waits, target) for target in component.targets}
     total = sum(number for _, number in passes.values())
-    if abs(total - signals) <= ONE_FOR_ONE * signals + len(passes) + len(component.sources):
-        for node, number in passes.values():
-            waits.stops[node].append(Stop(name, True, number))
-        for source in component.sources:
-            waits.stops[source].append(Stop(name, False, int(tree.entries[source]), units[source]))
-        return
+    is_one_for_one = abs(total - signals) <= ONE_FOR_ONE * signals + len(passes) + len(component.sources)
     for target, count in component.targets.items():
-        waits.stops[target].append(Stop(name, True, count))
+        node, number = passes[target] if is_one_for_one else (target, count)
+        _add_stop(tree, waits, node, component.target_lines[target], Stop(name, True, number))
     for source, count in component.sources.items():
-        times = min(count, max(int(tree.entries[source]), 1))
-        waits.stops[source].append(Stop(name, False, times, round(count / times)))
+        times = runs[source] if is_one_for_one else min(count, runs[source])
+        each = units[source] if is_one_for_one else round(count / times)
+        _add_stop(tree, waits, source, component.source_lines[source], Stop(name, False, times, each))
 
 
-def _passes(tree: ExecutionTree, role: Role | None, target: int) -> tuple[int, int]:
-    """Before which node a thread may have to wait, and how often it comes there."""
-    if role is not Role.WAIT:
-        return target, int(tree.entries[target])
+def _is_inside(tree: ExecutionTree, waits: Waits, node: int) -> bool:
+    return node not in waits.roles and _is_python(tree, node)
+
+
+def _add_stop(tree: ExecutionTree, waits: Waits, node: int, line: int, stop: Stop) -> None:
+    if _is_inside(tree, waits, node):
+        waits.inside[node].append(Inside(line, stop))
+    else:
+        waits.stops[node].append(stop)
+
+
+def _passes(tree: ExecutionTree, waits: Waits, target: int) -> tuple[int, int]:
+    """Before or in which node a thread may have to wait, and how often it comes there."""
+    if waits.roles.get(target) is not Role.WAIT:
+        return target, _runs(tree, target) if _is_inside(tree, waits, target) else int(tree.entries[target])
     node = target
     while True:
         above = int(tree.parent[node])
@@ -245,5 +318,4 @@ def _passes(tree: ExecutionTree, role: Role | None, target: int) -> tuple[int, i
         node = above  # the loop that tests the condition again after each wait
     if above < 0:
         return target, int(tree.entries[target])
-    is_loop = tree.kind[above] == TreeNodeKind.LOOP
-    return node, int(tree.iterations[above] if is_loop else tree.entries[above] + tree.recursive_entries[above])
+    return node, _runs(tree, above)

@@ -84,7 +84,7 @@ class TreeWork:
                 waited_s += time
             elif time > 0:
                 own[node][region] = own[node].get(region, 0.0) + time
-        matters = _without_idle(special, stops) | set(stops.stops)
+        matters = _without_idle(special, stops) | set(stops.stops) | set(stops.inside)
         below = tree.inclusive(np.array([node in matters for node in range(len(tree))], np.float64)) > 0
         missing = np.flatnonzero((of_region == 0) & (time_s > 0)).tolist()
         made = cls(
@@ -215,16 +215,16 @@ def _in_order(tree: ExecutionTree, waits: Waits) -> list[list[int]]:
     below = tree.children()
     for node, stops in waits.stops.items():
         siblings = below[tree.parent[node]]
-        if not any(stop.is_wait and stop.total > tree.entries[node] for stop in stops) or not _line(tree, node):
+        if not any(stop.is_wait and stop.total > tree.entries[node] for stop in stops) or not line_of(tree, node):
             continue
         at = siblings.index(node)
-        later = [place for place in range(at) if _line(tree, siblings[place]) > _line(tree, node)]
+        later = [place for place in range(at) if line_of(tree, siblings[place]) > line_of(tree, node)]
         if later:
             siblings.insert(later[0], siblings.pop(at))
     return below
 
 
-def _line(tree: ExecutionTree, node: int) -> int:
+def line_of(tree: ExecutionTree, node: int) -> int:
     """Where a node's parent calls it, or a loop begins."""
     key = tree.keys[node]
     return key.line if tree.kind[node] == TreeNodeKind.LOOP else key.site_line

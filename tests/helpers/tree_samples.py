@@ -7,7 +7,13 @@ from dataclasses import replace
 import numpy as np
 from replay_samples import Program
 
-from foretrace.tracer.signature.tree_records import ExecutionTree, NodeKey, TreeNodeKind, TreeThread
+from foretrace.tracer.signature.tree_records import (
+    ExecutionTree,
+    NodeKey,
+    Synchronisation,
+    TreeNodeKind,
+    TreeThread,
+)
 
 
 class Tree:
@@ -18,6 +24,8 @@ class Tree:
         self.nodes: list[tuple[TreeNodeKind, int, NodeKey, int, int]] = []
         self.work: list[tuple[int, int, int]] = []
         self.threads: list[TreeThread] = []
+        self.edges: list[Synchronisation] = []
+        self.phases: dict[int, list[tuple[int, int]]] = {}
 
     def node(self, kind, parent, function="", *, entries=1, iterations=0, module="program", line=1, site=0):
         key = NodeKey(module, function, "program.c", line, site, 0)
@@ -35,6 +43,10 @@ class Tree:
     def loop(self, parent, iterations, entries=1):
         return self.node(TreeNodeKind.LOOP, parent, "loop", entries=entries, iterations=iterations)
 
+    def waits(self, kind, source, target, count=1, *, source_node=-1, target_node=-1):
+        """An edge: a target thread waited for a source."""
+        self.edges.append(Synchronisation(kind, source, target, count, source_node, target_node))
+
     def does(self, node, executions, block=None, instructions=1000):
         """Own work of a node: executions of a block of its own, or of one made before."""
         if block is None:
@@ -51,6 +63,8 @@ class Tree:
     def signature(self, **provenance):
         zeros = np.zeros(len(self.nodes), np.int64)
         none = np.zeros(0, np.int64)
+        rows = [(node, *phase) for node, found in sorted(self.phases.items()) for phase in found]
+        phases = np.array(rows, np.int64).reshape(-1, 3)
         work = np.array(sorted(self.work), np.int64).reshape(-1, 3)
         tree = ExecutionTree(
             kind=np.array([node[0] for node in self.nodes], np.int64),
@@ -72,5 +86,9 @@ class Tree:
             work_block=work[:, 1],
             work_executions=work[:, 2],
             threads=tuple(self.threads),
+            synchronisation=tuple(self.edges),
+            phase_node=phases[:, 0],
+            phase_entries=phases[:, 1],
+            phase_iterations=phases[:, 2],
         )
         return replace(self.program.signature(threads=len(self.threads), **provenance), tree=tree)

@@ -241,26 +241,26 @@ class CodeTree:
 
     def _edges(self) -> list[Synchronisation]:
         """Where threads waited, nodes as drafts; edges of the same places are one."""
-        counts: dict[tuple[int, int, int, int, int], int] = {}
+        counts: dict[tuple[int, ...], int] = {}
         for row in self._raw.edges.tolist():
             kind, source, source_node, source_block, target, target_node, target_block, count = row
-            nodes = self._draft_at(source_node, source_block), self._draft_at(target_node, target_block)
-            key = kind - 1, source, target, *nodes
+            places = self._draft_at(source_node, source_block), self._draft_at(target_node, target_block)
+            key = kind - 1, source, target, *(node for node, _ in places), *(line for _, line in places)
             counts[key] = counts.get(key, 0) + count
         return [
-            Synchronisation(SynchronisationKind(kind), source, target, count, *nodes)
-            for (kind, source, target, *nodes), count in counts.items()
+            Synchronisation(SynchronisationKind(kind), source, target, count, *places)
+            for (kind, source, target, *places), count in counts.items()
         ]
 
-    def _draft_at(self, node: int, engine_block: int) -> int:
-        """The draft that a thread was in; -1 if that is not known."""
+    def _draft_at(self, node: int, engine_block: int) -> tuple[int, int]:
+        """The draft that a thread was in, and the source line there; -1 and 0 if that is not known."""
         if node == NONE:
-            return -1
+            return -1, 0
         node = self._origin(node)
         if self._parent[node] < 0:
-            return self._groups[node, 0]
+            return self._groups[node, 0], 0
         block = int(self._engine.end[engine_block]) if 0 < engine_block < len(self._engine.end) else -1
-        return self.place(node, block) if block >= 0 else self._main(node)
+        return (self.place(node, block), self.blocks[block].line) if block >= 0 else (self._main(node), 0)
 
     def nodes_of(self, places: Iterable[tuple[int, int]]) -> Ints:
         """The nodes of places in the tree, once it is made: int64 [places]. A place is a node of the recording and a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 Counts = npt.NDArray[np.uint64]
 NONE = (1 << 64) - 1
+CREATED = 1
+"""Of `enum ft_synchronisation` (stream.h)."""
 
 
 class CallKind(IntEnum):
@@ -49,8 +52,13 @@ class RawTree:
     unplaced_waits: int
 
 
-def combined(trees: Sequence[RawTree], block_offsets: Sequence[int]) -> RawTree:
-    """The trees of several processes, whose blocks are numbered from those offsets, as one."""
+def combined(trees: Sequence[RawTree], block_offsets: Sequence[int], parents: Sequence[int]) -> RawTree:
+    """The trees of several processes, whose blocks are numbered from those offsets, as one.
+
+    `parents` are positions of processes, which created each (the first one itself): by the first thread of each, as
+    nobody says by which.
+    """
+    firsts = list(itertools.accumulate((len(tree.threads) for tree in trees), initial=0))
     num_nodes = num_threads = 0
     moved: dict[str, list[Counts]] = {
         "nodes": [], "counts": [], "loops": [], "histograms": [], "threads": [], "edges": [], "stretches": []
@@ -77,6 +85,12 @@ def combined(trees: Sequence[RawTree], block_offsets: Sequence[int]) -> RawTree:
             moved[name].append(table)
         num_nodes += len(nodes)
         num_threads += len(threads)
+    created = [
+        (CREATED, firsts[parent], NONE, 0, firsts[process], NONE, 0, 1)
+        for process, parent in enumerate(parents)
+        if parent != process and len(trees[parent].threads) and len(trees[process].threads)
+    ]
+    moved["edges"].append(np.array(created, np.uint64).reshape(-1, 8))
     tables = {name: np.concatenate(of_all) for name, of_all in moved.items()}
     return RawTree(
         nodes=tables["nodes"],

@@ -43,8 +43,11 @@ class _Regions:
         return "".join(lines)
 
 
-def combine(parts: Sequence[Part]) -> Part:
-    """The parts as one. Each process has simulated caches of its own: misses, like all counts, are summed."""
+def combine(parts: Sequence[Part], parents: Sequence[int]) -> Part:
+    """The parts as one, of processes that those at positions `parents` created.
+
+    Each process has simulated caches of its own: misses, like all counts, are summed.
+    """
     regions = _Regions()
     raws = []
     block_offset = 0
@@ -63,7 +66,7 @@ def combine(parts: Sequence[Part]) -> Part:
         maps=(regions.maps(),),
         guest_base=0,
         paths=tuple(path for moved in raws for path in moved.paths),
-        tree=_tree(parts),
+        tree=_tree(parts, parents),
     )
     return Part(
         raw=raw,
@@ -74,13 +77,13 @@ def combine(parts: Sequence[Part]) -> Part:
     )
 
 
-def _tree(parts: Sequence[Part]) -> RawTree | None:
+def _tree(parts: Sequence[Part], parents: Sequence[int]) -> RawTree | None:
     """The trees of all processes, if each has one."""
     known = [part.raw.tree for part in parts if part.raw.tree is not None]
     if len(known) < len(parts):
         return None
     largest = (max((block.block_id for block in part.raw.blocks), default=0) for part in parts)
-    return combined(known, list(itertools.accumulate(largest, initial=0))[:-1])
+    return combined(known, list(itertools.accumulate(largest, initial=0))[:-1], parents)
 
 
 def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) -> RawTrace:

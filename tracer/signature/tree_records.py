@@ -85,6 +85,7 @@ class SynchronisationKind(IntEnum):
     CREATE = 0  # the source created the target
     JOIN = 1  # the target waited for the source's end
     WAKE = 2  # the target waited (futex) until the source woke it
+    LOCK = 3  # the target waited for a lock that the source held (Python; contended locks of binaries leave WAKE edges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,9 @@ class Synchronisation:
     """A happens-before edge: `count` times `target` (a thread's number) could not go on before `source` had come to a
     point.
 
-    `source_node` and `target_node` are the nodes in which the two threads were then, -1 where that is not known. Edges
-    are in the order in which they first occurred.
+    `source_node` and `target_node` are the nodes in which the two threads were then, -1 where that is not known,
+    `source_line` and `target_line` their source lines in these, 0 where unknown. Edges of a kind and pair of threads
+    that differ in either are rows of their own.
     """
 
     kind: SynchronisationKind
@@ -102,6 +104,8 @@ class Synchronisation:
     count: int
     source_node: int = -1
     target_node: int = -1
+    source_line: int = 0
+    target_line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +330,7 @@ def check_tree(tree: ExecutionTree, num_blocks: int, num_loops: int) -> None:
     for edge in tree.synchronisation:
         are_threads = all(0 <= end < len(tree.threads) for end in (edge.source, edge.target))
         are_nodes = all(-1 <= node < nodes for node in (edge.source_node, edge.target_node))
-        if edge.count < 0 or not are_threads or not are_nodes:
+        if min(edge.count, edge.source_line, edge.target_line) < 0 or not are_threads or not are_nodes:
             raise ValueError("threads wait for one another in an impossible way")
 
 

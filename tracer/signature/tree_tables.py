@@ -43,7 +43,8 @@ SCHEMA = {
     ),
     "tree_synchronisation": (
         "CREATE TABLE tree_synchronisation (kind TEXT NOT NULL, source INTEGER NOT NULL, target INTEGER NOT NULL, "
-        "count INTEGER NOT NULL, source_node_id INTEGER, target_node_id INTEGER)"
+        "count INTEGER NOT NULL, source_node_id INTEGER, target_node_id INTEGER, source_line INTEGER NOT NULL, "
+        "target_line INTEGER NOT NULL)"
     ),
     "tree_phases": (
         "CREATE TABLE tree_phases (node_id INTEGER NOT NULL, phase INTEGER NOT NULL, entries INTEGER NOT NULL, "
@@ -69,7 +70,7 @@ def insert_tree(tree: ExecutionTree | None, insert: Callable[[str, Iterable[tupl
 
 def _edge_row(edge: Synchronisation) -> tuple[Any, ...]:
     nodes = (node if node >= 0 else None for node in (edge.source_node, edge.target_node))
-    return edge.kind.name.lower(), edge.source, edge.target, edge.count, *nodes
+    return edge.kind.name.lower(), edge.source, edge.target, edge.count, *nodes, edge.source_line, edge.target_line
 
 
 def _rows(*columns: npt.NDArray[np.int64]) -> Iterator[tuple[int, ...]]:
@@ -171,11 +172,11 @@ def _ints(values: Sequence[Any]) -> npt.NDArray[np.int64]:
 
 
 def _synchronisation(row: tuple[Any, ...]) -> Synchronisation:
-    kind, source, target, count, *nodes = msgspec.convert(
-        row, type=tuple[str, int, int, int, int | None, int | None], strict=True
+    kind, source, target, count, *nodes, source_line, target_line = msgspec.convert(
+        row, type=tuple[str, int, int, int, int | None, int | None, int, int], strict=True
     )
     kinds = {kind.name.lower(): kind for kind in SynchronisationKind}
     if kind not in kinds:
         raise ValueError("threads wait for one another in an impossible way")
     source_node, target_node = (-1 if node is None else node for node in nodes)
-    return Synchronisation(kinds[kind], source, target, count, source_node, target_node)
+    return Synchronisation(kinds[kind], source, target, count, source_node, target_node, source_line, target_line)

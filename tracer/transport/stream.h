@@ -179,7 +179,8 @@ enum ft_synchronisation {
     FT_SYNC_EVENT,   /* the thread came to the event */
     FT_SYNC_CREATED, /* the thread begins, created by the event */
     FT_SYNC_JOINED,  /* the thread waited for the event, another one's end */
-    FT_SYNC_WOKEN    /* the thread waited until the event woke it */
+    FT_SYNC_WOKEN,   /* the thread waited until the event woke it */
+    FT_SYNC_LOCKED   /* the thread waited for a lock, which the event gave back */
 };
 #define FT_EVENT_SHIFT 27
 

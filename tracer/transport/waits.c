@@ -38,14 +38,22 @@ void ft_waits_take_back(uint64_t place, uint64_t event)
     pthread_mutex_unlock(&lock);
 }
 
-void ft_waits_woken(struct ft_cursor *cursor, uint64_t place, bool was_woken)
+uint64_t ft_waits_last(uint64_t place, bool *ends)
 {
-    struct slot *slot = slot_of(place);
+    const struct slot *slot = slot_of(place);
     pthread_mutex_lock(&lock);
     const struct slot found = *slot;
     pthread_mutex_unlock(&lock);
-    if (found.place == place && (was_woken || found.ends))
-        ft_write_synchronisation(cursor, found.ends ? FT_SYNC_JOINED : FT_SYNC_WOKEN, found.event);
+    *ends = found.ends;
+    return found.place == place ? found.event : 0;
+}
+
+void ft_waits_woken(struct ft_cursor *cursor, uint64_t place, bool was_woken)
+{
+    bool ends;
+    const uint64_t event = ft_waits_last(place, &ends);
+    if (was_woken || ends)
+        ft_write_synchronisation(cursor, ends ? FT_SYNC_JOINED : FT_SYNC_WOKEN, event);
 }
 
 void ft_waits_forget(void)

@@ -16,6 +16,9 @@ void ft_waits_take_back(uint64_t place, uint64_t event);
  * waited only if that was a thread's end. Writes by what, if it is known. */
 void ft_waits_woken(struct ft_cursor *cursor, uint64_t place, bool was_woken);
 
+/* The event that woke what waited at `place` last, 0 if it is not known. */
+uint64_t ft_waits_last(uint64_t place, bool *ends);
+
 /* In a forked child, which has one thread: what was known is of its parent's. */
 void ft_waits_forget(void);
 

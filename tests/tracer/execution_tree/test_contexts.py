@@ -162,6 +162,7 @@ def test_child_processes_have_trees(compile_c: Callable[..., Path]) -> None:
     program = compile_c(CHILDREN, "-O1", "-fno-inline")
     tree = tree_of(trace_binary([str(program)], follow_children=True).signature)
     assert [thread.process for thread in tree.threads] == [0, 1]
+    assert [thread.parent for thread in tree.threads] == [-1, 0]
     roots = {thread.root: thread.process for thread in tree.threads}
 
     def process(node: int) -> int:

@@ -11,6 +11,7 @@
 #include "hooks.h"
 #include "numpy.h"
 #include "tracer/python/blocks/timing.h"
+#include "waits.h"
 
 #include <string.h>
 
@@ -237,12 +238,17 @@ static PyObject *hooked_exec_builtin(PyObject *self, PyObject *module)
 typedef struct {
     PyObject_HEAD
     PyObject *function;
+    uint64_t event, ends_at; /* see struct agent_thread */
 } ThreadStart;
 
 static PyObject *thread_start_call(ThreadStart *self, PyObject *args, PyObject *kwargs)
 {
+    agent_thread.created = self->event;
+    agent_thread.ends_at = self->ends_at;
     agent_trace_thread();
-    return PyObject_Call(self->function, args, kwargs);
+    PyObject *result = PyObject_Call(self->function, args, kwargs);
+    waits_thread_ends();
+    return result;
 }
 
 static PyObject *thread_start_repr(ThreadStart *self)
@@ -274,8 +280,9 @@ static PyType_Spec thread_start_spec = {
 
 static PyTypeObject *thread_start_type;
 
-/* A copy of `args` with its first item, the thread's function, wrapped; `args` itself if there is none. */
-static PyObject *wrap_function(PyObject *args)
+/* A copy of `args` with its first item, the thread's function, wrapped; `args` itself if there is none. What waits for the
+ * thread's end waits for `handle`, if there is one. */
+static PyObject *wrap_function(PyObject *args, PyObject *handle)
 {
     if (PyTuple_GET_SIZE(args) == 0 || !PyCallable_Check(PyTuple_GET_ITEM(args, 0)))
         return Py_NewRef(args);
@@ -286,6 +293,8 @@ static PyObject *wrap_function(PyObject *args)
         return NULL;
     }
     start->function = Py_NewRef(PyTuple_GET_ITEM(args, 0));
+    start->event = waits_create();
+    start->ends_at = (uintptr_t)handle;
     PyTuple_SET_ITEM(copy, 0, (PyObject *)start);
     for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(args); i++)
         PyTuple_SET_ITEM(copy, i, Py_NewRef(PyTuple_GET_ITEM(args, i)));
@@ -294,7 +303,7 @@ static PyObject *wrap_function(PyObject *args)
 
 static PyObject *hooked_start(PyObject *self, PyObject *args)
 {
-    PyObject *wrapped = wrap_function(args);
+    PyObject *wrapped = wrap_function(args, NULL);
     PyObject *result = wrapped ? original_start(self, wrapped) : NULL;
     Py_XDECREF(wrapped);
     return result;
@@ -303,7 +312,10 @@ static PyObject *hooked_start(PyObject *self, PyObject *args)
 /* start_joinable_thread(function, handle=None, daemon=True), of CPython 3.13. */
 static PyObject *hooked_start_joinable(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    PyObject *wrapped = wrap_function(args);
+    PyObject *handle = PyTuple_GET_SIZE(args) > 1 ? PyTuple_GET_ITEM(args, 1)
+                       : kwargs                   ? PyDict_GetItemString(kwargs, "handle")
+                                                  : NULL;
+    PyObject *wrapped = wrap_function(args, handle);
     PyObject *result = wrapped ? AS(var_kw_function, original_start_joinable)(self, wrapped, kwargs) : NULL;
     Py_XDECREF(wrapped);
     return result;
@@ -347,6 +359,7 @@ bool agent_hooks_init(void)
                                       AS(PyCFunction, hooked_start_joinable));
     original_exec_builtin = agent_replace("_imp", "exec_builtin", METH_O, hooked_exec_builtin);
     buffers_init();
+    waits_init();
     original_exec_dynamic = agent_replace("_imp", "exec_dynamic", METH_O, hooked_exec_dynamic);
     return true;
 }

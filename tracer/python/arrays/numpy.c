@@ -6,6 +6,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "waits.h"
 #include "buffers.h"
 #include "numpy.h"
 #include "tracer/python/processes.h"
@@ -430,6 +431,7 @@ static void install_numpy(PyObject *module)
 
 void agent_module_loaded(PyObject *module)
 {
+    waits_module_loaded(module);
     const char *name = PyModule_Check(module) ? PyModule_GetName(module) : NULL;
     if (!name) {
         PyErr_Clear();

@@ -24,8 +24,10 @@ static void close_thread(void *cursor)
 struct ft_cursor *agent_open_cursor(void)
 {
     agent_thread.cursor = ft_writer_open();
-    if (agent_thread.cursor)
+    if (agent_thread.cursor) {
         pthread_setspecific(thread_end, agent_thread.cursor);
+        ft_write_synchronisation(agent_thread.cursor, FT_SYNC_CREATED, agent_thread.created);
+    }
     return agent_thread.cursor;
 }
 
