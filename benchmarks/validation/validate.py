@@ -1,4 +1,4 @@
-"""Reference figures beside foretrace's own: published tables, and run times measured here.
+"""Reference figures beside foretrace's own: published tables, and run times and speed-ups measured here.
 
 Everything foretrace says is taken from its command line, as a user gets it: programs are run, traced, predicted and
 triaged, and what `--json` prints is compared.
@@ -6,6 +6,7 @@ triaged, and what `--json` prints is compared.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -15,10 +16,13 @@ from typing import Any
 
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.suite import Program
+from foretrace.benchmarks.harness.threaded import threaded_programs
 from foretrace.errors import EngineError
 from foretrace.profiles.profile_file import profile_data
 
+from . import speedup
 from .run_times import Machine, RunTimes, compare
+from .speedup import Speedup, mean_error
 from .validation_file import SCHEMA
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -76,6 +80,8 @@ class Validation:
     ranges: tuple[RangeRow, ...]
     bandwidths: tuple[BandwidthRow, ...]
     run_times: RunTimes
+    speedups: tuple[Speedup, ...] = ()
+    no_speedups: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """For `foretrace validate --json`."""
@@ -113,6 +119,9 @@ class Validation:
             "skipped": [{"program": name, "reason": reason} for name, reason in times.skipped],
             "ranges": [asdict(row) for row in self.ranges],
             "bandwidths": [asdict(row) for row in self.bandwidths],
+            "speedups": [row.as_json() for row in self.speedups],
+            "mean_absolute_error_of_speedup": mean_error(self.speedups),
+            "mean_absolute_error_of_speedup_from_one": mean_error(self.speedups, "error_from_one"),
             "profile": profile_data(machine.profile),
         }
 
@@ -209,4 +218,10 @@ def validate(
         ranges = tuple(validate_ranges(directory))
         progress("bandwidth of the Convey HC-1's accelerator")
         bandwidths = tuple(validate_bandwidths(directory))
-    return Validation(ranges, bandwidths, compare(chosen, directory, machine, progress, runs=runs, under=under))
+    times = compare(chosen, directory, machine, progress, runs=runs, under=under)
+    if not tables:
+        return Validation(ranges, bandwidths, times)
+    if len(os.sched_getaffinity(0)) < 2:
+        return Validation(ranges, bandwidths, times, no_speedups="two threads need two cores, and there is one")
+    speedups = speedup.compare(threaded_programs(), machine.profile, speedup.ROUNDS, False, directory, progress)
+    return Validation(ranges, bandwidths, times, tuple(speedups))

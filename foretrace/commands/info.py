@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -26,6 +26,10 @@ from foretrace.tracer.signature.tree_records import ExecutionTree
 from foretrace.units import format_bytes, format_count, format_seconds
 from foretrace.verb import Verb
 
+if TYPE_CHECKING:
+    from foretrace.profiles.profile import Profile
+    from foretrace.replay.spread import Floats
+
 
 @click.command(cls=Verb, epilog="Example: foretrace info app.sig --json")
 @click.argument("signature", type=click.Path(path_type=Path))
@@ -40,11 +44,12 @@ from foretrace.verb import Verb
 )
 @click.option(
     "--by",
-    type=click.Choice(["instructions", "bytes"]),
+    type=click.Choice(["instructions", "bytes", "time"]),
     default="instructions",
     show_default=True,
-    help="What the tree and the flame graph weigh.",
+    help="What the tree and the flame graph weigh; time is that predicted for --machine.",
 )
+@click.option("--machine", metavar="M", help="With --by time: a host's name or TOML file.")
 @click.option(
     "--flame",
     type=click.Path(path_type=Path),
@@ -53,18 +58,16 @@ from foretrace.verb import Verb
 )
 @click.option("--force", is_flag=True, help="Overwrite a flame graph that foretrace wrote.")
 def command(
-    signature: Path,
-    top: int,
-    as_json: bool,
-    shows_tree: bool,
-    shows_dependences: bool,
-    by: str,
-    flame: Path | None,
-    force: bool,
-) -> None:
+    signature: Path, top: int, as_json: bool, shows_tree: bool, shows_dependences: bool, by: str, machine: str | None,
+    flame: Path | None, force: bool,
+) -> None:  # fmt: skip
     """Show what SIGNATURE holds: how it was obtained, totals, hit rates, and the loops with their address ranges."""
     if shows_dependences and (shows_tree or flame is not None):
         raise click.UsageError("--dependences shows another table than --tree and --flame; choose one")
+    if (machine is not None) != (by == tree_reports.TIME):
+        raise click.UsageError("--by time is predicted for a machine: name it with --machine, and give both or neither")
+    if by == tree_reports.TIME and not shows_tree and flame is None:
+        raise click.UsageError("--by time is of the execution tree: give --tree or --flame, too")
     kind = None if flame is None else _flame_kind(flame)
     if flame is not None and kind is not None:
         check_output(flame, kind, force=force)
@@ -79,12 +82,27 @@ def command(
             _show(read, top)
         return
     tree = _tree_of(read, signature)
+    profile, time_s = (None, None) if machine is None else _predicted(read, machine)
+    weighed = tree_reports.weigh(read, tree, by, time_s)
     if flame is not None and kind is not None:
-        write_atomically(flame, _flame(read, tree, by, kind).encode("utf-8", "replace"), kind, force=force)
+        on = by if profile is None else f"time predicted on {profile.name}"
+        write_atomically(flame, _flame(read, weighed, on, kind).encode("utf-8", "replace"), kind, force=force)
     if as_json:
-        print_json(tree_reports.document(read, tree))
+        print_json(tree_reports.document(read, tree, None if profile is None else profile.name, time_s))
     elif shows_tree:
-        tree_reports.show_tree(tree_reports.weigh(read, tree, by))
+        if profile is not None:
+            text = f"{profile.title}: {format_seconds(weighed.total)}, one core doing all work"
+            console().print(plain(text), soft_wrap=True)
+        tree_reports.show_tree(weighed)
+
+
+def _predicted(signature: Signature, machine: str) -> tuple[Profile, Floats]:
+    """A machine, and the time of each node there."""
+    from foretrace.profiles.library import find
+    from foretrace.replay.node.node_times import node_times
+
+    profile = find(machine)
+    return profile, node_times(signature, profile)
 
 
 def _show_dependences(read: Signature, path: Path, top: int, *, as_json: bool) -> None:
@@ -114,13 +132,12 @@ def _tree_of(signature: Signature, path: Path) -> ExecutionTree:
     return signature.tree
 
 
-def _flame(signature: Signature, tree: ExecutionTree, by: str, kind: FileKind) -> str:
-    weighed = tree_reports.weigh(signature, tree, by)
-    names = tree_reports.node_names(tree)
+def _flame(signature: Signature, weighed: tree_reports.WeighedTree, by: str, kind: FileKind) -> str:
+    names = tree_reports.node_names(weighed.tree)
     title = shlex.join(signature.provenance.command)
     if kind is STACKS:
-        return folded_stacks(tree, names, weighed.own, title)
-    return flame_graph(tree, names, weighed.inclusive, f"{title[:100]}: {by}", by)
+        return folded_stacks(weighed.tree, names, weighed.of_stacks, title)
+    return flame_graph(weighed.tree, names, weighed.inclusive, f"{title[:100]}: {by}", weighed.shown)
 
 
 def _all_accesses(signature: Signature) -> int:

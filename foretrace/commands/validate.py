@@ -173,6 +173,8 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
 
 def _show(validation: Validation) -> None:
+    from foretrace.benchmarks.validation.speedup import show_speedups
+
     out = console()
     if validation.ranges:
         for table in (_ranges(validation), _bandwidths(validation)):
@@ -182,6 +184,11 @@ def _show(validation: Validation) -> None:
     for table in (_run_times(times), _loops(times)):
         out.print(table)
         out.print()
+    if validation.speedups:
+        show_speedups(validation.speedups)
+        out.print()
+    elif validation.no_speedups:
+        out.print(f"no speed-ups: {validation.no_speedups}")
     _show_summary(times)
 
 

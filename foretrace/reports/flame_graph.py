@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 import numpy.typing as npt
 
 from foretrace.tracer.signature.tree_records import ExecutionTree
-from foretrace.units import format_count
 
 Weights = npt.NDArray[np.float64]
 
@@ -43,8 +42,10 @@ def _frame(name: str) -> str:
     return _CONTROL.sub("?", name).replace(";", ":")
 
 
-def flame_graph(tree: ExecutionTree, names: Sequence[str], inclusive: Weights, title: str, unit: str) -> str:
-    """An SVG picture: a box for each node, as wide as its share, below its parent's. `unit` is that of the weights."""
+def flame_graph(
+    tree: ExecutionTree, names: Sequence[str], inclusive: Weights, title: str, shown: Callable[[float], str]
+) -> str:
+    """An SVG picture: a box for each node, as wide as its share, below its parent's. `shown` is a weight in words."""
     total = float(sum(inclusive[node] for node, parent in enumerate(tree.parent.tolist()) if parent < 0))
     scale = (_WIDTH - 2 * _MARGIN) / total if total > 0 else 0.0
     below = tree.children()
@@ -63,7 +64,7 @@ def flame_graph(tree: ExecutionTree, names: Sequence[str], inclusive: Weights, t
         if width < _LEAST_WIDTH:
             continue
         deepest = max(deepest, depth)
-        boxes.append(_box(names[node], start, depth, width, float(inclusive[node]), total, unit))
+        boxes.append(_box(names[node], start, depth, width, float(inclusive[node]), total, shown))
         for child in below[node]:
             pending.append((child, depth + 1, start))
             start += float(inclusive[child]) * scale
@@ -84,7 +85,9 @@ def flame_graph(tree: ExecutionTree, names: Sequence[str], inclusive: Weights, t
     )
 
 
-def _box(name: str, left: float, depth: int, width: float, weight: float, total: float, unit: str) -> str:
+def _box(
+    name: str, left: float, depth: int, width: float, weight: float, total: float, shown: Callable[[float], str]
+) -> str:
     name = _CONTROL.sub("?", name)
     top = _HEAD + depth * _ROW
     hue = 10 + zlib.crc32(name.encode("utf-8", "replace")) % 45
@@ -95,7 +98,7 @@ def _box(name: str, left: float, depth: int, width: float, weight: float, total:
         f"<text x={quoteattr(f'{left + 2:.1f}')} y={quoteattr(str(top + 12))}>{escape(label)}</text>" if label else ""
     )
     return (
-        f"<g><title>{escape(name)}: {format_count(weight)} {unit}, {share:.2%}</title>"
+        f"<g><title>{escape(name)}: {escape(shown(weight))}, {share:.2%}</title>"
         f'<rect x="{left:.2f}" y="{top}" width="{width:.2f}" height="{_ROW - 1}" rx="1" fill="hsl({hue},85%,68%)"/>'
         f"{text}</g>"
     )

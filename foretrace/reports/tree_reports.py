@@ -21,16 +21,21 @@ from foretrace.tracer.signature.tree_records import (
     TreeNodeKind,
     own_counts,
 )
+from foretrace.units import format_count, format_seconds
 
 Weights = npt.NDArray[np.float64]
 
+TIME = "time"
 LEAST_SHARE = 0.005
 """Of the whole program, which a node must have to be printed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeighedTree:
-    """A tree with its nodes' counts, and one of them to sort by: `own` and `inclusive` float64 [nodes], in `unit`."""
+    """A tree with its nodes' counts, and a weight to sort by: `own` and `inclusive` float64 [nodes], in `unit`.
+
+    `unit` is "instructions", "bytes" or "time" (in seconds).
+    """
 
     tree: ExecutionTree
     counts: TreeCounts
@@ -43,11 +48,20 @@ class WeighedTree:
         """Of the whole program."""
         return float(self.own.sum())
 
+    @property
+    def of_stacks(self) -> Weights:
+        """`own` in whole units for folded stacks: time in nanoseconds."""
+        return self.own * 1e9 if self.unit == TIME else self.own
 
-def weigh(signature: Signature, tree: ExecutionTree, by: str) -> WeighedTree:
-    """The tree by `instructions` or `bytes`."""
+    def shown(self, weight: float) -> str:
+        """A weight with its unit."""
+        return format_seconds(weight) if self.unit == TIME else f"{format_count(weight)} {self.unit}"
+
+
+def weigh(signature: Signature, tree: ExecutionTree, by: str, time_s: Weights | None = None) -> WeighedTree:
+    """The tree by `instructions` or `bytes`; or by `time`: `time_s` are the seconds of each node's own."""
     counts = own_counts(signature, tree)
-    own: Weights = getattr(counts, by)
+    own: Weights = getattr(counts, by) if time_s is None else time_s
     return WeighedTree(tree, counts, own, tree.inclusive(own), by)
 
 
@@ -158,9 +172,13 @@ def _place(node: TreeNode, phases: Sequence[tuple[int, int]]) -> str:
     return f"  ({plain(', '.join(parts))})" if parts else ""
 
 
-def document(signature: Signature, tree: ExecutionTree) -> dict[str, Any]:
-    """The tree's JSON face."""
+def document(
+    signature: Signature, tree: ExecutionTree, machine: str | None = None, time_s: Weights | None = None
+) -> dict[str, Any]:
+    """The tree's JSON face; with the seconds of each node's own, [nodes], on a machine if they are given."""
     counts = own_counts(signature, tree)
+    seconds = [{} if time_s is None else {"time_s": float(of_node)} for of_node in _each(time_s, tree)]
+    below_s = [{} if time_s is None else {"time_s": float(of_node)} for of_node in _each(time_s, tree, inclusive=True)]
     columns = {
         name: (getattr(counts, name), tree.inclusive(getattr(counts, name)))
         for name in ("instructions", "flops", "loads", "stores", "load_bytes", "store_bytes")
@@ -175,6 +193,7 @@ def document(signature: Signature, tree: ExecutionTree) -> dict[str, Any]:
     return {
         "schema": "foretrace.tree/1",
         "command": list(signature.provenance.command),
+        **({} if machine is None else {"machine": machine}),
         "merged_contexts": tree.merged_contexts,
         "notes": list(tree.notes),
         "threads": [
@@ -217,9 +236,16 @@ def document(signature: Signature, tree: ExecutionTree) -> dict[str, Any]:
                 "entries_by_iterations": histograms[node.node],
                 "phases": [{"entries": count, "iterations": total} for count, total in phases.get(node.node, [])],
                 "estimated": node.is_estimated,
-                "own": {name: round(float(own[node.node])) for name, (own, _) in columns.items()},
-                "inclusive": {name: round(float(below[node.node])) for name, (_, below) in columns.items()},
+                "own": {name: round(float(own[node.node])) for name, (own, _) in columns.items()} | seconds[node.node],
+                "inclusive": {name: round(float(below[node.node])) for name, (_, below) in columns.items()}
+                | below_s[node.node],
             }
             for node in tree.nodes()
         ],
     }  # fmt: skip
+
+
+def _each(values: Weights | None, tree: ExecutionTree, *, inclusive: bool = False) -> Weights:
+    if values is None:
+        return np.zeros(len(tree))
+    return tree.inclusive(values) if inclusive else values

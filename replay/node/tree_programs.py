@@ -28,13 +28,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-import numpy as np
-
 from foretrace.replay.engine.program import Barrier, Join, Lock, Part, Repeat, Run, Sharing, Spawn, Unlock
 from foretrace.replay.offload.decisions import Program
 from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
 
 from .phases import Phased
+from .schedules import chunks, shares_of_blocks, shares_of_chunks
 from .stops import Draft, Stops, finished, one_of_many, repeated, units_at_start
 from .tree_waits import Inside, Role, Stop
 from .tree_work import TreeWork, is_loader, line_of
@@ -123,6 +122,8 @@ class _Job:
         self.barriers: dict[str, int] = {}
         self.members: list[dict[tuple[str, str], list[int]]] = []
         self.shares: dict[tuple[str, str], list[float]] = {}
+        self.dynamic: set[tuple[str, str]] = set()
+        self.parallel = {node for node, role in work.special.items() if role is Role.PARALLEL}
         self.held: str | None = None
         self.phased = Phased(work)
         self.scale = 1.0
@@ -159,16 +160,26 @@ class _Job:
         as_traced = size == len(teams)
         groups = [self.groups(thread.root) for thread in teams]
         self.members, self.shares = groups, {}
-        if not as_traced:  # all of the team's work, divided as it was
-            together: dict[tuple[str, str], list[int]] = defaultdict(list)
-            for group in groups:
-                for key, nodes in group.items():
-                    together[key] += nodes
-            self.members = [together] * size
-            self.shares = {key: self.divided_among(key, groups, size) for key in together}
+        together: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for group in groups:
+            for key, nodes in group.items():
+                together[key] += nodes
+        if not as_traced:
+            self.members = [dict[tuple[str, str], list[int]]() for _ in range(size)]
+        for key, nodes in together.items():  # divided anew, all of the team's work, unless as it was
+            shares = self.divided_among(key, nodes, groups, size, as_traced)
+            if shares:
+                self.shares[key] = shares
+                for member in self.members:
+                    member[key] = nodes
+        if has_team and len(teams) == 1 and size > 1 and not self.shares.keys() <= self.dynamic:
+            self.notes.append(
+                "one thread was traced, which tells no imbalance of loops divided beforehand: none is assumed"
+            )
         apart = [thread for thread in others if thread not in in_team]
         creations = self.creations(apart)
         parts = self.root(main.root, creations)
+        self.add(parts, self.never_forked(together))
         names = [self.name(main.number), *(self.name(thread.number) for thread in in_team)]
         names += [f"{self.prefix} member {number}" for number in range(len(names), size)]
         made = [ThreadProgram(name, tuple(part), True) for name, part in zip(names[:size], parts, strict=True)]
@@ -198,18 +209,37 @@ class _Job:
         return _Creations([name for name in names.values() if name not in told], known, ends)
 
     def divided_among(
-        self, key: tuple[str, str], groups: Sequence[dict[tuple[str, str], list[int]]], size: int
+        self,
+        key: tuple[str, str],
+        nodes: Sequence[int],
+        groups: Sequence[dict[tuple[str, str], list[int]]],
+        size: int,
+        as_traced: bool,
     ) -> list[float]:
-        """Shares of a parallel region's work of each of `size` threads.
+        """Shares of a parallel region's work of each of `size` threads; none where it stays as it was traced."""
+        work = self.work
+        found = chunks(work.tree, work.children, nodes, self.parallel)
+        if found:
+            self.dynamic.add(key)
+            entries = max(int(work.tree.entries[groups[0][key][0]]) if key in groups[0] else 1, 1)
+            return shares_of_chunks(found / entries, size)
+        if as_traced:
+            return []
+        return shares_of_blocks(
+            [sum(float(work.inclusive_s[node]) for node in group.get(key, [])) for group in groups], size
+        )
 
-        Threads are taken to share its iterations in blocks, one after the other (a static schedule): as the work of
-        the traced threads rises and falls along these blocks, so does that of the new ones.
-        """
-        work_s = [sum(float(self.work.inclusive_s[node]) for node in group.get(key, [])) for group in groups]
-        total_s = sum(work_s) or 1.0
-        until = np.concatenate([[0.0], np.cumsum(work_s)]) / total_s
-        ends = np.interp(np.linspace(0, 1, size + 1), np.linspace(0, 1, len(groups) + 1), until)
-        return [float(share) for share in np.diff(ends)]
+    def never_forked(self, together: Iterable[tuple[str, str]]) -> list[list[Part]]:
+        """Work of the team in regions and tasks that the first thread never came to: at the end of each thread."""
+        parts: list[list[Part]] = [[] for _ in self.members]
+        for key in together:
+            if f"{self.prefix} {key[1]} fork" in self.barriers:
+                continue
+            for number, member in enumerate(self.members):
+                share = self.shares[key][number] if key in self.shares else 1.0
+                for node in member.get(key, []) if share else []:
+                    parts[number] += self.runs(self.work.sums_below(node), 1 / share)
+        return parts
 
     def name(self, number: int) -> str:
         return f"{self.prefix} thread {number}"
@@ -332,9 +362,12 @@ class _Job:
         made = []
         for number, member in enumerate(members):
             nodes = member.get(key, [])
-            self.scale = self.shares[key][number] if self.shares else 1.0
+            self.scale = self.shares[key][number] if key in self.shares else 1.0
             self.divided = frozenset(below for node in nodes for below in self.below(node))
             inner: list[Draft] = [Barrier(begin)]
+            if not self.scale:
+                made.append(repeated(count, [*inner, Barrier(end)], times))
+                continue
             for node in nodes:
                 inner += self.body(node, times * count, creations)[0]
             made.append(repeated(count, [*inner, Barrier(end)], times))

@@ -61,7 +61,7 @@ def test_every_name_is_there_and_completes() -> None:
     assert dir(foretrace) == sorted(foretrace.__all__)
     for name in foretrace.__all__:
         assert getattr(foretrace, name) is not None
-    verbs = {"machines", "trace", "predict", "triage", "simulate", "curve", "calibrate", "time", "info"}
+    verbs = {"machines", "trace", "predict", "triage", "simulate", "curve", "calibrate", "time", "info", "replay"}
     assert verbs <= set(dir(foretrace))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         foretrace.nothing  # noqa: B018
@@ -102,7 +102,7 @@ def test_reprs_are_short(signature: foretrace.Signature, tmp_path: Path) -> None
     results = [
         signature, shown_as(Signature, signature), machine, foretrace.machines(), prediction,
         foretrace.predict(signature, "grace", "power6"), foretrace.triage(signature, "jaguar-xt4", "convey-hc1-fpga"),
-        foretrace.curve(signature), foretrace.info(signature),
+        foretrace.curve(signature), foretrace.info(signature), foretrace.replay(signature, machine, copies=2),
     ]  # fmt: skip
     for result in results:
         assert len(repr(result)) < LONGEST_REPR and "\n" not in repr(result), repr(result)
@@ -284,3 +284,43 @@ def test_a_program_is_timed(tmp_path: Path) -> None:
     timing.save(tmp_path / "sum.timing")
     with pytest.raises(foretrace.ForetraceError, match="no such program"):
         foretrace.time("no-such-program-here")
+
+
+def test_a_replay_shows_its_threads_and_its_timeline(signature: foretrace.Signature, tmp_path: Path) -> None:
+    replay = foretrace.replay(signature, "epyc-milan-vm", copies=2)
+    assert isinstance(replay, foretrace.Replay)
+    assert "2 copies with 1 thread on 2 cores" in repr(replay)
+    assert "critical path: " in str(replay) and "twice the cores" in str(replay)
+    assert replay._repr_html_().count("<tr>") == 3
+    entities = replay.to_dataframe()
+    assert list(entities["name"]) == ["job 0 thread 0", "job 1 thread 0"]
+    assert entities["end_s"].max() == replay.makespan_s
+    assert {"utilisation", "amount", "unit"} <= set(replay.to_dataframe("resources").columns)
+    assert replay.to_dataframe("timeline")["end_s"].max() == replay.makespan_s
+    with pytest.raises(ValueError, match="entities, resources, timeline"):
+        replay.to_dataframe("loops")
+    axes = replay.plot()
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(entities["name"])
+    for name in ("timeline.json.gz", "timeline.svg"):
+        replay.save(tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 0
+        with pytest.raises(foretrace.ForetraceError, match="exists"):
+            replay.save(tmp_path / name)
+    with pytest.raises(foretrace.ForetraceError, match="model 'guess' is not known"):
+        foretrace.replay(signature, "epyc-milan-vm", model="guess")
+
+
+def test_predictions_with_threads_and_cores(signature: foretrace.Signature) -> None:
+    alone = foretrace.predict(signature, "epyc-milan-vm")
+    assert (alone.threads, alone.cores, alone.scaling) == (1, 1, None)
+    assert foretrace.predict(signature, "epyc-milan-vm", cores=1) == alone
+    one = foretrace.predict(signature, "epyc-milan-vm", threads=1)
+    assert one.time_s == alone.time_s and one.scaling is not None
+    several = foretrace.predict(signature, "epyc-milan-vm", threads=[1])
+    assert isinstance(several, Predictions) and len(several) == 1
+    frame = several.to_dataframe()
+    assert list(frame[["threads", "cores", "speedup"]].iloc[0]) == [1, 1, 1.0]
+    with pytest.raises(foretrace.ForetraceError, match="--threads 2: the signature does not say"):
+        foretrace.predict(signature, "epyc-milan-vm", threads=2)
+    with pytest.raises(foretrace.ForetraceError, match="has 2 cores, not 3"):
+        foretrace.predict(signature, "epyc-milan-vm", cores=3)

@@ -113,3 +113,37 @@ def test_what_cannot_be_done_is_said_in_one_line(signature: Path, foretrace: Run
     result = foretrace("info", "--flame", tmp_path / "f.pdf", signature)
     assert result.returncode != 0
     assert ".svg" in result.stderr
+
+
+def test_the_tree_by_predicted_time(signature: Path, foretrace: Run, tmp_path: Path) -> None:
+    """Times of all nodes, those of their own and those of the roots, are the prediction's."""
+    (prediction,) = json.loads(foretrace("predict", signature, "--machine", "grace", "--json").stdout)["predictions"]
+    by_time = ("--by", "time", "--machine", "grace")
+    document = json.loads(foretrace("info", "--tree", *by_time, "--json", signature).stdout)
+    nodes = document["nodes"]
+    assert document["machine"] == "grace"
+    for total in (
+        sum(node["own"]["time_s"] for node in nodes),
+        sum(node["inclusive"]["time_s"] for node in nodes if node["parent"] is None),
+    ):
+        assert total == pytest.approx(prediction["time_s"], rel=1e-6)
+    lines = foretrace("info", "--tree", *by_time, signature).stdout.splitlines()
+    assert "one core doing all work" in lines[0]
+    assert lines[1].split() == ["time", "own", "what"]
+    for name in ("flame.txt", "flame.svg"):
+        foretrace("info", "--flame", tmp_path / name, *by_time, signature)
+    stacks = [line.rsplit(" ", 1) for line in (tmp_path / "flame.txt").read_text().splitlines()]
+    assert sum(int(weight) for _, weight in stacks) == pytest.approx(1e9 * prediction["time_s"], rel=0.01), "ns"
+    titles = [
+        text.text or "" for text in ElementTree.parse(tmp_path / "flame.svg").iter() if text.tag.endswith("}text")
+    ]
+    assert any("time predicted on grace" in title for title in titles)
+
+
+@pytest.mark.parametrize(
+    "options", [("--tree", "--by", "time"), ("--tree", "--machine", "grace"), ("--by", "time", "--machine", "grace")]
+)
+def test_time_is_of_the_tree_on_a_machine(signature: Path, foretrace: Run, options: tuple[str, ...]) -> None:
+    result = foretrace("info", *options, signature, check=False)
+    assert result.returncode == 2
+    assert "--by time" in result.stderr

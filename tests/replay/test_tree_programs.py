@@ -224,3 +224,86 @@ def test_offloading_is_replayed_for_one_thread():
         replay_on(openmp((100, 100)), host(), threads=2, offloading=Offloading(accelerator()))
     replayed = replay_on(openmp((100, 100)), host(), offloading=Offloading(accelerator()))
     assert any("one core doing all" in warning for warning in replayed.warnings)
+
+
+def handed_out(works, chunks, entries=10):
+    """A loop around a parallel region whose threads ask for `chunks` chunks in all, as often as they work."""
+    tree = Tree()
+    main = tree.call(tree.thread(), "main")
+    runtime = tree.call(tree.loop(main, entries), "GOMP_parallel", entries=entries, module="/lib/libgomp.so.1")
+    block = None
+    for number, work in enumerate(works):
+        above = runtime if number == 0 else tree.call(tree.thread(number), "start", module="/lib/libgomp.so.1")
+        body = tree.call(above, "main._omp_fn.0", entries=entries)
+        block = tree.does(body, work, block)
+        asks = chunks * work // sum(works) + entries  # the last time of each entry in vain
+        asked = tree.call(body, "GOMP_loop_dynamic_next", entries=asks, module="/lib/libgomp.so.1")
+        tree.call(asked, "GOMP_loop_nonmonotonic_dynamic_next@plt", entries=asks)
+    return tree.signature()
+
+
+@pytest.mark.parametrize("works", [(400,), (300, 100), (100, 300)])
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_a_dynamic_schedule_has_no_imbalance_beyond_a_chunk(works, threads):
+    """Which thread took how many chunks while it was traced does not matter."""
+    replayed = replay_on(handed_out(works, chunks=400), host(), threads=threads)
+    assert replayed.makespan_s == pytest.approx(400 / threads * STEP_S)
+    assert not any("one thread was traced" in warning for warning in replayed.warnings)
+
+
+def test_a_dynamic_schedule_is_divided_anew_as_traced_as_well():
+    assert replay_on(handed_out((300, 100), chunks=400), host()).makespan_s == pytest.approx(200 * STEP_S)
+
+
+def test_few_chunks_leave_threads_idle():
+    """Three chunks an entry, of which one of two threads takes two; and no more than three of four threads take any."""
+    for threads, most in ((2, 2 / 3), (4, 1 / 3)):
+        replayed = replay_on(handed_out((300, 60), chunks=30), host(), threads=threads)
+        assert replayed.makespan_s == pytest.approx(360 * most * STEP_S), threads
+
+
+def test_tasks_are_divided_by_who_is_free():
+    tree = Tree()
+    main = tree.call(tree.thread(), "main")
+    runtime = tree.call(main, "GOMP_parallel", module="/lib/libgomp.so.1")
+    region = tree.call(runtime, "main._omp_fn.0")
+    barrier = tree.call(region, "GOMP_barrier", module="/lib/libgomp.so.1")
+    block = tree.does(tree.call(barrier, "main._omp_fn.1", entries=48), 480)
+    region = tree.call(tree.call(tree.thread(1), "start", module="/lib/libgomp.so.1"), "main._omp_fn.0")
+    barrier = tree.call(region, "GOMP_barrier", module="/lib/libgomp.so.1")
+    tree.does(tree.call(barrier, "main._omp_fn.1", entries=16), 160, block)
+    for threads in (1, 2, 4):
+        assert replay_on(tree.signature(), host(), threads=threads).makespan_s == pytest.approx(640 / threads * STEP_S)
+
+
+def test_nested_regions_are_no_tasks():
+    tree = Tree()
+    main = tree.call(tree.thread(), "main")
+    runtime = tree.call(main, "GOMP_parallel", module="/lib/libgomp.so.1")
+    block = None
+    for number, work in enumerate((300, 100)):
+        above = runtime if not number else tree.call(tree.thread(number), "start", module="/lib/libgomp.so.1")
+        nested = tree.call(tree.call(above, "main._omp_fn.0"), "GOMP_parallel", module="/lib/libgomp.so.1")
+        block = tree.does(tree.call(nested, "main._omp_fn.1"), work, block)
+    assert replay_on(tree.signature(), host()).makespan_s == pytest.approx(300 * STEP_S)
+
+
+def test_tasks_that_the_first_thread_never_ran_are_not_lost():
+    tree = Tree()
+    main = tree.call(tree.thread(), "main")
+    runtime = tree.call(main, "GOMP_parallel", module="/lib/libgomp.so.1")
+    block = tree.does(tree.call(runtime, "main._omp_fn.0"), 100)
+    start = tree.call(tree.thread(1), "start", module="/lib/libgomp.so.1")
+    tree.does(tree.call(start, "main._omp_fn.0"), 100, block)
+    tree.does(tree.call(start, "main._omp_fn.1", entries=7), 70)
+    assert sum(replay_on(tree.signature(), host()).outcome.busy_s) == pytest.approx(270 * STEP_S)
+    assert replay_on(tree.signature(), host()).makespan_s == pytest.approx(170 * STEP_S)
+
+
+def test_that_one_thread_tells_no_imbalance_is_said():
+    replayed = replay_on(openmp((100,)), host(), threads=2)
+    assert any("one thread was traced, which tells no imbalance" in warning for warning in replayed.warnings)
+    for threads in (None, 1):
+        assert not any(
+            "imbalance" in warning for warning in replay_on(openmp((100,)), host(), threads=threads).warnings
+        )

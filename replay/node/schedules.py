@@ -1,0 +1,66 @@
+"""How runtimes of parallel regions hand out work: in blocks fixed beforehand, or in chunks and tasks to who is free.
+
+A thread that is free takes the next chunk of a loop with a dynamic or guided schedule, and the next task, so that no
+thread is busy for longer than a chunk beyond the others. Which thread took how many while the program was traced says
+nothing: a tracer runs one thread at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
+
+_NEXT = re.compile(
+    r"^GOMP_loop_(ull_)?(ordered_)?(maybe_)?(nonmonotonic_)?(dynamic|guided|runtime)_(start|next)|^__kmpc_dispatch_next_"
+)
+"""Calls that ask for a chunk, in libgomp and libomp. The last one of each thread gets none."""
+_FORK = re.compile(r"^GOMP_parallel|^__kmpc_fork_call")
+"""Calls that begin a parallel region: inside of another one its function is no task."""
+
+
+def chunks(tree: ExecutionTree, children: Sequence[Sequence[int]], region: Iterable[int], tasks: set[int]) -> int:
+    """How many chunks and tasks were handed out in a parallel region; 0 if it is divided beforehand.
+
+    Args:
+        tree: of the signature.
+        children: of each node.
+        region: nodes of the region's function.
+        tasks: nodes of functions that compilers made of parallel regions and tasks: inside of others they are tasks.
+    """
+    found, asking = 0, set()
+    for root in region:
+        pending = list(children[root])
+        while pending:
+            node = pending.pop()
+            name = tree.keys[node].function.partition("@")[0] if tree.kind[node] == TreeNodeKind.CALL else ""
+            if _FORK.match(name):
+                continue
+            if _NEXT.match(name):
+                found += int(tree.entries[node])
+                asking.add(root)
+                continue
+            pending += children[node]
+            if node in tasks:
+                found += int(tree.entries[node]) + int(tree.recursive_entries[node])
+    unanswered = sum(int(tree.entries[root]) for root in asking)
+    return max(found - unanswered, 1) if found else 0
+
+
+def shares_of_chunks(count: float, threads: int) -> list[float]:
+    """Shares of a region's work of each of `threads` threads that take `count` chunks of it one by one."""
+    whole = max(round(count), 1)
+    return [((number + 1) * whole // threads - number * whole // threads) / whole for number in range(threads)]
+
+
+def shares_of_blocks(work_s: Sequence[float], threads: int) -> list[float]:
+    """The same of threads that share its iterations in blocks, one after the other (a static schedule).
+
+    As the work of the traced threads, `work_s`, rises and falls along these blocks, so does that of the new ones.
+    """
+    until = np.concatenate([[0.0], np.cumsum(work_s)]) / (sum(work_s) or 1.0)
+    ends = np.interp(np.linspace(0, 1, threads + 1), np.linspace(0, 1, len(work_s) + 1), until)
+    return [float(share) for share in np.diff(ends)]
