@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define FT_STREAM_MAGIC UINT64_C(0x314d415254535446) /* "FTSTRAM1" in a little-endian file */
-#define FT_STREAM_VERSION 4u
+#define FT_STREAM_VERSION 5u
 
 #define FT_CHUNK_WORDS 8192u
 #define FT_MAX_CURSORS 1024u
@@ -122,6 +122,9 @@ struct ft_header {
     uint64_t waited_ns;    /* written with `finished`: for which the program waited for anything else (waiting.h), */
     uint64_t processor_ns; /* its processor time, tracing included, */
     uint64_t children_ns;  /* and that of child processes that it waited for */
+    uint64_t native_threads_ns;     /* of a Python program, likewise: processor time of threads that its compiled code started, */
+    uint64_t native_threads_rounds; /* and that in millionths of a round (lines.c); 0: not timed */
+    char exception[120]; /* the type of the exception that ended it (UTF-8, cut to fit), empty where none did */
     _Atomic uint64_t clock_reads; /* system calls that ask for the time */
     struct ft_request request;
     struct ft_schedule schedule;
