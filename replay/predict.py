@@ -23,7 +23,7 @@ from foretrace.replay.limits.surface import BandwidthSurface, SurfaceTimes
 from foretrace.replay.limits.surface_of_profile import surface_of
 from foretrace.replay.memory.hit_rates import Misses, misses_on
 from foretrace.replay.memory.shared_cache import held_bytes, most_bytes, others_bytes_per_s
-from foretrace.tracer.signature.records import Provenance, Signature
+from foretrace.tracer.signature.records import NATIVE_THREADS, Provenance, Signature
 from foretrace.units import format_bytes, format_count
 
 from .interval import convolution_error, figure_error, model_error, path_error, relative_error, together
@@ -282,9 +282,10 @@ def unseen_code_of(run: HostRun) -> tuple[str, ...]:
     if share < NOTABLE_SHARE:
         return ()
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    threads = f"; {NATIVE_THREADS} are those that it started: {TURNS}" if NATIVE_THREADS in names else ""
     return (
         f"{share:.0%} of the time is compiled code that was not seen ({', '.join(names[:3])}{more}): its time was "
-        "measured while the program was traced, its loops, gathers and memory accesses are not known",
+        f"measured while the program was traced, its loops, gathers and memory accesses are not known{threads}",
     )
 
 
@@ -466,6 +467,11 @@ def warnings_of(signature: Signature) -> tuple[str, ...]:
         )
     if provenance.unseen_calls:
         warnings.append(_unseen_warning(provenance, timed=timed))
+    if not timed and provenance.unseen.native_threads_share >= NOTABLE_SHARE:
+        warnings.append(
+            f"{NATIVE_THREADS}, which compiled code started, took {provenance.unseen.native_threads_share:.0%} of the "
+            "traced run's processor time: their work was not seen and is not in the times"
+        )
     if provenance.untraced_children:
         warnings.append(f"{provenance.untraced_children:,} child processes were not traced and are not in the times")
     if provenance.untraced_threads:

@@ -137,12 +137,16 @@ class Recording:
     """None where the program did not come to an orderly end, or the system does not say when its threads were ready."""
     processor_s: float
     """Processor time of the program, tracing included; where it came to no orderly end, all of the wall-clock time."""
+    native_threads_s: float
+    """Of a Python program that came to an orderly end: processor time of native threads (`signature.Unseen`)."""
     last_blocks: tuple[int, ...]
     """Ids of the blocks that its threads ran last."""
     engine_message: bytes
     """The beginning of what the engine itself had to say."""
     bursts: BurstCounts | None = None
     """Where accesses were recorded in bursts."""
+    exception: str = ""
+    """The type of the exception that ended a Python program; empty where none did."""
     clock_reads: int = 0
     """System calls of a compiled program that ask for the time."""
 
@@ -373,9 +377,11 @@ class Session:
             unseen_calls=header["unseen_calls"],
             waiting=_waiting(header),
             processor_s=header["processor_ns"] * 1e-9 if header["finished"] else wall_s,
+            native_threads_s=header["native_threads_ns"] * 1e-9,
             last_blocks=self._reader.last_blocks(),
             engine_message=header["message"],
             bursts=None if self._bursts is None else self._bursts.counts(),
+            exception=header["exception"].decode(errors="ignore"),
             clock_reads=header["clock_reads"],
         )
 
@@ -429,6 +435,7 @@ class Session:
             unseen=self._in_side_table(self._side.unseen),
             linear=self._in_side_table(self._side.linear),
             compiled=self._in_side_table(self._side.compiled),
+            native_threads_rounds=self._reader.header()["native_threads_rounds"],
             paths=read_paths(self._reader.samples(), table.blocks),
             tree=raw_tree(self._reader.tree()),
             flow=raw_flow(self._reader.data_flow()),

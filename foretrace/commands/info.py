@@ -179,7 +179,8 @@ def _show(signature: Signature, top: int) -> None:
     )
     out.print(f"complete      {'yes' if p.complete else 'no: ' + plain(p.incomplete_reason)}")
     ended = f"with exit code {p.exit_code}" if p.signal is None else f"by {signal_name(p.signal)}"
-    out.print(f"ended         {ended}")
+    raised = f" (uncaught {plain(p.exception)})" if p.exception else ""
+    out.print(f"ended         {ended}{raised}")
     for note in p.notes:
         out.print(f"note          {plain(note)}")
     if p.unseen_calls or p.untraced_children or p.untraced_threads or p.decoded_share < 1:
@@ -193,7 +194,7 @@ def _show(signature: Signature, top: int) -> None:
             f"array calls   not seen: {p.unseen.calls_share:.1%} of the calls, {p.unseen.bytes_share:.1%} "
             f"({format_bytes(p.unseen.bytes)}) of the bytes; {plain(worst)}"
         )
-    if p.unseen.time_share:
+    if p.unseen.time_share or unseen_report.is_notable(p.unseen):
         out.print(f"time          {plain(unseen_report.line(p.unseen))}")
     if p.processes:
         out.print(f"processes     {len(p.processes)} followed and summed up, each with simulated caches of its own")

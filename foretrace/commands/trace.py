@@ -262,9 +262,10 @@ def _say_done(provenance: Provenance, output: Path, keep_stream: Path | None) ->
     kept = "" if keep_stream is None else f" and {keep_stream}"
     how = "" if provenance.complete else f" (incomplete: {provenance.incomplete_reason})"
     if provenance.exit_code:
-        how += f"; the program ended with exit code {provenance.exit_code}"
+        raised = f" (uncaught {provenance.exception})" if provenance.exception else ""
+        how += f"; the program ended with exit code {provenance.exit_code}{raised}"
     lines = [f"wrote {output}{kept}{how}", f"next: foretrace info {name}, or foretrace predict {name} --all"]
-    if (provenance.unseen.time_share or 0.0) >= unseen_report.NOTABLE_SHARE:
+    if unseen_report.is_notable(provenance.unseen):
         lines.insert(1, unseen_report.line(provenance.unseen))
     lines[1:1] = [f"note: {note}" for note in provenance.notes if note.startswith("the program read the clock")]
     if keep_stream is not None:

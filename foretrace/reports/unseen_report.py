@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from foretrace.tracer.signature.records import Unseen
+from foretrace.units import format_seconds
 
 NOTABLE_SHARE = 0.01
 """Of the time, from which on a trace says so when it ends."""
@@ -10,11 +11,23 @@ NOTABLE_SHARE = 0.01
 _NAMED = 3
 
 
+def is_notable(unseen: Unseen) -> bool:
+    """Whether its share is."""
+    return max(unseen.time_share or 0.0, unseen.native_threads_share) >= NOTABLE_SHARE
+
+
 def line(unseen: Unseen) -> str:
-    """Its share of the traced run's time, and the functions that took most of it."""
+    """Its share of the traced run's time, the functions that took most of it, and what native threads took."""
     more = len(unseen.functions) - _NAMED
     names = ", ".join(unseen.functions[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return (
-        f"{unseen.time_share or 0:.1%} of the run is compiled code that was not seen ({names}): its time is known, its "
+    threads = (
+        f"native threads took {format_seconds(unseen.native_threads_s)} of processor time, "
+        f"{unseen.native_threads_share:.1%} of the process's"
+    )
+    if unseen.time_share is None:
+        return f"{threads}, in compiled code that was not seen"
+    said = (
+        f"{unseen.time_share:.1%} of the run is compiled code that was not seen ({names}): its time is known, its "
         "loops and accesses are not"
     )
+    return f"{said}; {threads}" if unseen.native_threads_share >= NOTABLE_SHARE else said

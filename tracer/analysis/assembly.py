@@ -14,7 +14,7 @@ from foretrace.tracer.recorded import Part
 from foretrace.tracer.sampling.burst_schedule import Accuracy
 from foretrace.tracer.sampling.estimate import estimated_misses, scaled_reuse
 from foretrace.tracer.session import Recording
-from foretrace.tracer.signature.records import ProcessRecord, Provenance, Sampling, Signature
+from foretrace.tracer.signature.records import ProcessRecord, Provenance, Sampling, Signature, Unseen
 
 from .clock import clock_notes
 from .result import Analysis
@@ -49,13 +49,14 @@ def signature_of(
             incomplete_reason=recording.problem,
             decoded_share=analysis.decoded_share,
             unseen_calls=recording.unseen_calls,
-            unseen=unseen_of(part.raw, recording.unseen_calls, analysis.unseen_time_share, analysis.unseen_functions),
+            unseen=_unseen(recording, part, analysis),
             untraced_children=recording.untraced_children,
             untraced_threads=recording.untraced_threads,
             threads=recording.threads,
             notes=notes,
             processes=processes,
             waiting=recording.waiting,
+            exception=recording.exception,
         ),
         blocks=analysis.blocks,
         operations=analysis.operations,
@@ -75,6 +76,13 @@ def signature_of(
         dependences=analysis.dependences,
         examined_loops=analysis.examined_loops,
     )
+
+
+def _unseen(recording: Recording, part: Part, analysis: Analysis) -> Unseen:
+    unseen = unseen_of(part.raw, recording.unseen_calls, analysis.unseen_time_share, analysis.unseen_functions)
+    native_s = recording.native_threads_s
+    share = min(1.0, native_s / recording.processor_s) if native_s else 0.0
+    return msgspec.structs.replace(unseen, native_threads_s=native_s, native_threads_share=share)
 
 
 def _instructions(analysis: Analysis) -> int:

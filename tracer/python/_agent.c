@@ -11,6 +11,7 @@
 #include "tracer/python/blocks/frames.h"
 #include "tracer/python/blocks/lines.h"
 #include "tracer/python/blocks/markers.h"
+#include "tracer/python/native_threads.h"
 #include "tracer/python/arrays/numpy.h"
 #include "tracer/python/blocks/timing.h"
 
@@ -19,12 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static void finish(void)
-{
-    timing_stop();
-    ft_writer_finish();
-}
 
 /* Extension modules that were there before us. */
 static void look_at_loaded_modules(void)
@@ -56,7 +51,7 @@ static PyObject *attach(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     timing_init();
-    if (atexit(finish) != 0 || !agent_blocks_init(core) || !agent_hooks_init())
+    if (atexit(agent_finish) != 0 || !native_threads_init() || !agent_blocks_init(core) || !agent_hooks_init())
         return PyErr_Occurred() ? NULL : PyErr_NoMemory();
     look_at_loaded_modules();
     Py_RETURN_NONE;
@@ -97,12 +92,22 @@ static bool fresh_main_module(void)
 /* How a program ended that has not exited by itself. */
 enum ending { ENDED, FAILED, INTERRUPTED };
 
+/* Notes which exception ended the program: the interpreter has reported it, and keeps its type. */
+static void note_exception(void)
+{
+    struct ft_header *header = ft_writer_header();
+    PyObject *type = PySys_GetObject("last_type"); /* borrowed */
+    if (type && PyType_Check(type))
+        snprintf(header->exception, sizeof header->exception, "%s", ((PyTypeObject *)type)->tp_name);
+}
+
 /* Reports the exception that ended the program; for SystemExit, exits. */
 static enum ending report_exception(void)
 {
     bool interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
     timing_stop();
     PyErr_Print();
+    note_exception();
     return interrupted ? INTERRUPTED : FAILED;
 }
 
@@ -111,6 +116,7 @@ static enum ending script_ending(int status)
 {
     if (status == 0)
         return ENDED;
+    note_exception();
     return PySys_GetObject("last_type") == PyExc_KeyboardInterrupt ? INTERRUPTED : FAILED;
 }
 
@@ -166,7 +172,7 @@ static enum ending run_code(PyObject *source)
 static void die_of_interrupt(void)
 {
     Py_FinalizeEx();
-    ft_writer_finish();
+    agent_finish();
     signal(SIGINT, SIG_DFL);
     kill(getpid(), SIGINT);
     exit(128 + SIGINT);
@@ -208,7 +214,7 @@ static PyObject *call(PyObject *Py_UNUSED(module), PyObject *function)
     timing_stop();
     AGENT_CURRENT_FRAME(thread) = above;
     PyEval_SetTrace(NULL, NULL);
-    ft_writer_finish();
+    agent_finish();
     return result;
 }
 

@@ -91,7 +91,7 @@ def analyse(
     timed = tuple(_interpreter_times(code, arrays, round_lines))
     executions = [block.executions for block in code.raw_blocks]
     taken = {time.block_id: time.lines * executions[time.block_id] for time in timed}
-    calls = compiled_calls(raw.compiled, code.number, taken, round_lines)
+    calls = compiled_calls(raw.compiled, raw.native_threads_rounds, code.number, taken, round_lines)
     compiled = CompiledLoops(calls, code.raw_blocks, arrays.next_block, arrays.next_loop)
     blocks = (*code.blocks(), *arrays.blocks(), *compiled.blocks())
     loops = _in_order(code, arrays, compiled)
@@ -133,11 +133,12 @@ def _data_flow(raw: RawTrace, maker: PythonTree, operations: Sequence[MemoryOper
 def _unseen_share(
     code: _Code, taken: Mapping[int, float], calls: Sequence[CompiledCalls], round_lines: float | None
 ) -> float | None:
-    """Of the time of all blocks, with that of recorded array operations, the part in compiled functions not seen."""
+    """Of the time of all blocks, recorded array operations and native threads: compiled code that was not seen."""
     if round_lines is None or not taken:
         return None
     arrays = sum(b.array_rounds * b.executions / b.timed for b in code.raw_blocks if b.timed) * 1e-6 * round_lines
-    whole = sum(taken.values()) + arrays
+    native = sum(call.lines for call in calls if call.caller is None)
+    whole = sum(taken.values()) + arrays + native
     return sum(call.lines for call in calls) / whole if whole else 0.0
 
 
@@ -491,7 +492,11 @@ def _in_order(code: _Code, arrays: _Arrays, compiled: CompiledLoops) -> tuple[Lo
         for loop in loops
     }
     line_of = {member.block: code.number[member.operation.block_id] for member in arrays.members}
-    line_of |= {compiled.first_block + position: call.caller for position, call in enumerate(compiled.calls)}
+    line_of |= {
+        compiled.first_block + position: call.caller
+        for position, call in enumerate(compiled.calls)
+        if call.caller is not None
+    }
 
     def began(loop: Loop) -> tuple[int, int, int]:
         first = first_ran[loop.loop_id]

@@ -1,8 +1,9 @@
-"""Compiled functions that a Python program called and whose accesses were not seen: their time, by calling line.
+"""Compiled code of a Python program whose accesses were not seen: its time, by calling line.
 
-Each becomes a block of its own, of no instructions, in a loop of kind "compiled" that stands for its calls; `module`
-names the function ("sklearn.cluster.lloyd_iter_chunked_dense"). Its time is an `InterpreterTime`, taken off that of the
-block that called.
+Each function that a line called becomes a block of its own, of no instructions, in a loop of kind "compiled" that
+stands for its calls; `module` names the function ("sklearn.cluster.lloyd_iter_chunked_dense"). Its time is an
+`InterpreterTime`, taken off that of the block that called. The threads that compiled code started are one more such
+block, which no line called.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from foretrace.tracer.reader.raw_trace import RawCompiled, RawPythonBlock
-from foretrace.tracer.signature.records import Block, InterpreterTime, Loop
+from foretrace.tracer.signature.records import NATIVE_THREADS, Block, InterpreterTime, Loop
 
 LEAST_SHARE = 1e-4
 """Of all that was timed: what took less stays with the line that called it."""
@@ -20,15 +21,19 @@ LEAST_SHARE = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class CompiledCalls:
-    """A compiled function's time at one place. `caller` is the number of the block that called."""
+    """A compiled function's time at one place. `caller` is the number of the calling block; None: native threads."""
 
     name: str
-    caller: int
+    caller: int | None
     lines: float
 
 
 def compiled_calls(
-    compiled: Sequence[RawCompiled], number: Mapping[int, int], times: Mapping[int, float], round_lines: float | None
+    compiled: Sequence[RawCompiled],
+    native_threads_rounds: int,
+    number: Mapping[int, int],
+    times: Mapping[int, float],
+    round_lines: float | None,
 ) -> tuple[CompiledCalls, ...]:
     """What compiled functions took, in lines; no more than their callers' `times` (all executions, in lines)."""
     if round_lines is None:
@@ -46,6 +51,9 @@ def compiled_calls(
         fitting = lines * min(1.0, times.get(caller, 0.0) / of_caller[caller]) if of_caller[caller] else 0.0
         if fitting > least:
             calls.append(CompiledCalls(name, caller, fitting))
+    native_lines = 1e-6 * native_threads_rounds * round_lines
+    if times and native_lines > least:
+        calls.append(CompiledCalls(NATIVE_THREADS, None, native_lines))
     return tuple(calls)
 
 
@@ -69,16 +77,16 @@ class CompiledLoops:
     def blocks(self) -> Iterable[Block]:
         """One for each function at each place."""
         for position, call in enumerate(self.calls):
-            caller = self.callers[call.caller]
+            caller = self._caller(call)
             yield Block(
                 block_id=self.first_block + position,
                 module=call.name,
-                offset=caller.offset_bytes,
-                function=caller.function,
-                file=caller.file,
-                line=caller.line,
+                offset=caller.offset_bytes if caller else 0,
+                function=caller.function if caller else "",
+                file=caller.file if caller else "",
+                line=caller.line if caller else 0,
                 loop_id=self.first_loop + position,
-                executions=max(caller.executions, 1),
+                executions=self._executions(call),
                 instructions=0,
                 operations=(),
             )
@@ -86,19 +94,19 @@ class CompiledLoops:
     def loops(self, loop_of: Callable[[int], int | None], depth_of: Callable[[int], int]) -> Iterable[Loop]:
         """Likewise. `loop_of` a caller and `depth_of` that loop say where they are."""
         for position, call in enumerate(self.calls):
-            caller = self.callers[call.caller]
-            parent = loop_of(call.caller)
+            caller = self._caller(call)
+            parent = None if call.caller is None else loop_of(call.caller)
             yield Loop(
                 loop_id=self.first_loop + position,
                 parent_id=parent,
                 header_block_id=self.first_block + position,
                 module=call.name,
-                function=caller.function,
-                file=caller.file,
-                line=caller.line,
+                function=caller.function if caller else "",
+                file=caller.file if caller else "",
+                line=caller.line if caller else 0,
                 depth=1 if parent is None else depth_of(parent) + 1,
-                entries=max(caller.executions, 1),
-                iterations=max(caller.executions, 1),
+                entries=self._executions(call),
+                iterations=self._executions(call),
                 order=0,
                 kind="compiled",
             )
@@ -106,8 +114,14 @@ class CompiledLoops:
     def times(self) -> Iterable[InterpreterTime]:
         """What an execution of each block took."""
         for position, call in enumerate(self.calls):
-            executions = max(self.callers[call.caller].executions, 1)
-            yield InterpreterTime(self.first_block + position, call.lines / executions, 0.0)
+            yield InterpreterTime(self.first_block + position, call.lines / self._executions(call), 0.0)
+
+    def _caller(self, call: CompiledCalls) -> RawPythonBlock | None:
+        return None if call.caller is None else self.callers[call.caller]
+
+    def _executions(self, call: CompiledCalls) -> int:
+        caller = self._caller(call)
+        return max(caller.executions, 1) if caller else 1
 
     def lines_of(self, caller: int) -> float:
         """What was taken off the caller's own time."""

@@ -359,7 +359,7 @@ static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ig
     uint32_t message_bytes = atomic_load(&h->message_bytes);
     if (message_bytes > sizeof h->message)
         message_bytes = sizeof h->message;
-    return Py_BuildValue("{sOsOsOsOsIsIsIsIsKsKsKsKsKsKsKsKsKsKsy#}",
+    return Py_BuildValue("{sOsOsOsOsIsIsIsIsKsKsKsKsKsKsKsKsKsKsKsKsy#sy#}",
                          "attached", atomic_load(&h->attached) ? Py_True : Py_False,
                          "finished", atomic_load(&h->finished) ? Py_True : Py_False,
                          "replaced", atomic_load(&h->replaced) ? Py_True : Py_False,
@@ -372,10 +372,13 @@ static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ig
                          "unseen_calls", (unsigned long long)atomic_load(&h->unseen_calls),
                          "waited_ns", (unsigned long long)h->waited_ns, "children_ns", (unsigned long long)h->children_ns,
                          "processor_ns", (unsigned long long)h->processor_ns,
+                         "native_threads_ns", (unsigned long long)h->native_threads_ns,
+                         "native_threads_rounds", (unsigned long long)h->native_threads_rounds,
                          "clock_reads", (unsigned long long)atomic_load(&h->clock_reads),
                          "executions", (unsigned long long)self->reader->executions,
                          "accesses", (unsigned long long)(self->reader->accesses + self->reader->batch_length),
-                         "message", h->message, (Py_ssize_t)message_bytes);
+                         "message", h->message, (Py_ssize_t)message_bytes,
+                         "exception", h->exception, (Py_ssize_t)strnlen(h->exception, sizeof h->exception));
 }
 
 /* Says who reads, and which system calls map code; to be called before the program starts. */

@@ -28,11 +28,14 @@ class Header(TypedDict):
     unseen_calls: int
     waited_ns: int
     processor_ns: int
+    native_threads_ns: int
+    native_threads_rounds: int
     children_ns: int
     clock_reads: int
     executions: int
     accesses: int
     message: bytes
+    exception: bytes
 
 class DependenceRows(TypedDict):
     rows: bytes

@@ -148,6 +148,7 @@ class RawTrace:
     [operations] is, for an indexed operand, the longest address range of a single execution; 0 for others.
     `edges` uint64 [edges, 3]: source block id, destination block id, count.
     `maps` are copies of the program's memory map as text, `guest_base` the host address of guest address 0.
+    `native_threads_rounds` is the time of native threads (`signature.Unseen`), in millionths of a round.
     """
 
     blocks: tuple[RawBlock, ...]
@@ -163,6 +164,7 @@ class RawTrace:
     unseen: tuple[RawUnseen, ...] = ()
     linear: tuple[RawLinear, ...] = ()
     compiled: tuple[RawCompiled, ...] = ()
+    native_threads_rounds: int = 0
     paths: tuple[RawPath, ...] = ()
     tree: RawTree | None = None
     flow: RawFlow | None = None

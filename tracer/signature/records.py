@@ -293,6 +293,10 @@ class Paths(msgspec.Struct, frozen=True, eq=False):
 NO_PATHS = Paths(np.zeros(1, np.int64), np.zeros(0, np.uint32), np.zeros(0, np.uint16), np.zeros(0, np.uint16), {})
 
 
+NATIVE_THREADS = "native threads"
+"""Names the threads that compiled code of a Python program started, in place of a function's name."""
+
+
 class UnseenOperation(msgspec.Struct, frozen=True):
     """An array operation of a Python program whose accesses were not seen.
 
@@ -306,13 +310,17 @@ class UnseenOperation(msgspec.Struct, frozen=True):
 
 
 class Unseen(msgspec.Struct, frozen=True):
-    """What was not seen of a Python program's array operations, beside how many calls it was.
+    """What was not seen of a Python program, beside the number of unseen array operations.
 
-    The shares, from 0 to 1, are of the calls and of the bytes of all array operations. `operations` are those with the
-    most bytes, at most 30.
+    `calls_share` and `bytes_share`, from 0 to 1, are of the calls and of the bytes of all array operations.
+    `operations` are those with the most bytes, at most 30.
 
-    `time_share`, from 0 to 1, is that of compiled functions whose accesses were not seen, in the time of Python's lines
-    and array operations while the program was traced; None: it was not timed. `functions` names them, most time first.
+    `time_share`, from 0 to 1, is the share of compiled code whose accesses were not seen in the time of all of the
+    program while it was traced; None: it was not timed. `functions` names that code, most time first: functions called
+    from Python, and `NATIVE_THREADS`, the threads that compiled code started.
+
+    `native_threads_s` is the processor time of those threads, `native_threads_share` its share of the process's
+    processor time, tracing included.
     """
 
     calls_share: float = 0.0
@@ -321,6 +329,8 @@ class Unseen(msgspec.Struct, frozen=True):
     operations: tuple[UnseenOperation, ...] = ()
     time_share: float | None = None
     functions: tuple[str, ...] = ()
+    native_threads_s: float = 0.0
+    native_threads_share: float = 0.0
 
 
 class ProcessRecord(msgspec.Struct, frozen=True):
@@ -380,7 +390,10 @@ class Sampling(msgspec.Struct, frozen=True):
 
 
 class Provenance(msgspec.Struct, frozen=True):
-    """How a signature was obtained. `complete` is False when the run was cut short, with the reason beside it."""
+    """How a signature was obtained. `complete` is False when the run was cut short, with the reason beside it.
+
+    `exception` is the type of the exception that ended a Python program, empty where none did.
+    """
 
     command: tuple[str, ...]
     engine: str
@@ -410,6 +423,7 @@ class Provenance(msgspec.Struct, frozen=True):
     most_lines: float | None = None
     """Of a Python program of which nothing was timed: what the traced run took of a processor, in lines
     (foretrace/python_line.py). The program alone takes no more."""
+    exception: str = ""
     mapped: tuple[AddressRange, ...] = ()
     """Memory that had been touched before the run began: of a fork, the largest ranges."""
 

@@ -123,6 +123,9 @@ struct ft_header {
     uint64_t waited_ns;    /* written with `finished`: for which the program waited for anything else (waiting.h), */
     uint64_t processor_ns; /* its processor time, tracing included, */
     uint64_t children_ns;  /* and that of child processes that it waited for */
+    uint64_t native_threads_ns;     /* of a Python program, likewise: processor time of threads that its compiled code started, */
+    uint64_t native_threads_rounds; /* and that in millionths of a round (lines.c); 0: not timed */
+    char exception[120]; /* the type of the exception that ended it (UTF-8, cut to fit), empty where none did */
     _Atomic uint64_t clock_reads; /* system calls that ask for the time */
     struct ft_request request;
     struct ft_schedule schedule;

@@ -11,6 +11,7 @@
 #include "hooks.h"
 #include "numpy.h"
 #include "tracer/python/blocks/timing.h"
+#include "tracer/python/native_threads.h"
 #include "waits.h"
 
 #include <string.h>
@@ -186,6 +187,7 @@ PyObject *agent_argument(const struct agent_call *call, Py_ssize_t position, con
 
 static PyCFunction original_settrace, original_settrace_all, original_exec_dynamic, original_exec_builtin;
 static fast_kw_function original_exit;
+static fast_function original_create_dynamic;
 static PyCFunction original_start, original_start_joinable;
 
 /* Another tracer takes the place of ours; when it goes, ours returns. */
@@ -214,8 +216,28 @@ static PyObject *hooked_exit(PyObject *self, PyObject *const *args, Py_ssize_t n
 {
     timing_stop();
     if (n == 1 && !kwnames && PyLong_CheckExact(args[0]))
-        ft_writer_finish();
+        agent_finish();
     return original_exit(self, args, n, kwnames);
+}
+
+static bool is_of_linear_algebra(PyObject *spec)
+{
+    PyObject *name = PyObject_GetAttrString(spec, "name");
+    const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+    const bool result = text && (strncmp(text, "numpy.", 6) == 0 || strncmp(text, "scipy.", 6) == 0);
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return result;
+}
+
+/* Loads a module's library, which may start threads. */
+static PyObject *hooked_create_dynamic(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+    const bool of_linear_algebra = n > 0 && is_of_linear_algebra(args[0]);
+    native_threads_note(false);
+    PyObject *module = original_create_dynamic(self, args, n);
+    native_threads_note(of_linear_algebra);
+    return module;
 }
 
 static PyObject *hooked_exec_dynamic(PyObject *self, PyObject *module)
@@ -360,6 +382,8 @@ bool agent_hooks_init(void)
     original_exec_builtin = agent_replace("_imp", "exec_builtin", METH_O, hooked_exec_builtin);
     buffers_init();
     waits_init();
+    original_create_dynamic =
+        AS(fast_function, agent_replace("_imp", "create_dynamic", METH_FASTCALL, AS(PyCFunction, hooked_create_dynamic)));
     original_exec_dynamic = agent_replace("_imp", "exec_dynamic", METH_O, hooked_exec_dynamic);
     return true;
 }

@@ -12,6 +12,7 @@
 #include <Python.h>
 
 #include "numpy.h"
+#include "tracer/python/native_threads.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,7 @@ static bool count(struct key *key)
         n_entries++;
     }
     atomic_fetch_add_explicit(&found->counts->calls, 1, memory_order_relaxed);
+    native_threads_note(true); /* the call may have started some */
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include "code.h"
 #include "frames.h"
 #include "timing.h"
+#include "tracer/python/native_threads.h"
 
 #include <pthread.h>
 
@@ -18,6 +19,7 @@ static void close_thread(void *cursor)
 {
     core->end_thread();
     timing_end_thread();
+    native_threads_end_python();
     ft_writer_close(cursor);
 }
 
@@ -27,6 +29,7 @@ struct ft_cursor *agent_open_cursor(void)
     if (agent_thread.cursor) {
         pthread_setspecific(thread_end, agent_thread.cursor);
         ft_write_synchronisation(agent_thread.cursor, FT_SYNC_CREATED, agent_thread.created);
+        native_threads_begin_python();
     }
     return agent_thread.cursor;
 }
@@ -64,4 +67,15 @@ void agent_trace_thread(void)
 bool agent_leave_blocks(void)
 {
     return core->leave_blocks();
+}
+
+void agent_finish(void)
+{
+    struct ft_header *header = ft_writer_header();
+    timing_stop();
+    if (!atomic_load(&header->finished)) {
+        header->native_threads_ns = native_threads_ns();
+        header->native_threads_rounds = timing_rounds_of(header->native_threads_ns);
+    }
+    ft_writer_finish();
 }

@@ -27,6 +27,9 @@ bool agent_blocks_init(const struct agent_core *core);
 void agent_trace_thread(void);
 bool agent_leave_blocks(void);
 
+/* The program has come to an orderly end: ends the timing that runs, and the stream. Later calls do nothing. */
+void agent_finish(void);
+
 /* Writes a block's word; none for id 0. */
 static inline void agent_write_block(uint32_t id)
 {

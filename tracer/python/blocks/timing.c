@@ -3,6 +3,7 @@
 #include "timing.h"
 
 #include "lines.h"
+#include "tracer/python/native_threads.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -132,6 +133,7 @@ static bool time_round(uint64_t now_ns)
     const double taken_ns = lines_round_ns();
     round_seen_ns = now_ns;
     waited_ns(); /* so that it tells of the last few milliseconds when it is asked next */
+    native_threads_note(false);
     if (taken_ns > 0) {
         readings_ns[next % N_ROUNDS] = time_reading();
         rounds_ns[next++ % N_ROUNDS] = taken_ns;
@@ -195,6 +197,11 @@ static const uint64_t *chunk_end(void)
 static int64_t in_rounds(double ns)
 {
     return (int64_t)(ns / round_ns * 1e6);
+}
+
+uint64_t timing_rounds_of(uint64_t ns)
+{
+    return round_ns > 0 ? (uint64_t)in_rounds((double)ns) : 0;
 }
 
 static uint64_t minor_faults(void)

@@ -38,6 +38,9 @@ bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struc
 
 uint64_t timing_now_ns(void);
 
+/* A processor time in millionths of a round, at the interpreter's last known speed; 0 where nothing is timed. */
+uint64_t timing_rounds_of(uint64_t ns);
+
 /* Has the next execution timed in place of this one, of which nothing is to be counted. */
 void timing_put_off(struct timing_pace *pace);
 
