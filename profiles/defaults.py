@@ -87,12 +87,6 @@ WINDOW = (
 )
 
 
-ADDRESS_WAITING = (
-    Default(1024, 1024, 1024, "no limit: what waits stops all behind it", in_order=True),
-    Default(0.25, 0.13, 0.07, f"Golden Cove 108 of 512, Zen 5 56 of 448, Firestorm 48 of 630: {_DISCLOSED}",
-            of="window_instructions", width=7),
-    Default(0.4, 0.2, 0.1, "measured on Zen 3 (AMD publication 56665, sections 2.9 to 2.12)", of="window_instructions"),
-)  # fmt: skip
 STORING = (
     Default(16, 8, 4, _LLVM, in_order=True),
     Default(0.3, 0.22, 0.1, f"Golden Cove 112 of 512, Zen 5 104 of 448, Firestorm 60 of 630: {_DISCLOSED}",

@@ -123,10 +123,6 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     window_instructions: Annotated[
         float | None, Figure("most instructions in flight: dispatched and not retired", defaults.WINDOW)
     ] = None
-    address_waiting_instructions: Annotated[
-        float | None,
-        Figure("of those in flight, most loads and stores that wait for their address", defaults.ADDRESS_WAITING),
-    ] = None
     vector_scheduled_instructions: Annotated[
         float | None,
         Figure("of those that wait for vector operands, most that start when these are there", defaults.SCHEDULED),

@@ -141,8 +141,6 @@ SUBMODELS = (
              core=_members(window_instructions=_NO_LIMIT)),
     Submodel("vector scheduler", "limited vector instructions can start, the others stand in a line behind them",
              core=_members(vector_scheduled_instructions=_NO_LIMIT)),
-    Submodel("address queue", "limited loads and stores wait for their address",
-             core=_members(address_waiting_instructions=_NO_LIMIT)),
     Submodel("store queue", "limited stores in flight",
              core=_members(storing_instructions=_NO_LIMIT)),
     # loads and stores

@@ -91,7 +91,6 @@ struct state {
     struct rate units[FT_NUM_UNITS], levels[FT_MAX_LEVELS], loads, stores;
     struct recent *recent;
     struct ring retired; /* all instructions */
-    struct queue addresses; /* loads and stores that wait for theirs */
     struct queue scheduled; /* vectors that can start, */
     double last_scheduled;  /* and the last one since when */
     struct written *written; /* ring of `stores` */
@@ -302,8 +301,6 @@ static struct dispatched dispatch(struct state *s, const struct ft_instruction *
     const struct written *oldest = &s->written[s->oldest_written];
     if (one->store >= 0 && oldest->at > d.at)
         d = (struct dispatched){oldest->at, oldest->cause < FT_NUM_CAUSES ? oldest->cause : FT_CAUSE_PORTS};
-    if (one->load >= 0 || one->store >= 0)
-        d.at = room_from(&s->addresses, d.at);
     s->clock = d.at + s->slot;
     return d;
 }
@@ -559,8 +556,6 @@ static void write_back(struct state *s, const struct ft_instruction *one, uint32
     double end;
     const double known = latest(s->ready, addresses, one->n_addresses, t->dispatched.at);
     const double asked = take(&s->stores, known, s->core->store_cycles, &end);
-    if (one->load < 0)
-        enter(&s->addresses, asked);
     const struct arrival line = access_line(s, operation, slot, asked, true);
     const double data = t->done;
     t->done = later(t->done, asked + 1);
@@ -594,7 +589,6 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
         const uint32_t position = (uint32_t)one->load;
         t.known = latest(s->ready, addresses, one->n_addresses, t.dispatched.at);
         t.asked = take(&s->loads, t.known, s->core->load_cycles, &end);
-        enter(&s->addresses, t.asked);
         const double known = latest_astray(s, addresses, one->n_addresses, astray);
         const double early = ask_astray(s, known);
         const bool is_early = early < t.asked;
@@ -676,7 +670,6 @@ static bool state_new(struct state *s, const struct ft_core *core, const struct 
     for (uint32_t i = 0; good && i < program->n_operations; i++)
         s->misses[i] = misses_of(core, &program->operations[i]);
     good = ring_new(&s->retired, core->window_instructions) && good;
-    good = queue_new(&s->addresses, core->address_waiting_instructions) && good;
     good = queue_new(&s->scheduled, core->vector_scheduled_instructions) && good;
     for (uint32_t i = 0; i < FT_NUM_UNITS; i++)
         good = rate_new(&s->units[i], 1) && good;
@@ -695,7 +688,6 @@ static void state_free(struct state *s)
 {
     free(s->recent);
     free(s->retired.left);
-    free(s->addresses.heap);
     free(s->scheduled.heap);
     free(s->written);
     free(s->due);

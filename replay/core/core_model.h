@@ -1,7 +1,7 @@
 /* An out-of-order core in one pass: when each instruction of a path is dispatched, starts, is done and retires.
  *
  * Instructions are taken in the order in which they ran. Each is dispatched in order (at most `width` a cycle, no more
- * than `window` in flight, `addresses` that access memory somewhere not yet known, and `stores` not yet written), starts when what it needs is there and a unit is free, and retires
+ * than `window` in flight and `stores` not yet written), starts when what it needs is there and a unit is free, and retires
  * in order. Vector instructions wait in a scheduler that starts them in any order, and in a queue in front of it. Times are cycles. What the machine's memory does is told by memory
  * operation: how often it finds its data in which level, and what that takes.
  *
@@ -96,7 +96,6 @@ struct ft_core_operation {
     X(double, width)            /* instructions a cycle */                                                             \
     X(double, window_instructions) /* instructions in flight */                                                           \
     X(double, storing_instructions) /* of these, most stores */                                                            \
-    X(double, address_waiting_instructions) /* loads and stores that have not been made */                             \
     X(double, vector_scheduled_instructions) /* of the vectors that have not started, those that can: the others stand in a line */ \
     X(double, refill)           /* from a mispredicted branch's end to the dispatch of what follows */                 \
     X(double, forward)          /* from a store's data to that of a load that reads it back */                          \

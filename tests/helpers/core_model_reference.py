@@ -72,7 +72,6 @@ class Core:
         for name in figures.dtype.names:
             setattr(self, name, figures[name].item())
         self.slot = 1 / self.width
-        self.waiting: list[float] = []  # loads and stores, for an address
         self.startable: list[float] = []  # vectors that can start
         self.last_scheduled = 0.0
         self.instructions, self.registers, self.blocks, self.operations = instructions, registers, blocks, operations
@@ -187,16 +186,8 @@ class Core:
         written, waited_for = self.ring(self.left, self.storing_instructions) or (0.0, None)
         if one["store"] >= 0 and written > at:
             at, cause = written, PORTS if waited_for is None else waited_for
-        if one["load"] >= 0 or one["store"] >= 0:
-            at = self.enter_waiting(at)
         self.clock = at + self.slot
         return at, cause
-
-    def enter_waiting(self, at: float) -> float:
-        while self.waiting and self.waiting[0] <= at:
-            heapq.heappop(self.waiting)
-        full = len(self.waiting) >= max(int(self.address_waiting_instructions), 1)
-        return max(at, heapq.heappop(self.waiting)) if full else at
 
     def dispatch_astray(self, one) -> float:
         room = self.ring(self.retired, self.window_instructions)
@@ -312,7 +303,6 @@ class Core:
             operation, slot = first_operation + int(one["load"]), first_slot + int(one["load"])
             known = latest(addresses, dispatched)
             asked, _ = self.load_unit.take(known, self.load_cycles)
-            heapq.heappush(self.waiting, asked)
             ready = latest_astray(addresses, astray)
             early = self.ask_astray(ready)
             is_early = early < asked
@@ -362,8 +352,6 @@ class Core:
     def write_back(self, one, first_operation: int, first_slot: int, known: float, data: float) -> float:
         operation, slot = first_operation + int(one["store"]), first_slot + int(one["store"])
         asked, _ = self.store_unit.take(known, self.store_cycles)
-        if one["load"] < 0:
-            heapq.heappush(self.waiting, asked)
         line, cause = self.access(operation, slot, asked, stores=True)
         done = max(data, asked + 1)
         retired = max(self.retired[-1] if self.retired else 0.0, done)

@@ -337,20 +337,6 @@ def test_a_measured_window_limits_what_is_in_flight():
     assert cycles(signature, machine(window_instructions=20.0)) == pytest.approx(expected, rel=0.03)
 
 
-@pytest.mark.parametrize(("room", "overlap"), [(150.0, True), (60.0, False)])
-@pytest.mark.parametrize("stores", [False, True])
-def test_a_queue_limits_what_waits_for_an_address(room, overlap, stores):
-    """The next load is asked for beside the first one if there is room for 90 accesses that wait for its value."""
-    operation = {"store_operation" if stores else "load_operation": 1}
-    waiting = [instruction("move", writes="" if stores else "r9", addresses="r1", **operation)] * 90
-    accesses = [{"misses": (ITERATIONS, ITERATIONS), "pattern": "irregular", "length": 512}, {"is_store": stores}]
-    profile = machine(
-        window_instructions=200.0, loads_per_cycle=4.0, stores_per_cycle=4.0, storing_instructions=200.0,
-        address_waiting_instructions=room,
-    )  # fmt: skip
-    assert (cycles(loop_of(LOAD, *waiting, accesses=accesses), profile) < 80) == overlap
-
-
 def test_instructions_of_a_line_are_decoded_up_to_eight_at_once():
     """A compare and its branch count as one."""
     compare = instruction("int_alu", "r1", "flags", length_bytes=4)

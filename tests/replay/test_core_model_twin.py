@@ -67,14 +67,14 @@ def made(seed: int, num_blocks: int, executions: int):
     }  # fmt: skip
     most = {
         "width": 7, "window_instructions": 60, "vector_scheduled_instructions": 30, "storing_instructions": 12,
-        "address_waiting_instructions": 30, "refill": 20, "lead": 200,
+        "refill": 20, "lead": 200,
     }  # fmt: skip
     chosen = {name: rng.choice(values) for name, values in choices.items()}
     core = figures(n_levels=levels, **chosen, **{name: rng.integers(1, end) for name, end in most.items()})
     return core, instructions, np.array(registers, np.uint16), blocks, operations, (path, branches, depends, *distances)
 
 
-AMPLE = ("window_instructions", "address_waiting_instructions", "vector_scheduled_instructions", "storing_instructions")
+AMPLE = ("window_instructions", "vector_scheduled_instructions", "storing_instructions")
 
 
 def figures(**given):
