@@ -25,7 +25,6 @@ from .points import (
     LINEAR_TYPES,
     ArrayCost,
     IdiomRate,
-    LatencyQuantile,
     LinearCost,
     MessagePoint,
     OperationCost,
@@ -54,7 +53,6 @@ _Entry = TypeVar(
     | LatencyPoint
     | OperationCost
     | SurfacePoint
-    | LatencyQuantile
     | PrefetchPoint
     | ThreadPoint
     | ArrayCost
@@ -305,19 +303,6 @@ def _check_points(profile: Profile) -> None:
         _check_new(where, (point.working_set_bytes, point.pattern.value, point.access_bytes), seen)
     for where, latency in _checked(profile, "latency", profile.latency):
         _check_new(where, (latency.working_set_bytes, latency.page_bytes), seen)
-    _check_quantiles(profile)
-
-
-def _check_quantiles(profile: Profile) -> None:
-    before: LatencyQuantile | None = None
-    for where, one in _checked(profile, "latency_quantiles", profile.latency_quantiles):
-        if one.quantile >= 1:
-            raise ProfileError(f"{where}: quantile is {one.quantile}, must be below 1")
-        for field in ("quantile", "over_mean"):
-            last = getattr(before, field, 0.0)
-            if getattr(one, field) < last or (field == "quantile" and one.quantile == last):
-                raise ProfileError(f"{where}: {field} is {getattr(one, field)}, must be above the one before, {last}")
-        before = one
 
 
 def _check_access(where: str, point: BandwidthPoint | SurfacePoint) -> None:
@@ -381,7 +366,7 @@ def _check_rates(profile: Profile) -> None:
     for where, ahead in _checked(profile, "prefetch", profile.prefetch):
         if ahead.fetched_ahead > 1:
             raise ProfileError(f"{where}: fetched_ahead is {ahead.fetched_ahead}, must be at most 1")
-        _check_new(where, (ahead.misses_per_line, bool(ahead.of_streams)), seen)
+        _check_new(where, ahead.misses_per_line, seen)
     for where, point in _checked(profile, "thread_bandwidth", profile.thread_bandwidth):
         _check_new(where, (point.movement.value, point.threads, point.working_set_bytes), seen)
     for where, rate in _checked(profile, "idiom_rates", profile.idiom_rates):

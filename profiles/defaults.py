@@ -25,7 +25,6 @@ WIDTH = (
     Default(6, 4, 3, _DISCLOSED, in_order=False, year=2015),
     Default(4, 2, 1, _GENERAL),
 )
-REACHED = (Default(1.0, 0.8, 0.5, "Zen 3 reached 0.8 of it, Zen 5 0.91 (foretrace calibrate)", of="the rate"),)
 LOADS = (
     Default(2, 1, 1, _LLVM, in_order=True),
     Default(
@@ -72,14 +71,10 @@ BRANCH_MISS = (
     Default(5, 12, 20, _FOG),
 )
 TAKEN_BRANCHES = (Default(2, 1, 0.5, _FOG),)
-SEVERAL_TARGETS = (Default(1, 3, 4, "3.1 measured on Zen 5 (foretrace calibrate)"),)
 INT_ADDS = (
     Default(1.0, 0.75, 0.5, "three of four that are issued, no more than four (vendors' guides; m)", of="the width"),
 )
 FORWARD = (Default(4, 6, 13, _FOG),)
-VECTOR_LOAD = (Default(0, 2, 3, _FOG, beyond="the nearest cache's latency"),)
-SCALED_LOAD = (Default(0, 1, 1, _ZEN + "; Intel's since Sandy Bridge", beyond="the nearest cache's latency"),)
-BLOCKED_FORWARD = (Default(10, 14, 18, _FOG, beyond="the nearest cache's latency"),)
 
 WINDOW = (
     Default(1024, 1024, 1024, "the first use of a value that is missing is the limit", in_order=True),
@@ -92,37 +87,18 @@ WINDOW = (
 )
 
 
-def _shares(narrow: tuple[float, float, float], wide: tuple[float, float, float], cores: str) -> tuple[Default, ...]:
-    """Of the instructions in flight: wide cores have room for more of these than for such that wait."""
-    return (
-        Default(1024, 1024, 1024, "no limit: what waits stops all behind it", in_order=True),
-        Default(*wide, f"{cores}: {_DISCLOSED}", of="window_instructions", width=7),
-        Default(*narrow, "measured on Zen 3 (AMD publication 56665, sections 2.9 to 2.12)", of="window_instructions"),
-    )
-
-
-INT_WAITING = _shares(
-    (0.8, 0.4, 0.2), (0.45, 0.25, 0.15), "Golden Cove 97 of 512, Firestorm about 160 of 630, Zen 5 88 of 448"
-)
-VECTOR_WAITING = _shares(
-    (1.0, 0.5, 0.25), (0.5, 0.3, 0.15), "Golden Cove 97 of 512, Firestorm 144 of 630, Zen 5 210 of 448"
-)
-ADDRESS_WAITING = _shares(
-    (0.4, 0.2, 0.1), (0.25, 0.13, 0.07), "Golden Cove 108 of 512, Zen 5 56 of 448, Firestorm 48 of 630"
-)
-INT_WRITING = _shares(
-    (1.4, 0.7, 0.35), (0.8, 0.55, 0.35), "Golden Cove 280 of 512, Zen 5 240 of 448, Firestorm 380 of 630"
-)
-VECTOR_WRITING = _shares(
-    (1.2, 0.6, 0.3), (0.95, 0.65, 0.4), "Golden Cove 332 of 512, Zen 5 384 of 448, Firestorm 430 of 630"
-)
 STORING = (
     Default(16, 8, 4, _LLVM, in_order=True),
     Default(0.3, 0.22, 0.1, f"Golden Cove 112 of 512, Zen 5 104 of 448, Firestorm 60 of 630: {_DISCLOSED}",
             of="window_instructions", width=7),
     Default(0.5, 0.25, 0.125, "measured on Zen 3: 48 to 64 of 256", of="window_instructions"),
 )  # fmt: skip
-SCHEDULED = (Default(0.5, 0.5, 0.5, "measured on Zen 3", of="vector_waiting_instructions"),)
+SCHEDULED = (
+    Default(1024, 1024, 1024, "no limit: what waits stops all behind it", in_order=True),
+    Default(0.25, 0.15, 0.075, f"Zen 5 114 of 448, Firestorm 144 and Golden Cove 97 of 630 and 512: {_DISCLOSED}",
+            of="window_instructions", width=7),
+    Default(0.5, 0.25, 0.125, "Zen 3 64 of 256 (AMD publication 56665, section 2.11)", of="window_instructions"),
+)  # fmt: skip
 
 FIXED_LENGTH = ("aarch64", "ppc", "ppc64", "riscv64")
 ZEN = ("zen", "zen2", "zen3", "zen4", "zen5")

@@ -140,26 +140,12 @@ class SurfacePoint(Struct, frozen=True, forbid_unknown_fields=True):
 class PrefetchPoint(Struct, frozen=True, forbid_unknown_fields=True):
     """How many of the lines of a stream out of main memory a core's prefetchers fetch ahead.
 
-    `misses_per_line`: accesses to other lines that miss the nearest cache, for each line of the stream.
-    `fetched_ahead`: share of its lines, above 0 and up to 1; the others are waited for. `of_streams`: the others are
-    lines of streams out of the second cache; False or None: of accesses at random.
+    `misses_per_line`: lines of streams out of the second cache, for each line of the stream. `fetched_ahead`: share of
+    its lines, above 0 and up to 1; the others are waited for.
     """
 
     misses_per_line: float
     fetched_ahead: float
-    source: str
-    noise: float | None = None
-    of_streams: bool | None = None
-
-
-class LatencyQuantile(Struct, frozen=True, forbid_unknown_fields=True):
-    """How long a part of the dependent loads from main memory takes at most.
-
-    `quantile`: that part, above 0 and below 1. `over_mean`: the time, over the mean of all.
-    """
-
-    quantile: float
-    over_mean: float
     source: str
     noise: float | None = None
 

@@ -21,7 +21,6 @@ from .points import (
     ArrayCost,
     IdiomRate,
     IndexMode,
-    LatencyQuantile,
     LinearCost,
     MessagePoint,
     OperationCost,
@@ -117,52 +116,17 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     scalar_flops_per_cycle: Annotated[
         float | None, Figure("double-precision operations of one core in scalar code")
     ] = None
-    mixed_instructions_per_cycle: Annotated[
-        float | None, Figure("reached by code of all kinds whose instructions wait for others", defaults.REACHED)
-    ] = None
-    chained_int_adds_per_cycle: Annotated[
-        float | None, Figure("reached by integer additions that wait for others", defaults.REACHED)
-    ] = None
-    chained_fp_adds_per_cycle: Annotated[
-        float | None, Figure("reached by floating-point additions that wait for others", defaults.REACHED)
-    ] = None
-    loads_per_cycle: Annotated[float | None, Figure("loads into integer registers", defaults.LOADS)] = None
-    vector_loads_per_cycle: Annotated[
-        float | None, Figure("loads into vector and floating-point registers, of up to 32 bytes")
-    ] = None
-    wide_loads_per_cycle: Annotated[float | None, Figure("loads of 64 bytes")] = None
-    stores_per_cycle: Annotated[float | None, Figure("stores from integer registers", defaults.STORES)] = None
-    vector_stores_per_cycle: Annotated[
-        float | None, Figure("stores from vector and floating-point registers, of up to 32 bytes")
-    ] = None
-    wide_stores_per_cycle: Annotated[float | None, Figure("stores of 64 bytes")] = None
+    loads_per_cycle: Annotated[float | None, Figure("loads", defaults.LOADS)] = None
+    stores_per_cycle: Annotated[float | None, Figure("stores", defaults.STORES)] = None
     outstanding_misses: Annotated[
         float | None, Figure("misses of the nearest cache that one core has in flight", defaults.MISSES)
     ] = None
     window_instructions: Annotated[
         float | None, Figure("most instructions in flight: dispatched and not retired", defaults.WINDOW)
     ] = None
-    int_waiting_instructions: Annotated[
-        float | None, Figure("of those in flight, most that wait for integer operands", defaults.INT_WAITING)
-    ] = None
-    vector_waiting_instructions: Annotated[
-        float | None,
-        Figure("of those in flight, most that wait for vector or floating-point operands", defaults.VECTOR_WAITING),
-    ] = None
-    address_waiting_instructions: Annotated[
-        float | None,
-        Figure("of those in flight, most loads and stores that wait for their address", defaults.ADDRESS_WAITING),
-    ] = None
     vector_scheduled_instructions: Annotated[
         float | None,
         Figure("of those that wait for vector operands, most that start when these are there", defaults.SCHEDULED),
-    ] = None
-    int_writing_instructions: Annotated[
-        float | None, Figure("of those in flight, most that write integer registers", defaults.INT_WRITING)
-    ] = None
-    vector_writing_instructions: Annotated[
-        float | None,
-        Figure("of those in flight, most that write vector or floating-point registers", defaults.VECTOR_WRITING),
     ] = None
     storing_instructions: Annotated[float | None, Figure("of those in flight, most stores", defaults.STORING)] = None
     decode_instructions_per_cycle: Annotated[
@@ -208,24 +172,9 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     untaken_branches_per_cycle: Annotated[
         float | None, Figure("branches not taken, each with a comparison of its own")
     ] = None
-    call_return_cycles: Annotated[float | None, Figure("a call and the return from it, with nothing between")] = None
-    several_targets_cycles: Annotated[
-        float | None, Figure("a predicted indirect jump that goes to several places", defaults.SEVERAL_TARGETS)
-    ] = None
     store_forward_latency_cycles: Annotated[
         float | None,
         Figure("from a store's data to that of a load that reads it back, in integer registers", defaults.FORWARD),
-    ] = None
-    blocked_forward_latency_cycles: Annotated[
-        float | None,
-        Figure("from a store's data to that of a load that reads more than it wrote", defaults.BLOCKED_FORWARD),
-    ] = None
-    scaled_load_latency_cycles: Annotated[
-        float | None,
-        Figure("latency of a load whose address has a multiple of a register, nearest cache", defaults.SCALED_LOAD),
-    ] = None
-    fp_load_latency_cycles: Annotated[
-        float | None, Figure("latency of a load into a floating-point register, nearest cache", defaults.VECTOR_LOAD)
     ] = None
     register_crossing_cycles: Annotated[
         float | None,
@@ -298,12 +247,6 @@ class Memory(Struct, frozen=True, forbid_unknown_fields=True):
         Figure("first store to a usual page: fault, clearing it, giving it back in the end", defaults.FIRST_TOUCH),
     ] = None
     first_touch_huge_page_s: Annotated[float | None, Figure("first store to a huge page")] = None
-    lines_ahead: Annotated[
-        float | None, Figure("lines that prefetchers run ahead in streams out of main memory, of all together")
-    ] = None
-    near_line_places: Annotated[
-        float | None, Figure("how many of the lines ahead a line out of a nearer cache counts for")
-    ] = None
     noise: dict[str, float] | None = None
 
 
@@ -477,7 +420,6 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     linear_algebra: tuple[LinearCost, ...] = ()
     surface: tuple[SurfacePoint, ...] = ()
     tlbs: tuple[Tlb, ...] = ()
-    latency_quantiles: tuple[LatencyQuantile, ...] = ()
     prefetch: tuple[PrefetchPoint, ...] = ()
     thread_bandwidth: tuple[ThreadPoint, ...] = ()
     idiom_rates: tuple[IdiomRate, ...] = ()

@@ -31,7 +31,6 @@ MAX_INT_BITS = 1000
 
 _POINTS = (
     "latency",
-    "latency_quantiles",
     "bandwidth",
     "surface",
     "prefetch",

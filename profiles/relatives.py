@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from .clock import at_clock
 from .figure import figures_of_record
 from .library import content, find, names
-from .points import ArrayCost, LatencyQuantile, OperationCost, PrefetchPoint, SurfacePoint, Tlb
+from .points import ArrayCost, OperationCost, PrefetchPoint, SurfacePoint, Tlb
 from .profile import (
     BandwidthPoint,
     CacheLevel,
@@ -44,7 +44,7 @@ _HELD = 0.75
 share more of all of it, those that lie beyond."""
 
 _Record = TypeVar("_Record", Core, Frontend, CacheLevel, Memory)
-_Point = TypeVar("_Point", BandwidthPoint, SurfacePoint, OperationCost, ArrayCost, PrefetchPoint, LatencyQuantile)
+_Point = TypeVar("_Point", BandwidthPoint, SurfacePoint, OperationCost, ArrayCost, PrefetchPoint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +157,6 @@ class _Taken:
                 found["surface"] = self._noisy([p for p in other.surface if self._undisturbed(p.working_set_bytes)])
             if not own.prefetch:
                 found["prefetch"] = self._noisy(other.prefetch, NOISE_OF_PREFETCH)
-            if not own.latency_quantiles:
-                found["latency_quantiles"] = self._noisy(other.latency_quantiles)
             if not own.gather_scatter:
                 found["gather_scatter"] = tuple(self._curve(curve) for curve in other.gather_scatter)
         if not own.tlbs:

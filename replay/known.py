@@ -72,7 +72,7 @@ class KnownCore:
         """[3]: as the declaration has it; `base` is what it is a multiple of."""
         default = default_of(Core, name, self.of)
         self.notes.add(name, assumption_text(Core, name, default))
-        return np.array([default.fast, default.typical, default.slow]) * base
+        return np.array([default.fast, default.typical, default.slow]) * (base if default.of else 1.0)
 
 
 def default_of(record: type[Core | CacheLevel | Memory], name: str, core: CoreClass, level: str = "") -> Default:

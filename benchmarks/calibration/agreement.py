@@ -121,14 +121,12 @@ def _figures(profile: Profile) -> Iterator[tuple[str, float, float | None]]:
     for latency in profile.latency:
         place = f"latency at {latency.working_set_bytes}, pages of {latency.page_bytes}"
         yield place, latency.latency_s, latency.noise
-    for of_loads in profile.latency_quantiles:
-        yield f"latency of {of_loads.quantile:.1%} of loads over the mean", of_loads.over_mean, of_loads.noise
     for point in profile.surface:
         place = f"{point.movement} of {point.access_bytes} at {point.working_set_bytes}, stride {point.stride_bytes}"
         yield place, point.bandwidth_bytes_per_s, point.noise
     for ahead in profile.prefetch:
-        others = "near lines of streams" if ahead.of_streams else "misses"
-        yield f"lines fetched ahead beside {ahead.misses_per_line} {others}", ahead.fetched_ahead, ahead.noise
+        place = f"lines fetched ahead beside {ahead.misses_per_line} near lines of streams"
+        yield place, ahead.fetched_ahead, ahead.noise
     for team in profile.thread_bandwidth:
         place = f"{team.movement} at {team.working_set_bytes}, {team.threads} threads"
         yield place, team.bandwidth_bytes_per_s, team.noise

@@ -44,11 +44,10 @@ from .core_suite import CYCLE, core_measurements
 from .latency_suite import latency_measurements, tlb_measurements
 from .line_lifetime import lifetime_measurements
 from .linear_suite import linear_measurements
-from .load_times import load_time_measurements
 from .memory_suite import first_touch_measurements, memory_measurements
 from .multimaps import surface_measurements
 from .ping_pong import network_measurement
-from .prefetch_suite import mix_measurements, prefetch_measurements
+from .prefetch_suite import mix_measurements
 from .sgbench import ELEMENT_BYTES, OPERATIONS, Loop, loop_measurements, ranges
 from .thread_suite import numbers_of_threads, thread_measurements
 from .window_suite import window_measurements
@@ -135,7 +134,6 @@ SUITES = (
         "chains",
         lambda p: tlb_measurements(2 * p.largest_bytes, Pages.HUGE, fine=p.fine, room=p.room),
     ),
-    Suite("single loads", "load_times", lambda p: load_time_measurements(p.largest_bytes, room=p.room)),
     Suite("instructions in flight", "windows", lambda p: window_measurements(p.largest_bytes, fine=p.fine)),
     Suite("linear algebra", "linear", lambda plan: linear_measurements(fine=plan.fine)),
     Suite("new pages", "first_touch", lambda p: first_touch_measurements(p.available_bytes)),
@@ -150,11 +148,6 @@ SUITES = (
         ),
     ),
     Suite("lines left alone", "lifetimes", lambda p: lifetime_measurements([level.size_bytes for level in p.levels])),
-    Suite(
-        "streams beside other misses",
-        "streams",
-        lambda p: prefetch_measurements([level.size_bytes for level in p.levels], p.largest_bytes, room=p.room),
-    ),
     Suite(
         "streams beside streams",
         "mixes",

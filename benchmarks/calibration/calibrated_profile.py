@@ -41,11 +41,10 @@ from .core_suite import core_figures, operation_costs
 from .latency_suite import Chain, latency_points, tlbs
 from .line_lifetime import line_lifetime
 from .linear_suite import Linear, linear_costs
-from .load_times import LoadTime, latency_quantiles
 from .memory_suite import LOAD_BYTES, RANDOM, Point, bandwidth_points
 from .multimaps import Sweep, surface_points
 from .ping_pong import network_of
-from .prefetch_suite import Lookahead, Mix, Stream, lookahead, prefetch_points, stream_points
+from .prefetch_suite import Mix, lookahead, stream_points
 from .sgbench import Loop, curves
 from .thread_suite import Team, thread_points
 from .window_suite import Window, in_flight
@@ -62,11 +61,9 @@ class Measured:
     arrays: dict[str, Timing] = field(default_factory=dict)
     linear: dict[Linear, Timing] = field(default_factory=dict)
     chains: dict[Chain, Timing] = field(default_factory=dict)
-    load_times: dict[LoadTime, Timing] = field(default_factory=dict)
     windows: dict[Window, Timing] = field(default_factory=dict)
     first_touch: dict[int, Timing] = field(default_factory=dict)
     memory: dict[Point, Timing] = field(default_factory=dict)
-    streams: dict[Stream, Timing] = field(default_factory=dict)
     mixes: dict[Mix, Timing] = field(default_factory=dict)
     sweeps: dict[Sweep, Timing] = field(default_factory=dict)
     loops: dict[Loop, Timing] = field(default_factory=dict)
@@ -80,16 +77,9 @@ class Measured:
             "array operations": dict(self.arrays),
             "linear algebra": {str(key): timing for key, timing in self.linear.items()},
             "dependent loads": {f"{format_bytes(c.size_bytes)} ({c.kind})": t for c, t in self.chains.items()},
-            "single loads": {
-                f"{x.quantile:.1%} of them at {format_bytes(x.size_bytes)}": t for x, t in self.load_times.items()
-            },
             "instructions in flight": {f"{w.between} between two loads ({w.kind})": t for w, t in self.windows.items()},
             "new pages": {format_bytes(size): t for size, t in self.first_touch.items()},
             "loads": {f"{p.kernel} at {format_bytes(p.size_bytes)}": t for p, t in self.memory.items()},
-            "streams": {
-                f"{s.lines_beside} near lines beside 4 of {format_bytes(s.size_bytes)}": t
-                for s, t in self.streams.items()
-            },
             "streams beside streams": {
                 f"{x.far} of {format_bytes(x.size_bytes)} beside {x.near} near ones{', busy' if x.busy else ''}": t
                 for x, t in self.mixes.items()
@@ -144,8 +134,7 @@ def measured_profile(
     memory = _memory(caches, pure, measured, memory_bytes)
     usual_latency_s, alone = _in_usual_pages(latency), _stream_alone(memory, core)
     ahead = None if alone is None else lookahead(measured.mixes, usual_latency_s, *alone)
-    beside_misses = prefetch_points(measured.streams, usual_latency_s, _MEASURED)
-    beside_streams = () if alone is None else stream_points(measured.mixes, usual_latency_s, *alone, ahead, _MEASURED)
+    late_lines = () if alone is None else stream_points(measured.mixes, usual_latency_s, *alone, ahead, _MEASURED)
     profile = Profile(
         schema=SCHEMA,
         name=name,
@@ -170,16 +159,15 @@ def measured_profile(
         },
         core=core,
         caches=caches,
-        memory=_with_lookahead(memory, ahead),
+        memory=memory,
         bandwidth=bandwidth_points(measured.memory, _MEASURED),
         latency=latency,
-        latency_quantiles=latency_quantiles(measured.load_times, _MEASURED),
         gather_scatter=curves(measured.loops, _MEASURED),
         operations=operation_costs(measured.core, _MEASURED),
         array_costs=array_costs(measured.arrays, _MEASURED),
         linear_algebra=linear_costs(measured.linear, _MEASURED),
         tlbs=tlbs(measured.chains, _MEASURED),
-        prefetch=beside_misses + beside_streams,
+        prefetch=late_lines,
         thread_bandwidth=thread_points(measured.teams, _MEASURED),
         partial=True if partial else None,
         notes=_notes(caches, num_cores, partial=partial),
@@ -410,14 +398,6 @@ def _stream_alone(memory: Memory, core: Core) -> tuple[float, float] | None:
     """Seconds of a line of a stream out of main memory, and instructions that a core has in flight; None if unknown."""
     bytes_per_s, in_flight = memory.core_read_bandwidth_bytes_per_s, core.window_instructions
     return None if bytes_per_s is None or in_flight is None else (_kernels.LINE_BYTES / bytes_per_s, in_flight)
-
-
-def _with_lookahead(memory: Memory, found: Lookahead | None) -> Memory:
-    """Main memory with how far ahead streams out of it are fetched, where that could be told."""
-    if found is None:
-        return memory
-    memory = _with_figure(memory, "lines_ahead", found.lines, found.noise)
-    return _with_figure(memory, "near_line_places", found.near_places, found.noise)
 
 
 def _in_main_memory(sweeps: Mapping[Sweep, Timing], movement: Movement, last_bytes: int) -> list[tuple[float, float]]:

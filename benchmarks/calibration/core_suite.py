@@ -29,13 +29,10 @@ _OF_CODE = ("code_", "decode_")
 _DECODED_ANEW = 1.2  # times as long an instruction as in the least code
 _ARITHMETIC = re.compile(r"(\w+)_(\d+)x(\d+)_(chain|free)")
 _WITHOUT_DATA = (
-    *("issue", "branches_random", "branches_regular", "taken_branches", "several_targets", "flops_scalar"),
-    *("flops_vector", "register_crossing", "fp_add_mul", "calls", "untaken_branches"),
+    *("issue", "branches_random", "branches_regular", "taken_branches", "flops_scalar"),
+    *("flops_vector", "register_crossing", "fp_add_mul", "untaken_branches"),
 )
-_WITH_DATA = (
-    *("int_chains", "fp_chains", "fp_long_chains", "mixed", "loads", "store8"),
-    *("store_forward", "blocked_forward", "fp_chase", "scaled_chase"),
-)
+_WITH_DATA = ("fp_long_chains", "loads", "store8", "store_forward")
 
 # Figures of profile.Core by the kernel that they are read off: operations a cycle, and cycles or seconds an operation.
 _PER_CYCLE = {
@@ -46,17 +43,10 @@ _PER_CYCLE = {
     "int_adds_per_cycle": "int_add_64x1_free",
     "taken_branches_per_cycle": "taken_branches",
     "untaken_branches_per_cycle": "untaken_branches",
-    "mixed_instructions_per_cycle": "mixed",
-    "chained_int_adds_per_cycle": "int_chains",
-    "chained_fp_adds_per_cycle": "fp_chains",
 }
 _CYCLES = {
     "store_forward_latency_cycles": "store_forward",
-    "blocked_forward_latency_cycles": "blocked_forward",
     "register_crossing_cycles": "register_crossing",
-    "scaled_load_latency_cycles": "scaled_chase",
-    "call_return_cycles": "calls",
-    "several_targets_cycles": "several_targets",
 }
 _SECONDS = {"python_block_s": "python_block", "python_line_s": "python_line", "python_call_s": "python_call"}
 _OF_OPERATIONS = {
@@ -146,9 +136,6 @@ def core_figures(measured: Mapping[str, Timing]) -> tuple[dict[str, float], dict
     # A predictor misses half of the random branches.
     figures["branch_miss_cycles"] = 2 * (cycles("branches_random") - cycles("branches_regular"))
     noise["branch_miss_cycles"] = max(measured[name].noise for name in ("branches_random", "branches_regular"))
-    if "fp_chase" in measured:  # a load and a crossing
-        figures["fp_load_latency_cycles"] = cycles("fp_chase") - cycles("register_crossing")
-        noise["fp_load_latency_cycles"] = measured["fp_chase"].noise + measured["register_crossing"].noise
     field = "vector_scheduled_instructions"
     figures[field], noise[field] = _scheduled(cycles("fp_add_mul"), cycles("fp_long_chains"), measured)
     costs = operation_costs(measured, "")

@@ -1,9 +1,5 @@
 """How far ahead prefetchers fetch streams out of main memory, and which lines of them nobody has fetched ahead.
 
-Prefetchers see what misses the nearest cache. Among misses to lines elsewhere, even such as the second cache has, they
-lose sight of streams, and some lines are waited for the whole latency. That is told by what a stream takes longer than
-alone, and than out of caches beside the same loads.
-
 Streams beside streams are fetched so many lines ahead, all together, those out of nearer caches as well: a stream's
 line is there `latency` after the line was wanted that is as many lines before it as its share of these and what the
 core itself has in flight. Beside some out of the second cache they also begin anew at each page: some of their lines
@@ -12,7 +8,7 @@ are waited for even where computing takes much longer than all lines do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -26,10 +22,6 @@ from foretrace.profiles.points import PrefetchPoint
 
 from .cache_sizes import without_bumps
 
-_KERNEL = "stream_beside"
-LINES_BESIDE = (0, 1, 2, 4, 6, 8, 16)
-"""Near lines that are loaded for each `_LINES` of the stream."""
-_LINES = 4
 _NEAR_TIMES = 2  # the nearest cache, at least, are the near lines: they do not stay there
 _LAST_TIMES = 2  # the last cache, at least, is what a stream out of main memory goes through
 _MOST_LATE = 0.999
@@ -42,7 +34,6 @@ BUSY_MIXES = ((2, 1), (2, 2), (1, 2))
 _MIX_INSTRUCTIONS = 16  # for a line of each stream: eight elements are loaded, and added
 _BUSY_INSTRUCTIONS = 16, 160  # for a line of each stream, and for all together
 _PLACES = np.append(0.0, np.geomspace(0.1, 20, 200))
-_Key = TypeVar("_Key")
 _Places = TypeVar("_Places", float, npt.NDArray[np.float64])
 
 
@@ -65,45 +56,24 @@ class Lookahead:
     noise: float
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """Through `size_bytes`, with so many near lines beside it for each four."""
-
-    lines_beside: int
-    size_bytes: int
-
-
-def prefetch_measurements(cache_bytes: Sequence[int], largest_bytes: int, *, room: Room) -> dict[Stream, Measurement]:
-    """The measurements, all over one buffer; none without two caches.
+def mix_measurements(cache_bytes: Sequence[int], largest_bytes: int, *, room: Room) -> dict[Mix, Measurement]:
+    """The measurements of streams beside streams, all over one buffer; none without two caches.
 
     Args:
         cache_bytes: sizes of the caches, nearest first.
         largest_bytes: a power of two beyond the last of them.
         room: what stays in caches.
     """
-    kernels = {f"{_KERNEL}{number}": partial(Stream, number) for number in LINES_BESIDE}
-    return _in_both_sizes(kernels, cache_bytes, largest_bytes, room)
-
-
-def mix_measurements(cache_bytes: Sequence[int], largest_bytes: int, *, room: Room) -> dict[Mix, Measurement]:
-    """The measurements of streams beside streams, with arguments as of `prefetch_measurements`."""
-    kernels = {f"streams{far}_{near}": partial(Mix, far, near) for far, near in MIXES}
-    kernels |= {f"busy_streams{far}_{near}": partial(Mix, far, near, busy=True) for far, near in BUSY_MIXES}
-    return _in_both_sizes(kernels, cache_bytes, largest_bytes, room)
-
-
-def _in_both_sizes(
-    kernels: Mapping[str, Callable[[int], _Key]], cache_bytes: Sequence[int], largest_bytes: int, room: Room
-) -> dict[_Key, Measurement]:
-    """Each kernel over what caches hold and over much more, by what it is called at a size; none without two caches."""
     sizes = _sizes(cache_bytes, largest_bytes)
     if sizes is None:
         return {}
     near, small, large = sizes
     data = allocate(large)
+    kernels = {f"streams{mix[0]}_{mix[1]}": partial(Mix, *mix) for mix in MIXES}
+    kernels |= {f"busy_streams{mix[0]}_{mix[1]}": partial(Mix, *mix, busy=True) for mix in BUSY_MIXES}
     return {
-        key(size): room.measurement("stream", over(kernel, data[:size], stride_bytes=near), size)
-        for kernel, key in kernels.items()
+        mix(size): room.measurement("stream", over(kernel, data[:size], stride_bytes=near), size)
+        for kernel, mix in kernels.items()
         for size in (small, large)
     }
 
@@ -117,7 +87,7 @@ def _sizes(cache_bytes: Sequence[int], largest_bytes: int) -> tuple[int, int, in
     return None if 2 * near > cache_bytes[1] or 2 * small > large else (near, small, large)
 
 
-def _small_and_large(measured: Iterable[Stream | Mix]) -> tuple[int, int]:
+def _small_and_large(measured: Iterable[Mix]) -> tuple[int, int]:
     """The sizes that streams were measured in; 0 where none were."""
     sizes = {one.size_bytes for one in measured}
     return min(sizes, default=0), max(sizes, default=0)
@@ -194,32 +164,6 @@ def stream_points(
         late.append((near / far, min(max((distant.time_s - anyway_s) / waits_s, 0.0), _MOST_LATE)))
         noise.append(rounded((distant.time_s * distant.noise + nearby.time_s * nearby.noise) / waits_s))
     return tuple(
-        PrefetchPoint(others, rounded(1 - share), source, error, of_streams=True)
+        PrefetchPoint(others, rounded(1 - share), source, error)
         for (others, share), error in zip(without_bumps(late), noise, strict=True)
-    )
-
-
-def prefetch_points(
-    measured: Mapping[Stream, Timing], latency_s: Mapping[int, float], source: str
-) -> tuple[PrefetchPoint, ...]:
-    """The share of a stream's lines that are fetched ahead; none where the latency over as much memory is not known.
-
-    Args:
-        measured: the timings.
-        latency_s: of dependent loads, by working set.
-        source: of the points.
-    """
-    small, large = _small_and_large(measured)
-    if large not in latency_s:
-        return ()
-    alone = measured[Stream(0, large)]
-    late, noise = [], []
-    for number in LINES_BESIDE[1:]:
-        near, far = measured[Stream(number, small)], measured[Stream(number, large)]
-        waits_s = far.time_s - max(near.time_s, alone.time_s)
-        late.append((number, min(max(waits_s / latency_s[large], 0.0), _MOST_LATE)))
-        noise.append(rounded((far.time_s * far.noise + alone.time_s * alone.noise) / latency_s[large]))
-    return tuple(
-        PrefetchPoint(number / _LINES, rounded(1 - share), source, error)
-        for (number, share), error in zip(without_bumps(late), noise, strict=True)
     )

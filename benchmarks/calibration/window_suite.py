@@ -1,6 +1,6 @@
 """How much a core has in flight: as many instructions as may stand between two loads from main memory that overlap.
 
-Of all kinds, and of those alone that wait for operands, that write a register, and that are stores.
+Of all kinds, and of stores alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from foretrace.benchmarks.kernels import _kernels
 
 from .capacity_limits import Edge, edge_of
 
-KINDS = ("window", "int_waiting", "vector_waiting", "address_waiting", "int_writing", "vector_writing", "storing")
+KINDS = ("window", "storing")
 """Of instructions: a figure of profile.Core is called after each."""
 _KERNEL = re.compile(rf"({'|'.join(KINDS)})_(\d+)")
 _NO_OVERLAP = 1.5  # times as long as with few instructions between them: the loads no longer overlap

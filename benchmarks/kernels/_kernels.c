@@ -203,33 +203,6 @@ static PyObject *link_chain(PyObject *self, PyObject *args)
     return linked ? Py_NewRef(Py_None) : NULL;
 }
 
-PyDoc_STRVAR(load_times_doc, "load_times(data, times, state)\n--\n\n"
-                             "Fill times (float64) with the seconds of one load each, of a chain that link_chain linked.\n"
-                             "Returns the state to go on from. What reading the clock takes is in each.");
-
-static PyObject *load_times(PyObject *self, PyObject *args)
-{
-    (void)self;
-    Py_buffer data, times;
-    unsigned long long state;
-    if (!PyArg_ParseTuple(args, "w*w*K", &data, &times, &state))
-        return NULL;
-    PyObject *result = NULL;
-    if ((uintptr_t)data.buf % FT_LINE_BYTES || state >= (size_t)data.len || state % FT_LINE_BYTES ||
-        times.len % sizeof(double)) {
-        PyErr_SetString(PyExc_ValueError, "data is not aligned, times are no float64, or state is no line of data");
-    } else {
-        uint64_t next;
-        Py_BEGIN_ALLOW_THREADS
-        next = ft_load_times(data.buf, state, times.buf, (size_t)times.len / sizeof(double));
-        Py_END_ALLOW_THREADS
-        result = PyLong_FromUnsignedLongLong(next);
-    }
-    PyBuffer_Release(&data);
-    PyBuffer_Release(&times);
-    return result;
-}
-
 PyDoc_STRVAR(available_doc, "available()\n--\n\nNames of the kernels that this machine can run.");
 
 static PyObject *available(PyObject *self, PyObject *unused)
@@ -252,7 +225,6 @@ static PyMethodDef methods[] = {
     {"run", (PyCFunction)(void (*)(void))run, METH_VARARGS | METH_KEYWORDS, run_doc},
     {"run_together", run_together, METH_VARARGS, run_together_doc},
     {"link_chain", link_chain, METH_VARARGS, link_chain_doc},
-    {"load_times", load_times, METH_VARARGS, load_times_doc},
     {"available", available, METH_NOARGS, available_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -1,7 +1,6 @@
 import mmap
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 COMPILER: str
@@ -25,5 +24,4 @@ def run_together(
     /,
 ) -> tuple[float, int, tuple[int, ...]]: ...
 def link_chain(data: mmap.mmap | memoryview, order: npt.NDArray[Any]) -> None: ...
-def load_times(data: mmap.mmap | memoryview, times: npt.NDArray[np.float64], state: int) -> int: ...
 def available() -> list[str]: ...

@@ -148,27 +148,8 @@ static uint64_t issue(struct ft_work *work)
 /* Kernels that load floating-point numbers store them first: what other kernels leave in the same memory are integers,
  * subnormal numbers when read as doubles, and Intel's cores compute with those in microcode, up to 100 times as slowly. */
 
-/* Chains of five dependent additions, each begun anew from memory: what is left of the units' rate where instructions wait
- * for each other. Counts additions. */
-#define CHAINS(name, T, KEEP_ONE)                                                                                      \
-    static uint64_t name(struct ft_work *work)                                                                         \
-    {                                                                                                                  \
-        volatile T *p = work->data;                                                                                    \
-        T x, y = 3;                                                                                                    \
-        p[0] = 1;                                                                                                      \
-        KEEP_ONE(y);                                                                                                   \
-        for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
-            TIMES16(x = p[0]; x += y; KEEP_ONE(x); x += y; KEEP_ONE(x); x += y; KEEP_ONE(x); x += y; KEEP_ONE(x);      \
-                    x += y; KEEP_ONE(x);)                                                                              \
-        }                                                                                                              \
-        return 80 * work->repeats;                                                                                     \
-    }
-
-CHAINS(int_chains, uint64_t, KEEP)
-CHAINS(fp_chains, double, KEEP_FP)
-
-/* The same of 16 additions and 16 multiplications in turns: as many are under way at once as can wait for their operands
- * and start. Counts chains. */
+/* Chains of 16 additions and 16 multiplications in turns, each begun anew from memory: as many are under way at once as can
+ * wait for their operands and start. Counts chains. */
 static uint64_t fp_long_chains(struct ft_work *work)
 {
     volatile double *p = work->data;
@@ -182,26 +163,6 @@ static uint64_t fp_long_chains(struct ft_work *work)
     return 4 * work->repeats;
 }
 
-/* Loads, stores, integers, floating point and a branch that is not taken, some of which wait for others, no more than
- * each kind of unit takes in the time: 11 instructions, a comparison and its branch counted as one. What is loaded and stored
- * lies so far off that instructions are long, and no more of them in a line of code than are fetched at once. */
-static uint64_t mixed(struct ft_work *work)
-{
-    volatile uint64_t *p = work->data;
-    volatile double *q = work->data;
-    uint64_t a, b, c = 3, d = 1;
-    double x, z = 1;
-    KEEP(c);
-    KEEP(d);
-    KEEP_FP(z);
-    q[36] = 1.5;
-    for (uint64_t r = 0; r < work->repeats; r++) {
-        TIMES16(a = p[32]; a += c; KEEP(a); b = p[33]; b ^= a; KEEP(b); b >>= 3; KEEP(b); p[34] = b; x = q[36]; KEEP_FP(x);
-                x *= z; KEEP_FP(x); x += z; KEEP_FP(x); q[37] = x; if (c != d) __asm__ volatile("" : "+r"(a));)
-    }
-    return 176 * work->repeats;
-}
-
 /* Loads of the same line, without the work of a loop through memory between them. */
 static uint64_t loads(struct ft_work *work)
 {
@@ -210,19 +171,6 @@ static uint64_t loads(struct ft_work *work)
         TIMES16((void)p[0]; (void)p[1]; (void)p[2]; (void)p[3]; (void)p[4]; (void)p[5]; (void)p[6]; (void)p[7];)
     }
     return 128 * work->repeats;
-}
-
-/* A chain of loads whose address is a multiple of what the last one gave, beside what is fixed. */
-static uint64_t scaled_chase(struct ft_work *work)
-{
-    const volatile uint64_t *table = work->data;
-    uint64_t x = *(uint64_t *)work->data = 0;
-    KEEP(table);
-    for (uint64_t r = 0; r < work->repeats; r++) {
-        TIMES16(KEEP(x); x = table[x];)
-    }
-    KEEP(x);
-    return 16 * work->repeats;
 }
 
 /* A value goes to memory and back, again and again. Through two pointers, so that a core that skips memory where a load
@@ -241,23 +189,6 @@ static uint64_t scaled_chase(struct ft_work *work)
     }
 
 STORE_FORWARD(store_forward, uint64_t)
-
-/* The same, but the load reads twice as much as was stored: the store alone cannot serve it. */
-static uint64_t blocked_forward(struct ft_work *work)
-{
-    typedef uint64_t __attribute__((may_alias)) whole_t;
-    typedef uint32_t __attribute__((may_alias)) half_t;
-    volatile half_t *p = work->data;
-    volatile whole_t *q = work->data;
-    uint64_t x = 1;
-    KEEP(q);
-    for (uint64_t r = 0; r < work->repeats; r++) {
-        TIMES4(p[0] = (half_t)x; x = q[0]; p[2] = (half_t)x; x = q[1]; p[4] = (half_t)x; x = q[2]; p[6] = (half_t)x;
-               x = q[3];)
-    }
-    p[0] = (half_t)x;
-    return 16 * work->repeats;
-}
 
 #ifdef FT_TO_FP
 /* A value goes to a floating-point register and back: two crossings. */
@@ -333,17 +264,6 @@ static uint64_t fp_control_64x1_free(struct ft_work *work)
     }
     return 4 * work->repeats;
 }
-
-/* A chain of loads into floating-point registers: a load, and a crossing to where its value is the next address. */
-static uint64_t fp_chase(struct ft_work *work)
-{
-    uint64_t p = (uint64_t)(uintptr_t)work->data;
-    *(volatile uint64_t *)work->data = p;
-    for (uint64_t r = 0; r < work->repeats; r++) {
-        TIMES16({ const double fp = *(const volatile double *)(uintptr_t)p; FT_FROM_FP(p, fp); })
-    }
-    return 16 * work->repeats;
-}
 #endif
 
 /* A predictor misses half of the branches on the sign of a random number: they never come again. Those on a counter's
@@ -364,48 +284,6 @@ static uint64_t fp_chase(struct ft_work *work)
 
 BRANCHES(branches_random, (int64_t)s < 0)
 BRANCHES(branches_regular, r & 1)
-
-/* Jumps through registers that go to four places in an order that comes again after 64, and is foreseen. Each place has a
- * jump of its own, which the empty statements keep apart. */
-#define PLACES 4
-#define ORDER 64
-#define PLACE(name, number)                                                                                            \
-    name:                                                                                                              \
-    if (left-- == 0)                                                                                                   \
-        return ORDER * work->repeats;                                                                                  \
-    where = places[order[left % ORDER]];                                                                               \
-    __asm__ volatile("" : "+r"(where) : "i"(number));                                                                  \
-    goto *where;
-
-static uint64_t several_targets(struct ft_work *work)
-{
-    static const void *const places[PLACES] = {&&first, &&second, &&third, &&fourth};
-    uint8_t order[ORDER];
-    uint64_t state = 1, left = ORDER * work->repeats;
-    for (uint32_t i = 0; i < ORDER; i++) {
-        state = ft_next_bits(state);
-        order[i] = state >> 62;
-    }
-    const void *where;
-    PLACE(first, 1)
-    PLACE(second, 2)
-    PLACE(third, 3)
-    PLACE(fourth, 4)
-}
-
-/* Calls of a function that does nothing. */
-static __attribute__((noinline)) void nothing(void)
-{
-    __asm__ volatile("");
-}
-
-static uint64_t calls(struct ft_work *work)
-{
-    for (uint64_t r = 0; r < work->repeats; r++) {
-        TIMES16(nothing();)
-    }
-    return 16 * work->repeats;
-}
 
 #if defined(__x86_64__)
 #define JUMP "jmp 1f\n .p2align 5\n 1:"
@@ -458,14 +336,9 @@ const struct ft_kernel ft_core_kernels[] = {
     {"int_div_64x1_chain", int_div_64x1_chain, 0, false, false, 0, NULL},
     {"int_div_64x1_free", int_div_64x1_free, 0, false, false, 0, NULL},
     {"issue", issue, 0, false, false, 0, NULL},
-    {"int_chains", int_chains, FT_LINE_BYTES, false, false, 0, NULL},
-    {"fp_chains", fp_chains, FT_LINE_BYTES, false, false, 0, NULL},
     {"fp_long_chains", fp_long_chains, FT_LINE_BYTES, false, false, 0, NULL},
-    {"mixed", mixed, 8 * FT_LINE_BYTES, false, false, 0, NULL},
     {"loads", loads, FT_LINE_BYTES, false, false, 0, NULL},
     {"store_forward", store_forward, FT_LINE_BYTES, false, false, 0, NULL},
-    {"scaled_chase", scaled_chase, FT_LINE_BYTES, false, false, 0, NULL},
-    {"blocked_forward", blocked_forward, FT_LINE_BYTES, false, false, 0, NULL},
 #ifdef FT_TO_FP
     {"register_crossing", register_crossing, 0, false, false, 0, NULL},
     {"fp_convert_64x1_chain", fp_convert_64x1_chain, 0, false, false, 0, NULL},
@@ -474,15 +347,12 @@ const struct ft_kernel ft_core_kernels[] = {
     {"fp_compare_64x1_free", fp_compare_64x1_free, 0, false, false, 0, NULL},
     {"fp_control_64x1_chain", fp_control_64x1_chain, 0, false, false, 0, NULL},
     {"fp_control_64x1_free", fp_control_64x1_free, 0, false, false, 0, NULL},
-    {"fp_chase", fp_chase, FT_LINE_BYTES, false, false, 0, NULL},
 #endif
     {"branches_random", branches_random, 0, false, false, 0, NULL},
     {"branches_regular", branches_regular, 0, false, false, 0, NULL},
-    {"several_targets", several_targets, 0, false, false, 0, NULL},
 #ifdef JUMP
     {"taken_branches", taken_branches, 0, false, false, 0, NULL},
     {"untaken_branches", untaken_branches, 0, false, false, 0, NULL},
 #endif
-    {"calls", calls, 0, false, false, 0, NULL},
     {0},
 };

@@ -52,18 +52,6 @@ bool ft_link_chain(void *data, size_t lines, const uint32_t *order, size_t links
     return links > 0;
 }
 
-uint64_t ft_load_times(void *data, uint64_t state, double *seconds, size_t loads)
-{
-    char *p = (char *)data + state;
-    for (size_t i = 0; p && i < loads; i++) { /* a chain has no end: where a clock does not wait for loads, the branch does */
-        const double begin = ft_now();
-        p = *(char *volatile *)p;
-        if (p)
-            seconds[i] = ft_now() - begin;
-    }
-    return (uint64_t)(p - (char *)data);
-}
-
 double ft_now(void)
 {
     struct timespec t;

@@ -56,10 +56,6 @@ bool ft_kernel_fits(const struct ft_kernel *kernel, const struct ft_work *work);
  * data in an unknown state, if a line is none of data's or comes twice. `scratch` has one byte a line, all zero. */
 bool ft_link_chain(void *data, size_t lines, const uint32_t *order, size_t links, uint8_t *scratch);
 
-/* Times so many loads of a chain one by one, which begins `state` bytes into data and was linked as a chase's; returns where
- * it goes on. */
-uint64_t ft_load_times(void *data, uint64_t state, double *seconds, size_t loads);
-
 /* Seconds of a clock that only runs forward. */
 double ft_now(void);
 

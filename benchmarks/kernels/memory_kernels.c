@@ -135,39 +135,7 @@ static uint64_t copy_strided(struct ft_work *work)
     return 2 * n * work->repeats;
 }
 
-/* ---- a stream beside loads of lines that are near ------------------------------------------------------------------ */
-
-/* Each line of what stands behind the first `stride` bytes, all of it read and used, and after four of them `n` lines of
- * those bytes, again and again. */
-#define STREAM_BESIDE(n)                                                                                               \
-    static uint64_t stream_beside##n(struct ft_work *work)                                                             \
-    {                                                                                                                  \
-        const char *near = work->data, *begin = near + work->stride, *end = near + work->bytes;                        \
-        uint64_t sum = 0;                                                                                              \
-        size_t at = 0;                                                                                                 \
-        for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
-            for (const char *p = begin; p != end; p += 4 * FT_LINE_BYTES) {                                            \
-                for (size_t i = 0; i < 4 * FT_LINE_BYTES; i += 8) {                                                    \
-                    sum += *(const volatile uint64_t *)(p + i);                                                        \
-                    KEEP(sum);                                                                                         \
-                }                                                                                                      \
-                for (unsigned i = n; i > 0; i--) {                                                                     \
-                    sum += *(const volatile uint64_t *)(near + at);                                                    \
-                    at = at + FT_LINE_BYTES < work->stride ? at + FT_LINE_BYTES : 0;                                   \
-                }                                                                                                      \
-            }                                                                                                          \
-        }                                                                                                              \
-        KEEP(sum);                                                                                                     \
-        return (uint64_t)(end - begin) / FT_LINE_BYTES * work->repeats;                                                \
-    }
-
-STREAM_BESIDE(0)
-STREAM_BESIDE(1)
-STREAM_BESIDE(2)
-STREAM_BESIDE(4)
-STREAM_BESIDE(6)
-STREAM_BESIDE(8)
-STREAM_BESIDE(16)
+/* ---- streams beside streams ---------------------------------------------------------------------------------------- */
 
 /* Streams through all that stands behind the first `stride` bytes, parts of it side by side, beside others through those
  * bytes, again and again: a line of each in turns. They begin some lines apart, so that they do not share a cache's sets. */
@@ -350,13 +318,6 @@ const struct ft_kernel ft_memory_kernels[] = {
     {"load_strided", load_strided, FT_LINE_BYTES, false, true, 0, NULL},
     {"store_strided", store_strided, FT_LINE_BYTES, false, true, 0, NULL},
     {"copy_strided", copy_strided, FT_LINE_BYTES, false, true, 0, NULL},
-    {"stream_beside0", stream_beside0, 4 * FT_LINE_BYTES, false, true, 0, NULL},
-    {"stream_beside1", stream_beside1, 4 * FT_LINE_BYTES, false, true, 0, NULL},
-    {"stream_beside2", stream_beside2, 4 * FT_LINE_BYTES, false, true, 0, NULL},
-    {"stream_beside4", stream_beside4, 4 * FT_LINE_BYTES, false, true, 0, NULL},
-    {"stream_beside6", stream_beside6, 4 * FT_LINE_BYTES, false, true, 0, NULL},
-    {"stream_beside8", stream_beside8, 4 * FT_LINE_BYTES, false, true, 0, NULL},
-    {"stream_beside16", stream_beside16, 4 * FT_LINE_BYTES, false, true, 0, NULL},
     {"streams1_2", streams1_2, 8 * FT_LINE_BYTES, false, true, 0, NULL},
     {"streams1_4", streams1_4, 8 * FT_LINE_BYTES, false, true, 0, NULL},
     {"streams2_2", streams2_2, 8 * FT_LINE_BYTES, false, true, 0, NULL},

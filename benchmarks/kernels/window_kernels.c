@@ -1,4 +1,4 @@
-/* Instructions in flight: how many of a kind a core has room for between two loads from main memory.
+/* Instructions in flight: how many, of all kinds and of stores, a core has room for between two loads from main memory.
  *
  * Two chains, one in each half of the data, linked alike: their loads take turns, with `between` other instructions after
  * each. While a core has room for those, a load of the one chain is under way with one of the other; beyond that it waits.
@@ -8,51 +8,37 @@
 
 #include "kernel_parts.h"
 
-/* SUM: of two registers, to a third. ADD: to a vector; where there are none, a sign to a floating-point number. LOAD: from
- * an address in a register. */
+/* SUM: of two registers, to a third. ADD: to a vector; where there are none, a sign to a floating-point number. */
 #if defined(__x86_64__)
 #define SUM(to, a, b) "leaq (" a "," b "), " to "\n"
 #define ADD(to, a) "paddq " a ", " to "\n"
 #define STORE(a, line, place) "movq " a ", " place "(" line ")\n"
-#define LOAD(to, at) "movq (" at "), " to "\n"
 #elif defined(__aarch64__)
 #define SUM(to, a, b) "add " to ", " a ", " b "\n"
 #define ADD(to, a) "add " to ".2d, " to ".2d, " a ".2d\n"
 #define STORE(a, line, place) "str " a ", [" line ", " place "]\n"
-#define LOAD(to, at) "ldr " to ", [" at "]\n"
 #elif defined(__riscv) && __riscv_xlen == 64
 #define SUM(to, a, b) "add " to ", " a ", " b "\n"
 #define ADD(to, a) "fsgnj.d " to ", " to ", " a "\n"
 #define STORE(a, line, place) "sd " a ", " place "(" line ")\n"
-#define LOAD(to, at) "ld " to ", 0(" at ")\n"
 #endif
 
 #ifdef SUM
-#define TWICE(s) s s
-#define FOUR_SUMS(a) SUM("%[i0]", a, "%[y]") SUM("%[i1]", a, "%[y]") SUM("%[i2]", a, "%[y]") SUM("%[i3]", a, "%[y]")
-#define FOUR_LOADS(a) LOAD("%[i0]", a) LOAD("%[i1]", a) LOAD("%[i2]", a) LOAD("%[i3]", a)
-#define FOUR_ADDS(a) ADD("%[v0]", a) ADD("%[v1]", a) ADD("%[v2]", a) ADD("%[v3]", a)
 #define STORE_AT(place) STORE("%[y]", "%[line]", place)
 
 /* Eight instructions of each kind; of all, so few that write a register that these do not run out first. */
 #define WINDOW                                                                                                         \
     SUM("%[i0]", "%[y]", "%[y]") ADD("%[v0]", "%[z]") "nop\n" SUM("%[i1]", "%[y]", "%[y]") ADD("%[v1]", "%[z]") "nop\n"  \
     SUM("%[i2]", "%[y]", "%[y]") ADD("%[v2]", "%[z]")
-#define INT_WAITING TWICE(FOUR_SUMS("%[loaded]"))
-#define VECTOR_WAITING TWICE(FOUR_ADDS("%[moved]"))
-#define ADDRESS_WAITING TWICE(FOUR_LOADS("%[loaded]"))
-#define INT_WRITING TWICE(FOUR_SUMS("%[y]"))
-#define VECTOR_WRITING TWICE(FOUR_ADDS("%[z]"))
 #define STORING                                                                                                        \
     STORE_AT("0") STORE_AT("8") STORE_AT("16") STORE_AT("24") STORE_AT("32") STORE_AT("40") STORE_AT("48") STORE_AT("56")
 
-/* `between` instructions behind the load of `from`; the vectors that wait for it wait for a move. */
-#define FILL(between, eight, from)                                                                                     \
-    FT_TO_FP(moved, from);                                                                                             \
+/* `between` instructions behind a load. */
+#define FILL(between, eight)                                                                                           \
     __asm__ volatile(".rept " #between " / 8\n" eight ".endr\n"                                                        \
-                     : [i0] "=&r"(i0), [i1] "=&r"(i1), [i2] "=&r"(i2), [i3] "=&r"(i3), [v0] "+" FT_FP(v0),             \
-                       [v1] "+" FT_FP(v1), [v2] "+" FT_FP(v2), [v3] "+" FT_FP(v3)                                      \
-                     : [loaded] "r"(from), [moved] FT_FP(moved), [y] "r"(y), [z] FT_FP(z), [line] "r"(line)            \
+                     : [i0] "=&r"(i0), [i1] "=&r"(i1), [i2] "=&r"(i2), [v0] "+" FT_FP(v0), [v1] "+" FT_FP(v1),            \
+                       [v2] "+" FT_FP(v2)                                                                              \
+                     : [y] "r"(y), [z] FT_FP(z), [line] "r"(line)                                                      \
                      : "memory");
 
 #define BETWEEN(name, between, eight)                                                                                  \
@@ -60,24 +46,24 @@
     {                                                                                                                  \
         char *p = (char *)work->data + work->state % (work->bytes / 2), *q = p + work->bytes / 2;                      \
         _Alignas(FT_LINE_BYTES) uint64_t line[FT_LINE_BYTES / sizeof(uint64_t)];                                       \
-        uint64_t i0, i1, i2, i3, y = 5;                                                                                \
-        double v0 = 0, v1 = 0, v2 = 0, v3 = 0, moved, z = 0;                                                           \
+        uint64_t i0, i1, i2, y = 5;                                                                                    \
+        double v0 = 0, v1 = 0, v2 = 0, z = 0;                                                                          \
         for (uint64_t r = 0; r < work->repeats; r++) {                                                                 \
             p = *(char *volatile *)p;                                                                                  \
-            FILL(between, eight, p)                                                                                    \
+            FILL(between, eight)                                                                                       \
             q = *(char *volatile *)q;                                                                                  \
-            FILL(between, eight, q)                                                                                    \
+            FILL(between, eight)                                                                                       \
         }                                                                                                              \
         work->state = (uint64_t)(p - (char *)work->data);                                                              \
         return 2 * work->repeats;                                                                                      \
     }
 
-#define EACH_WAITING(X, name, eight)                                                                                   \
+#define EACH_STORING(X, name, eight)                                                                                   \
     X(name, 16, eight) X(name, 24, eight) X(name, 32, eight) X(name, 40, eight) X(name, 48, eight) X(name, 56, eight)  \
     X(name, 64, eight) X(name, 72, eight) X(name, 80, eight) X(name, 88, eight) X(name, 96, eight)                     \
     X(name, 112, eight) X(name, 128, eight) X(name, 144, eight) X(name, 160, eight) X(name, 176, eight)                \
     X(name, 192, eight) X(name, 208, eight) X(name, 224, eight) X(name, 256, eight)
-#define EACH_WRITING(X, name, eight)                                                                                   \
+#define EACH_OF_ALL(X, name, eight)                                                                                   \
     X(name, 16, eight) X(name, 32, eight) X(name, 48, eight) X(name, 64, eight) X(name, 80, eight) X(name, 96, eight)  \
     X(name, 112, eight) X(name, 128, eight) X(name, 144, eight) X(name, 160, eight) X(name, 176, eight)                \
     X(name, 192, eight) X(name, 208, eight) X(name, 224, eight) X(name, 240, eight) X(name, 256, eight)                \
@@ -85,14 +71,9 @@
     X(name, 448, eight) X(name, 480, eight) X(name, 512, eight)
 #define EACH_KERNEL(X)                                                                                                 \
     X(window, 8, WINDOW)                                                                                               \
-    EACH_WRITING(X, window, WINDOW)                                                                                    \
+    EACH_OF_ALL(X, window, WINDOW)                                                                                    \
     X(window, 576, WINDOW) X(window, 640, WINDOW) X(window, 768, WINDOW)                                               \
-    EACH_WAITING(X, int_waiting, INT_WAITING)                                                                          \
-    EACH_WAITING(X, vector_waiting, VECTOR_WAITING)                                                                    \
-    EACH_WAITING(X, address_waiting, ADDRESS_WAITING)                                                                  \
-    EACH_WRITING(X, int_writing, INT_WRITING)                                                                          \
-    EACH_WRITING(X, vector_writing, VECTOR_WRITING)                                                                    \
-    EACH_WAITING(X, storing, STORING)
+    EACH_STORING(X, storing, STORING)
 
 EACH_KERNEL(BETWEEN)
 #endif

@@ -264,13 +264,8 @@ def _tables(profile: Profile) -> Iterator[tuple[str, tuple[str, ...], list[tuple
         ],
     )
     yield (
-        "times of single loads from main memory, over their mean (noise in brackets)",
-        ("part of the loads", "at most"),
-        [(f"{q.quantile:.1%}", _noisy(f"{q.over_mean:.3g}", q.noise), q.source) for q in profile.latency_quantiles],
-    )
-    yield (
-        "streams from main memory, by misses of the first cache beside each of their lines (noise in brackets)",
-        ("misses", "lines fetched ahead"),
+        "streams from main memory, by lines of near streams beside each of theirs (noise in brackets)",
+        ("near lines", "lines fetched ahead"),
         [(f"{p.misses_per_line:g}", _noisy(f"{p.fetched_ahead:.1%}", p.noise), p.source) for p in profile.prefetch],
     )
     yield (

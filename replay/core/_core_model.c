@@ -29,8 +29,7 @@ static const char *check(const struct ft_core_program *program, const struct ft_
             const struct ft_instruction *one = &program->instructions[i];
             if ((size_t)one->registers + one->n_reads + one->n_addresses + one->n_writes > n_registers ||
                 one->load >= (int64_t)block->n_operations || one->store >= (int64_t)block->n_operations ||
-                one->queue > FT_NO_QUEUE || one->unit >= FT_NUM_UNITS ||
-                one->cause >= FT_NUM_CAUSES)
+                one->unit >= FT_NUM_UNITS || one->cause >= FT_NUM_CAUSES)
                 return "an instruction refers to what does not exist";
         }
     }
@@ -43,23 +42,22 @@ static const char *check(const struct ft_core_program *program, const struct ft_
     return accesses == n_accesses ? NULL : "a path has another number of accesses than its blocks";
 }
 
-enum { CORE, INSTRUCTIONS, REGISTERS, BLOCKS, OPERATIONS, EXECUTED, BRANCHES, DEPENDS, STORES, LINES, SPREAD, CYCLES, N_BUFFERS };
+enum { CORE, INSTRUCTIONS, REGISTERS, BLOCKS, OPERATIONS, EXECUTED, BRANCHES, DEPENDS, STORES, LINES, CYCLES, N_BUFFERS };
 
 static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
 {
     static const char *const names[N_BUFFERS] = {
         "core", "instructions", "registers", "blocks", "operations", "path", "branches", "depends", "store distances",
-        "line distances", "spread", "cycles"};
+        "line distances", "cycles"};
     static const size_t sizes[N_BUFFERS] = {
         sizeof(struct ft_core), sizeof(struct ft_instruction), 2, sizeof(struct ft_core_block),
-        sizeof(struct ft_core_operation), 4, 1, 2, 2, 2, 8, 8};
+        sizeof(struct ft_core_operation), 4, 1, 2, 2, 2, 8};
     Py_buffer b[N_BUFFERS];
     PyObject *result = NULL;
-    if (!PyArg_ParseTuple(args, "y*y*y*y*y*y*y*y*y*y*y*w*", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5], &b[6], &b[7], &b[8],
-                          &b[9], &b[10], &b[11]))
+    if (!PyArg_ParseTuple(args, "y*y*y*y*y*y*y*y*y*y*w*", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5], &b[6], &b[7], &b[8],
+                          &b[9], &b[10]))
         return NULL;
     const struct ft_core *core = b[CORE].buf;
-    const struct ft_spread spread = {b[SPREAD].buf, (uint32_t)((size_t)b[SPREAD].len / sizes[SPREAD])};
     const size_t n_blocks = (size_t)b[BLOCKS].len / sizes[BLOCKS];
     const struct ft_core_program program = {b[INSTRUCTIONS].buf, b[REGISTERS].buf, b[BLOCKS].buf, b[OPERATIONS].buf,
                                             (uint32_t)n_blocks,
@@ -70,7 +68,7 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
     for (int i = 0; i < N_BUFFERS && good; i++)
         good = whole(&b[i], sizes[i], names[i]);
     const char *wrong = NULL;
-    if (good && ((size_t)b[CORE].len != sizes[CORE] || core->n_levels == 0 || core->n_levels > FT_MAX_LEVELS ||
+    if (good && ((size_t)b[CORE].len != sizes[CORE] || !(core->width > 0) || core->n_levels == 0 || core->n_levels > FT_MAX_LEVELS ||
                  core->decoded_ways == 0 || core->decoded_ways > FT_MAX_DECODED_WAYS || b[STORES].len != b[LINES].len ||
                  (size_t)b[BRANCHES].len != path.n_executions || (size_t)b[DEPENDS].len / 2 != path.n_executions ||
                  (size_t)b[CYCLES].len != 2 * n_blocks * FT_NUM_CAUSES * sizeof(double)))
@@ -80,7 +78,7 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
                       (size_t)b[STORES].len / 2);
     if (good && !wrong) {
         Py_BEGIN_ALLOW_THREADS
-        finished = ft_core_run(core, spread, &program, &path, b[CYCLES].buf);
+        finished = ft_core_run(core, &program, &path, b[CYCLES].buf);
         Py_END_ALLOW_THREADS
         result = finished ? Py_NewRef(Py_None) : PyErr_NoMemory();
     } else if (good) {
@@ -150,10 +148,6 @@ static int add_constants(PyObject *module)
                    PyModule_AddIntConstant(module, "OPERATION_BYTES", sizeof(struct ft_core_operation)) < 0 ||
                    PyModule_AddIntConstant(module, "BRANCH_BYTES", sizeof(struct ft_branch)) < 0 ||
                    PyModule_AddIntConstant(module, "NUM_CAUSES", FT_NUM_CAUSES) < 0 ||
-                   PyModule_AddIntConstant(module, "INTEGERS", FT_INTEGERS) < 0 ||
-                   PyModule_AddIntConstant(module, "VECTORS", FT_VECTORS) < 0 ||
-                   PyModule_AddIntConstant(module, "NO_RESULT", FT_NO_RESULT) < 0 ||
-                   PyModule_AddIntConstant(module, "NO_QUEUE", FT_NO_QUEUE) < 0 ||
                    PyModule_AddIntConstant(module, "NUM_REGISTERS", FT_NUM_REGISTERS) < 0 ||
                    PyModule_AddIntConstant(module, "MAX_LEVELS", FT_MAX_LEVELS) < 0 ||
                    PyModule_AddIntConstant(module, "DECODED_SETS", FT_DECODED_SETS) < 0 ||

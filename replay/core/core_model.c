@@ -9,7 +9,6 @@
 #define BUCKETS 16384u
 #define LINE_IN_REACH 64u /* accesses: a line touched that lately counts as held */
 #define FETCHED_AHEAD 8.0 /* cycles: of a queue of 48 to 64 instructions, 6 to 8 of which are dispatched a cycle */
-#define AHEAD 4096u /* places that are remembered: more than any prefetcher runs ahead */
 #define WRONG 64u /* branches thought to go the other way at a time: more than any window holds */
 #define NEVER (-1e30)
 
@@ -43,7 +42,7 @@ struct recent {
     uint8_t cause;      /* of waiting for the line */
 };
 
-/* Instructions that wait for operands: when they start, the earliest first. */
+/* Instructions that wait in a scheduler: when they start, the earliest first. */
 struct queue {
     double *heap;
     uint32_t size, n;
@@ -86,20 +85,17 @@ struct misses {
 
 struct state {
     const struct ft_core *core;
-    struct ft_spread spread;
     const struct ft_core_program *program;
     const struct ft_core_path *path;
     double ready[FT_NUM_REGISTERS], early[FT_NUM_REGISTERS]; /* for those that take results early */
     struct rate units[FT_NUM_UNITS], levels[FT_MAX_LEVELS], loads, stores;
     struct recent *recent;
     struct ring retired; /* all instructions */
-    struct ring results[FT_NUM_KINDS]; /* retired as well: those that write such a register */
-    struct queue queues[FT_NUM_KINDS];
-    struct queue addresses; /* loads and stores that wait for theirs */
     struct queue scheduled; /* vectors that can start, */
     double last_scheduled;  /* and the last one since when */
     struct written *written; /* ring of `stores` */
     uint32_t n_stores, oldest_written;
+    double slot;         /* of the dispatch, that an instruction takes */
     double clock;        /* of the dispatch */
     double started;      /* the last instruction, of a core that keeps the order */
     double redirect;     /* dispatch resumes, after a branch that was not foreseen */
@@ -113,9 +109,6 @@ struct state {
     double last_retired, last_written;
     double *due;         /* by operation and level: misses that are due */
     struct misses *misses; /* by operation */
-    double ahead[AHEAD]; /* ring, by place: when the line of a stream was wanted that took it */
-    double places;       /* that were taken so far */
-    uint64_t drawn;      /* the latest of a sequence of random numbers */
     struct astray astray;
 };
 
@@ -252,15 +245,14 @@ static void fetch_code(struct state *s, double cycles)
 
 /* Fetches what a taken branch leads to: as soon as it was foreseen where that is, and with what the branch before it led to
  * if nothing else was fetched at once with that. */
-static void follow(struct state *s, uint8_t branch, bool again)
+static void follow(struct state *s, bool again)
 {
     const struct ft_core *core = s->core;
-    const double least = branch & FT_BRANCH_SEVERAL ? core->several_targets : 0;
-    const double one = later(core->taken_branch, least);
-    s->foreseen = later(s->foreseen + (branch & FT_BRANCH_CALLS ? later(core->call, least) : one), s->clock - FETCHED_AHEAD);
+    const double one = core->taken_branch;
+    s->foreseen = later(s->foreseen + one, s->clock - FETCHED_AHEAD);
     s->second = core->pairs && s->alone && !again;
     s->alone = core->pairs && !s->second && !again;
-    const double cycles = s->second ? 0 : s->alone ? later(2 * core->taken_branch, least) : one;
+    const double cycles = s->second ? 0 : s->alone ? 2 * one : one;
     fetch_code(s, later(cycles, s->foreseen - s->fetched));
 }
 
@@ -284,7 +276,7 @@ static void fetch_next(struct state *s, const struct ft_instruction *one, uint32
         s->alone = s->second = false;
     s->line += one->lines;
     const bool decodes = one->decoded && s->core->decode > 0 && !is_decoded(s, s->line, number);
-    const double switching = decodes && !s->decodes ? s->core->decode_switch : 0;
+    const double switching = decodes && !s->decodes ? s->core->decode_switch_cycles : 0;
     const double cycles = later(fetching, decodes ? one->decoded * s->core->decode + switching : 0);
     if (one->decoded)
         s->decodes = decodes;
@@ -301,8 +293,6 @@ struct dispatched {
 static struct dispatched dispatch(struct state *s, const struct ft_instruction *one)
 {
     struct dispatched d = {later(later(s->clock, s->started), room(&s->retired)), FT_CAUSE_ISSUE};
-    if (one->result < FT_NUM_KINDS)
-        d.at = later(d.at, room(&s->results[one->result]));
     if (s->redirect > d.at) {
         d = (struct dispatched){s->redirect, FT_CAUSE_BRANCH};
         s->fetched = later(s->fetched, s->redirect);
@@ -311,11 +301,7 @@ static struct dispatched dispatch(struct state *s, const struct ft_instruction *
     const struct written *oldest = &s->written[s->oldest_written];
     if (one->store >= 0 && oldest->at > d.at)
         d = (struct dispatched){oldest->at, oldest->cause < FT_NUM_CAUSES ? oldest->cause : FT_CAUSE_PORTS};
-    if (one->queue < FT_NUM_KINDS)
-        d.at = room_from(&s->queues[one->queue], d.at);
-    if (one->load >= 0 || one->store >= 0)
-        d.at = room_from(&s->addresses, d.at);
-    s->clock = d.at + one->slot;
+    s->clock = d.at + s->slot;
     return d;
 }
 
@@ -372,30 +358,6 @@ static uint8_t memory_cause(const struct state *s, uint32_t level, bool irregula
     return irregular ? FT_CAUSE_CACHE_LATENCY : FT_CAUSE_CACHE_BANDWIDTH;
 }
 
-/* When a prefetcher asks for a line that is wanted at `from`: when the line was wanted that is so many places before it, of
- * all streams together. */
-static double ask_ahead(struct state *s, double from, double places)
-{
-    const double earliest = later(from - s->core->lead, 0);
-    if (s->core->ahead <= 0)
-        return earliest;
-    uint64_t taken = (uint64_t)s->places;
-    s->places += earlier(places, AHEAD);
-    while (taken < (uint64_t)s->places)
-        s->ahead[++taken % AHEAD] = from;
-    const double place = s->places - earlier(s->core->ahead, AHEAD - 1);
-    return place < 1 ? earliest : later(earliest, earlier(from, s->ahead[(uint64_t)place % AHEAD]));
-}
-
-/* What a line takes from a level that nothing has prefetched: from main memory one of the times it may take. */
-static double latency_of(struct state *s, const struct ft_core_operation *facts, uint32_t level)
-{
-    if (level + 1 < s->core->n_levels || !s->spread.n)
-        return facts->latency[level];
-    s->drawn = s->drawn * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX */
-    return facts->latency[level] * s->spread.parts[(s->drawn >> 32) * s->spread.n >> 32];
-}
-
 /* When the line that an access asks for at `from` is there. */
 static struct arrival fetch(struct state *s, uint32_t operation, uint32_t level, double from)
 {
@@ -405,7 +367,7 @@ static struct arrival fetch(struct state *s, uint32_t operation, uint32_t level,
     double *due = s->due + (size_t)operation * FT_MAX_LEVELS;
     due[0] += facts->irregular[level]; /* level 0 has no misses to count */
     const bool irregular = due[0] >= 1;
-    const double asked = irregular ? from : ask_ahead(s, from, facts->places);
+    const double asked = irregular ? from : later(from - s->core->lead, 0);
     double end, through = asked;
     for (uint32_t nearer = 1; nearer < level; nearer++) {
         take(&s->levels[nearer], asked, facts->stream[nearer], &end);
@@ -414,7 +376,7 @@ static struct arrival fetch(struct state *s, uint32_t operation, uint32_t level,
     if (irregular) {
         due[0] -= 1;
         const double begin = take(&s->levels[level], from, facts->random[level], &end);
-        const double there = later(begin + latency_of(s, facts, level), through + facts->latency[0]);
+        const double there = later(begin + facts->latency[level], through + facts->latency[0]);
         return (struct arrival){there, memory_cause(s, level, true)};
     }
     const double begin = take(&s->levels[level], asked, facts->stream[level], &end);
@@ -458,21 +420,19 @@ static struct arrival access_line(struct state *s, uint32_t operation, uint64_t 
 }
 
 /* The data of a load: from its line, asked for at `asked` or `astray` before, or from a store on its way to the cache. */
-static struct arrival load(struct state *s, const struct ft_instruction *one, uint32_t operation, uint64_t slot,
-                           double asked, double astray)
+static struct arrival load(struct state *s, uint32_t operation, uint64_t slot, double asked, double astray)
 {
     const struct ft_core_operation *facts = &s->program->operations[operation];
     struct arrival arrival = access_line(s, operation, slot, earlier(asked, astray), false);
-    const double hit = asked + facts->latency[0] + one->load_more;
+    const double hit = asked + facts->latency[0];
     const uint32_t distance = s->path->store_distances[slot];
-    arrival.at = later(arrival.at + one->load_more, hit);
+    arrival.at = later(arrival.at, hit);
     if (distance && distance < RECENT && distance <= slot) {
         const struct recent *store = &s->recent[(slot - distance) % RECENT];
-        const bool is_wider = facts->bytes > store->bytes;
-        const double leaves = is_wider ? later(store->written, store->data + s->core->blocked) : store->written;
-        if (leaves > asked) {
-            const double there = is_wider ? leaves + hit - asked : store->data + s->core->forward;
-            arrival = (struct arrival){later(hit, there), FT_CAUSE_FORWARD};
+        if (store->written > asked) {
+            const bool is_wider = facts->bytes > store->bytes;
+            const double there = is_wider ? store->written + hit - asked : hit;
+            arrival = (struct arrival){later(there, store->data + s->core->forward), FT_CAUSE_FORWARD};
         }
     }
     return arrival;
@@ -496,7 +456,7 @@ static double dispatch_astray(struct state *s, const struct ft_instruction *one)
         if (at < branch->until)
             break;
     }
-    a->passed += one->slot;
+    a->passed += s->slot;
     return is_astray(a) && (!a->depending || one->runs_anyway) ? at : HUGE_VAL;
 }
 
@@ -518,12 +478,12 @@ static void write_astray(struct state *s, const uint16_t *registers, uint32_t n,
 
 /* When a load whose address is known at `at` asks for its line astray: at once, or behind the next branch, if the first is
  * known by then. Never (HUGE_VAL) if all are. */
-static double ask_astray(const struct state *s, const struct ft_instruction *one, double at)
+static double ask_astray(const struct state *s, double at)
 {
     const struct astray *a = &s->astray;
     for (uint64_t i = a->first; at < HUGE_VAL && i < a->n; i++) {
         const struct wrong *branch = &a->branches[i % WRONG];
-        const double asked = later(at, branch->clock + a->passed - one->slot);
+        const double asked = later(at, branch->clock + a->passed - s->slot);
         if (asked < branch->until)
             return asked;
     }
@@ -595,14 +555,12 @@ static void write_back(struct state *s, const struct ft_instruction *one, uint32
 {
     double end;
     const double known = latest(s->ready, addresses, one->n_addresses, t->dispatched.at);
-    const double asked = take(&s->stores, known, one->store_cycles, &end);
+    const double asked = take(&s->stores, known, s->core->store_cycles, &end);
     const struct arrival line = access_line(s, operation, slot, asked, true);
     const double data = t->done;
     t->done = later(t->done, asked + 1);
-    if (one->load < 0)
-        enter(&s->addresses, asked);
     const double retired = later(s->last_retired, t->done);
-    const double free = later(s->last_written + one->store_cycles, retired + 1);
+    const double free = later(s->last_written + s->core->store_cycles, retired + 1);
     s->last_written = later(free, line.at);
     s->written[s->oldest_written] =
         (struct written){s->last_written, line.at > free ? line.cause : (uint8_t)FT_NUM_CAUSES};
@@ -630,12 +588,11 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
     if (one->load >= 0) {
         const uint32_t position = (uint32_t)one->load;
         t.known = latest(s->ready, addresses, one->n_addresses, t.dispatched.at);
-        t.asked = take(&s->loads, t.known, one->load_cycles, &end);
-        enter(&s->addresses, t.asked);
+        t.asked = take(&s->loads, t.known, s->core->load_cycles, &end);
         const double known = latest_astray(s, addresses, one->n_addresses, astray);
-        const double early = ask_astray(s, one, known);
+        const double early = ask_astray(s, known);
         const bool is_early = early < t.asked;
-        const struct arrival data = load(s, one, block->first_operation + position, first_slot + position, t.asked,
+        const struct arrival data = load(s, block->first_operation + position, first_slot + position, t.asked,
                                          is_early ? early : HUGE_VAL);
         t.operands = t.loaded = data.at;
         t.load_cause = data.cause;
@@ -645,14 +602,12 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
     }
     astray = latest_astray(s, reads, one->n_reads, astray) + one->latency;
     t.operands = latest(one->takes_early ? s->early : s->ready, reads, one->n_reads, t.operands);
-    if (one->queue == FT_VECTORS)
+    if (one->is_scheduled)
         t.operands = later(t.operands, schedule(s, t.dispatched.at));
     t.started = take(&s->units[one->unit], t.operands, one->unit_cycles, &end);
     t.done = t.started + one->latency;
-    if (one->queue == FT_VECTORS)
+    if (one->is_scheduled)
         enter(&s->scheduled, t.started);
-    if (one->queue < FT_NUM_KINDS)
-        enter(&s->queues[one->queue], t.started);
     if (s->core->in_order) {
         const bool only_loads = one->load >= 0 && one->latency <= 0 && one->unit_cycles <= 0;
         s->started = latest(s->ready, addresses, one->n_addresses, only_loads ? t.asked : t.started);
@@ -666,12 +621,10 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
         const uint32_t position = (uint32_t)one->store;
         write_back(s, one, block->first_operation + position, first_slot + position, addresses, &t);
     }
-    const double in_turn = s->last_retired + one->slot;
+    const double in_turn = s->last_retired + s->slot;
     s->last_retired = later(in_turn, t.done);
     put(&s->retired, s->last_retired);
-    if (one->result < FT_NUM_KINDS)
-        put(&s->results[one->result], s->last_retired);
-    cycles[FT_CAUSE_ISSUE] += one->slot;
+    cycles[FT_CAUSE_ISSUE] += s->slot;
     if (s->last_retired > in_turn)
         put_down(one, &t, s->last_retired - in_turn, cycles);
     return t.done;
@@ -697,7 +650,7 @@ static void run_block(struct state *s, size_t execution, uint64_t first_slot, do
         go_astray(s, done, s->path->depends[execution]);
     if (s->jumped) {
         const uint32_t *now = s->path->blocks + execution;
-        follow(s, branch, execution + 1 < s->path->n_executions && now[1] == now[0]);
+        follow(s, execution + 1 < s->path->n_executions && now[1] == now[0]);
     }
 }
 
@@ -705,11 +658,10 @@ static void run_block(struct state *s, size_t execution, uint64_t first_slot, do
 
 static bool state_new(struct state *s, const struct ft_core *core, const struct ft_core_program *program)
 {
-    const double waiting[FT_NUM_KINDS] = {[FT_INTEGERS] = core->int_waiting, [FT_VECTORS] = core->vector_waiting};
-    const double results[FT_NUM_KINDS] = {[FT_INTEGERS] = core->int_results, [FT_VECTORS] = core->vector_results};
     s->core = core;
+    s->slot = 1 / core->width;
     s->program = program;
-    s->n_stores = (uint32_t)later(core->stores, 1);
+    s->n_stores = (uint32_t)later(core->storing_instructions, 1);
     s->recent = malloc(RECENT * sizeof *s->recent);
     s->written = calloc(s->n_stores, sizeof *s->written);
     s->due = malloc((size_t)(program->n_operations + 1) * FT_MAX_LEVELS * sizeof *s->due);
@@ -717,13 +669,8 @@ static bool state_new(struct state *s, const struct ft_core *core, const struct 
     bool good = s->recent && s->written && s->due && s->misses;
     for (uint32_t i = 0; good && i < program->n_operations; i++)
         s->misses[i] = misses_of(core, &program->operations[i]);
-    good = ring_new(&s->retired, core->window) && good;
-    good = queue_new(&s->addresses, core->addresses) && good;
-    good = queue_new(&s->scheduled, core->scheduled) && good;
-    for (uint32_t i = 0; i < FT_NUM_KINDS; i++) {
-        good = queue_new(&s->queues[i], waiting[i]) && good;
-        good = ring_new(&s->results[i], results[i]) && good;
-    }
+    good = ring_new(&s->retired, core->window_instructions) && good;
+    good = queue_new(&s->scheduled, core->vector_scheduled_instructions) && good;
     for (uint32_t i = 0; i < FT_NUM_UNITS; i++)
         good = rate_new(&s->units[i], 1) && good;
     for (uint32_t i = 0; i < FT_MAX_LEVELS; i++)
@@ -741,13 +688,8 @@ static void state_free(struct state *s)
 {
     free(s->recent);
     free(s->retired.left);
-    free(s->addresses.heap);
     free(s->scheduled.heap);
     free(s->written);
-    for (uint32_t i = 0; i < FT_NUM_KINDS; i++) {
-        free(s->queues[i].heap);
-        free(s->results[i].left);
-    }
     free(s->due);
     free(s->misses);
     for (uint32_t i = 0; i < FT_NUM_UNITS; i++)
@@ -758,14 +700,13 @@ static void state_free(struct state *s)
     rate_free(&s->stores);
 }
 
-bool ft_core_run(const struct ft_core *core, struct ft_spread spread, const struct ft_core_program *program,
-                 const struct ft_core_path *path, double *cycles)
+bool ft_core_run(const struct ft_core *core, const struct ft_core_program *program, const struct ft_core_path *path,
+                 double *cycles)
 {
     struct state *s = calloc(1, sizeof *s);
     if (!s)
         return false;
     const bool good = state_new(s, core, program);
-    s->spread = spread;
     s->path = path;
     uint64_t slot = 0;
     for (size_t i = 0; good && i < path->n_executions; i++) {

@@ -1,9 +1,8 @@
 /* An out-of-order core in one pass: when each instruction of a path is dispatched, starts, is done and retires.
  *
  * Instructions are taken in the order in which they ran. Each is dispatched in order (at most `width` a cycle, no more
- * than `window` in flight, `waiting` not yet started in its queue, `addresses` that access memory somewhere not yet known,
- * `results` that write its kind of register and have not retired, `stores` not yet written), starts when what it needs is
- * there and a unit is free, and retires in order. Times are cycles. What the machine's memory does is told by memory
+ * than `window` in flight and `stores` not yet written), starts when what it needs is there and a unit is free, and retires
+ * in order. Vector instructions wait in a scheduler that starts them in any order, and in a queue in front of it. Times are cycles. What the machine's memory does is told by memory
  * operation: how often it finds its data in which level, and what that takes.
  *
  * After a branch that was not foreseen, what follows is dispatched once it is known. But where both ways soon meet again, a
@@ -17,11 +16,7 @@
  * A core that keeps the order starts no instruction before the one in front of it: it waits where a value is used that is
  * not there, not where it is loaded. It does not run on behind a branch that is not known.
  *
- * Main memory does not take the same time for each line that nothing has prefetched, and what waits behind a slow one has to
- * wait as long: as instructions retire in order, more than the mean. So each takes one of some times as likely, at random.
- *
- * A line of a stream is asked for ahead: when the line was wanted that is a number of places before it, whichever stream's
- * that was.
+ * A prefetcher asks for a line of a stream `lead` before it is wanted.
  *
  * A line takes its turn at each level that it comes through on its way to the core. One that a load brought in and that is
  * then stored to is written back some time: it takes another turn at each of those levels.
@@ -45,14 +40,6 @@
 #define FT_DECODED_SETS 64u /* of groups of up to 8 decoded instructions of a line of code, by line */
 #define FT_MAX_DECODED_WAYS 32u
 
-/* Kinds of registers, and the queues of instructions that wait for operands: of integers, and of vectors and floating
- * point. */
-#define FT_INTEGERS 0u
-#define FT_VECTORS 1u
-#define FT_NUM_KINDS 2u
-#define FT_NO_RESULT FT_NUM_KINDS /* it writes no register, or renaming does */
-#define FT_NO_QUEUE FT_NUM_KINDS  /* it waits for an address alone, or for nothing */
-
 /* What an instruction's time is put down to, when it retires later than the one before. */
 enum ft_cause {
     FT_CAUSE_ISSUE,
@@ -72,16 +59,13 @@ enum ft_cause {
 struct ft_instruction {
     double latency;      /* from its start to its result; of a load, what comes after the data */
     double sooner;       /* by which those that take results early have it before */
-    double slot;         /* of the dispatch: 1/width, or 0 for what is fused with the one before */
     double unit_cycles;  /* of its unit */
-    double load_more;    /* what its load takes longer than the operation's latency */
-    double load_cycles, store_cycles; /* of the load and store units */
     uint32_t registers;  /* where its registers begin: first those read, then those of the address, then those written */
     int32_t load, store; /* positions among its block's memory operations; -1: none */
     uint8_t unit, cause; /* of waiting for the unit */
     uint8_t n_reads, n_addresses, n_writes;
     uint8_t runs_anyway; /* stands on both ways from a branch */
-    uint8_t queue, result; /* where it waits, and what it writes: kinds of registers */
+    uint8_t is_scheduled; /* it waits in the scheduler of the vectors */
     uint8_t takes_early; /* what it reads, where that is there sooner for some */
     uint8_t decoded;     /* so many are decoded at once, from this one on, if they are not among those that still are; 0:
                             it comes with one before */
@@ -99,7 +83,6 @@ struct ft_core_operation {
     double share[FT_MAX_LEVELS];     /* of its accesses; level 0 has the rest */
     double candidates;               /* share of its accesses whose line was not touched a short while before */
     double bytes;                    /* of one access */
-    double places;                   /* that a line of it takes of those which are fetched ahead */
     double irregular[FT_MAX_LEVELS]; /* share of its lines from a level that no prefetcher sees coming */
     double latency[FT_MAX_LEVELS];   /* of an access that nothing has prefetched */
     double random[FT_MAX_LEVELS];    /* time between two such, if nothing else limits them */
@@ -111,24 +94,17 @@ struct ft_core_operation {
  * from it, and the array that Python fills (times.py), with the addresses that the extension gives. */
 #define FT_CORE_FIGURES(X)                                                                                             \
     X(double, width)            /* instructions a cycle */                                                             \
-    X(double, window)           /* instructions in flight */                                                           \
-    X(double, stores)           /* of these, most stores */                                                            \
-    X(double, int_waiting)      /* that have not started: of integers, */                                              \
-    X(double, vector_waiting)   /* and of vectors */                                                                   \
-    X(double, addresses)        /* loads and stores that have not been made */                                         \
-    X(double, scheduled)        /* of the vectors that have not started, those that can: the others stand in a line */ \
-    X(double, int_results)      /* that have not retired: of the registers, those free for results, of integers, */    \
-    X(double, vector_results)   /* and of vectors */                                                                   \
+    X(double, window_instructions) /* instructions in flight */                                                           \
+    X(double, storing_instructions) /* of these, most stores */                                                            \
+    X(double, vector_scheduled_instructions) /* of the vectors that have not started, those that can: the others stand in a line */ \
     X(double, refill)           /* from a mispredicted branch's end to the dispatch of what follows */                 \
     X(double, forward)          /* from a store's data to that of a load that reads it back */                          \
-    X(double, blocked)          /* from a store's data to the cache, for a load that it cannot serve alone */          \
+    X(double, load_cycles)      /* that a load takes of a load unit, */                                                \
+    X(double, store_cycles)     /* and a store of a store unit */                                                      \
     X(double, taken_branch)     /* least time between two */                                                           \
-    X(double, call)             /* the same where one is a call or a return */                                         \
-    X(double, several_targets)  /* the same of a foreseen jump or call that goes to several places */                  \
-    X(double, lead)             /* how long before it is wanted a prefetcher asks for a line of a stream, at most, */  \
-    X(double, ahead)            /* and how many places before, of all streams together; 0: any number */               \
+    X(double, lead)             /* how long before it is wanted a prefetcher asks for a line of a stream */            \
     X(double, decode)           /* that an instruction takes to be decoded; 0: none */                                 \
-    X(double, decode_switch)    /* until the first is, behind others that are decoded already */                       \
+    X(double, decode_switch_cycles) /* until the first is, behind others that are decoded already */                       \
     X(uint32_t, decoded_ways)   /* groups of decoded instructions that each set of lines keeps */                      \
     X(uint32_t, n_levels)       /* caches and main memory */                                                           \
     X(uint8_t, pairs)           /* whether two taken branches are followed at once, if each leads to a single line */  \
@@ -138,12 +114,6 @@ struct ft_core {
 #define FT_MEMBER(type, name) type name;
     FT_CORE_FIGURES(FT_MEMBER)
 #undef FT_MEMBER
-};
-
-/* What main memory takes to answer, over its latency: as likely each. Without any it is always the same. */
-struct ft_spread {
-    const double *parts;
-    uint32_t n;
 };
 
 struct ft_core_program {
@@ -157,8 +127,6 @@ struct ft_core_program {
 #define FT_BRANCH_MISSED 1u /* what runs next was not foreseen */
 #define FT_BRANCH_TAKEN 2u  /* what runs next does not stand next */
 #define FT_SECOND_HALF 4u   /* counted apart */
-#define FT_BRANCH_CALLS 8u  /* taken by a call or a return */
-#define FT_BRANCH_SEVERAL 16u /* one that goes to several places */
 #define FT_ALL_DEPEND UINT16_MAX /* what follows is not what runs while the branch is thought to go the other way */
 
 struct ft_core_path {
@@ -171,7 +139,7 @@ struct ft_core_path {
 
 /* Adds to `cycles` [2][blocks][FT_NUM_CAUSES] what the executions take, apart for those marked as of the second half. False
  * when memory ran out. */
-bool ft_core_run(const struct ft_core *core, struct ft_spread spread, const struct ft_core_program *program,
-                 const struct ft_core_path *path, double *cycles);
+bool ft_core_run(const struct ft_core *core, const struct ft_core_program *program, const struct ft_core_path *path,
+                 double *cycles);
 
 #endif

@@ -5,16 +5,18 @@ Cycles, each as (fast, typical, slow). What is assumed, of which cores and after
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from foretrace.profiles import defaults
-from foretrace.profiles.points import Movement, Operation, OperationCost
-from foretrace.profiles.profile import Core, Pattern, Profile
+from foretrace.profiles.figure import figures_of_record
+from foretrace.profiles.points import Operation, OperationCost
+from foretrace.profiles.profile import Core, Frontend, Profile
 from foretrace.replay.known import KnownCore, core_class, default_of
 from foretrace.replay.records import Bound
-from foretrace.replay.spread import TYPICAL, Floats, Notes, between, exactly
+from foretrace.replay.spread import TYPICAL, Floats, Notes, exactly
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 from . import _core_model
@@ -55,22 +57,11 @@ _FORWARD_CYCLES = 3.0
 """By which a value is read back later than from the cache, at least, where its address must be compared: Zen and Golden
 Cove forward a variable of the stack in no time, others in 6 to 8 cycles (Agner Fog, "The microarchitecture of Intel,
 AMD and VIA CPUs", sections on store forwarding)."""
-_IN_FLIGHT = (
-    "int_waiting_instructions",
-    "vector_waiting_instructions",
-    "address_waiting_instructions",
-    "int_writing_instructions",
-    "vector_writing_instructions",
-    "storing_instructions",
-)
-"""What a core has room for of each kind, of the instructions in flight."""
-_NO_LIMIT = 1024.0
 _ASSUMED_ALUS = 4.0
 _CONVERT_CYCLES = np.array([0.0, 2.0, 3.0])
 """What a conversion between integer and floating point takes, beside the way between their registers."""
 _PAIRS = 2 / 3
 """Cycles of a taken branch, below which two of them are followed at once."""
-_VECTOR_BYTES = 16
 _RESOLVE_CYCLES = 1.0
 """From when what the calibration's branch waits for is there to its end: each iteration goes on from the value that the
 one before made, missed or not, so that the rest of what a miss costs is getting new instructions."""
@@ -78,127 +69,56 @@ one before made, missed or not, so that the rest of what a miss costs is getting
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CoreFigures:
-    """Cycles [3] unless said otherwise. `latency` is by kind; `unit_cycles`, by unit, of one operation on one of them.
+    """Cycles [3] unless said otherwise.
 
-    `forward` is from a store's data to that of a load that reads it back. `root_cycles` are of a square root on the
-    divider. `native_lanes` is how many 64-bit elements a unit takes at once. `scaled` is what a load takes longer whose
-    address has a multiple of a register. `call` is of a call or a return; `pairs`: two branches are followed at once if
-    each leads to a single line. `decode` is of an instruction that is not in the micro-op cache, which has
-    `decoded_ways` for each set of lines, and `decode_switch` until the first of these behind others. `add_sooner`: by
-    how much sooner an addition of floating point has the result of another one.
+    `members` has those of the C core (core_model.h), by name, but for what its memory tells. `latency` is by kind;
+    `unit_cycles`, by unit, of one operation on one of them; `root_cycles`, of a square root on the divider.
+    `native_lanes` is how many 64-bit elements a unit takes at once. `crossing` is a value's way between register files;
+    `add_sooner`: by how much sooner an addition of floating point has the result of another one.
     """
 
-    width: Floats
-    window: Floats
-    int_waiting: Floats
-    vector_waiting: Floats
-    addresses: Floats
-    scheduled: Floats
-    int_results: Floats
-    vector_results: Floats
-    stores: Floats
-    refill: Floats
-    forward: Floats
-    vector_load: Floats
+    members: Mapping[str, Floats]
     crossing: Floats
-    scaled: Floats
-    blocked: Floats
-    taken_branch: Floats
-    call: Floats
-    several_targets: Floats
-    decode: Floats
-    decode_switch: Floats
-    decoded_ways: int
-    pairs: bool
-    load: Floats
-    store: Floats
-    vector_load_cycles: Floats
-    vector_store_cycles: Floats
-    wide_load_cycles: Floats  # of 64 bytes
-    wide_store_cycles: Floats
-    vector_int_cycles: Floats
-    shuffle_cycles: Floats
     add_sooner: Floats
     latency: dict[Kind, Floats]
     unit_cycles: tuple[Floats, ...]
     root_cycles: Floats
     native_lanes: float
-    in_order: bool
+
+
+OF_MEMORY = frozenset({"lead", "n_levels"})
+"""Members of the C core that its memory tells."""
 
 
 def core_figures(profile: Profile, core: Core, first_latency_cycles: float, notes: Notes) -> CoreFigures:
     """The figures of a profile's core whose nearest cache answers in `first_latency_cycles`."""
     source = _Source(core, core_class(profile), notes)
     width = float(source.figure("issue_width_instructions_per_cycle")[TYPICAL])
-    window = source.window()
-    int_waiting, vector_waiting, address_waiting, int_writing, vector_writing, storing = source.in_flight(window)
-    decode, decoded_ways = source.decode()
-    miss = source.cycles("branch_miss_cycles")
     adds, multiplies, lanes = source.fp_units(width)
     div = source.cycles("fp_div_interval_cycles")
     root = core.fp_sqrt_interval_cycles
-    forward = source.cycles("store_forward_latency_cycles")
-    load = 1 / source.figure("loads_per_cycle")
-    store = 1 / source.figure("stores_per_cycle")
-    taken_branch = 1 / source.figure("taken_branches_per_cycle")
-    several_targets = source.cycles("several_targets_cycles")
-    int_div = source.cycles("int_div_interval_cycles")
-    shuffle = _cost(profile, Operation.FP_SHUFFLE, elements=2)
     crossing = source.cycles("register_crossing_cycles")
-    int_adds = source.int_adds(width)
-    of_ints = source.reached("chained_int_adds_per_cycle", float(int_adds[TYPICAL]))
-    of_vectors = source.reached("chained_fp_adds_per_cycle", float(1 / adds[TYPICAL]))
-    branches = core.untaken_branches_per_cycle
     multiply = _cost(profile, Operation.INT_MUL)
     int_mul = multiply.interval_cycles if multiply else None
-    vector_load = _published(core.vector_loads_per_cycle, np.maximum(load, _vector_load_cycles(profile, core)))
-    vector_store = _published(core.vector_stores_per_cycle, np.maximum(store, _vector_store_cycles(profile, core)))
+    branches = core.untaken_branches_per_cycle
     return CoreFigures(
-        width=width * source.reached("mixed_instructions_per_cycle", width),
-        window=window,
-        int_waiting=int_waiting,
-        vector_waiting=vector_waiting,
-        addresses=address_waiting,
-        scheduled=source.scheduled(vector_waiting),
-        int_results=int_writing,
-        vector_results=vector_writing,
-        stores=storing,
-        refill=np.maximum(miss - _RESOLVE_CYCLES, 0),
-        forward=np.maximum(forward, first_latency_cycles + _FORWARD_CYCLES),
-        vector_load=source.beyond("fp_load_latency_cycles", first_latency_cycles),
+        members=source.members(width, first_latency_cycles),
         crossing=crossing,
-        scaled=source.beyond("scaled_load_latency_cycles", first_latency_cycles),
-        blocked=source.beyond("blocked_forward_latency_cycles", first_latency_cycles),
-        taken_branch=taken_branch,
-        decode=decode,
-        decode_switch=source.decode_switch(),
-        decoded_ways=decoded_ways,
-        call=source.call(taken_branch),
-        several_targets=np.maximum(several_targets, taken_branch),
-        pairs=bool(taken_branch[TYPICAL] < _PAIRS),
-        load=load,
-        store=store,
-        vector_load_cycles=vector_load,
-        vector_store_cycles=vector_store,
-        wide_load_cycles=_published(core.wide_loads_per_cycle, vector_load),
-        wide_store_cycles=_published(core.wide_stores_per_cycle, vector_store),
-        vector_int_cycles=_vector_int_cycles(profile, adds) / of_vectors,
-        shuffle_cycles=(exactly(shuffle.interval_cycles) if shuffle and shuffle.interval_cycles else adds) / of_vectors,
         add_sooner=source.add_sooner(),
-        latency=source.latencies(shuffle) | _part_latencies(profile, crossing, notes),
+        latency=source.latencies(_cost(profile, Operation.FP_SHUFFLE, elements=2))
+        | _part_latencies(profile, crossing, notes),
         unit_cycles=(
-            1 / int_adds / of_ints,
-            exactly(1.0) if int_mul is None else exactly(int_mul) / of_ints,
-            int_div,
-            adds / of_vectors,
-            multiplies / of_vectors,
+            1 / source.int_adds(width),
+            exactly(1.0 if int_mul is None else int_mul),
+            source.cycles("int_div_interval_cycles"),
+            adds,
+            multiplies,
             div,
-            adds / of_vectors,
-            0.5 / of_ints if branches is None else exactly(1 / branches),
+            adds,
+            exactly(0.5 if branches is None else 1 / branches),
         ),
         root_cycles=exactly(root) if root else div * np.array([1.0, 1.5, 2.0]),
         native_lanes=lanes,
-        in_order=bool(core.in_order),
     )
 
 
@@ -231,40 +151,6 @@ def _part_latencies(profile: Profile, crossing: Floats, notes: Notes) -> dict[Ki
     return found
 
 
-def _published(per_cycle: float | None, otherwise: Floats) -> Floats:
-    """Cycles of a unit, by one of so many a cycle."""
-    return otherwise if per_cycle is None else exactly(1 / per_cycle)
-
-
-def _vector_load_cycles(profile: Profile, core: Core) -> float:
-    """Of a load unit, by a load of a vector: as measured over sets in the nearest cache; 0 where that was not."""
-    size = profile.caches[0].size_bytes if profile.caches else 0
-    found = [
-        p.access_bytes / p.bandwidth_bytes_per_s * (core.clock_hz or 0)
-        for p in profile.bandwidth
-        if p.pattern is Pattern.SEQUENTIAL and p.access_bytes == _VECTOR_BYTES and p.working_set_bytes <= size
-    ]
-    return min(found, default=0.0)
-
-
-def _vector_store_cycles(profile: Profile, core: Core) -> float:
-    """The same of a store."""
-    found = [
-        p.access_bytes / p.bandwidth_bytes_per_s * (core.clock_hz or 0)
-        for p in profile.surface
-        if p.movement is Movement.STORE and p.access_bytes >= _VECTOR_BYTES and p.hit_rates[:1] == (1.0,)
-    ]
-    return min(found, default=0.0)
-
-
-def _vector_int_cycles(profile: Profile, adds: Floats) -> Floats:
-    """Of a unit of integer vectors: that of an addition, measured; else as of floating-point additions."""
-    for cost in profile.operations:
-        if cost.operation is Operation.INT_ADD and cost.elements > 1 and cost.interval_cycles:
-            return exactly(cost.interval_cycles)
-    return adds
-
-
 class _Source(KnownCore):
     """What a profile tells of a core, put together."""
 
@@ -274,6 +160,45 @@ class _Source(KnownCore):
         if self.given("int_adds_per_cycle") is None:
             adds[TYPICAL] = min(adds[TYPICAL], _ASSUMED_ALUS)
         return adds
+
+    def members(self, width: float, first_latency_cycles: float) -> dict[str, Floats]:
+        """Of the C core: those that follow from several figures, or in another unit; the others are a figure each."""
+        taken_branch = 1 / self.figure("taken_branches_per_cycle")
+        forward = self.cycles("store_forward_latency_cycles")
+        decode, decoded_ways = self.decode()
+        derived = {
+            "width": exactly(width),
+            "refill": np.maximum(self.cycles("branch_miss_cycles") - _RESOLVE_CYCLES, 0),
+            "forward": np.maximum(forward, first_latency_cycles + _FORWARD_CYCLES),
+            "load_cycles": 1 / self.figure("loads_per_cycle"),
+            "store_cycles": 1 / self.figure("stores_per_cycle"),
+            "taken_branch": taken_branch,
+            "pairs": exactly(float(taken_branch[TYPICAL] < _PAIRS)),
+            "decode": decode,
+            "decoded_ways": exactly(decoded_ways),
+            "in_order": exactly(float(bool(self.core.in_order))),
+        }
+        names = [name for name, _, _ in _core_model.CORE_FIGURES if name not in OF_MEMORY]
+        return {name: derived[name] if name in derived else self.declared(name) for name in names}
+
+    def declared(self, name: str) -> Floats:
+        """[3]: a figure by its key, as its unit says which way is faster; one that is not assumed is 0 where it is
+        missing."""
+        if name in figures_of_record(Frontend):
+            return self.of_frontend(name)
+        if name.endswith("_instructions"):
+            window = 1.0 if name == "window_instructions" else float(self.declared("window_instructions")[TYPICAL])
+            return self.room(name, window)
+        return self.cycles(name)
+
+    def of_frontend(self, name: str) -> Floats:
+        """Cycles [3] that few front ends are known for."""
+        frontend = self.core.frontend
+        given: float | None = getattr(frontend, name, None)
+        if frontend is None or given is None:
+            return exactly(0.0)
+        error = 1 + self.noise_of(frontend.noise, name)
+        return np.array([given / error, given, given * error])
 
     def decode(self) -> tuple[Floats, int]:
         """Cycles of one instruction that is not among the last ones decoded, and the ways that hold these."""
@@ -294,58 +219,6 @@ class _Source(KnownCore):
                 )
         ways = round(kept / _core_model.DECODED_SETS / DECODED_AT_ONCE)
         return decode, min(max(ways, 1), _core_model.MAX_DECODED_WAYS)
-
-    def decode_switch(self) -> Floats:
-        """Cycles until something is decoded behind what already was; 0 where that was not measured."""
-        frontend = self.core.frontend
-        if frontend is None or frontend.decode_switch_cycles is None:
-            return exactly(0.0)
-        given = frontend.decode_switch_cycles
-        error = 1 + self.noise_of(frontend.noise, "decode_switch_cycles")
-        return np.array([given / error, given, given * error])
-
-    def reached(self, field: str, rate: float) -> Floats:
-        """Of a rate of some units, or of the width, what code reaches that uses several of them."""
-        given = self.given(field)
-        if given is None:
-            default = default_of(Core, field, self.of)
-            return np.array([default.fast, default.typical, default.slow])
-        return np.array([1.0, min(given / rate, 1.0), min(given / rate / (1 + self.noise(field)), 1.0)])
-
-    def call(self, taken_branch: Floats) -> Floats:
-        """Cycles between a call, or a return, and what it leads to: where that was not measured, two taken branches."""
-        given = self.core.call_return_cycles
-        return np.asarray(2 * taken_branch if given is None else np.maximum(taken_branch, given / 2), np.float64)
-
-    def window(self) -> Floats:
-        """Instructions in flight."""
-        return exactly(_NO_LIMIT) if self.core.in_order else self.room("window_instructions")
-
-    def in_flight(self, window: Floats) -> list[Floats]:
-        """Of the instructions in flight, most that wait for operands, of integers and of vectors, and for an address;
-        most that write a register, of integers and of vectors; and most that are stores."""
-        if self.core.in_order:
-            # A load goes on behind which others start: what limits such a core is the first use.
-            none = exactly(_NO_LIMIT)
-            return [exactly(1.0), exactly(1.0), none, none, none, self.room("storing_instructions")]
-        return [self.room(field, float(window[TYPICAL])) for field in _IN_FLIGHT]
-
-    def scheduled(self, waiting: Floats) -> Floats:
-        """Of the vectors that wait for operands, most that can start."""
-        name = "vector_scheduled_instructions"
-        if self.core.in_order:
-            return waiting
-        found = self.room(name, waiting)
-        return found if self.given(name) is None else np.minimum(waiting, found)
-
-    def beyond(self, name: str, first_latency_cycles: float) -> Floats:
-        """What a latency is more than that of the nearest cache."""
-        given = self.given(name)
-        if given is None:
-            return self.assumed(name)
-        error = given * self.noise(name)
-        least, typical, most = (max(given + e - first_latency_cycles, 0.0) for e in (-error, 0.0, error))
-        return between(least, typical, most)
 
     def fp_units(self, width: float) -> tuple[Floats, Floats, float]:
         """Cycles of an addition and of a multiplication on their units, and lanes of 64 bits that these have.

@@ -22,17 +22,16 @@ from .wrong_path import WrongWays
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 INSTRUCTION = np.dtype(
     {
         "names": [
-            *("latency", "sooner", "slot", "unit_cycles", "load_more", "load_cycles", "store_cycles"),
+            *("latency", "sooner", "unit_cycles"),
             *("registers", "load", "store"),
             *("unit", "cause", "n_reads", "n_addresses", "n_writes"),
-            *("runs_anyway", "queue", "result", "takes_early", "decoded", "lines"),
+            *("runs_anyway", "is_scheduled", "takes_early", "decoded", "lines"),
         ],
-        "formats": [*["f8"] * 7, "u4", "i4", "i4", *["u1"] * 11],
+        "formats": [*["f8"] * 3, "u4", "i4", "i4", *["u1"] * 10],
     },
     align=True,
 )
@@ -40,8 +39,8 @@ BLOCK = np.dtype([(name, "u4") for name in (
     "first", "n_instructions", "first_operation", "n_operations", "first_line", "last_line",
 )])  # fmt: skip
 BRANCH = np.dtype({"names": ["place", "target", "kind"], "formats": ["u4", "u4", "u1"]}, align=True)
-_CONDITIONAL, _INDIRECT = 1, 2
-_MISSED, _TAKEN, _SECOND_HALF, _CALLS, _SEVERAL = 1, 2, 4, 8, 16
+_CONDITIONAL, INDIRECT = 1, 2
+_MISSED, _TAKEN, _SECOND_HALF = 1, 2, 4
 _LEARNING = 32
 """Executions of a branch in the paths after which it counts: a real predictor knew it long before."""
 _IN_REACH = 64
@@ -54,8 +53,6 @@ DECODED_AT_ONCE = 8
 _NUM_LINES = 1 << 32
 """Modulo this: only lines of blocks that run one after the other are compared."""
 _OF_VECTOR_UNITS = frozenset({RegisterClass.VECTOR, RegisterClass.MASK})
-_FILES = {RegisterClass.INTEGER: _core_model.INTEGERS, RegisterClass.VECTOR: _core_model.VECTORS}
-"""Files of registers that results take room in. Masks have one of their own, which is not modelled."""
 _FUSES = (OperationKind.INT_ALU,)
 
 
@@ -64,9 +61,8 @@ class CoreProgram:
     """What the core model runs. Block numbers are positions in `block_ids`, operation numbers in `operation_ids`.
 
     `instructions` INSTRUCTION [instructions], without the figures of a core; `kinds` are their kinds, element bits and
-    lanes, `fused` bool whether one goes with the one before, `crosses` bool whether a value changes the kind of
-    register, `vectors` bool whether it is of vector or floating-point registers, `scaled` bool whether its address has
-    a multiple of a register.
+    lanes, `fused` bool whether a core may fuse one with the one before, `crosses` bool whether a value changes the kind
+    of register.
     `candidates` float64 [operations]: share of the accesses whose line was not touched a short while before.
     `branches` uint8 and `depends` uint16 [executions] as in core_model.h;
     `missed` float64 [blocks]: share of a block's ends not foreseen.
@@ -78,8 +74,6 @@ class CoreProgram:
     kinds: Sequence[tuple[OperationKind, int, int]]
     fused: npt.NDArray[np.bool_]
     crosses: npt.NDArray[np.bool_]
-    vectors: npt.NDArray[np.bool_]
-    scaled: npt.NDArray[np.bool_]
     registers: npt.NDArray[np.uint16]
     blocks: npt.NDArray[np.void]
     path: npt.NDArray[np.uint32]
@@ -100,7 +94,7 @@ class CoreProgram:
 
     @property
     def fused_per_block(self) -> Floats:
-        """[blocks]: instructions that take no slot of the issue width, as they go with the one before."""
+        """[blocks]: instructions that may take no slot of the issue width, as they go with the one before."""
         fused = np.concatenate([[0], np.cumsum(self.fused)])
         first, count = (
             self.blocks["first"].astype(np.int64),
@@ -151,8 +145,6 @@ class CoreProgram:
             kinds=table.kinds,
             fused=np.array(table.fused, bool),
             crosses=np.array(table.crosses, bool),
-            vectors=np.array(table.vectors, bool),
-            scaled=np.array(table.scaled, bool),
             registers=np.array(table.registers, np.uint16),
             blocks=blocks,
             path=path.astype(np.uint32),
@@ -228,8 +220,6 @@ class _InstructionTable:
         self.kinds: list[tuple[OperationKind, int, int]] = []
         self.fused: list[bool] = []
         self.crosses: list[bool] = []
-        self.vectors: list[bool] = []
-        self.scaled: list[bool] = []
         self.registers: list[int] = []
         self._numbers: dict[str, int] = {}
         self._before: Instruction | None = None
@@ -243,15 +233,13 @@ class _InstructionTable:
         groups = [names[:255] for names in (one.reads, one.addresses, one.writes)]
         self.registers += [self._number(name) for names in groups for name in names]
         counts = [len(names) for names in groups]
-        self.rows.append((*[0] * 7, first, load, store, 0, 0, *counts, False, 0, self._of.result(one), 0, 0, 0))
-        self.vectors.append(self._of.is_vector(one))
+        self.rows.append((*[0] * 3, first, load, store, 0, 0, *counts, False, 0, 0, 0, 0))
         self.kinds.append((one.kind, one.element_bits, one.lanes))
         self.crosses.append(self._of.crosses(one))
         before = None if is_first else self._before
         self.fused.append(
             one.flow == "branch" and before is not None and before.kind in _FUSES and "flags" in before.writes
         )
-        self.scaled.append(one.scaled)
         self._before = one
 
     def _number(self, name: str) -> int:
@@ -264,27 +252,8 @@ class _Registers:
     def __init__(self, instruction_set: str) -> None:
         self._instruction_set = instruction_set
 
-    def _class(self, name: str) -> RegisterClass:
-        return register_class(self._instruction_set, name)
-
     def _uses_vector_units(self, name: str) -> bool:
-        return self._class(name) in _OF_VECTOR_UNITS
-
-    def result(self, one: Instruction) -> int:
-        """The file of registers that an instruction's result takes room in: none if it has no result, or if renaming
-        moves it."""
-        files = [_FILES[found] for name in one.writes if (found := self._class(name)) in _FILES]
-        is_renamed = (
-            one.kind is OperationKind.MOVE and one.load_operation is None and one.reads and not self.crosses(one)
-        )
-        if not files or (is_renamed and one.reads != one.writes):
-            return _core_model.NO_RESULT
-        return files[0]
-
-    def is_vector(self, one: Instruction) -> bool:
-        """Whether an instruction loads to a register of the vector units, or stores from one."""
-        registers = one.writes or one.reads
-        return bool(registers) and self._uses_vector_units(registers[0])
+        return register_class(self._instruction_set, name) in _OF_VECTOR_UNITS
 
     def crosses(self, one: Instruction) -> bool:
         """Whether a value goes from registers of the vector units to the others or to flags, or the other way."""
@@ -315,7 +284,7 @@ def _branches(signature: Signature, block_ids: Ints, path: Ints, starts: Ints) -
     begin = np.array([block.offset for block in blocks], np.uint64)
     end = begin + np.array(lengths, np.uint64)
     modules = np.unique([block.module for block in blocks], return_inverse=True)[1]
-    kind = np.array([_branch_kind(one) for one in lasts], np.uint8)
+    kind = np.array([branch_kind(one) for one in lasts], np.uint8)
     following = np.roll(path, -1)
     taken = (begin[following] != end[path]) | (modules[following] != modules[path])
     cut = starts[1:] - 1  # what comes after a path's last execution is not known
@@ -324,32 +293,21 @@ def _branches(signature: Signature, block_ids: Ints, path: Ints, starts: Ints) -
     kinds[cut] = 0
     records = np.zeros(len(path), BRANCH)
     records["place"] = path
-    records["target"] = np.where(kinds == _INDIRECT, following, taken)
+    records["target"] = np.where(kinds == INDIRECT, following, taken)
     records["kind"] = kinds
     missed = np.zeros(len(path), np.uint8)
     _core_model.predict_branches(records.tobytes(), missed)
     missed[_occurrence(path) < _LEARNING] = 0
     share = np.bincount(path, weights=missed, minlength=len(block_ids)) / np.maximum(np.bincount(path), 1)
-    calls = np.array([one.flow in ("call", "return") for one in lasts], bool)[path]
-    several = _goes_to_several(path, following, kinds == _INDIRECT, len(block_ids))
-    flags = missed * _MISSED | taken * np.uint8(_TAKEN) | calls * np.uint8(_CALLS) | several * np.uint8(_SEVERAL)
-    return flags, share
+    return missed * _MISSED | taken * np.uint8(_TAKEN), share
 
 
-def _goes_to_several(path: Ints, following: Ints, indirect: Bools, num_blocks: int) -> Bools:
-    """Whether each execution ends in an indirect jump or call that does not always go to the same block."""
-    place, target = path[indirect], following[indirect]
-    first, last = np.full(num_blocks, num_blocks), np.full(num_blocks, -1)
-    np.minimum.at(first, place, target)
-    np.maximum.at(last, place, target)
-    return indirect & (first < last)[path]
-
-
-def _branch_kind(last: Instruction) -> int:
+def branch_kind(last: Instruction) -> int:
+    """How the last instruction of a block is foreseen: as in branches.h."""
     if last.flow == "branch":
         return _CONDITIONAL
     is_call_to_register = last.flow == "call" and (last.load_operation is not None or bool(last.reads))
-    return _INDIRECT if last.flow == "indirect_jump" or is_call_to_register else 0
+    return INDIRECT if last.flow == "indirect_jump" or is_call_to_register else 0
 
 
 def _occurrence(path: Ints) -> Ints:

@@ -117,22 +117,16 @@ def _out_of_memory(hits: Floats) -> npt.NDArray[np.bool_]:
 def _late_lines(workload: Workload, hits: Floats, irregular: Floats, memory: MemoryFigures, corner: int) -> Floats:
     """Of each operation, the share of a stream's lines out of main memory that nobody fetched ahead.
 
-    For each line of such streams in its region, by what misses the nearest cache at random, wherever these lines are
-    found, and by the lines of streams out of the second cache and of trailing ones: whichever makes it more.
+    For each line of such streams in its region, by the lines of streams out of the second cache and of trailing ones.
     """
     region, count = workload.operations.region, len(workload.regions)
-    at_random, in_streams = irregular * hits, (1 - irregular) * hits
+    in_streams = (1 - irregular) * hits
     of_memory = np.where(_out_of_memory(hits), in_streams[:, 1:].sum(axis=1), 0)
     streamed = np.bincount(region, weights=of_memory, minlength=count)
-    late = np.zeros(count)
-    for others, lines in (
-        (memory.beside_misses, at_random[:, 1:].sum(axis=1)),
-        (memory.beside_streams, in_streams[:, 1] + _trailing_lines(workload, hits, memory)),
-    ):
-        beside = np.bincount(region, weights=lines, minlength=count)
-        ratio = np.divide(beside, streamed, out=np.zeros(count), where=streamed > 0)
-        late = np.maximum(late, others.share(ratio, corner))
-    return np.asarray(late[region])
+    lines = in_streams[:, 1] + _trailing_lines(workload, hits, memory)
+    beside = np.bincount(region, weights=lines, minlength=count)
+    ratio = np.divide(beside, streamed, out=np.zeros(count), where=streamed > 0)
+    return np.asarray(memory.late_lines.share(ratio, corner)[region])
 
 
 def _trailing_lines(workload: Workload, hits: Floats, memory: MemoryFigures) -> Floats:
@@ -145,12 +139,6 @@ def _trailing_lines(workload: Workload, hits: Floats, memory: MemoryFigures) -> 
     goes_through = ~operations.is_store & (operations.range_bytes > memory.sizes_bytes[0])
     found = comes_to * (operations.unit_stride + operations.strided) - hits[:, 1:].sum(axis=1)
     return np.where(goes_through, np.maximum(found, 0), 0)
-
-
-def _places(workload: Workload, hits: Floats, memory: MemoryFigures, corner: int) -> Floats:
-    """Of each operation, what a line of its streams takes of those that are fetched ahead. Stores' lines take none."""
-    places = np.where(_out_of_memory(hits), 1.0, memory.near_places[corner])
-    return np.where(workload.operations.is_store, 0.0, places)
 
 
 def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures, corner: int) -> OperationCosts:
@@ -176,10 +164,7 @@ def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures,
         stream_s=stream,
         write_back_s=write_back,
         irregular=late,
-        places=_places(workload, hits, memory, corner),
         access_bytes=operations.access_bytes,
-        ahead=float(memory.lines_ahead[corner]),
-        spread=memory.latency_spread,
     )
 
 

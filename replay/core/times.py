@@ -18,15 +18,14 @@ from .program import CoreProgram
 _MAX_LEVELS = _core_model.MAX_LEVELS
 _NAMES, _FORMATS, _OFFSETS = zip(*_core_model.CORE_FIGURES, strict=True)
 CORE = np.dtype({"names": _NAMES, "formats": _FORMATS, "offsets": _OFFSETS, "itemsize": _core_model.CORE_BYTES})
-"""A core's figures as core_model.h declares them: those of `CoreFigures` by these names; of memory `lead`, `ahead` and
-`n_levels`."""
+"""A core's figures as core_model.h declares them."""
 OPERATION = np.dtype(
     {
         "names": [
-            *("share", "candidates", "bytes", "places"),
+            *("share", "candidates", "bytes"),
             *("irregular", "latency", "random", "stream", "write_back"),
         ],
-        "formats": [(np.float64, _MAX_LEVELS), *["f8"] * 3, *[(np.float64, _MAX_LEVELS)] * 5],
+        "formats": [(np.float64, _MAX_LEVELS), "f8", "f8", *[(np.float64, _MAX_LEVELS)] * 5],
     },
     align=True,
 )
@@ -53,7 +52,6 @@ _UNIT = {
     Kind.RETURN: BRANCH,
 }
 _VECTOR_UNITS = (FP_ADD, FP_MUL, FP_DIV, VECTOR)
-_WIDE_BITS = 512
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,9 +61,7 @@ class OperationCosts:
     `hits`: accesses by the level that has the data. `latency_s`: of an access that nothing fetched ahead; `random_s`
     and `stream_s`: time between two lines of a level, of those not fetched ahead and of those that are. `write_back_s`:
     what a line takes that the operation brought in, if it is stored to later. `irregular`: share of the lines of a
-    level that are not fetched ahead. `places` [operations]: what a line takes of the `ahead` that are, of all streams
-    together; `ahead` is 0 where prefetchers run as far ahead as they need.
-    `spread` [parts]: of main memory's latency, what as many parts of the lines take that nothing fetched ahead.
+    level that are not fetched ahead.
     """
 
     hits: Floats
@@ -74,10 +70,7 @@ class OperationCosts:
     stream_s: Floats
     write_back_s: Floats
     irregular: Floats
-    places: Floats
     access_bytes: Floats
-    ahead: float
-    spread: Floats
 
     def ideal(self) -> OperationCosts:
         """All data in the nearest cache."""
@@ -117,7 +110,6 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
         program.depends,
         program.store_distances,
         program.line_distances,
-        costs.spread,
         cycles,
     )
     return BlockTimes(program, cycles * cycle_s)
@@ -125,11 +117,10 @@ def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: Ope
 
 def _core(core: CoreFigures, cycle_s: float, costs: OperationCosts, corner: int) -> npt.NDArray[np.void]:
     memory_cycles = float(costs.latency_s[:, -1].max(initial=0.0) / cycle_s)
-    of_memory = {"lead": 2 * memory_cycles, "ahead": costs.ahead, "n_levels": costs.hits.shape[1]}
+    of_memory = {"lead": 2 * memory_cycles, "n_levels": costs.hits.shape[1]}
     record = np.zeros((), CORE)
     for name in _NAMES:
-        value = of_memory[name] if name in of_memory else getattr(core, name)
-        record[name] = value[corner] if isinstance(value, np.ndarray) else value
+        record[name] = of_memory[name] if name in of_memory else core.members[name][corner]
     return record
 
 
@@ -139,7 +130,6 @@ def _operations(program: CoreProgram, costs: OperationCosts, cycle_s: float) -> 
     table["share"][:, :levels] = costs.hits[ids] / np.maximum(costs.hits[ids].sum(axis=1, keepdims=True), 1e-30)
     table["candidates"] = program.candidates
     table["bytes"] = costs.access_bytes[ids]
-    table["places"] = costs.places[ids]
     table["irregular"][:, :levels] = costs.irregular[ids]
     for name, seconds in (("latency", costs.latency_s), ("random", costs.random_s), ("stream", costs.stream_s),
                           ("write_back", costs.write_back_s)):  # fmt: skip
@@ -152,25 +142,11 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
     distinct, of_instruction = program.distinct_kinds
     rows = np.array([_figures_of(kind, core, corner) for kind in distinct]).reshape(len(distinct), -1)[of_instruction]
     table["latency"] = rows[:, 0] + np.where(program.crosses, core.crossing[corner], 0)
-    table["load_more"] = np.where(program.vectors, core.vector_load[corner], 0)
-    table["load_more"] += np.where(program.scaled, core.scaled[corner], 0)
-    wide = np.array([bits * lanes >= _WIDE_BITS for _, bits, lanes in distinct], bool)[of_instruction]
-    kinds_of_access = [program.vectors & wide, program.vectors]
-    table["load_cycles"] = np.select(
-        kinds_of_access, [core.wide_load_cycles[corner], core.vector_load_cycles[corner]], core.load[corner]
-    )
-    table["store_cycles"] = np.select(
-        kinds_of_access, [core.wide_store_cycles[corner], core.vector_store_cycles[corner]], core.store[corner]
-    )
     adds = _are(program, Kind.FP_ADD)
     table["sooner"], table["takes_early"] = np.where(adds, core.add_sooner[corner], 0), adds
     table["unit_cycles"] = rows[:, 1]
     table["unit"], table["cause"] = rows[:, 2], rows[:, 3]
-    table["slot"] = np.where(program.fused, 0, 1 / core.width[corner])
-    table["unit_cycles"][program.fused] = 0
-    waits = (table["unit_cycles"] > 0) & ~program.fused
-    table["queue"] = np.isin(rows[:, 2], _VECTOR_UNITS) & waits
-    table["queue"][~waits & (table["store"] < 0)] = _core_model.NO_QUEUE
+    table["is_scheduled"] = np.isin(rows[:, 2], _VECTOR_UNITS) & (table["unit_cycles"] > 0)
     return table
 
 
@@ -185,13 +161,10 @@ def _figures_of(what: tuple[Kind, int, int], core: CoreFigures, corner: int) -> 
     kind, bits, lanes = what
     turns = max(lanes * bits / 64 / core.native_lanes, 1.0) if lanes > 1 else 1.0
     latency = float(core.latency.get(kind, np.ones(3))[corner])
-    if kind is Kind.VECTOR_INT:
-        return latency, float(core.vector_int_cycles[corner]), VECTOR, CAUSES.index(Bound.COMPUTE)
     unit = _UNIT.get(kind)
     if unit is None:
         return latency, 0.0, INT, CAUSES.index(Bound.ISSUE)
     cause = Bound.DIVIDE if kind in DIVIDERS else Bound.COMPUTE
     if kind is Kind.FP_SQRT:
         return latency, float(core.root_cycles[corner]) * turns, unit, CAUSES.index(Bound.DIVIDE)
-    cycles = core.shuffle_cycles if kind is Kind.FP_OTHER else core.unit_cycles[unit]
-    return latency, float(cycles[corner]) * turns, unit, CAUSES.index(cause)
+    return latency, float(core.unit_cycles[unit][corner]) * turns, unit, CAUSES.index(cause)

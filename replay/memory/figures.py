@@ -24,12 +24,12 @@ _Point = TypeVar("_Point", BandwidthPoint, LatencyPoint, SurfacePoint)
 WORD_BYTES = 8
 _WELL_INSIDE = 0.75
 """Of a cache's size, the largest working set that is taken to lie in it."""
-_PARTS_OF_LOADS = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LateLines:
-    """Lines of streams out of main memory that nobody fetched ahead, by how many other lines come for each of them.
+    """Lines of streams out of main memory that nobody fetched ahead, by how many lines of streams out of nearer caches
+    come for each of them.
 
     `others` [points], ascending; `shares` [3, points] of the stream's lines, [3, 0] where none was measured.
     """
@@ -69,12 +69,8 @@ class MemoryFigures:
     dependent_s: Floats  # [3, levels + 1]
     dependent_range_bytes: Floats
     dependent_memory_s: Floats
-    latency_spread: Floats  # [parts] of a load from main memory, over the mean: as likely each; none if not measured
     write_back_s: Floats  # [3, levels + 1] what a line takes longer where it is stored to, and so leaves again
-    beside_misses: LateLines
-    beside_streams: LateLines  # out of the second cache
-    lines_ahead: Floats  # [3] of streams, all together, that prefetchers run ahead; 0 where that was not measured
-    near_places: Floats  # [3] of those that a line out of a cache takes
+    late_lines: LateLines
     line_bytes: Floats  # [levels] of the caches
     measured_range_bytes: float | None  # the largest working set that was measured; None where none was
     sizes_bytes: Floats  # [levels] of the caches
@@ -135,26 +131,12 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
         dependent_s=latency,
         dependent_range_bytes=dependent_range,
         dependent_memory_s=np.maximum(dependent_memory, latency[:, -2:-1]),
-        latency_spread=_latency_spread(profile),
         write_back_s=source.write_backs(memory_byte * lines[-1]),
-        beside_misses=LateLines.of([point for point in profile.prefetch if not point.of_streams]),
-        beside_streams=LateLines.of([point for point in profile.prefetch if point.of_streams]),
-        lines_ahead=source.of_memory("lines_ahead", is_rate=True),
-        near_places=source.of_memory("near_line_places"),
+        late_lines=LateLines.of(profile.prefetch),
         line_bytes=lines,
         measured_range_bytes=float(max(sets)) if sets else None,
         sizes_bytes=np.array([float(level.size_bytes) for level in hierarchy.levels]),
     )
-
-
-def _latency_spread(profile: Profile) -> Floats:
-    """[parts]: what each of so many equal parts of the loads from main memory takes, over the mean."""
-    quantiles = profile.latency_quantiles
-    if not quantiles:
-        return np.zeros(0)
-    middles = (np.arange(_PARTS_OF_LOADS) + 0.5) / _PARTS_OF_LOADS
-    found = np.interp(middles, [q.quantile for q in quantiles], [q.over_mean for q in quantiles])
-    return np.asarray(found / found.mean(), np.float64)
 
 
 def _added_by_lines(byte_times: Floats, lines: Floats) -> Floats:
@@ -210,13 +192,6 @@ class _Source:
         below, above = self.size_bytes(level - 1), self.size_bytes(level)
         well = [p for p in points if 1.5 * below <= p.working_set_bytes <= _WELL_INSIDE * above]
         return well or [p for p in points if below < p.working_set_bytes <= above]
-
-    def of_memory(self, name: str, *, is_rate: bool = False) -> Floats:
-        """[3]: a figure of main memory, of which less is faster (more, if `is_rate`); 0 where the profile has none."""
-        if self.memory is None or (value := getattr(self.memory, name)) is None:
-            return np.zeros(3)
-        figure = _measured([(value, (self.memory.noise or {}).get(name))])
-        return figure[::-1] if is_rate else figure
 
     # ---- dependent loads
 

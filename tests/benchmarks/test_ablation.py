@@ -34,11 +34,9 @@ def test_every_submodel_can_be_switched_off_and_leaves_the_model_as_it_was(one):
 @pytest.mark.parametrize(
     ("name", "code", "figures"),
     [
-        ("scaled loads", [instruction("move", "", "r1", "r1", load_operation=0, scaled=True)], {}),
         ("crossing latency", [instruction("fp_convert", "rax", "xmm0"), instruction("fp_convert", "xmm0", "rax")], {}),
         ("window", [instruction("fp_div", "xmm1", "xmm1"), *[instruction("move", writes="rax")] * 50],
-         {"window_instructions": 16.0, "int_writing_instructions": 500.0}),
-        ("reached rates", [instruction("move", writes=f"r{n}") for n in range(10)], {}),
+         {"window_instructions": 16.0}),
     ],
 )  # fmt: skip
 def test_what_a_submodel_adds_is_gone_without_it(name, code, figures):

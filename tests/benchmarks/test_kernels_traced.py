@@ -70,12 +70,12 @@ def test_kernels_execute_what_they_count(
         for operation in block.operations:
             key = (functions[block.block_id], operation.kind, operation.element_bits, operation.lanes)
             executed[key] += block.executions * operation.count
-    loads: Counter[str] = Counter()
     stores: Counter[str] = Counter()
     for access in analysis.operations:
-        (stores if access.is_store else loads)[functions[access.block_id]] += access.executions
+        if access.is_store:
+            stores[functions[access.block_id]] += access.executions
     counted = {name: int(count) for name, count in (line.split() for line in capfd.readouterr().out.splitlines())}
-    check_windows(counted, executed, loads, stores, target)
+    check_windows(counted, executed, stores, target)
     added, kind = sum(count for name, count in counted.items() if name.startswith("code_")), vector_kind(target)
     assert executed["run_code", *kind] == added // 2 > 10000
     assert added // 2 <= executed["run_code", OperationKind.INT_ALU, 64, 1] <= 1.01 * added // 2
@@ -99,7 +99,6 @@ def vector_kind(target: str) -> tuple[OperationKind, int, int]:
 def check_windows(
     counted: Mapping[str, int],
     executed: Mapping[tuple[str, OperationKind, int, int], int],
-    loads: Mapping[str, int],
     stores: Mapping[str, int],
     target: str,
 ) -> None:
@@ -114,9 +113,8 @@ def check_windows(
         )
         found = {
             "window": integers + vectors + empty,
-            "address_waiting": loads[match[0]],
             "storing": stores[match[0]],
-        }.get(match[1], integers if match[1].startswith("int") else vectors)
+        }[match[1]]
         assert wanted <= found <= wanted + 4 * ROUNDS + 4, (match[0], found, wanted)
         if match[1] == "window":
             assert vectors == wanted * 3 // 8

@@ -5,7 +5,6 @@ from foretrace.benchmarks.calibration.core_suite import core_measurements
 from foretrace.benchmarks.calibration.latency_suite import Chain
 from foretrace.benchmarks.calibration.memory_suite import Point
 from foretrace.benchmarks.calibration.multimaps import Sweep
-from foretrace.benchmarks.calibration.prefetch_suite import LINES_BESIDE, Stream
 from foretrace.benchmarks.calibration.sgbench import Loop
 from foretrace.benchmarks.calibration.thread_suite import Team
 from foretrace.benchmarks.calibration.window_suite import Window
@@ -58,8 +57,5 @@ def machine(
             measured.loops[Loop(operation, IndexMode.RANDOM, 8, 1, 1 << shift)] = timing(2 * NS, 0.1)
     measured.first_touch = {4096: timing(500 * NS), 2 * MIB: timing(1e-4)}
     measured.teams[Team(Movement.LOAD, 2, MIB, 32)] = timing(1 * NS)
-    measured.streams = {
-        Stream(n, size * MIB): timing((8 if n > 4 and size > 2 else 2) * NS) for n in LINES_BESIDE for size in (2, 128)
-    }
     measured.windows = {Window("storing", n): timing((80 if n > 104 else 40) * NS) for n in (64, 96, 112)}
     return measured_profile("here", levels, measured, FACTS, memory_bytes=1 << 34, num_cores=2, partial=partial)

@@ -16,13 +16,10 @@ import numpy as np
 NUM_CAUSES = 11
 (ISSUE, COMPUTE, DIVIDE, CHAIN, FORWARD, PORTS, BRANCH, CACHE_BANDWIDTH, MEMORY_BANDWIDTH, CACHE_LATENCY,
  MEMORY_LATENCY) = range(NUM_CAUSES)  # fmt: skip
-MISSED, TAKEN, SECOND_HALF, CALLS, SEVERAL = 1, 2, 4, 8, 16
+MISSED, TAKEN, SECOND_HALF = 1, 2, 4
 ALL_DEPEND = 0xFFFF
 WRONG = 64
 IN_REACH = 64
-VECTORS = 1
-NO_RESULT = NO_QUEUE = 2
-ADDRESSES = 2  # a queue, behind those of the kinds
 MAX_LEVELS = 8
 NEVER = -1e30
 FETCHED_AHEAD = 8.0
@@ -71,11 +68,10 @@ class Access:
 class Core:
     """Runs one path; `cycles` float64 [2, blocks, causes] is added to."""
 
-    def __init__(self, figures, instructions, registers, blocks, operations, path, spread, cycles) -> None:
+    def __init__(self, figures, instructions, registers, blocks, operations, path, cycles) -> None:
         for name in figures.dtype.names:
             setattr(self, name, figures[name].item())
-        self.waiting = self.int_waiting, self.vector_waiting, self.addresses
-        self.free = self.int_results, self.vector_results
+        self.slot = 1 / self.width
         self.startable: list[float] = []  # vectors that can start
         self.last_scheduled = 0.0
         self.instructions, self.registers, self.blocks, self.operations = instructions, registers, blocks, operations
@@ -88,9 +84,7 @@ class Core:
         self.load_unit, self.store_unit = Rate(1), Rate(1)
         self.accesses: list[Access | None] = []
         self.retired: list[float] = []
-        self.results: tuple[list[float], list[float]] = ([], [])  # of integers, of vectors: when they retired
         self.left: list[tuple[float, int | None]] = []  # stores: when written, and what their line was waited for
-        self.not_started: tuple[list[float], ...] = ([], [], [])  # of integers, of vectors, for an address
         self.clock = self.redirect = self.fetched = self.foreseen = self.last_written = 0.0
         self.line, self.jumped = 0, False
         self.begun = ""  # whether what it leads to is fetched "alone" so far, or is the "second" fetched at once
@@ -99,9 +93,6 @@ class Core:
         self.last_started = 0.0
         numbers = np.arange(len(operations) * MAX_LEVELS, dtype=np.uint64)
         self.due = (numbers * np.uint64(2654435761) % np.uint64(65536) / 65536).reshape(-1, MAX_LEVELS).tolist()
-        self.wanted: list[float] = []  # by place of what is fetched ahead: when the line was wanted that took it
-        self.places = 0.0
-        self.spread, self.drawn = spread, 0
         self.wrong: list[tuple[float, float]] = []  # branches: the dispatch behind them, less `passed`, and when known
         self.passed = 0.0
         self.depending = 0
@@ -122,7 +113,7 @@ class Core:
                 cycles = self.second_line() if lines + int(one["lines"]) else 0.0
                 if one["decoded"]:
                     decodes = self.decode > 0 and not self.is_decoded(place)
-                    switching = self.decode_switch if decodes and not self.decodes else 0
+                    switching = self.decode_switch_cycles if decodes and not self.decodes else 0
                     cycles = max(cycles, decodes * int(one["decoded"]) * self.decode + switching)
                     self.decodes = decodes
                 if cycles:
@@ -135,20 +126,18 @@ class Core:
             self.line, self.jumped = block["last_line"], bool(self.branches[execution] & TAKEN)
             if self.jumped:
                 again = self.path[execution : execution + 2].tolist() == [number, number]
-                self.follow(int(self.branches[execution]), again=again)
+                self.follow(again=again)
 
-    def follow(self, branch: int, *, again: bool) -> None:
+    def follow(self, *, again: bool) -> None:
         """A taken branch, `again` to the block that it ends."""
         cycles = self.taken_branch
-        least = self.several_targets if branch & SEVERAL else 0.0
-        foreseeing = max(self.call if branch & CALLS else cycles, least)
-        self.foreseen = max(self.foreseen + foreseeing, self.clock - FETCHED_AHEAD)
+        self.foreseen = max(self.foreseen + cycles, self.clock - FETCHED_AHEAD)
         if not self.pairs or again:
             self.begun = ""
         else:
             self.begun = "second" if self.begun == "alone" else "alone"
-            cycles, least = (0.0, 0.0) if self.begun == "second" else (2 * self.taken_branch, least)
-        self.fetch_code(max(cycles, least, self.foreseen - self.fetched))
+            cycles = 0.0 if self.begun == "second" else 2 * self.taken_branch
+        self.fetch_code(max(cycles, self.foreseen - self.fetched))
 
     def second_line(self) -> float:
         """Another line of code: what a pair of branches leads to is not fetched at once."""
@@ -187,41 +176,32 @@ class Core:
         return items[-size] if len(items) >= size else 0.0
 
     def dispatch(self, one) -> tuple[float, int]:
-        at, cause = max(self.clock, self.ring(self.retired, self.window)), ISSUE
+        at, cause = max(self.clock, self.ring(self.retired, self.window_instructions)), ISSUE
         if self.in_order:
             at = max(at, self.last_started)
-        if one["result"] < NO_RESULT:
-            at = max(at, self.ring(self.results[one["result"]], self.free[one["result"]]))
         if self.redirect > at:
             at, cause = self.redirect, BRANCH
             self.fetched = max(self.fetched, at)
             self.foreseen = max(self.foreseen, at)
-        written, waited_for = self.ring(self.left, self.stores) or (0.0, None)
+        written, waited_for = self.ring(self.left, self.storing_instructions) or (0.0, None)
         if one["store"] >= 0 and written > at:
             at, cause = written, PORTS if waited_for is None else waited_for
-        own = [one["queue"]] if one["queue"] < NO_QUEUE else []
-        for number in own + [ADDRESSES] * bool(one["load"] >= 0 or one["store"] >= 0):
-            queue = self.not_started[number]
-            while queue and queue[0] <= at:
-                heapq.heappop(queue)
-            if len(queue) >= max(int(self.waiting[number]), 1):
-                at = max(at, heapq.heappop(queue))
-        self.clock = at + one["slot"]
+        self.clock = at + self.slot
         return at, cause
 
     def dispatch_astray(self, one) -> float:
-        room = self.ring(self.retired, self.window)
+        room = self.ring(self.retired, self.window_instructions)
         while self.wrong and max(self.wrong[0][0] + self.passed, room) >= self.wrong[0][1]:
             self.wrong.pop(0)
         if not self.wrong:
             return math.inf
         at = max(self.wrong[0][0] + self.passed, room)
-        self.passed += one["slot"]
+        self.passed += self.slot
         return at if not self.depending or one["runs_anyway"] else math.inf
 
-    def ask_astray(self, one, at: float) -> float:
+    def ask_astray(self, at: float) -> float:
         for clock, until in self.wrong:
-            asked = max(at, clock + self.passed - one["slot"])
+            asked = max(at, clock + self.passed - self.slot)
             if asked < until:
                 return asked
         return math.inf
@@ -251,31 +231,16 @@ class Core:
         in_memory = level + 1 == self.n_levels
         due[0] += facts["irregular"][level]
         irregular = due[0] >= 1
-        asked = start if irregular else self.ask_ahead(start, facts["places"])
+        asked = start if irregular else max(start - self.lead, 0)
         nearer = [self.lines[i].take(asked, facts["stream"][i])[1] for i in range(1, level)]
         through = max([asked, *nearer]) + facts["latency"][0]
         if irregular:
             due[0] -= 1
             begin, _ = self.lines[level].take(start, facts["random"][level])
-            latency = facts["latency"][level] * (self.draw() if in_memory and len(self.spread) else 1)
-            return max(begin + latency, through), MEMORY_LATENCY if in_memory else CACHE_LATENCY
+            return max(begin + facts["latency"][level], through), MEMORY_LATENCY if in_memory else CACHE_LATENCY
         begin, end = self.lines[level].take(asked, facts["stream"][level])
         cause = MEMORY_BANDWIDTH if in_memory else CACHE_BANDWIDTH
         return max(max(start, end) + facts["latency"][0], through, begin + facts["latency"][level]), cause
-
-    def draw(self) -> float:
-        """One of the times that main memory may take, by the higher half of Knuth's generator."""
-        self.drawn = (self.drawn * 6364136223846793005 + 1442695040888963407) % (1 << 64)
-        return self.spread[(self.drawn >> 32) * len(self.spread) >> 32]
-
-    def ask_ahead(self, start: float, places: float) -> float:
-        earliest = max(start - self.lead, 0)
-        if self.ahead <= 0:
-            return earliest
-        self.places += places
-        self.wanted += [start] * (int(self.places) - len(self.wanted))
-        place = int(self.places - self.ahead)
-        return earliest if place < 1 else max(earliest, min(start, self.wanted[place - 1]))
 
     def access(self, operation: int, slot: int, start: float, *, stores: bool) -> tuple[float, int | None]:
         distance = int(self.line_distances[slot])
@@ -296,27 +261,24 @@ class Core:
         self.accesses[slot] = own
         return own.line, own.cause
 
-    def load(self, one, operation: int, slot: int, asked: float, early: float) -> tuple[float, int | None]:
+    def load(self, operation: int, slot: int, asked: float, early: float) -> tuple[float, int | None]:
         facts = self.operations[operation]
-        extra = one["load_more"]
         at, cause = self.access(operation, slot, min(asked, early), stores=False)
-        hit = asked + facts["latency"][0] + extra
-        at = max(at + extra, hit)
+        hit = asked + facts["latency"][0]
+        at = max(at, hit)
         distance = int(self.store_distances[slot])
         store = self.accesses[slot - distance] if 0 < distance <= slot else None
         if store is None:
             return at, cause
-        if facts["bytes"] > store.bytes:
-            leaves = max(store.written, store.data + self.blocked)
-            return (max(hit, leaves + hit - asked), FORWARD) if leaves > asked else (at, cause)
-        return (max(hit, store.data + self.forward), FORWARD) if store.written > asked else (at, cause)
+        there = store.written + hit - asked if facts["bytes"] > store.bytes else hit
+        return (max(there, store.data + self.forward), FORWARD) if store.written > asked else (at, cause)
 
     def schedule(self, dispatched: float) -> float:
         """When a vector instruction can start, but for its operands and its unit."""
         at = max(dispatched, self.last_scheduled)
         while self.startable and self.startable[0] <= at:
             heapq.heappop(self.startable)
-        if len(self.startable) >= max(int(self.scheduled), 1):
+        if len(self.startable) >= max(int(self.vector_scheduled_instructions), 1):
             at = max(at, heapq.heappop(self.startable))
         self.last_scheduled = at
         return at
@@ -340,41 +302,36 @@ class Core:
         if loads:
             operation, slot = first_operation + int(one["load"]), first_slot + int(one["load"])
             known = latest(addresses, dispatched)
-            asked, _ = self.load_unit.take(known, one["load_cycles"])
-            heapq.heappush(self.not_started[ADDRESSES], asked)
+            asked, _ = self.load_unit.take(known, self.load_cycles)
             ready = latest_astray(addresses, astray)
-            early = self.ask_astray(one, ready)
+            early = self.ask_astray(ready)
             is_early = early < asked
-            loaded, load_cause = self.load(one, operation, slot, asked, early if is_early else math.inf)
+            loaded, load_cause = self.load(operation, slot, asked, early if is_early else math.inf)
             operands = loaded
             line, near = self.accesses[slot].line, self.operations[operation]["latency"][0]
             astray = max(line, early + near) if is_early else max(ready, loaded)
         astray = latest_astray(reads, astray) + one["latency"]
         operands = max([operands, *((self.early if one["takes_early"] else self.ready)[name] for name in reads)])
-        if one["queue"] == VECTORS:
+        if one["is_scheduled"]:
             operands = max(operands, self.schedule(dispatched))
         busy = one["unit_cycles"] > 0
         started = self.units[one["unit"]].take(operands, one["unit_cycles"])[0]
         done = started + one["latency"]
         is_load = loads and not busy and one["latency"] == 0
         self.last_started = latest(addresses, asked if is_load else started)
-        if one["queue"] == VECTORS:
+        if one["is_scheduled"]:
             heapq.heappush(self.startable, started)
-        if one["queue"] < NO_QUEUE:
-            heapq.heappush(self.not_started[one["queue"]], started)
         for name in writes:
             self.ready[name] = done
             self.early[name] = done - one["sooner"]
             if self.wrong:
                 self.astray_ready[name] = min(astray, done)
-        in_turn = (self.retired[-1] if self.retired else 0.0) + one["slot"]
+        in_turn = (self.retired[-1] if self.retired else 0.0) + self.slot
         before = done
         if one["store"] >= 0:
             done = self.write_back(one, first_operation, first_slot, latest(addresses, dispatched), done)
         self.retired.append(max(in_turn, done))
-        if one["result"] < NO_RESULT:
-            self.results[one["result"]].append(self.retired[-1])
-        row[ISSUE] += one["slot"]
+        row[ISSUE] += self.slot
         late = max(done - in_turn, 0)
         stages = (
             (done - started, DIVIDE if one["cause"] == DIVIDE else CHAIN),
@@ -394,13 +351,11 @@ class Core:
 
     def write_back(self, one, first_operation: int, first_slot: int, known: float, data: float) -> float:
         operation, slot = first_operation + int(one["store"]), first_slot + int(one["store"])
-        asked, _ = self.store_unit.take(known, one["store_cycles"])
-        if one["load"] < 0:
-            heapq.heappush(self.not_started[ADDRESSES], asked)
+        asked, _ = self.store_unit.take(known, self.store_cycles)
         line, cause = self.access(operation, slot, asked, stores=True)
         done = max(data, asked + 1)
         retired = max(self.retired[-1] if self.retired else 0.0, done)
-        free = max(self.last_written + one["store_cycles"], retired + 1)
+        free = max(self.last_written + self.store_cycles, retired + 1)
         self.last_written = max(free, line)
         self.left.append((self.last_written, cause if line > free else None))
         own = self.accesses[slot]

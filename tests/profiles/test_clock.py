@@ -50,7 +50,7 @@ def test_what_cores_do_alone_goes_with_the_clock():
 
 def test_what_cores_share_stays_as_it_is():
     found = figures_changed(find(ZEN_5), 1e9)
-    shared = (".caches[2]", ".memory", ".thread_bandwidth", ".prefetch", ".latency_quantiles", ".operations")
+    shared = (".caches[2]", ".memory", ".thread_bandwidth", ".prefetch", ".operations")
     assert not [path for path in found if path.startswith(shared)]
 
 

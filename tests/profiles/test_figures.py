@@ -108,9 +108,9 @@ def test_both_models_compute_with_the_same_figures(name: str) -> None:
     for found in (figures(name), figures_of(unknown, hierarchy)):
         assert found.core.unit_cycles[FP_DIV][TYPICAL] == pytest.approx(found.fp_divide_s[TYPICAL] / found.cycle_s)
         assert found.core.unit_cycles[INT_DIV][TYPICAL] == pytest.approx(found.int_divide_s[TYPICAL] / found.cycle_s)
-        assert found.core.load[TYPICAL] == pytest.approx(found.load_s[TYPICAL] / found.cycle_s)
-        assert found.core.store[TYPICAL] == pytest.approx(found.store_s[TYPICAL] / found.cycle_s)
-        assert found.core.refill[TYPICAL] + 1 == pytest.approx(found.branch_miss_s[TYPICAL] / found.cycle_s)
+        assert found.core.members["load_cycles"][TYPICAL] == pytest.approx(found.load_s[TYPICAL] / found.cycle_s)
+        assert found.core.members["store_cycles"][TYPICAL] == pytest.approx(found.store_s[TYPICAL] / found.cycle_s)
+        assert found.core.members["refill"][TYPICAL] + 1 == pytest.approx(found.branch_miss_s[TYPICAL] / found.cycle_s)
 
 
 def test_what_is_reported_is_what_is_used() -> None:
@@ -129,14 +129,14 @@ def test_what_is_reported_is_what_is_used() -> None:
 @pytest.mark.parametrize("name", ["apple-m1-pro", "grace", "graviton3", "graviton4"])
 def test_cores_with_instructions_of_one_length_get_no_decoders(name: str) -> None:
     found = figures(name)
-    assert not found.core.decode.any()
+    assert not found.core.members["decode"].any()
     assert "decode_instructions_per_cycle" not in notes(found)
 
 
 def test_zens_decoders_are_zens() -> None:
-    assert figures("epyc-9654").core.decode[TYPICAL] == 1 / 4
+    assert figures("epyc-9654").core.members["decode"][TYPICAL] == 1 / 4
     golden_cove = figures("xeon-platinum-8480")
-    assert golden_cove.core.decode.tolist() == [0, 0, 1 / 6]
+    assert golden_cove.core.members["decode"].tolist() == [0, 0, 1 / 6]
     assert "no limit of decoders assumed, or 6" in notes(golden_cove)["decode_instructions_per_cycle"]
 
 
@@ -145,16 +145,6 @@ def test_every_assumption_has_a_name_of_its_own_and_a_sentence(name: str) -> Non
     for note in (*figures(name).assumptions, *figures(name).core_assumptions):
         assert len(note.text) > 10
         assert "None" not in note.text and "inf" not in note.text.split(), note
-
-
-def test_loads_and_stores_of_wide_vectors_have_rates_of_their_own() -> None:
-    turin, sapphire = figures("epyc-9755").core, figures("xeon-platinum-8480").core
-    for found, rates in ((turin, (4, 2, 2, 2, 2, 1)), (sapphire, (3, 3, 2, 2, 2, 1))):
-        cycles = (
-            *(found.load, found.vector_load_cycles, found.wide_load_cycles),
-            *(found.store, found.vector_store_cycles, found.wide_store_cycles),
-        )
-        assert [1 / value[TYPICAL] for value in cycles] == pytest.approx(list(rates))
 
 
 # ---- relatives ------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ def with_frontend(**given):
 
 
 def switch(profile):
-    return figures_of(profile, hierarchy_of(profile).hierarchy).core.decode_switch.tolist()
+    return figures_of(profile, hierarchy_of(profile).hierarchy).core.members["decode_switch_cycles"].tolist()
 
 
 def test_it_is_optional_and_nothing_of_it_is_assumed():

@@ -31,13 +31,11 @@ def made(seed: int, num_blocks: int, executions: int):
             one["registers"] = len(registers)
             one["n_reads"], one["n_addresses"], one["n_writes"] = counts
             registers += rng.integers(0, NUM_REGISTERS, int(counts.sum())).tolist()
-            one["latency"], one["slot"] = rng.integers(0, 6), rng.choice([0.25, 0.5, 0.0])
+            one["latency"] = rng.integers(0, 6)
             one["sooner"], one["takes_early"] = rng.choice([0, 1, 2]), rng.integers(0, 2)
             one["unit"], one["unit_cycles"] = rng.integers(0, 8), rng.choice([0.0, 0.3, 1.0, 4.0])
-            one["cause"], one["load_more"] = rng.choice([0, 1, 2]), rng.integers(0, 4)
-            one["load_cycles"], one["store_cycles"] = rng.choice([0.3, 0.5, 1.0]), rng.choice([0.5, 1.0])
-            one["runs_anyway"] = rng.integers(0, 2)
-            one["queue"], one["result"] = rng.integers(0, 3, 2)
+            one["cause"] = rng.choice([0, 1, 2])
+            one["runs_anyway"], one["is_scheduled"] = rng.integers(0, 2, 2)
             one["decoded"], one["lines"] = rng.choice([0, 0, 1, 4]), rng.choice([0, 0, 0, 1, 2])
             one["load"], one["store"] = -1, -1
             if rng.random() < 0.4:
@@ -50,9 +48,8 @@ def made(seed: int, num_blocks: int, executions: int):
     for facts in operations:
         facts["share"][:levels] = rng.dirichlet(np.ones(levels))
         facts["candidates"] = rng.random()
-        facts["irregular"][:levels] = rng.choice([0.0, 1.0, rng.random()], levels)
-        facts["places"] = rng.choice([0.0, 0.3, 1.0, 2.5])
         facts["bytes"] = rng.choice([4, 8, 16])
+        facts["irregular"][:levels] = rng.choice([0.0, 1.0, rng.random()], levels)
         for name, least in (("latency", 4.0), ("random", 0.0), ("stream", 0.0), ("write_back", 0.0)):
             facts[name][:levels] = least + np.sort(rng.random(levels)) * 60
     path = rng.integers(0, num_blocks, executions).astype(np.uint32)
@@ -60,25 +57,24 @@ def made(seed: int, num_blocks: int, executions: int):
     distances = [
         np.where(rng.random(accesses) < 0.4, 0, rng.integers(1, 80, accesses)).astype(np.uint16) for _ in range(2)
     ]
-    chances = {0: 0.25, 1: 0.15, 2: 0.15, 3: 0.1, 4: 0.1, 7: 0.05, 10: 0.1, 18: 0.05, 26: 0.05}
+    chances = {0: 0.25, 1: 0.15, 2: 0.3, 3: 0.15, 4: 0.1, 7: 0.05}
     branches = rng.choice(list(chances), executions, p=list(chances.values())).astype(np.uint8)
     depends = rng.choice([0, 1, 2, 5, reference.ALL_DEPEND], executions).astype(np.uint16)
     choices = {
-        "taken_branch": (0.5, 1, 2), "call": (2, 3.5), "several_targets": (0.5, 3), "ahead": (0, 0.5, 4, 20.5),
-        "decode": (0, 0.25, 1), "decode_switch": (0, 3), "decoded_ways": (1, 2, 32), "pairs": (0, 1),
-        "forward": (1, 4, 8.5), "in_order": (0, 1),
+        "taken_branch": (0.5, 1, 2), "decode": (0, 0.25, 1), "decode_switch_cycles": (0, 3), "decoded_ways": (1, 2, 32),
+        "pairs": (0, 1), "forward": (1, 4, 8.5), "in_order": (0, 1), "load_cycles": (0.3, 0.5, 1.0),
+        "store_cycles": (0.5, 1.0),
     }  # fmt: skip
     most = {
-        "width": 7, "window": 60, "int_waiting": 30, "vector_waiting": 30, "addresses": 30, "scheduled": 30,
-        "int_results": 30, "vector_results": 30, "stores": 12, "refill": 20, "blocked": 20, "lead": 200,
+        "width": 7, "window_instructions": 60, "vector_scheduled_instructions": 30, "storing_instructions": 12,
+        "refill": 20, "lead": 200,
     }  # fmt: skip
     chosen = {name: rng.choice(values) for name, values in choices.items()}
     core = figures(n_levels=levels, **chosen, **{name: rng.integers(1, end) for name, end in most.items()})
     return core, instructions, np.array(registers, np.uint16), blocks, operations, (path, branches, depends, *distances)
 
 
-ALIKE = np.zeros(0)
-AMPLE = ("window", "int_waiting", "vector_waiting", "addresses", "scheduled", "int_results", "vector_results", "stores")
+AMPLE = ("window_instructions", "vector_scheduled_instructions", "storing_instructions")
 
 
 def figures(**given):
@@ -94,14 +90,10 @@ def figures(**given):
 def test_both_take_the_same_cycles_for_the_same_causes(seed, num_blocks, executions):
     core, instructions, registers, blocks, operations, path = made(seed, num_blocks, executions)
     found, expected = (np.zeros((2, num_blocks, reference.NUM_CAUSES)) for _ in range(2))
-    spread = np.random.default_rng(seed).uniform(0.5, 2, seed % 4)
-    _core_model.run(
-        core, instructions.tobytes(), registers, blocks.tobytes(), operations.tobytes(), *path, spread, found
-    )
-    reference.Core(core, instructions, registers, blocks, operations, path, spread, expected).run()
+    _core_model.run(core, instructions.tobytes(), registers, blocks.tobytes(), operations.tobytes(), *path, found)
+    reference.Core(core, instructions, registers, blocks, operations, path, expected).run()
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-6)
-    assert (reference.NUM_CAUSES, reference.NO_RESULT) == (_core_model.NUM_CAUSES, _core_model.NO_RESULT)
-    assert reference.NO_QUEUE == _core_model.NO_QUEUE
+    assert reference.NUM_CAUSES == _core_model.NUM_CAUSES
 
 
 @pytest.mark.parametrize(
@@ -118,14 +110,13 @@ def test_both_take_the_same_cycles_for_the_same_causes(seed, num_blocks, executi
 def test_what_is_no_longer_decoded_is_decoded_anew(lines, decode, ways, per_cycle):
     """Of 16 instructions a line: groups of 8 are kept, in 64 sets by line."""
     executions, instructions = 10, np.zeros(16 * lines, INSTRUCTION)
-    instructions["slot"], instructions["load"], instructions["store"] = 1 / 6, -1, -1
-    instructions["result"] = _core_model.NO_RESULT
+    instructions["load"] = instructions["store"] = -1
     instructions["decoded"][::8], instructions["lines"][16::16] = 8, 1
     block = np.array([(0, len(instructions), 0, 0, 0, lines - 1)], BLOCK)
-    core = figures(width=6.0, taken_branch=1.0, several_targets=1.0, decode=decode, decoded_ways=ways)
+    core = figures(width=6.0, taken_branch=1.0, decode=decode, decoded_ways=ways)
     nothing, found = np.zeros(0, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
     path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), np.zeros(executions, np.uint16)
-    _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, ALIKE, found)
+    _core_model.run(core, instructions.tobytes(), nothing, block.tobytes(), b"", *path, nothing, nothing, found)
     first = len(instructions) * max(decode, 1 / 6)
     assert found.sum() == pytest.approx(first + (executions - 1) * len(instructions) / per_cycle, rel=0.02)
 
@@ -136,18 +127,17 @@ def test_turning_from_what_is_decoded_to_what_is_not_takes_its_time(kept, switch
     some that are kept. Nothing but that takes time."""
     instructions = np.zeros(640 + kept, INSTRUCTION)
     instructions["load"] = instructions["store"] = -1
-    instructions["result"] = instructions["queue"] = _core_model.NO_RESULT
     instructions["decoded"][::8] = 8
     stretches = [(64 * number, 64, 0, 0, 64 * number, 64 * number) for number in range(10)]
     blocks = np.array([*stretches, (640, kept, 0, 0, 1, 1)], BLOCK)
     rounds, turns = 200, [number for stretch in range(10) for number in (stretch, 10)]
-    core = figures(width=8.0, decode=0.25, decode_switch=switch, decoded_ways=9)
+    core = figures(width=8.0, decode=0.25, decode_switch_cycles=switch, decoded_ways=9)
     path = np.array(rounds * (turns if kept else turns[::2]), np.uint32)
     nothing, found = np.zeros(0, np.uint16), np.zeros((2, len(blocks), reference.NUM_CAUSES))
     taken, depends = np.full(len(path), 2, np.uint8), np.zeros(len(path), np.uint16)
     _core_model.run(
         core, instructions.tobytes(), nothing, blocks.tobytes(), b"", path, taken, depends, nothing, nothing,
-        ALIKE, found,
+        found,
     )  # fmt: skip
     assert found.sum() / rounds == pytest.approx(expected, rel=0.05)
 
@@ -160,13 +150,12 @@ def of_empty_blocks(core, blocks, path):
         table.append((len(rows), sum(of_lines), 0, 0, first_line, first_line + len(of_lines) - 1))
         rows += [int(number == 0 and line > 0) for line, count in enumerate(of_lines) for number in range(count)]
     instructions = np.zeros(len(rows), INSTRUCTION)
-    instructions["slot"], instructions["load"], instructions["store"] = 1 / 8, -1, -1
-    instructions["result"] = instructions["queue"] = _core_model.NO_RESULT
+    instructions["load"] = instructions["store"] = -1
     instructions["lines"] = rows
     program = instructions.tobytes(), np.zeros(0, np.uint16), np.array(table, BLOCK).tobytes(), b""
     executed = np.array(path, np.uint32), np.full(len(path), 2, np.uint8), np.zeros(len(path), np.uint16)
     nothing, found = np.zeros(0, np.uint16), np.zeros((2, len(blocks), reference.NUM_CAUSES))
-    _core_model.run(core, *program, *executed, nothing, nothing, ALIKE, found)
+    _core_model.run(core, *program, *executed, nothing, nothing, found)
     return found.sum()
 
 
@@ -187,69 +176,3 @@ def test_two_branches_are_followed_at_once_if_each_leads_to_a_single_line(blocks
     made = [(10 * number, of_lines) for number, of_lines in enumerate(blocks)]
     core = figures(width=8.0, taken_branch=0.5, pairs=True)
     assert of_empty_blocks(core, made, list(range(len(blocks))) * turns) / turns == pytest.approx(expected, rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("ahead", "near_places", "expected"),
-    [
-        (20, 0, 300 / (20 + 5)),
-        (20, 1, 300 / (20 / 2 + 5)),
-        (30, 2, 300 / (30 / 3 + 5)),
-        (0, 1, 2),
-        (1000, 1, 2),
-    ],
-)
-def test_lines_of_streams_are_asked_for_so_many_places_ahead_of_all_together(ahead, near_places, expected):
-    """A line from memory, 300 cycles away, and a near one in turns, ten of both in flight."""
-    executions, window = 20000, 10.0
-    instructions = np.zeros(2, INSTRUCTION)
-    instructions["slot"], instructions["load"], instructions["store"] = 1.0, [0, 1], -1
-    instructions["result"] = instructions["queue"] = _core_model.NO_RESULT
-    block = np.array([(0, 2, 0, 2, 0, 0)], BLOCK)
-    operations = np.zeros(2, OPERATION)
-    operations["share"][:, :3] = [[0, 0, 1], [0, 1, 0]]
-    operations["candidates"], operations["places"] = 1, [1, near_places]
-    operations["latency"][:, 1:3] = [10, 300]
-    core = figures(window=window, lead=600.0, ahead=ahead, n_levels=3)
-    nothing, found = np.zeros(2 * executions, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
-    path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), np.zeros(executions, np.uint16)
-    registers = np.zeros(0, np.uint16)
-    _core_model.run(
-        core,
-        instructions.tobytes(),
-        registers,
-        block.tobytes(),
-        operations.tobytes(),
-        *path,
-        nothing,
-        nothing,
-        ALIKE,
-        found,
-    )
-    assert found.sum() / executions == pytest.approx(expected, rel=0.05)
-
-
-@pytest.mark.parametrize(("spread", "in_flight"), [([], 20), ([1.0, 1.0, 1.0], 20), ([0.5, 1.5], 20), ([0.8, 1.8], 5)])
-def test_what_comes_behind_a_line_that_is_late_waits_for_it(spread, in_flight):
-    """Loads at random from memory, 300 cycles away, as many of them in flight as the window holds."""
-    executions, latency = 20000, 300.0
-    instructions = np.zeros(1, INSTRUCTION)
-    instructions["slot"], instructions["store"] = 0.25, -1
-    instructions["result"] = instructions["queue"] = _core_model.NO_RESULT
-    block = np.array([(0, 1, 0, 1, 0, 0)], BLOCK)
-    operations = np.zeros(1, OPERATION)
-    operations["share"][:, 1], operations["latency"][:, 1] = 1, latency
-    operations["candidates"] = operations["irregular"] = 1
-    core = figures(window=in_flight, n_levels=2)
-    nothing, found = np.zeros(executions, np.uint16), np.zeros((2, 1, reference.NUM_CAUSES))
-    path = np.zeros(executions, np.uint32), np.zeros(executions, np.uint8), nothing
-    _core_model.run(
-        core, instructions.tobytes(), nothing[:0], block.tobytes(), operations.tobytes(), *path, nothing, nothing,
-        np.array(spread), found,
-    )  # fmt: skip
-    times = latency * np.random.default_rng(1).choice(spread or [1.0], executions)
-    retired = np.zeros(executions + in_flight)
-    for load, time in enumerate(times):  # asked for when the one so many before has retired
-        retired[load + in_flight] = max(retired[load + in_flight - 1], retired[load] + time)
-    assert found.sum() == pytest.approx(retired[-1], rel=0.03)
-    assert found.sum() >= 0.99 * executions * latency / in_flight * np.mean(spread or [1.0])

@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from core_samples import ITERATIONS, instruction, loop_of
-from msgspec import structs
 from replay_samples import CACHES, Program, measured_host, published_host, with_changes
 
 from foretrace.profiles.hierarchies import effective_bytes
-from foretrace.profiles.points import LatencyQuantile, Movement, PrefetchPoint, SurfacePoint
+from foretrace.profiles.points import Movement, PrefetchPoint, SurfacePoint
 from foretrace.profiles.profile import Memory
 from foretrace.replay.core.regions import operation_costs
 from foretrace.replay.limits.convolution import irregular_shares
@@ -111,35 +110,13 @@ def test_no_more_of_a_cache_is_simulated_than_a_program_holds():
     assert whole.misses.tolist() == [[500, 100]]
 
 
-def test_a_stream_that_prefetchers_lose_among_other_misses_waits_for_some_of_its_lines():
-    def late(near_misses: int, stream_misses: tuple[int, int] = (1000, 1000)) -> float:
-        program = Program()
-        block = program.loop(8000)
-        program.access(block, 8000, misses=stream_misses, length=64000)
-        program.access(block, 8000, misses=(near_misses, 0), length=1 << 16, pattern="irregular")
-        points = (PrefetchPoint(1.0, 0.99, "here"), PrefetchPoint(2.0, 0.95, "here", noise=0.01))
-        host = with_changes(measured_host(), prefetch=points)
-        workload = Workload.of(program.signature())
-        misses = misses_on(workload.signature, host)
-        return float(operation_costs(workload, misses, figures_of(host, CACHES), 1).irregular[0, -1])
-
-    found = [late(misses) for misses in (0, 500, 1000, 1500, 2000, 8000)]
-    assert found == pytest.approx([0, 0.005, 0.01, 0.03, 0.05, 0.05])
-    assert late(2000, (1000, 90)) == 0  # out of caches
-
-
 def test_a_stream_waits_for_some_lines_beside_streams_out_of_the_second_cache():
-    def late(near_lines: int, far_of_near: int = 0, *, far: int = 1000, near_misses: int = 0) -> float:
+    def late(near_lines: int, far_of_near: int = 0, *, far: int = 1000) -> float:
         program = Program()
         block = program.loop(8000)
         program.access(block, 8000, misses=(far, far), length=64000)
         program.access(block, 8000, misses=(near_lines, far_of_near), length=64000)
-        program.access(block, 8000, misses=(near_misses, 0), length=1 << 16, pattern="irregular")
-        points = (
-            PrefetchPoint(1.0, 0.99, "here", of_streams=True),
-            PrefetchPoint(2.0, 0.98, "here", of_streams=True),
-            PrefetchPoint(1.0, 0.985, "here"),
-        )
+        points = (PrefetchPoint(1.0, 0.99, "here"), PrefetchPoint(2.0, 0.98, "here"))
         host = with_changes(measured_host(), prefetch=points)
         workload = Workload.of(program.signature())
         misses = misses_on(workload.signature, host)
@@ -148,7 +125,6 @@ def test_a_stream_waits_for_some_lines_beside_streams_out_of_the_second_cache():
     found = [late(lines) for lines in (0, 500, 1000)] + [late(900, far=600), late(1000, far=100)]
     assert found == pytest.approx([0, 0.005, 0.01, 0.015, 0.02])
     assert late(1000, 1000) == 0, "out of main memory as well"
-    assert [late(1000, near_misses=number) for number in (500, 1000)] == pytest.approx([0.01, 0.015]), "not both"
 
 
 def test_streams_behind_others_count_as_those_out_of_the_second_cache():
@@ -165,7 +141,7 @@ def test_streams_behind_others_count_as_those_out_of_the_second_cache():
             instruction("move", "", "r3", "r1", **second),
             accesses=accesses,
         )
-        points = (PrefetchPoint(1.0, 0.99, "here", of_streams=True),)
+        points = (PrefetchPoint(1.0, 0.99, "here"),)
         host = with_changes(measured_host(), prefetch=points)
         workload = Workload.of(signature)
         misses = misses_on(workload.signature, host)
@@ -195,48 +171,6 @@ def test_no_more_lines_stand_alone_than_there_are_irregular_accesses():
         return float(irregular_shares(operations, misses, 64.0)[0, -1])
 
     assert [share(number) for number in (0, 20, 100, 4000)] == pytest.approx([0, 0.02, 0.1, 0.1], rel=0.01)
-
-
-def test_streams_out_of_caches_take_more_of_the_lines_fetched_ahead_and_stores_none():
-    program = Program()
-    block = program.loop(8000)
-    program.access(block, 8000, misses=(1000, 1000), length=64000)
-    program.access(block, 8000, misses=(1000, 0), length=64000)
-    program.access(block, 8000, misses=(1000, 1000), length=64000, is_store=True)
-    workload = Workload.of(program.signature())
-
-    def costs(host, corner=1):
-        misses = misses_on(workload.signature, host)
-        return operation_costs(workload, misses, figures_of(host, CACHES), corner)
-
-    known = costs(measured_host())
-    assert (known.ahead, known.places.tolist()) == (0, [1, 0, 0])
-    noise = {"lines_ahead": 0.25, "near_line_places": 0.5}
-    source = dict.fromkeys(("lines_ahead", "near_line_places"), "here")
-    memory = measured_host().memory
-    memory = structs.replace(
-        memory, lines_ahead=100.0, near_line_places=3.0, source=memory.source | source, noise=noise
-    )
-    host = with_changes(measured_host(), memory=memory)
-    assert [costs(host, corner).ahead for corner in range(3)] == pytest.approx([125, 100, 80])
-    assert [costs(host, corner).places.tolist() for corner in range(3)] == [[1, 2, 0], [1, 3, 0], [1, 4.5, 0]]
-
-
-def test_loads_from_memory_take_as_long_as_equal_parts_of_those_measured_did():
-    program = Program()
-    program.access(program.loop(8000), 8000, misses=(1000, 1000), length=64000)
-    workload = Workload.of(program.signature())
-
-    def spread(host):
-        misses = misses_on(workload.signature, host)
-        return operation_costs(workload, misses, figures_of(host, CACHES), 1).spread
-
-    assert len(spread(measured_host())) == 0
-    quantiles = tuple(LatencyQuantile(q, over, "here") for q, over in ((0.25, 0.6), (0.5, 0.8), (0.75, 1.6)))
-    found = spread(with_changes(measured_host(), latency_quantiles=quantiles))
-    assert found.mean() == pytest.approx(1)
-    assert found[0] / found[-1] == pytest.approx(0.6 / 1.6)
-    assert np.median(found) / found[0] == pytest.approx(0.8 / 0.6, rel=0.03)
 
 
 def test_fewer_pages_counted_than_touched_were_huge_ones():

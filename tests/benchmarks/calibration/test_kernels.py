@@ -18,7 +18,7 @@ OTHERS = [
     k
     for k in (
         *("issue", "taken_branches", "branches_random", "branches_regular", "flops_scalar", "flops_vector"),
-        *("several_targets", "register_crossing", "fp_add_mul", "calls", "untaken_branches"),
+        *("register_crossing", "fp_add_mul", "untaken_branches"),
     )
     if k in KERNELS
 ]
@@ -55,27 +55,12 @@ def test_a_core_kernel_does_more_in_more_rounds(name):
     assert _kernels.run(name, repeats=30)[1] == 3 * operations
 
 
-@pytest.mark.parametrize("name", ["int_chains", "fp_chains"])
-def test_chains_begun_anew_count_their_additions(name):
-    assert _kernels.run(name, repeats=5, data=of_values(np.ones(8)))[1] == 5 * 16 * 5
-
-
-def test_mixed_instructions_compute_what_they_store():
-    words = np.zeros(64, np.uint64)
-    words[32:34] = 10, 20
-    data = of_values(words)
-    assert _kernels.run("mixed", repeats=5, data=data)[1] == 5 * 16 * 11
-    assert np.frombuffer(data, dtype=np.uint64)[34] == ((10 + 3) ^ 20) >> 3
-    assert doubles(data)[37] == 1.5 * 1 + 1
-
-
-@pytest.mark.parametrize(("name", "loaded"), [("fp_chains", 0), ("fp_long_chains", 0), ("mixed", 36)])
-def test_kernels_load_normal_numbers_where_others_left_integers(name, loaded):
+def test_kernels_load_normal_numbers_where_others_left_integers():
     """An integer is subnormal when read as a double, and some cores compute with these in microcode."""
     data = of_values(np.full(64, 9, np.uint64))
-    assert 0 < doubles(data)[loaded] < np.finfo(np.float64).tiny
-    _kernels.run(name, repeats=1, data=data)
-    assert doubles(data)[loaded] >= 1
+    assert 0 < doubles(data)[0] < np.finfo(np.float64).tiny
+    _kernels.run("fp_long_chains", repeats=1, data=data)
+    assert doubles(data)[0] >= 1
 
 
 def test_long_chains_count_themselves():
@@ -86,27 +71,6 @@ def test_what_is_forwarded_comes_back():
     data = of_values(np.zeros(8))
     assert _kernels.run("store_forward", repeats=5, data=data)[1] == 80
     assert np.frombuffer(data, dtype=np.uint64)[:4].tolist() == [1, 1, 1, 1]
-
-
-def test_a_load_wider_than_the_store_before_gets_the_rest_from_memory():
-    """The lower half goes round from place to place, the upper one is what was there."""
-    words = np.arange(8, dtype=np.uint64) << np.uint64(32)
-    data = of_values(words)
-    assert _kernels.run("blocked_forward", repeats=5, data=data)[1] == 80
-    assert np.array_equal(np.frombuffer(data, dtype=np.uint64), words + np.array([1, 1, 1, 1, 0, 0, 0, 0], np.uint64))
-
-
-def test_a_chain_by_multiples_of_a_register_stays_at_the_first_place():
-    data = of_values(np.zeros(8))
-    assert _kernels.run("scaled_chase", repeats=5, data=data)[1] == 80
-    assert not doubles(data).any()
-
-
-@pytest.mark.skipif("fp_chase" not in KERNELS, reason="no way between the registers is known for this architecture")
-def test_a_chain_through_floating_point_registers_stays_at_its_address():
-    data = of_values(np.zeros(8))
-    assert _kernels.run("fp_chase", repeats=5, data=data)[1] == 80
-    assert np.frombuffer(data, dtype=np.uint64)[0] == np.frombuffer(data, dtype=np.uint8).ctypes.data
 
 
 WINDOWS = [f"{window.kind}_{window.between}" for window in window_measurements(MIB, fine=True)]
@@ -125,10 +89,8 @@ def test_loads_of_a_window_take_turns_in_two_chains_linked_alike(name):
 
 @pytest.mark.parametrize(
     ("kind", "most"),  # that is known of: of the Apple M1
-    [("window", 640), ("int_waiting", 160), ("vector_waiting", 144), ("address_waiting", 97),
-     ("int_writing", 380), ("vector_writing", 432),
-     ("storing", 60)],
-)  # fmt: skip
+    [("window", 640), ("storing", 60)],
+)
 def test_windows_are_tried_finely_enough(kind, most):
     for fine, step in ((True, 1.34), (False, 1.67)):
         between = [w.between for w in window_measurements(MIB, fine=fine) if w.kind == kind]
@@ -214,15 +176,6 @@ def test_a_copy_goes_from_the_first_half_to_the_second(name):
     data = of_values(values)
     _kernels.run(name, repeats=1, data=data)
     assert np.array_equal(doubles(data), np.concatenate([values[:256], values[:256]]))
-
-
-@pytest.mark.parametrize("number", [0, 1, 2, 4, 6, 8, 16])
-def test_a_stream_beside_near_lines_counts_its_own_lines(number):
-    data = of_values(np.full(16 * 1024 // 8, 7.0))
-    kernel = f"stream_beside{number}"
-    assert _kernels.run(kernel, repeats=3, data=data, stride=1024)[1] == 3 * 15 * 1024 // 64
-    with pytest.raises(ValueError, match=kernel):
-        _kernels.run(kernel, data=data, stride=2048)
 
 
 @pytest.mark.parametrize("name", [k for k in KERNELS if re.fullmatch(r"streams\d_\d", k)])

@@ -83,7 +83,7 @@ def test_lines_that_busy_streams_wait_for_are_found(ahead):
     points = stream_points(found, {LARGE: LATENCY_S}, LINE_S, IN_FLIGHT, ahead, "here")
     assert [point.misses_per_line for point in points] == [0.5, 1.0, 2.0]
     assert [point.fetched_ahead for point in points] == pytest.approx([0.998, 0.993, 0.98], abs=1e-4)
-    assert all(point.of_streams and 0 < point.noise < 0.01 for point in points)
+    assert all(0 < point.noise < 0.01 for point in points)
 
 
 def test_busy_streams_that_wait_for_none_are_fetched_ahead():
