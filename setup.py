@@ -74,7 +74,13 @@ setup(
     package_dir={"foretrace": "foretrace", **{f"foretrace.{folder}": folder for folder in FOLDERS}},
     ext_modules=[
         native("cache_sim.simulation._core", "cache_sim/*/*.c", threads=True),
-        native("tracer.reader._reader", "tracer/reader/*.c", "tracer/execution_tree/*.c", "tracer/processes/signals.c"),
+        native(
+            "tracer.reader._reader",
+            "tracer/reader/*.c",
+            "tracer/execution_tree/*.c",
+            "tracer/data_flow/*.c",
+            "tracer/processes/signals.c",
+        ),
         native("tracer.machine_code._distances", "tracer/machine_code/*.c"),
         native("tracer.stored._streams", "tracer/stored/*.c", threads=True),
         native("tracer.python._agent", "tracer/python/**/*.c", *WRITER),

@@ -167,11 +167,13 @@ class Session:
         number: int = 0,
         schedule: Schedule | None = None,
         has_tree: bool = True,
+        has_data_flow: bool = True,
     ) -> None:
         """Set up the shared memory and the simulator, which `tee` may put another sink before.
 
         With `family` the program's children are followed; it is process `number`. With `schedule` accesses are recorded
-        in bursts. The execution tree is made of what runs, unless `has_tree` is False.
+        in bursts. The execution tree is made of what runs, unless `has_tree` is False, and the data flow between its
+        nodes is followed, unless `has_data_flow` is.
 
         Raises:
             EngineError: the system has no room for the shared memory.
@@ -189,6 +191,8 @@ class Session:
         self._reader.limit(MAX_BLOCKS)
         if has_tree and engine.guest in TREE_GUESTS:
             self._reader.make_tree(engine.guest, MAX_CONTEXTS)
+            if has_data_flow:
+                self._reader.follow_data()
         self._hierarchies, self._schedule = hierarchies, schedule
         if schedule is not None:
             follow = self._reader.schedule if engine.makes_bursts else self._reader.sample
@@ -373,6 +377,7 @@ class Session:
     def _raw_trace(self) -> RawTrace:
         import numpy as np
 
+        from foretrace.tracer.data_flow.raw_flow import raw_flow
         from foretrace.tracer.execution_tree.raw_tree import raw_tree
         from foretrace.tracer.reader.raw_paths import read_paths
 
@@ -420,6 +425,7 @@ class Session:
             compiled=self._in_side_table(self._side.compiled),
             paths=read_paths(self._reader.samples(), table.blocks),
             tree=raw_tree(self._reader.tree()),
+            flow=raw_flow(self._reader.data_flow()),
         )
 
     def _in_side_table(self, read: Callable[[memoryview], _Counts]) -> _Counts:

@@ -67,6 +67,7 @@ def trace_program(
     seed: int | None = None,
     python_core: str = "markers",
     has_tree: bool = True,
+    has_data_flow: bool = True,
 ) -> Traced:
     """Run what `launch` says under the engine for it, simulating `hierarchies`.
 
@@ -80,6 +81,7 @@ def trace_program(
         seed: decides where bursts of recorded accesses lie; None for chance.
         python_core: one of `python_program.PythonCore`: how to follow a Python program.
         has_tree: put the execution tree into the signature.
+        has_data_flow: and which of its nodes uses whose data.
 
     Returns:
         The signature, and how the program ended.
@@ -101,6 +103,7 @@ def trace_program(
             accuracy=accuracy,
             seed=seed,
             has_tree=has_tree,
+            has_data_flow=has_data_flow,
         )
     if follow_children:
         raise ForetraceError("following children is for compiled programs only, not for Python's child processes yet")
@@ -114,6 +117,7 @@ def trace_program(
             accuracy=accuracy,
             seed=seed,
             has_tree=has_tree,
+            has_data_flow=has_data_flow,
         )
     return trace_python(
         launch.target,
@@ -128,6 +132,7 @@ def trace_program(
         accuracy=accuracy,
         seed=seed,
         has_tree=has_tree,
+        has_data_flow=has_data_flow,
     )
 
 
@@ -141,6 +146,7 @@ def trace_binary(
     accuracy: Accuracy = Accuracy.AUTO,
     seed: int | None = None,
     has_tree: bool = True,
+    has_data_flow: bool = True,
 ) -> Traced:
     """Run a compiled program (its name, then its arguments), simulating `hierarchies`.
 
@@ -148,7 +154,7 @@ def trace_binary(
     processes it forks, and the programs that it or they become, are traced too; the signature sums them up. Below
     `Accuracy.HIGH` accesses are recorded in bursts, at places that `seed` decides, or chance (docs/sampling.md); with
     `Accuracy.AUTO` only those beyond about 10^9, and none of a run whose stream is kept.
-    Without `has_tree` the signature has no execution tree.
+    Without `has_tree` the signature has no execution tree, without `has_data_flow` no data flow between its nodes.
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
@@ -168,7 +174,10 @@ def trace_binary(
         from foretrace.tracer.processes.family import Family
 
         family = Family(engine, hierarchies, schedule)
-    session = Session(engine, hierarchies, _tee(keep, engine, program), family, schedule=schedule, has_tree=has_tree)
+    tee = _tee(keep, engine, program)
+    session = Session(
+        engine, hierarchies, tee, family, schedule=schedule, has_tree=has_tree, has_data_flow=has_data_flow
+    )
     importing = threading.Thread(target=_import_for_machine_code, args=[engine])
     recording = session.run(on_progress, on_start=importing.start)
     importing.join()
@@ -233,6 +242,7 @@ def trace_python(
     accuracy: Accuracy = Accuracy.AUTO,
     seed: int | None = None,
     has_tree: bool = True,
+    has_data_flow: bool = True,
 ) -> Traced:
     """Run a Python script, simulating `hierarchies`.
 
@@ -243,7 +253,7 @@ def trace_python(
     `trace_binary`; all accesses are counted, and those in bursts simulated.
 
     `core` is one of `python_program.PythonCore`: how the blocks that run are told. Without `has_tree` the signature has
-    no execution tree.
+    no execution tree, without `has_data_flow` no data flow between its nodes.
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
@@ -256,7 +266,7 @@ def trace_python(
         target, arguments, kind=kind, core=python_program.PythonCore(core), interpreter=interpreter
     )
     command = (*(() if kind is Target.SCRIPT else (kind.value,)), target, *arguments)
-    return _trace_python(engine, command, hierarchies, core, on_progress, keep, accuracy, seed, has_tree)
+    return _trace_python(engine, command, hierarchies, core, on_progress, keep, accuracy, seed, has_tree, has_data_flow)
 
 
 def trace_call(
@@ -269,11 +279,12 @@ def trace_call(
     accuracy: Accuracy = Accuracy.AUTO,
     seed: int | None = None,
     has_tree: bool = True,
+    has_data_flow: bool = True,
 ) -> Traced:
     """Call a function in a fork of this interpreter, simulating `hierarchies`.
 
-    `core`, `keep`, `accuracy`, `seed` and `has_tree` are as for `trace_python`. The third interrupt (^C) kills a child
-    that does not end by it.
+    `core`, `keep`, `accuracy`, `seed`, `has_tree` and `has_data_flow` are as for `trace_python`. The third interrupt
+    (^C) kills a child that does not end by it.
 
     Raises:
         EngineError: this interpreter cannot be forked, or is being traced itself.
@@ -294,7 +305,9 @@ def trace_call(
     killed: list[int] = []
 
     try:
-        traced = _trace_python(engine, (call.name,), hierarchies, core, relay, keep, accuracy, seed, has_tree)
+        traced = _trace_python(
+            engine, (call.name,), hierarchies, core, relay, keep, accuracy, seed, has_tree, has_data_flow
+        )
     except EngineError:
         engine.outcome()  # knows better what was wrong
         raise
@@ -322,6 +335,7 @@ def _trace_python(
     accuracy: Accuracy,
     seed: int | None,
     has_tree: bool,
+    has_data_flow: bool,
 ) -> Traced:
     from foretrace.tracer.python import program as python_program
 
@@ -330,7 +344,8 @@ def _trace_python(
     lines = python_program.lines_timed()
     line_s = python_program.line_s() if core == python_program.PythonCore.SETTRACE else None
     importing = threading.Thread(target=_import, args=["python.analysis"])
-    session = Session(engine, hierarchies, _tee(keep, engine, command), schedule=schedule, has_tree=has_tree)
+    tee = _tee(keep, engine, command)
+    session = Session(engine, hierarchies, tee, schedule=schedule, has_tree=has_tree, has_data_flow=has_data_flow)
     recording = session.run(on_progress, on_start=importing.start)
     importing.join()
     from foretrace.tracer.analysis.assembly import estimated, signature_of

@@ -1,10 +1,12 @@
-"""Triage: which gather/scatter loops of a program are worth porting to an accelerator."""
+"""Triage: which loops of a program are worth porting to an accelerator."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
+from foretrace.errors import PredictionError
 from foretrace.names import short_name
 from foretrace.replay import records
 from foretrace.replay.offload import triage as offload
@@ -21,16 +23,21 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     *PLACE_COLUMNS, "port", "idiom", "range_bytes", "moved_bytes", "refs", "entries", "host_s", "accelerator_s",
-    "gain_s", "break_even_bytes", "reason",
+    "gain_s", "break_even_bytes", "reason", "answer", "kind", "bound_by", "parallel", "footprint_bytes", "caller",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Triage(Shown, records.Triage):
-    """Which gather/scatter loops to port (`instances`, largest gain first), and what that gains (`program`)."""
+    """Which loops to port (`instances`, largest gain first), and what that gains (`program`)."""
+
+    @property
+    def what(self) -> str:
+        """What its candidates are: "gather/scatter loop" of a gather/scatter unit, else "loop"."""
+        return "gather/scatter loop" if self.is_unit else "loop"
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """A row for each gather/scatter loop, largest gain first; `port` says whether to port it."""
+        """A row for each candidate, largest gain first; `port` says whether to port it."""
         return data_frame(COLUMNS, map(_row, self.instances))
 
     def plot(self, ax: Axes | None = None, top: int = MOST_ROWS) -> Axes:
@@ -49,12 +56,12 @@ class Triage(Shown, records.Triage):
     def _verdict(self) -> str:
         program = self.program
         if not self.instances:
-            return "no gather/scatter loop was found"
+            return f"no {self.what} was found"
         if not program.loops_offloaded:
-            return f"none of {program.loops} gather/scatter loops is worth porting"
+            return f"none of {program.loops} {self.what}s is worth porting"
         before, after = format_seconds(program.host_s), format_seconds(program.after_s)
         return (
-            f"porting {program.loops_offloaded} of {program.loops} gather/scatter loops takes the program from "
+            f"porting {program.loops_offloaded} of {program.loops} {self.what}s takes the program from "
             f"{before} to {after}, {program.speedup:.2f} times as fast"
         )
 
@@ -78,24 +85,143 @@ class Triage(Shown, records.Triage):
         return ShownTable(title, headings, rows, len(self.instances), 4, notes)
 
 
-def triage(signature: SignatureLike, host: MachineLike, accelerator: MachineLike) -> Triage:
-    """Decide for each gather/scatter loop of a traced program whether to port it to an accelerator.
+@dataclass(frozen=True, slots=True)
+class ComparedLoop:
+    """A loop on several accelerators: seconds by accelerator (None: it cannot run there), and the best place, which may
+    be the host."""
+
+    place: records.Place
+    host_s: float
+    accelerator_s: dict[str, float | None]
+    best: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Shown):
+    """A program on several accelerators: `triages` in the order asked for, `best` the one that ends first, `rows` by
+    loop."""
+
+    triages: tuple[Triage, ...]
+    best: Triage
+    rows: tuple[ComparedLoop, ...]
+
+    @classmethod
+    def of(cls, triages: Sequence[Triage]) -> Comparison:
+        """Compare triages of one program on one host."""
+        best = min(triages, key=lambda one: one.program.after_s)
+        found: dict[tuple[records.Place, str], dict[str, records.Instance]] = {}
+        for one in triages:
+            for instance in one.instances:
+                found.setdefault((instance.place, instance.caller), {})[one.accelerator] = instance
+        rows = []
+        for (place, _), by_name in found.items():
+            host_s = max(instance.host_s for instance in by_name.values())
+            times = {one.accelerator: _time_on(by_name.get(one.accelerator)) for one in triages}
+            known = {name: time_s for name, time_s in times.items() if time_s is not None and time_s < host_s}
+            rows.append(ComparedLoop(place, host_s, times, min(known, key=lambda name: known[name], default=best.host)))
+        rows.sort(key=lambda row: -row.host_s)
+        return cls(tuple(triages), best, tuple(rows))
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """A row for each loop, with its seconds on each accelerator."""
+        columns = (*PLACE_COLUMNS, "host_s", *(one.accelerator for one in self.triages), "best")
+        rows = (
+            place_row(row.place) | {"host_s": row.host_s, "best": row.best} | row.accelerator_s for row in self.rows
+        )
+        return data_frame(columns, rows)
+
+    def _line(self) -> str:
+        return f"{len(self.triages)} accelerators, best {self.best._line()}"
+
+    def _table(self) -> ShownTable:
+        names = [one.accelerator for one in self.triages]
+        rows = [
+            (
+                where(row.place.file, row.place.line, row.place.module), short_name(row.place.function),
+                format_seconds(row.host_s),
+                *("-" if one is None else format_seconds(one) for one in row.accelerator_s.values()), row.best,
+            )
+            for row in self.rows[:MOST_ROWS]
+        ]  # fmt: skip
+        headings = ("source", "function", "host", *names, "best")
+        notes = tuple(one._line() for one in self.triages)
+        return ShownTable(self.best.host_title, headings, rows, len(self.rows), 2, notes)
+
+
+def _time_on(instance: records.Instance | None) -> float | None:
+    return None if instance is None else instance.accelerator_s
+
+
+def cores_asked(text: str) -> int | None:
+    """Cores of a host as users write them: a number, or `all` (None).
+
+    Raises:
+        PredictionError: it is neither.
+    """
+    if text == "all":
+        return None
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise PredictionError(f"--host-cores is {text!r}, must be a number from 1, or all")
+    return int(text)
+
+
+@overload
+def triage(
+    signature: SignatureLike,
+    host: MachineLike,
+    accelerator: MachineLike,
+    *,
+    host_cores: int | None = 1,
+    explain: str = "",
+) -> Triage: ...
+@overload
+def triage(
+    signature: SignatureLike,
+    host: MachineLike,
+    *accelerators: MachineLike,
+    host_cores: int | None = 1,
+    explain: str = "",
+) -> Triage | Comparison: ...
+def triage(
+    signature: SignatureLike,
+    host: MachineLike,
+    *accelerators: MachineLike,
+    host_cores: int | None = 1,
+    explain: str = "",
+    **named: MachineLike,
+) -> Triage | Comparison:
+    """Decide for each loop, call and array operation of a traced program whether to port it to an accelerator.
 
     Args:
         signature: a signature, a traced run, or the path of a signature file.
         host: the machine that runs the rest: a name, a profile, or the path of one.
-        accelerator: likewise.
+        accelerators: likewise, one or several.
+        host_cores: cores that loops left on the host may be divided among; None: all of it.
+        explain: a place (`file.c:12`) or a function whose arithmetic is wanted, in `explained`.
+        named: `accelerator`, one of them by name.
 
     Returns:
-        The loops, largest gain first, each with its times in seconds on both and the reason; and the program's gain.
+        The candidates, largest gain first, each with its times in seconds on both and the reason; and the program's
+        gain. Of several accelerators a `Comparison`.
 
     Raises:
         SignatureError: a path names no signature file.
         ProfileError: there is no such machine.
         PredictionError: host or accelerator is not one, or signature and profiles do not tell enough.
+        TypeError: no accelerator is given.
     """
-    found = offload.triage(signature_of(signature), find_machine(host), find_machine(accelerator))
-    return shown_as(Triage, found)
+    if unknown := set(named) - {"accelerator"}:
+        raise TypeError(f"triage() got an unexpected keyword argument {min(unknown)!r}")
+    asked = (*accelerators, *named.values())
+    if not asked:
+        raise TypeError("triage() needs an accelerator")
+    given, machine = signature_of(signature), find_machine(host)
+    profiles = [find_machine(one) for one in asked]
+    cores = offload.checked_cores(machine, host_cores) if host_cores != 1 else 1
+    found = [
+        shown_as(Triage, offload.triage(given, machine, one, host_cores=cores, explain=explain)) for one in profiles
+    ]
+    return found[0] if len(found) == 1 else Comparison.of(found)
 
 
 def _row(one: records.Instance) -> dict[str, Any]:

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     "either way.  [default: auto]",
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides where bursts lie.  [default: chance]")
-@click.option("--no-tree", is_flag=True, help="Leave out the execution tree.")
+@click.option("--no-tree", is_flag=True, help="Leave out the execution tree, and the data flow.")
+@click.option("--no-data-flow", is_flag=True, help="Leave out which node of the execution tree uses whose data.")
 @click.option(
     "--python-core",
     type=click.Choice(["markers", "settrace"]),
@@ -77,6 +78,7 @@ def command(
     accuracy: str | None,
     seed: int | None,
     no_tree: bool,
+    no_data_flow: bool,
     python_core: str,
     keep_stream: Path | None,
     follow_children: bool,
@@ -143,6 +145,7 @@ def command(
             seed=seed,
             python_core=python_core,
             has_tree=not no_tree,
+            has_data_flow=not no_data_flow,
         )
         from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
 

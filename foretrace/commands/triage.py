@@ -1,4 +1,4 @@
-"""`foretrace triage`: which gather/scatter loops are worth porting to an accelerator."""
+"""`foretrace triage`: which loops are worth porting to an accelerator."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import click
 from rich.table import Table
 
-from foretrace.api.triages import triage
+from foretrace.api.triages import Comparison, Triage, cores_asked, triage
 from foretrace.names import short_name
 from foretrace.replay.predict import NOTABLE_SHARE
-from foretrace.replay.records import Instance, Triage
+from foretrace.replay.records import Instance, ProgramGain
 from foretrace.reports.prediction_documents import hit_rates_document, place_document
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.units import format_bytes, format_seconds
@@ -22,18 +22,32 @@ from foretrace.verb import Verb
 from .predict import short_place
 
 
-@click.command(cls=Verb, epilog="Example: foretrace triage cg.sig --host jaguar-xt4 --accelerator convey-hc1-fpga")
+@click.command(cls=Verb, epilog="Example: foretrace triage cg.sig --host epyc-9654 --accelerator h200-sxm-141gb")
 @click.argument("signature", type=click.Path(path_type=Path))
 @click.option("--host", required=True, metavar="H", help="The host: a machine's name or TOML file.")
-@click.option("--accelerator", required=True, metavar="A", help="The accelerator: a machine's name or TOML file.")
+@click.option(
+    "--accelerator", "accelerators", required=True, multiple=True, metavar="A",
+    help="The accelerator: a machine's name or TOML file (repeatable: the best one for each loop).",
+)  # fmt: skip
+@click.option(
+    "--host-cores", default="1", metavar="N|all", show_default=True, help="Cores that loops on the host may use."
+)
+@click.option("--explain", default="", metavar="LOOP", help="Print the arithmetic of one loop: file:line or function.")
 @click.option("--top", default=8, show_default=True, type=click.IntRange(min=1), help="How many loops to show.")
 @click.option("--all-loops", is_flag=True, help="Show all of them, those below 0.1 % of the time, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops.")
-def command(signature: Path, host: str, accelerator: str, top: int, all_loops: bool, as_json: bool) -> None:
-    """Tell which gather/scatter loops of SIGNATURE's program to port to an accelerator, largest gain first."""
-    report = triage(signature, host, accelerator)
+def command(
+    signature: Path, host: str, accelerators: tuple[str, ...], host_cores: str, explain: str, top: int, all_loops: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Tell which loops of SIGNATURE's program to port to an accelerator, or to thread, largest gain first."""
+    report = triage(signature, host, *accelerators, host_cores=cores_asked(host_cores), explain=explain)
     if as_json:
-        print_json(document(report))
+        print_json(comparison_document(report) if isinstance(report, Comparison) else document(report))
+    elif isinstance(report, Comparison):
+        _show_comparison(report, None if all_loops else top)
+    elif explain:
+        _show_explained(report)
     else:
         _show(report, None if all_loops else top)
 
@@ -53,6 +67,19 @@ def document(report: Triage) -> dict[str, Any]:
         "unseen_s": report.unseen_s,
         "unseen_share": report.unseen_s / report.program.host_s if report.program.host_s else 0.0,
         "unseen": [plain(name) for name in report.unseen],
+        "policies": [asdict(policy) for policy in report.policies],
+        "explained": [_instance_document(instance) for instance in report.explained],
+    }
+
+
+def comparison_document(report: Comparison) -> dict[str, Any]:
+    """The same for several accelerators: that of the best one, with all of them and the matrix of loops by devices."""
+    return document(report.best) | {
+        "accelerators": [document(one) for one in report.triages],
+        "matrix": [
+            place_document(row.place) | {"host_s": row.host_s, "accelerator_s": row.accelerator_s, "best": row.best}
+            for row in report.rows
+        ],
     }
 
 
@@ -70,6 +97,24 @@ def _instance_document(instance: Instance) -> dict[str, Any]:
         "offload": instance.offload,
         "reason": plain(instance.reason),
         "break_even_bytes": instance.break_even_bytes,
+        "kind": instance.kind,
+        "answer": str(instance.answer),
+        "host_low_s": instance.host_low_s,
+        "host_high_s": instance.host_high_s,
+        "accelerator_low_s": instance.accelerator_low_s,
+        "accelerator_high_s": instance.accelerator_high_s,
+        "thread_s": instance.thread_s,
+        "bound_by": instance.bound_by,
+        "parallel": instance.parallel,
+        "threads": instance.threads,
+        "to_device_bytes": instance.to_device_bytes,
+        "from_device_bytes": instance.from_device_bytes,
+        "transfers": instance.transfers,
+        "footprint_bytes": instance.footprint_bytes,
+        "break_even_launch_s": instance.break_even_launch_s,
+        "flip": plain(instance.flip),
+        "explanation": [plain(line) for line in instance.explanation],
+        "caller": plain(instance.caller),
     }
 
 
@@ -87,13 +132,17 @@ def _show(report: Triage, top: int | None) -> None:
         shown.sort(key=report.instances.index)
         if shown:
             out.print()
-            out.print(_table(shown))
+            out.print(_unit_table(shown) if report.is_unit else _table(shown, report.program.host_cores > 1))
             out.print()
         for number, instance in enumerate(shown, 1):
-            out.print(f"{number:3}  {plain(instance.reason)}")
+            text = f"{instance.reason}; {instance.flip}" if instance.flip and not report.is_unit else instance.reason
+            out.print(f"{number:3}  {plain(text)}")
         _say_hidden(report, len(notable), len(shown))
         out.print()
-        _show_gain(report)
+        if not report.is_unit:
+            _show_policies(report)
+        for line in gain_lines(report):
+            out.print(plain(line))
     out.print(f"Hit rates: {report.hit_rates.source}.")
     for assumption in report.assumptions:
         out.print(f"  assumed  {plain(str(assumption))}")
@@ -116,16 +165,17 @@ def _nothing_found(report: Triage) -> str:
     """What it means that there is no instance: nothing to offload, or nothing that was seen."""
     host_s = report.program.host_s
     share = report.unseen_s / host_s if host_s else 0.0
+    what = report.what
     if share < NOTABLE_SHARE:
-        return f"No gather/scatter loop was found: nothing to offload. The host takes {format_seconds(host_s)}."
+        return f"No {what} was found: nothing to offload. The host takes {format_seconds(host_s)}."
     return (
-        f"No gather/scatter loop was found in the {1 - share:.0%} of the time that was seen. The host takes "
+        f"No {what} was found in the {1 - share:.0%} of the time that was seen. The host takes "
         f"{format_seconds(host_s)}, {format_seconds(report.unseen_s)} ({share:.0%}) of it in compiled code that was "
         f"not seen ({plain(', '.join(report.unseen[:3]))}): whether that gathers or scatters is not known."
     )
 
 
-def _table(instances: Sequence[Instance]) -> Table:
+def _unit_table(instances: Sequence[Instance]) -> Table:
     rows = table(
         "", "port", "source", "function", "idiom", "range", "host", "accelerator", "gain", "pays from",
         left=("port", "source", "function", "idiom"), drop=("pays from", "range", "accelerator"),
@@ -143,14 +193,107 @@ def _table(instances: Sequence[Instance]) -> Table:
     return rows
 
 
-def _show_gain(report: Triage) -> None:
-    out, program = console(), report.program
+def _table(instances: Sequence[Instance], threads: bool) -> Table:
+    columns = ["", "answer", "source", "function", "kind", "host"]
+    columns += ["all cores"] if threads else []
+    columns += ["accelerator", "from", "to", "moves", "gain", "pays from"]
+    rows = table(
+        *columns, left=("answer", "source", "function", "kind"), drop=("from", "to", "pays from", "kind", "moves"),
+        whole=("answer",),
+    )  # fmt: skip
+    for number, one in enumerate(instances, 1):
+        low, high = one.accelerator_low_s, one.accelerator_high_s
+        cells = [
+            str(number), str(one.answer), short_place(one.place), plain(short_name(one.place.function)), one.kind,
+            format_seconds(one.host_s),
+        ]  # fmt: skip
+        if threads:
+            cells.append(format_seconds(one.thread_s) if one.thread_s is not None else "-")
+        cells += [
+            "-" if one.accelerator_s is None else format_seconds(one.accelerator_s),
+            "-" if low is None else format_seconds(low),
+            "-" if high is None else format_seconds(high),
+            format_bytes(round(one.to_device_bytes + one.from_device_bytes)),
+            format_seconds(one.gain_s) if one.gain_s else "-",
+            "never" if one.break_even_bytes is None else format_bytes(one.break_even_bytes),
+        ]
+        rows.add_row(*cells)
+    return rows
+
+
+def _show_policies(report: Triage) -> None:
+    rows = table("policy", "time", "times as fast", "kernels", "moves", left=("policy",))
+    for one in report.policies:
+        rows.add_row(
+            one.policy, format_seconds(one.time_s), f"{one.speedup:.2f}", str(one.kernels),
+            format_bytes(round(one.moved_bytes)),
+        )  # fmt: skip
+    out = console()
+    out.print(rows)
+    out.print()
+
+
+def gain_lines(report: Triage) -> list[str]:
+    """What the program gains, in a few lines."""
+    program, what = report.program, report.what
+    plural = f"{what}s"
     if not program.loops_offloaded:
-        out.print(f"None of the {program.loops} gather/scatter loops is worth porting.")
-        return
-    out.print(
-        f"Porting {program.loops_offloaded} of {program.loops} gather/scatter loops takes the program from "
-        f"{format_seconds(program.host_s)} to {format_seconds(program.after_s)}, {program.speedup:.2f} times as fast."
-    )
+        lines = [f"None of the {program.loops} {plural} is worth porting."]
+        return lines + _threads_line(program)
+    interval = ""
+    if not report.is_unit:
+        interval = f" ({program.speedup_low:.2f} to {program.speedup_high:.2f})"
+    lines = [
+        f"Porting {program.loops_offloaded} of {program.loops} {plural} takes the program from "
+        f"{format_seconds(program.host_s)} to {format_seconds(program.after_s)}, {program.speedup:.2f} times as "
+        f"fast{interval}."
+    ]
+    if not report.is_unit:
+        lines.append(
+            f"The plan launches {program.launches:,} kernels, moves {format_bytes(round(program.to_device_bytes))} "
+            f"there and {format_bytes(round(program.from_device_bytes))} back in {program.transfers:,} transfers."
+        )
     few = program.loops_for_95_percent
-    out.print(f"The first {f'{few} of them give' if few > 1 else 'of them gives'} 95 % of the gain.")
+    lines.append(f"The first {f'{few} of them give' if few > 1 else 'of them gives'} 95 % of the gain.")
+    return lines + _threads_line(program)
+
+
+def _threads_line(program: ProgramGain) -> list[str]:
+    if program.host_cores <= 1:
+        return []
+    return [f"On {program.host_cores} cores of the host alone it takes {format_seconds(program.threads_s)}."]
+
+
+def _show_explained(report: Triage) -> None:
+    out = console()
+    out.print(f"{plain(report.host_title)}, with {plain(report.accelerator_title)}")
+    for one in report.explained:
+        out.print()
+        called = f", called by {plain(one.caller)}" if one.caller else ""
+        out.print(f"{one.answer}: {one.kind} {short_place(one.place)} {plain(short_name(one.place.function))}{called}")
+        for line in one.explanation:
+            out.print(f"  {plain(line)}")
+        if one.break_even_launch_s is not None:
+            out.print(f"  pays while a launch takes less than {format_seconds(one.break_even_launch_s)}")
+        if one.flip:
+            out.print(f"  {plain(one.flip)}")
+
+
+def _show_comparison(report: Comparison, top: int | None) -> None:
+    out = console()
+    names = [one.accelerator for one in report.triages]
+    out.print(f"{plain(report.best.host_title)}, with {len(names)} accelerators")
+    out.print()
+    rows = table("source", "function", "host", *names, "best", left=("source", "function", "best"), whole=("best",))
+    for row in report.rows[:top]:
+        cells = [format_seconds(one) if one is not None else "-" for one in row.accelerator_s.values()]
+        rows.add_row(
+            short_place(row.place), plain(short_name(row.place.function)), format_seconds(row.host_s), *cells, row.best
+        )
+    program = [f"{format_seconds(one.program.after_s)}" for one in report.triages]
+    rows.add_row("program", "", format_seconds(report.best.program.host_s), *program, report.best.accelerator)
+    out.print(rows)
+    out.print()
+    for one in report.triages:
+        out.print(f"{plain(one.accelerator)}: {plain(gain_lines(one)[0])}")
+    out.print(f"The best is {plain(report.best.accelerator)}.")

@@ -17,7 +17,7 @@ from foretrace.replay.records import Decision, OffloadCost
 from foretrace.replay.spread import TYPICAL
 
 from .device import Way
-from .residency import HOST, Moved, Residency, Versions
+from .residency import HOST, Moved, Residency, Versions, results_of
 
 
 class Policy(StrEnum):
@@ -34,7 +34,7 @@ class Policy(StrEnum):
 class Offload:
     """What a node would cost on an accelerator, all entries together; or why it cannot be put there.
 
-    `stage_s` brings what does not fit in its memory, piece by piece.
+    `stage_s` brings what does not fit in its memory, piece by piece. `results` are values that it returns.
     """
 
     launches: int = 1
@@ -42,6 +42,7 @@ class Offload:
     kernel_s: float = 0.0
     arithmetic_s: float = 0.0
     stage_s: float = 0.0
+    results: int = 0
     refusal: str = ""
 
 
@@ -194,7 +195,7 @@ class Decider:
         self.decisions.append(Decision(entity, activity.node, now_s, activity.host_s, cost, goes))
         if not goes:
             return Choice(0)
-        moved = self._ranks[entity].put(activity.nodes, number, offload.launches)
+        moved = self._ranks[entity].put(activity.nodes, number, offload.launches) + results_of(offload.results)
         self.moved += moved
         to_device, from_device = moved.times_s(self.way)
         self._free_at_s[number] = now_s + cost.total_s - cost.arithmetic_s
@@ -206,6 +207,7 @@ class Decider:
         transfers = []
         for number in range(self.accelerators):
             moved = self._ranks[rank].would_move(activity.nodes, number, offload.launches)
+            moved += results_of(offload.results)
             transfers.append(sum(float(one[TYPICAL]) for one in moved.times_s(self.way)) + offload.stage_s)
         queues = [max(free_at_s - now_s, 0.0) for free_at_s in self._free_at_s]
         number = min(range(self.accelerators), key=lambda n: queues[n] + transfers[n])

@@ -14,15 +14,21 @@ from enum import StrEnum
 
 import numpy as np
 
+from foretrace.replay.records import Place
 from foretrace.replay.spread import Floats
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
+from foretrace.tracer.signature.records import MemoryOperation
 
 from .demand import Demand
 from .gather_scatter import LOADERS_CODE, is_loader
 from .work import NodeKind, Work
 
 _CARRIED_BYTES = 4096
-"""That a loop's child leaves to its own next entry, from which on it is taken for an array, not for a few scalars."""
+"""Span of a store from which on it is taken to go to an array, not to a few scalars."""
+_SELF_SHARE = 0.3
+"""Of what a node stores, read again by itself, from which on a loop around it is taken to carry it."""
+_SWEEP_SHARE = 0.4
+"""Of the different bytes that a node stores, in one entry of a loop that goes over a buffer of two, or all."""
 _HOST_ONLY = re.compile(
     r"(_IO_.*|_?_?v?[fs]?n?w?printf(_internal|_chk)?|puts|fputs|putchar|fputc|fwrite|fread|fopen|fclose|fflush|read|write|open"
     r"|close|getline|fgets|v?f?scanf|getc|getchar|malloc|calloc|realloc|free|posix_memalign|aligned_alloc|mmap|munmap|brk"
@@ -45,7 +51,8 @@ class Evidence:
     """Of each node: whether its iterations are independent, why, and why it cannot run on a device ("" if it can).
 
     `refusals` are of the node itself, `refused_below` of it or a node below it. `is_candidate` bool [nodes]: loops and
-    array operations, without serial loops that hold parallel ones. Those are sequences of kernels.
+    array operations, without serial loops that hold parallel ones. Those are sequences of kernels. `is_outside` bool
+    [nodes]: what runs before, after or around `main`, where there is one.
     """
 
     parallel: tuple[Parallel, ...]
@@ -53,12 +60,18 @@ class Evidence:
     refusals: tuple[str, ...]
     refused_below: tuple[str, ...]
     is_candidate: np.typing.NDArray[np.bool_]
+    is_outside: np.typing.NDArray[np.bool_]
 
     @classmethod
     def of(cls, work: Work, demand: Demand) -> Evidence:
         """Judge all nodes of a program."""
         judged = _judged(work, demand)
         refusals = [_refusal(work, demand, node) for node in range(len(work))]
+        is_outside = _outside_main(work)
+        for node in range(len(work)):  # what a call does that needs the host is of no interest of its own
+            parent = int(work.parent[node])
+            if parent >= 0 and refusals[parent].startswith("calls "):
+                refusals[node] = refusals[parent]
         below = list(refusals)
         for node in range(len(work) - 1, 0, -1):
             parent = int(work.parent[node])
@@ -73,8 +86,22 @@ class Evidence:
             texts=tuple(text for _, text in judged),
             refusals=tuple(refusals),
             refused_below=tuple(below),
-            is_candidate=runs & ~is_sequence & np.array([not text for text in below]),
+            is_candidate=runs & ~is_sequence & ~is_outside & np.array([not text for text in below]),
+            is_outside=is_outside,
         )
+
+
+def _outside_main(work: Work) -> np.typing.NDArray[np.bool_]:
+    is_main = [
+        kind is NodeKind.CALL and place.function == "main" for kind, place in zip(work.kinds, work.places, strict=True)
+    ]
+    if not any(is_main):
+        return np.zeros(len(work), np.bool_)
+    inside = np.zeros(len(work), np.bool_)
+    for node in range(len(work)):
+        parent = int(work.parent[node])
+        inside[node] = is_main[node] or (parent >= 0 and inside[parent])
+    return ~inside
 
 
 def _refusal(work: Work, demand: Demand, node: int) -> str:
@@ -132,27 +159,83 @@ def _examined(work: Work, found: list[Dependence], iterations: int) -> tuple[Par
 
 
 def _carried(work: Work) -> dict[int, str]:
-    """Loops that the data flow shows to carry something from one iteration to a later one."""
-    flow = work.flow
-    carried: dict[int, str] = {}
-    depth = _depths(work)
-    sums: dict[tuple[int, int, int], float] = defaultdict(float)
+    """Loops that the data flow shows to carry something from one iteration to a later one.
+
+    What a later child wrote and an earlier one reads crosses an iteration of the loop around both. What a node itself
+    wrote and reads again crosses one of the loops that go over the same bytes again; which ones, see `_sweep`. Loops
+    further out carry it too, unless each of their iterations begins anew, which the flow does not show.
+    """
+    flow, carried, depth = work.flow, dict[int, str](), _depths(work)
+    sums: dict[tuple[int, int], float] = defaultdict(float)
     for writer, readers, size in zip(
         flow.flow_writer.tolist(), flow.flow_readers.tolist(), flow.flow_bytes.tolist(), strict=True
     ):
-        if writer < 0:
+        if writer >= 0:
+            for reader in flow.set_nodes[flow.set_starts[readers] : flow.set_starts[readers + 1]].tolist():
+                sums[writer, reader] += size
+    stored = _Stored(work)
+    for (writer, reader), size in sums.items():
+        loop = _carrier(work, depth, writer, reader) if writer != reader else stored.again(writer, size)
+        least = 2 * max(int(work.iterations[loop] - work.entries[loop]), 1) if loop >= 0 else 0
+        if writer != reader and size < least:
             continue
-        for reader in flow.set_nodes[flow.set_starts[readers] : flow.set_starts[readers + 1]].tolist():
-            sums[writer, reader, _carrier(work, depth, writer, reader)] += size
-    for (writer, reader, loop), size in sums.items():
-        if loop < 0 or loop in carried:
-            continue
-        rounds = max(int(work.iterations[loop] - work.entries[loop]), 1)
-        least = _CARRIED_BYTES if writer == reader else 2
-        if work.iterations[loop] > work.entries[loop] and size >= least * rounds:
-            source, sink = work.places[writer], work.places[reader]
-            carried[loop] = f"an iteration reads what the one before it wrote ({source} to {sink})"
+        source, sink = _shown(work.places[writer]), _shown(work.places[reader])
+        while loop >= 0:
+            if work.iterations[loop] > work.entries[loop]:
+                carried.setdefault(loop, f"an iteration reads what an earlier one wrote ({source} to {sink})")
+            loop = _loop_around(work, int(work.parent[loop]))
     return carried
+
+
+def _shown(place: Place) -> str:
+    return f"{place.file.rpartition('/')[2] or place.module.rpartition('/')[2]}:{place.line}"
+
+
+class _Stored:
+    """What nodes store, to tell loops that go over new bytes from those that go over the same ones again."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.operations = [one for one in work.run.workload.signature.operations if one.is_store]
+        self.of_block: dict[int, list[MemoryOperation]] = defaultdict(list)
+        for one in self.operations:
+            if one.range_bytes > _CARRIED_BYTES:
+                self.of_block[one.block_id].append(one)
+
+    def again(self, node: int, size: float) -> int:
+        """The innermost loop that goes again over the bytes that a node leaves to itself; -1 where there is none.
+
+        Loops from the node on outwards belong to one sweep until an entry of them stores most of the different bytes
+        that are stored at all; those around the sweep go over them again.
+        """
+        work = self.work
+        low, high = np.searchsorted(work.row_node, [node, node + 1])
+        rows = range(int(low), int(high))
+        found = [(one, float(work.row_share[row])) for row in rows for one in self.of_block[int(work.row_block[row])]]
+        if not found:
+            return -1
+        total = sum(one.total_bytes * share for one, share in found)
+        if size < _SELF_SHARE * total:
+            return -1
+        distinct = sum(min(self._touched(node, one), one.total_bytes * share) for one, share in found)
+        loop = _loop_around(work, node)
+        while loop >= 0 and total / max(int(work.entries[loop]), 1) < _SWEEP_SHARE * distinct:
+            loop = _loop_around(work, int(work.parent[loop]))
+        return _loop_around(work, int(work.parent[loop])) if loop >= 0 else -1
+
+    def _touched(self, node: int, operation: MemoryOperation) -> float:
+        """Different bytes that a store may go to: its span, or what the node touches of the allocations in it."""
+        flow = self.work.flow
+        inside = np.zeros(len(self.work), np.bool_)
+        inside[node] = True
+        hits = flow.sets_with(inside)[flow.touched_by]
+        objects = [
+            number
+            for number, one in enumerate(flow.objects)
+            if one.first < operation.last_exclusive and operation.first < one.last_exclusive
+        ]
+        touched = float(flow.touched_bytes[hits & np.isin(flow.touched_object, objects)].sum()) if objects else 0.0
+        return min(float(operation.range_bytes), touched or float(operation.range_bytes))
 
 
 def _depths(work: Work) -> list[int]:
@@ -165,8 +248,6 @@ def _depths(work: Work) -> list[int]:
 def _carrier(work: Work, depth: list[int], writer: int, reader: int) -> int:
     """The innermost loop that must carry a flow between two nodes; -1 where it need not cross an iteration."""
     parent = work.parent
-    if writer == reader:
-        return _loop_around(work, int(parent[writer]))
     low, high = writer, reader
     while depth[low] > depth[high]:
         low = int(parent[low])

@@ -58,6 +58,7 @@ class Candidate:
         terms: of its kernel; None where it is refused.
         kernel_s, launch_s, arithmetic_s: [fast, typical, slow]; arithmetic stays on the host (gather/scatter unit).
         footprint_bytes: different bytes that it touches.
+        results: values that it returns in registers, which the host waits for: of reductions, one an entry.
         staged_bytes: that must be brought piece by piece at each entry, as the footprint is beyond the memory.
         loop: what it gathers and scatters.
         refusal: why it cannot run there, or empty.
@@ -72,6 +73,7 @@ class Candidate:
     launch_s: Floats
     arithmetic_s: Floats
     footprint_bytes: float
+    results: int = 0
     staged_bytes: float = 0.0
     loop: GatherScatter | None = None
     refusal: str = ""
@@ -142,6 +144,8 @@ class _General:
         self.work, self.device, self.rates, self.evidence = work, device, rates, evidence
         self.demand, self.traffic = demand, traffic
         self.trips = trip_counts(work)
+        stores = [one.executions if one.is_store else 0 for one in work.run.workload.signature.operations]
+        self.stores = work.inclusive(work.of_operations(np.array(stores, np.float64)))
         self.host_s = work.inclusive(work.own_host_s)
         self.counts = {
             name: getattr(demand, name)
@@ -179,8 +183,15 @@ class _General:
             launch_s=way.launch_s * entries,
             arithmetic_s=np.zeros(3),
             footprint_bytes=footprint,
+            results=entries if self.returns_value(node) else 0,
             staged_bytes=footprint * entries if beyond else 0.0,
         )
+
+    def returns_value(self, node: int) -> bool:
+        """Whether a result leaves a kernel in a register: the data flow in memory does not show it."""
+        if self.work.kinds[node] is not NodeKind.LOOP:
+            return False
+        return self.evidence.parallel[node] is Parallel.REDUCTION or not self.stores[node]
 
     def terms(self, node: int, nodes: list[int]) -> Terms:
         rates = self.rates
@@ -215,8 +226,8 @@ class _General:
         )
 
     def threads_of(self, root: int, nodes: list[int]) -> tuple[Floats, Floats]:
-        """Of the work of each node below `root`, in one entry of it: how many threads it gives at a time, and what share
-        of the device they can use, [nodes] each. A block of threads is on one multiprocessor."""
+        """Of the work of each node below `root`, in one entry of it: how many threads it gives at a time, and what
+        share of the device they can use, [nodes] each. A block of threads is on one multiprocessor."""
         evidence, work = self.evidence, self.work
         wide: dict[int, tuple[float, float, bool]] = {}
         for node in nodes:

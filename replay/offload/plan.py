@@ -23,7 +23,7 @@ from foretrace.replay.spread import TYPICAL
 from .cut import INFINITE, Network
 from .host_threads import HostTimes
 from .kernels import Candidate, Offers
-from .residency import ARGUMENT_BYTES, Moved, Versions
+from .residency import ARGUMENT_BYTES, Moved, Versions, results_of, rounds_of
 
 MOST_MOVED = 64
 """Candidates that the search moves, those of most time on the host."""
@@ -37,7 +37,7 @@ class Planner:
     def __init__(self, offers: Offers, host: HostTimes) -> None:
         """For the candidates of a device."""
         self.offers, self.host, self.work = offers, host, offers.work
-        self.versions = Versions(offers.work)
+        self.versions = Versions(offers.work.flow, rounds_of(offers.work))
         self.able = {node: one for node, one in offers.candidates.items() if not one.refusal}
 
     def time_s(self, kernels: Sequence[int], corner: int = TYPICAL) -> float:
@@ -61,7 +61,8 @@ class Planner:
             numbers = list(one.nodes)
             is_there[numbers] = True
             runs[numbers] = one.launches
-        return self.versions.moved(is_there, runs), there
+        results = sum(one.results for one in there)
+        return self.versions.moved(is_there, runs) + results_of(results), there
 
     def plan(self) -> tuple[int, ...]:
         """The kernels of the best division found."""
@@ -91,7 +92,8 @@ class Planner:
             up = parent + 2 if parent in inside else Network.SINK
             if node in self.able:
                 one = self.able[node]
-                network.edge(node + 2, up, _whole(one.fixed_s + self.staged_s(one)))
+                results_s = sum(float(end[TYPICAL]) for end in results_of(one.results).times_s(way))
+                network.edge(node + 2, up, _whole(one.fixed_s + self.staged_s(one) + results_s))
             elif node in inside:
                 network.edge(node + 2, up, INFINITE)
             else:

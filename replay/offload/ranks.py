@@ -142,5 +142,6 @@ def offload_of(planner: Planner, one: Candidate) -> Offload:
         kernel_s=float(one.kernel_s[TYPICAL]),
         arithmetic_s=float(one.arithmetic_s[TYPICAL]),
         stage_s=planner.staged_s(one),
+        results=one.results,
         refusal=one.refusal,
     )

@@ -18,6 +18,8 @@ from .kernels import Candidate
 from .residency import Moved
 
 _MOST_SCALE = 2.0**40
+NOTHING_S = 1e-9
+"""Shorter taxes are not worth a word."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,11 +51,14 @@ def reason(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:
     parts = (
         ("in the queue", cost.queue_s),
         (f"for {entries:,} launch{'es' if entries > 1 else ''}", cost.launch_s),
-        (f"for {_transfers(back)}" if one.terms else "for transfers", cost.transfer_s),
+        (
+            f"for {_transfers(back)}" if one.terms else "for transfers",
+            cost.transfer_s if cost.transfer_s > 1e-9 else 0.0,
+        ),
         (kernel, cost.kernel_s),
         ("for arithmetic left on the host", cost.arithmetic_s),
     )
-    taxes = " + ".join(f"{format_seconds(seconds)} {name}" for name, seconds in parts if seconds)
+    taxes = " + ".join(f"{format_seconds(seconds)} {name}" for name, seconds in parts if seconds > NOTHING_S)
     host = f"{format_seconds(verdict.host_s)} on the host ({verdict.bound})"
     if verdict.thread_s is not None:
         host += f", {format_seconds(verdict.thread_s)} on all its cores"
@@ -66,7 +71,8 @@ def reason(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:
             most = (verdict.host_s - cost.total_s) / entries
             text += f"; pays while a launch costs less than {format_seconds(max(most, 0.0) + cost.launch_s / entries)}"
     if evidence is not None and evidence.parallel[one.node] is not Parallel.YES:
-        text += f"; {evidence.texts[one.node]}"
+        is_assumed = evidence.parallel[one.node] is Parallel.ASSUMED
+        text += f"; {Parallel.ASSUMED if is_assumed else evidence.texts[one.node]}"
     return text
 
 
@@ -134,7 +140,7 @@ def break_even_footprint(verdict: Verdict, device: Device) -> int | None:
     Threads grow with the work, launches stay as many; caches are taken to hit as often.
     """
     cost, one = verdict.cost, verdict.candidate
-    if cost is None or one.terms is None or device.rates is None or verdict.best_host_s <= 0:
+    if cost is None or one.terms is None or device.rates is None or verdict.best_host_s <= 0 or not one.footprint_bytes:
         return None
     latency_s = one.terms.limits["latency"][TYPICAL]
     other_s = max(limit[TYPICAL] for name, limit in one.terms.limits.items() if name != "latency")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,11 +25,11 @@ from .gather_scatter import GatherScatter, break_even_bytes, is_loader
 from .host_threads import HostTimes
 from .kernels import Candidate, Offers
 from .plan import Planner
-from .policies import kernels_of, offered_by
+from .policies import offered_by
 from .program import node_names, work_for
 from .ranks import activities, replay
 from .reasons import Verdict, break_even_footprint, break_even_launch_s, explanation, flip, reason
-from .residency import HOST, Moved, Residency
+from .residency import HOST, Moved, Residency, results_of
 from .work import NodeKind
 
 MOST_OF_THE_GAIN = 0.95
@@ -79,12 +80,12 @@ class _Report:
         self.offers = Offers.of(self.work, device)
         self.times = HostTimes.of(self.work, cores, self.offers.evidence, conditions)
         self.planner = Planner(self.offers, self.times)
-        self.kernels = kernels_of(Policy.PLAN, self.planner)
+        self.names = node_names(self.work)
+        self.kernels, self.policies = self._planned()
         self.threaded = set(self.times.choice(self.kernels)[1])
         self.alone_s = self.work.inclusive(self.work.own_host_s)
         self.low, self.high = self._host_factors()
         self.shares = self._shares()
-        self.names = node_names(self.work)
 
     def triage(self, explain: str) -> Triage:
         work, signature = self.work, self.signature
@@ -107,11 +108,17 @@ class _Report:
             program=self._program(instances),
             hit_rates=self.run.misses.hit_rates,
             assumptions=(*self.run.assumptions, *self.device.assumptions, *self.times.assumptions),
-            warnings=(*warnings_of(signature), *unseen_code_of(self.run), *work.notes, *self._beyond_memory()),
+            warnings=(
+                *warnings_of(signature),
+                *unseen_code_of(self.run),
+                *work.notes,
+                *self._unexamined(instances),
+                *self._beyond_memory(),
+            ),
             unseen_s=unseen_s,
             unseen=unseen,
             is_unit=self.device.rates is None,
-            policies=self._policies(),
+            policies=self.policies,
             explained=tuple(explained),
         )
 
@@ -136,9 +143,11 @@ class _Report:
                 pending += work.children[node]
             elif is_goal[node] or (is_able[node] and not goes[node]):
                 found.append(node)
+            elif evidence.refusals[node].startswith("calls "):
+                continue
             elif goes[node] or could[node] or work.kinds[node] in (NodeKind.CALL, NodeKind.OTHER):
                 pending += work.children[node]
-            elif self.alone_s[node] > 0:
+            elif self.alone_s[node] > 0 and not evidence.is_outside[node]:
                 found.append(node)
         return found
 
@@ -159,6 +168,7 @@ class _Report:
         residency.put([node for node in range(len(self.work)) if node not in away], HOST)
         return {
             node: residency.put(self.planner.able[node].nodes, 0, self.planner.able[node].launches)
+            + results_of(self.planner.able[node].results)
             for node in self.kernels
         }
 
@@ -323,7 +333,7 @@ class _Report:
         return self.work.inclusive(low), self.work.inclusive(high)
 
     def _program(self, instances: Sequence[Instance]) -> ProgramGain:
-        after = self._replayed(Policy.PLAN)
+        after = self.policies[-1]
         host_s = float(self.work.own_host_s.sum() + self.work.pages_s.sum())
         gain = program_gain(host_s, after.time_s, instances)
         low, high = together(self.run.errors())
@@ -348,22 +358,46 @@ class _Report:
             launches=sum(self.planner.able[node].launches for node in self.kernels),
         )  # fmt: skip
 
-    def _policies(self) -> tuple[PolicyOutcome, ...]:
-        return tuple(self._replayed(policy) for policy in Policy)
+    def _planned(self) -> tuple[tuple[int, ...], tuple[PolicyOutcome, ...]]:
+        """The kernels of the plan, and the program by each policy, the plan last.
 
-    def _replayed(self, policy: Policy) -> PolicyOutcome:
-        """The program by a policy, replayed on one rank and one accelerator."""
-        known = self.kernels if policy is Policy.PLAN else None
-        offered, pays = offered_by(policy, self.planner, known)
+        The plan is the best that the search finds; if another policy's replay ends sooner, it is that one's.
+        """
+        begun = self.planner.plan()
+        tried = [self._replayed(policy) for policy in Policy if policy is not Policy.PLAN]
+        found = [self._replayed(Policy.PLAN, begun), *tried]
+        best, kernels = min(found, key=lambda one: one[0].time_s)
+        fits = self.planner.fitting(kernels) == kernels
+        best, kernels = (best, kernels) if fits else found[0]
+        return kernels, (*(one for one, _ in tried), replace(best, policy=str(Policy.PLAN)))
+
+    def _replayed(
+        self, policy: Policy, kernels: tuple[int, ...] | None = None
+    ) -> tuple[PolicyOutcome, tuple[int, ...]]:
+        """The program by a policy, replayed on one rank and one accelerator, and what went there."""
+        offered, pays = offered_by(policy, self.planner, kernels)
         made = activities(self.planner, offered)
         found = replay([made], self.planner.versions, self.names, way=self.device.way, accelerators=1, pays=pays)
         host_s = float(self.work.own_host_s.sum() + self.work.pages_s.sum())
-        return PolicyOutcome(
+        gone = tuple(sorted(decision.node for decision in found.decisions if decision.offload))
+        outcome = PolicyOutcome(
             policy=str(policy),
             time_s=found.makespan_s,
             speedup=host_s / found.makespan_s if found.makespan_s else 1.0,
-            kernels=sum(decision.offload for decision in found.decisions),
+            kernels=len(gone),
             moved_bytes=found.to_device_bytes + found.from_device_bytes,
+        )
+        return outcome, gone
+
+    def _unexamined(self, instances: Sequence[Instance]) -> tuple[str, ...]:
+        """How many loops are taken to be parallel for want of evidence."""
+        assumed = [one for one in instances if one.offload and one.parallel == Parallel.ASSUMED]
+        if not assumed:
+            return ()
+        loops = "1 loop" if len(assumed) == 1 else f"{len(assumed)} loops"
+        return (
+            f"{loops} to port were not examined for dependences and are taken to be parallel: run foretrace trace "
+            "--dependences to know; the interval reaches to what the program takes if they are not",
         )
 
     def _beyond_memory(self) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ def published_host(name: str = "published", memory: Memory | None = None, **core
 
 
 def accelerator(name: str = "device", *, gb_per_s: float = 10.0, minimum: int | None = None, **link) -> Profile:
-    """One with a flat gather/scatter bandwidth; a shared memory unless `link` says otherwise."""
+    """A gather/scatter unit with a flat bandwidth; a shared memory unless `link` says otherwise."""
     return Profile(
         schema=SCHEMA,
         name=name,

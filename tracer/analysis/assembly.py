@@ -71,6 +71,7 @@ def signature_of(
         interpreter_times=analysis.interpreter_times,
         linear_algebra=analysis.linear_algebra,
         tree=analysis.tree,
+        data_flow=analysis.data_flow,
     )
 
 

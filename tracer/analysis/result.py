@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.tracer.signature.data_flow_records import DataFlow
 from foretrace.tracer.signature.records import (
     NO_PATHS,
     Block,
@@ -43,5 +44,6 @@ class Analysis(msgspec.Struct, frozen=True, eq=False):
     interpreter_times: Sequence[InterpreterTime] = ()
     linear_algebra: Sequence[LinearAlgebra] = ()
     tree: ExecutionTree | None = None
+    data_flow: DataFlow | None = None
     unseen_time_share: float | None = None
     unseen_functions: tuple[str, ...] = ()

@@ -50,6 +50,8 @@ class TreeBuilder:
         """None yet."""
         self.drafts: list[Draft] = []
         self._numbers: dict[Hashable, int] = {}
+        self.position: dict[int, int] = {}
+        """The node that each draft has become, once the tree is finished."""
 
     def node(self, parent: int, identity: Hashable, kind: TreeNodeKind, key: NodeKey, loop_id: int = -1) -> int:
         """The child of a parent (-1: a root) with that identity; made if there is none yet."""
@@ -83,7 +85,7 @@ class TreeBuilder:
             for position, child in enumerate(below[number]):
                 rank[child] = position
             pending.extend(reversed(below[number]))
-        place = {number: position for position, number in enumerate(order)}
+        place = self.position = {number: position for position, number in enumerate(order)}
         nodes = [drafts[number] for number in order]
         histogram = [
             (node, bucket, entries)

@@ -81,9 +81,17 @@ def engine_blocks(
     return EngineBlocks(np.cumsum(first), whole, begin, end)
 
 
-def code_tree(raw: RawTree, engine: EngineBlocks, blocks: Sequence[Block], loops: Sequence[Loop]) -> ExecutionTree:
-    """The tree of a recording whose analysis found these blocks and loops."""
-    return CodeTree(raw, engine, blocks, loops).tree()
+def code_tree(
+    raw: RawTree,
+    engine: EngineBlocks,
+    blocks: Sequence[Block],
+    loops: Sequence[Loop],
+    places: Sequence[tuple[int, int]] = (),
+) -> tuple[ExecutionTree, Ints]:
+    """The tree of a recording whose analysis found these blocks and loops, and the node of each of `places`: a node of
+    the recording and a block."""
+    made = CodeTree(raw, engine, blocks, loops)
+    return made.tree(places), made.nodes
 
 
 class CodeTree:
@@ -108,6 +116,8 @@ class CodeTree:
         self._groups: dict[tuple[int, int], int] = {}
         """The drafts of a node's functions."""
         self._header_loop = {loop.header_block_id: loop.loop_id for loop in loops}
+        self.nodes: Ints = np.zeros(0, np.int64)
+        """The nodes of the places that `tree` was given."""
 
     def _function_numbers(self) -> Ints:
         """A number for the function of each block; 0 where it has no name."""
@@ -209,8 +219,8 @@ class CodeTree:
 
     # ---- nodes ----
 
-    def tree(self) -> ExecutionTree:
-        """All of it."""
+    def tree(self, places: Sequence[tuple[int, int]] = ()) -> ExecutionTree:
+        """All of it. `places`, nodes of the recording with blocks, become `nodes`."""
         self._leave_out_stubs()
         raw = self._raw
         details = raw.nodes.astype(np.int64)
@@ -219,15 +229,24 @@ class CodeTree:
                 self._add_node(node, recursive=int(details[node, 5]), depth=int(details[node, 6]))
         for node, work in enumerate(self._work):
             for block, executions in work.items():
-                draft = self.builder.drafts[self._place(node, block)]
+                draft = self.builder.drafts[self.place(node, block)]
                 draft.work[block] = draft.work.get(block, 0) + executions
         self._add_loop_entries()
         self.add_leaves()
+        found = [self.place(self._origin(node), block) for node, block in places]
         threads = [
             TreeThread(number, process, self._groups[root, 0], first, last)
             for number, (_, root, first, last, process) in enumerate(raw.threads.tolist())
         ]
-        return self.builder.finish(threads, merged_contexts=raw.merged_contexts, notes=_notes(raw))
+        tree = self.builder.finish(threads, merged_contexts=raw.merged_contexts, notes=_notes(raw))
+        self.nodes = np.array([self.builder.position[draft] for draft in found], np.int64)
+        return tree
+
+    def _origin(self, node: int) -> int:
+        """The node that has a node's work."""
+        while self._takes_over[node] != node:
+            node = self._takes_over[node]
+        return node
 
     def add_leaves(self) -> None:
         """Add what has no blocks in the recording: nothing here."""
@@ -241,7 +260,7 @@ class CodeTree:
             builder.drafts[draft].rank = self._rank[node]
             return
         above, site = self._parent[node], self._site_block(node)
-        parent = self._place(above, site) if site >= 0 else self._main(above)
+        parent = self.place(above, site) if site >= 0 else self._main(above)
         number = self._add_function(node, self._own[node], parent, site, self._entry[node])
         own = builder.drafts[number]
         own.entries += self._entries[node]
@@ -278,7 +297,7 @@ class CodeTree:
     def _main(self, node: int) -> int:
         return self._groups[node, self._own[node]]
 
-    def _place(self, node: int, block: int) -> int:
+    def place(self, node: int, block: int) -> int:
         """The draft that a block of a node is in: its function, or the innermost loop there."""
         function = int(self._function[block]) or self._own[node]
         number = self._groups.get((node, function))
@@ -307,7 +326,7 @@ class CodeTree:
             loop_id = self._header_loop.get(block)
             if loop_id is None or self._takes_over[node] != node:
                 continue
-            place = self._place(node, block)
+            place = self.place(node, block)
             draft = self.builder.drafts[place]
             if draft.loop_id == loop_id:
                 draft.add_entries(iterations, least, most, histograms[node, header])

@@ -470,6 +470,7 @@ bool ft_forest_build(struct ft_tree *tree, uint32_t function)
         return false;
     tree->events++;
     f->version++;
+    tree->loops_known++;
     done = find_loops(&work) && find_covers(&work);
     for (uint32_t slot = 0; slot < work.num_loops_before && done; slot++)
         if (work.was_alive[slot] && !f->loops[slot].alive) { /* another block is the header now */

@@ -100,6 +100,7 @@ static bool merge(struct ft_tree *tree, uint32_t number)
             return false;
     for (uint32_t local = 0; local < f->num_locals && local < node->counts_capacity; local++)
         into->counts[local] += node->counts[local];
+    tree->contexts[node->context].into = into->context;
     into->entries += node->entries;
     into->recursive_entries += node->recursive_entries;
     into->most_depth = node->most_depth > into->most_depth ? node->most_depth : into->most_depth;

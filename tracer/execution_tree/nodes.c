@@ -12,12 +12,17 @@ struct ft_node *ft_node_at(const struct ft_tree *tree, uint32_t node)
 static uint32_t add_node(struct ft_tree *tree, struct ft_node like)
 {
     const uint32_t number = tree->num_nodes;
+    const uint32_t context = tree->num_contexts;
     struct ft_node *node = malloc(sizeof *node);
-    if (!node || !ft_tree_reserve((void **)&tree->nodes, &tree->nodes_capacity, number, sizeof(struct ft_node *))) {
+    if (!node || !ft_tree_reserve((void **)&tree->nodes, &tree->nodes_capacity, number, sizeof(struct ft_node *)) ||
+        !ft_tree_reserve((void **)&tree->contexts, &tree->contexts_capacity, context, sizeof *tree->contexts)) {
         free(node);
         return FT_NONE;
     }
     *node = like;
+    node->context = context;
+    tree->contexts[context] = (struct ft_tree_context){like.function, context};
+    tree->num_contexts++;
     node->next = FT_NONE;
     node->last_child = FT_NONE;
     node->rank = ++tree->clock;

@@ -128,6 +128,7 @@ struct ft_node {
     uint32_t parent, function, site; /* FT_NONE; site: a block, 0 for none */
     uint32_t thread;                 /* its root's number */
     uint32_t next;                   /* of the function's nodes */
+    uint32_t context;                /* its number, which never changes */
     uint32_t depth, most_depth;
     uint8_t call;
     bool is_merged;
@@ -162,6 +163,11 @@ bool ft_loop_close(const struct ft_function *function, const struct ft_node *nod
 bool ft_loop_record(struct ft_loop_state *state, uint64_t iterations, uint64_t times);
 
 void ft_node_free(struct ft_node *node);
+
+/* What is known of a context for good: its function, and the context that it was merged into, or itself. */
+struct ft_tree_context {
+    uint32_t function, into;
+};
 
 /* merging.c: gives up about half of the contexts. Numbers of nodes change. False when memory ran out. */
 bool ft_nodes_merge(struct ft_tree *tree);
@@ -230,6 +236,9 @@ struct ft_tree {
     struct ft_tree_thread **threads; /* by number, from 1 */
     uint32_t num_threads, threads_capacity;
     struct ft_tree_thread *thread;
+    struct ft_tree_context *contexts;
+    uint32_t num_contexts, contexts_capacity;
+    uint64_t loops_known; /* times that loops were found */
     uint64_t clock; /* of first runs */
     uint64_t events; /* wakings */
     struct ft_tree_remarks remarks;

@@ -13,14 +13,21 @@ import numpy as np
 from foretrace.tracer.signature.records import Block, Loop
 from foretrace.tracer.signature.tree_records import ExecutionTree, NodeKey, TreeNodeKind
 
-from .code_tree import CodeTree, EngineBlocks
+from .code_tree import CodeTree, EngineBlocks, Ints
 from .raw_tree import RawTree
 
 
 def python_tree(
-    raw: RawTree, number: Mapping[int, int], blocks: Sequence[Block], loops: Sequence[Loop]
-) -> ExecutionTree:
-    """The tree. `number` has, by the id of each raw block that has instructions of its own, its block's."""
+    raw: RawTree,
+    number: Mapping[int, int],
+    blocks: Sequence[Block],
+    loops: Sequence[Loop],
+    places: Sequence[tuple[int, int]] = (),
+) -> tuple[ExecutionTree, Ints]:
+    """The tree, and the node of each of `places`: a node of the recording and a block.
+
+    `number` has, by the id of each raw block that has instructions of its own, its block's.
+    """
     size = max(number, default=0) + 1
     has_one = np.zeros(size, np.int64)
     begin = np.full(size, -1, np.int64)
@@ -29,11 +36,27 @@ def python_tree(
         begin[raw_id] = block
     first = np.concatenate([[0], np.cumsum(has_one)])
     engine = EngineBlocks(first, begin[begin >= 0], begin, begin)
-    tree = _PythonTree(raw, engine, blocks, loops)
-    return tree.tree()
+    made = _PythonTree(raw, engine, blocks, loops)
+    return made.tree(places), made.nodes
 
 
 class _PythonTree(CodeTree):
+    def __init__(self, raw: RawTree, engine: EngineBlocks, blocks: Sequence[Block], loops: Sequence[Loop]) -> None:
+        super().__init__(raw, engine, blocks, loops)
+        self._leaves: dict[tuple[int, int], int] = {}
+        """The drafts of array operations, by parent and loop."""
+        self._lines: dict[int, int] = {}
+        """The block of the line of each array operation, by its loop."""
+
+    def place(self, node: int, block: int) -> int:
+        """An array operation's blocks are in its leaf, below the context of its line."""
+        loop = self.blocks[block].loop_id
+        line = self._lines.get(-1 if loop is None else loop)
+        if loop is None or line is None:
+            return super().place(node, block)
+        parent = super().place(node, line)
+        return self._leaves.get((parent, loop), parent)
+
     def add_leaves(self) -> None:
         """Put array operations, and calls of compiled functions, below the contexts of their lines."""
         leaves = [loop for loop in self.loops if loop.kind != "code"]
@@ -56,6 +79,8 @@ class _PythonTree(CodeTree):
             if not own:
                 continue
             line = lines.get((own[0].file, own[0].function, own[0].offset, own[0].line), -1)
+            if line >= 0:
+                self._lines[loop.loop_id] = line
             self._add_leaf(loop, own, contexts.get(line) or {0: 1})
 
     def _add_leaf(self, loop: Loop, members: Sequence[Block], contexts: Mapping[int, int]) -> None:
@@ -63,6 +88,7 @@ class _PythonTree(CodeTree):
         for parent, executions in contexts.items():
             key = NodeKey(loop.module, loop.function, loop.file, loop.line, 0, 0)
             number = self.builder.node(parent, ("leaf", loop.loop_id), TreeNodeKind.LEAF, key, loop.loop_id)
+            self._leaves[parent, loop.loop_id] = number
             draft = self.builder.drafts[number]
             after = before + executions
 

@@ -39,6 +39,21 @@ uint64_t ft_tree_counts(const struct ft_tree *tree, uint64_t *out)
     return rows;
 }
 
+uint64_t ft_tree_contexts(const struct ft_tree *tree, uint32_t *out)
+{
+    for (uint32_t i = 0; i < tree->num_contexts && out; i++)
+        out[i] = FT_NONE;
+    for (uint32_t i = 0; i < tree->num_nodes && out; i++)
+        out[tree->nodes[i]->context] = i;
+    for (uint32_t i = 0; i < tree->num_contexts && out; i++) {
+        uint32_t context = i;
+        while (tree->contexts[context].into != context)
+            context = tree->contexts[context].into;
+        out[i] = out[context];
+    }
+    return tree->num_contexts;
+}
+
 /* The distribution's share in a bucket. */
 static uint64_t in_bucket(const struct ft_loop_state *state, uint32_t bucket)
 {

@@ -486,13 +486,16 @@ static bool follow_path(struct ft_tree *tree, struct ft_tree_thread *t, struct f
 {
     uint64_t events = 0;
     path->number = 0;
+    path->context = FT_TREE_MIXED;
     for (uint32_t i = 0; i < number; i++) {
         if (!step(tree, t, path->ids[i]))
             return false;
         events = i ? events : tree->events;
         path->locals[i] = t->current;
+        path->contexts[i] = tree->nodes[t->node]->context;
     }
     if (tree->events == events) {
+        path->context = tree->nodes[t->node]->context;
         path->number = number;
         path->function = t->function;
         path->version = tree->functions[t->function].version;
@@ -500,16 +503,45 @@ static bool follow_path(struct ft_tree *tree, struct ft_tree_thread *t, struct f
     return true;
 }
 
-bool ft_tree_steps(struct ft_tree *tree, struct ft_tree_path *path, uint32_t number, uint64_t times)
+uint64_t ft_tree_follow(struct ft_tree *tree, struct ft_tree_path *path, uint32_t number, uint64_t times)
 {
     struct ft_tree_thread *t = tree->thread;
-    while (times > 0) {
-        const uint64_t counted = count_path(tree, t, path, number, times);
-        if (!counted && !follow_path(tree, t, path, number))
+    const uint64_t counted = count_path(tree, t, path, number, times);
+    if (!counted)
+        return follow_path(tree, t, path, number);
+    path->context = tree->nodes[t->node]->context;
+    return counted;
+}
+
+bool ft_tree_steps(struct ft_tree *tree, struct ft_tree_path *path, uint32_t number, uint64_t times)
+{
+    for (uint64_t done; times > 0; times -= done)
+        if (!(done = ft_tree_follow(tree, path, number, times)))
             return false;
-        times -= counted ? counted : 1;
-    }
     return true;
+}
+
+uint32_t ft_tree_context(const struct ft_tree *tree, uint32_t *local)
+{
+    const struct ft_tree_thread *t = tree->thread;
+    *local = t->current;
+    return tree->nodes[t->node == FT_NONE ? t->root : t->node]->context;
+}
+
+uint32_t ft_tree_loop_at(const struct ft_tree *tree, uint32_t context, uint32_t local, uint64_t address)
+{
+    const uint32_t function = tree->contexts[context].function;
+    if (function == FT_NONE || local >= tree->functions[function].num_locals)
+        return 0;
+    const struct ft_local *locals = tree->functions[function].locals;
+    while (locals[local].next != FT_NONE && tree->codes[locals[locals[local].next].id].address <= address)
+        local = locals[local].next;
+    return locals[local].loop + 1; /* FT_NONE becomes 0 */
+}
+
+uint64_t ft_tree_loops_known(const struct ft_tree *tree)
+{
+    return tree->loops_known;
 }
 
 uint32_t ft_tree_canonical(const struct ft_tree *tree, uint32_t id)
@@ -605,6 +637,7 @@ void ft_tree_free(struct ft_tree *tree)
     free(tree->local_table.entries);
     free(tree->edge_table.entries);
     free(tree->child_table.entries);
+    free(tree->contexts);
     free(tree->nodes);
     free(tree->threads);
     free(tree);

@@ -55,10 +55,30 @@ bool ft_tree_step(struct ft_tree *tree, uint32_t id);
 struct ft_tree_path {
     uint32_t *ids, *locals; /* ids as ft_tree_canonical has them */
     uint32_t number, function, version;
+    uint32_t *contexts; /* of the blocks when they were followed last, where they differ */
+    uint32_t context;   /* of all of them; FT_TREE_MIXED where they differ */
 };
+#define FT_TREE_MIXED UINT32_MAX
+
+/* The first `number` blocks of a path one after the other, up to `times` times: as often as they are in the same contexts, which
+ * the path then says. Returns how often; 0 when memory ran out. */
+uint64_t ft_tree_follow(struct ft_tree *tree, struct ft_tree_path *path, uint32_t number, uint64_t times);
 
 /* The first `number` blocks of a path one after the other, all of them `times` times. */
 bool ft_tree_steps(struct ft_tree *tree, struct ft_tree_path *path, uint32_t number, uint64_t times);
+
+/* The context that a thread stands in, and the local number of its block there. A context keeps its number, also when it is merged
+ * into another one. */
+uint32_t ft_tree_context(const struct ft_tree *tree, uint32_t *local);
+
+/* How many contexts there have been, and, if `out` is not NULL, which node each one is. */
+uint64_t ft_tree_contexts(const struct ft_tree *tree, uint32_t *out);
+
+/* The innermost loop, as far as is known, around the code at an address in a local block of a context's function. 0: none. */
+uint32_t ft_tree_loop_at(const struct ft_tree *tree, uint32_t context, uint32_t local, uint64_t address);
+
+/* Goes up when that may change. */
+uint64_t ft_tree_loops_known(const struct ft_tree *tree);
 
 /* The block that stands for one and all that are the same code. */
 uint32_t ft_tree_canonical(const struct ft_tree *tree, uint32_t id);

@@ -12,6 +12,7 @@ from foretrace.cache_sim.results import OperationStatistics
 from foretrace.tracer.analysis.loops import LoopForest
 from foretrace.tracer.analysis.modules import UNMAPPED, ModuleMap
 from foretrace.tracer.analysis.result import Analysis
+from foretrace.tracer.data_flow.node_flow import data_flow_of
 from foretrace.tracer.execution_tree.code_tree import code_tree, engine_blocks
 from foretrace.tracer.machine_code.debug_info.line_table import LineTable
 from foretrace.tracer.machine_code.debug_info.symbols import Function, Symbols
@@ -19,6 +20,7 @@ from foretrace.tracer.machine_code.isa import registry as isa
 from foretrace.tracer.reader.raw_trace import RawTrace
 from foretrace.tracer.sampling.bursts import BurstCounts
 from foretrace.tracer.sampling.estimate import scaled_to_run, varying
+from foretrace.tracer.signature.data_flow_records import DataFlow
 from foretrace.tracer.signature.records import Block, Loop, MemoryOperation, OperationCount, OperationKind
 from foretrace.tracer.signature.tree_records import ExecutionTree
 
@@ -55,6 +57,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         given_up.append(f"{indirections.loops_given_up} loops were too entangled to search for gathers and scatters")
     signature_blocks = _blocks(blocks, places, forest)
     loops = tuple(_loop(number, blocks, places, forest) for number in range(len(forest.loops)))
+    tree, data_flow = _tree(raw, blocks, signature_blocks, loops)
     return Analysis(
         blocks=signature_blocks,
         operations=_operations(blocks, places, merged, sites, indirections),
@@ -65,7 +68,8 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         block_map=blocks.block_map,
         decoded_share=_decoded_share(blocks),
         paths=find_paths(raw.paths, blocks, instruction_set),
-        tree=_tree(raw, blocks, signature_blocks, loops),
+        tree=tree,
+        data_flow=data_flow,
         notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks)),
     )
 
@@ -250,11 +254,16 @@ def _blocks(blocks: BasicBlocks, places: _Places, forest: LoopForest) -> tuple[B
     )
 
 
-def _tree(raw: RawTrace, basic: BasicBlocks, blocks: Sequence[Block], loops: Sequence[Loop]) -> ExecutionTree | None:
+def _tree(
+    raw: RawTrace, basic: BasicBlocks, blocks: Sequence[Block], loops: Sequence[Loop]
+) -> tuple[ExecutionTree | None, DataFlow | None]:
     if raw.tree is None:
-        return None
+        return None, None
     engine = engine_blocks(basic.engine_first, basic.engine_instructions, basic.block_of, basic.first, raw.blocks)
-    return code_tree(raw.tree, engine, blocks, loops)
+    block_of = basic.block_of[basic.operation_instruction][basic.operation_map]
+    places = [] if raw.flow is None else raw.flow.places(block_of.tolist())
+    tree, nodes = code_tree(raw.tree, engine, blocks, loops, places)
+    return tree, data_flow_of(raw, nodes)
 
 
 def _operation_counts(blocks: BasicBlocks) -> list[tuple[OperationCount, ...]]:

@@ -21,10 +21,12 @@ import numpy.typing as npt
 from foretrace.cache_sim.results import OperationStatistics
 from foretrace.tracer.analysis.loops import LoopForest, nest_loops
 from foretrace.tracer.analysis.result import Analysis
+from foretrace.tracer.data_flow.node_flow import data_flow_of
 from foretrace.tracer.execution_tree.python_tree import python_tree
 from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawPythonBlock, RawTrace
 from foretrace.tracer.sampling.bursts import BurstCounts
 from foretrace.tracer.sampling.estimate import scaled_to_run
+from foretrace.tracer.signature.data_flow_records import DataFlow
 from foretrace.tracer.signature.records import (
     Block,
     Idiom,
@@ -36,6 +38,7 @@ from foretrace.tracer.signature.records import (
     OperationCount,
     OperationKind,
 )
+from foretrace.tracer.signature.tree_records import ExecutionTree
 
 from .compiled import CompiledCalls, CompiledLoops, by_time, compiled_calls
 from .linear_algebra import linear_algebra
@@ -92,9 +95,11 @@ def analyse(
     compiled = CompiledLoops(calls, code.raw_blocks, arrays.next_block, arrays.next_loop)
     blocks = (*code.blocks(), *arrays.blocks(), *compiled.blocks())
     loops = _in_order(code, arrays, compiled)
+    operations = tuple(_operation(number, raw, arrays, statistics) for number in range(len(raw.operation_array)))
+    tree, data_flow = _tree(raw, code, blocks, loops, operations)
     return Analysis(
         blocks=blocks,
-        operations=tuple(_operation(number, raw, arrays, statistics) for number in range(len(raw.operation_array))),
+        operations=operations,
         loops=loops,
         idioms=tuple(arrays.idioms),
         edges=code.edges,
@@ -104,8 +109,19 @@ def analyse(
         linear_algebra=arrays.linear_algebra,
         unseen_time_share=_unseen_share(code, taken, calls, round_lines),
         unseen_functions=by_time(calls),
-        tree=None if raw.tree is None else python_tree(raw.tree, code.own_number, blocks, loops),
+        tree=tree,
+        data_flow=data_flow,
     )
+
+
+def _tree(
+    raw: RawTrace, code: _Code, blocks: Sequence[Block], loops: Sequence[Loop], operations: Sequence[MemoryOperation]
+) -> tuple[ExecutionTree | None, DataFlow | None]:
+    if raw.tree is None:
+        return None, None
+    places = [] if raw.flow is None else raw.flow.places([operation.block_id for operation in operations])
+    tree, nodes = python_tree(raw.tree, code.own_number, blocks, loops, places)
+    return tree, data_flow_of(raw, nodes)
 
 
 def _unseen_share(

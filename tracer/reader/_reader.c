@@ -241,6 +241,69 @@ static PyObject *stream_reader_tree(StreamReader *self, PyObject *Py_UNUSED(igno
                          "signals", (unsigned long long)remarks.signals, "overflows", (unsigned long long)remarks.overflows);
 }
 
+/* Says that the data flow is to be followed; after make_tree. */
+static PyObject *stream_reader_follow_data(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    if (!self->reader->tree)
+        return PyErr_Format(PyExc_ValueError, "there is no execution tree");
+    if (!ft_reader_follow_data(self->reader))
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+/* The flow's rows as bytes. NULL on failure. */
+static PyObject *flow_rows(const struct ft_flow *flow, uint64_t (*rows)(const struct ft_flow *, uint64_t *), size_t columns)
+{
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(rows(flow, NULL) * columns * sizeof(uint64_t)));
+    if (bytes)
+        rows(flow, (uint64_t *)PyBytes_AS_STRING(bytes));
+    return bytes;
+}
+
+static PyObject *flow_sets(const struct ft_flow *flow)
+{
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(ft_flow_sets(flow, NULL) * sizeof(uint32_t)));
+    if (bytes)
+        ft_flow_sets(flow, (uint32_t *)PyBytes_AS_STRING(bytes));
+    return bytes;
+}
+
+/* uint32 [places, 2]: node of the tree, and a memory operation of the place. */
+static PyObject *flow_places(const struct ft_reader *reader)
+{
+    const struct ft_flow_places *places = &reader->places;
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)places->num_places * 8);
+    uint32_t *nodes = malloc((ft_tree_contexts(reader->tree, NULL) + 1) * sizeof *nodes);
+    if (!bytes || !nodes) {
+        Py_XDECREF(bytes);
+        free(nodes);
+        return PyErr_NoMemory();
+    }
+    ft_tree_contexts(reader->tree, nodes);
+    for (uint32_t i = 0; i < places->num_places; i++) {
+        uint32_t *row = (uint32_t *)PyBytes_AS_STRING(bytes) + 2 * (size_t)i;
+        row[0] = nodes[places->places[i].context];
+        row[1] = places->places[i].operation;
+    }
+    free(nodes);
+    return bytes;
+}
+
+/* None, or a dict: tables of places, sets, versions and touched bytes (see flow.h), and figures. */
+static PyObject *stream_reader_data_flow(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    struct ft_reader *reader = self->reader;
+    struct ft_flow *flow = reader->flow;
+    if (!flow)
+        Py_RETURN_NONE;
+    ft_flow_finish(flow);
+    return Py_BuildValue("{sNsNsNsNsIsOsO}", "places", flow_places(reader), "sets", flow_sets(flow), "versions",
+                         flow_rows(flow, ft_flow_versions, FT_FLOW_PARTS + 2), "touched",
+                         flow_rows(flow, ft_flow_touched, 4), "log_weight", ft_flow_log_weight(flow), "ended",
+                         reader->flow_ended ? Py_True : Py_False, "overflowed",
+                         reader->flow_overflowed ? Py_True : Py_False);
+}
+
 /* tuple: for each thread that wrote, the id of the block that it was in last. */
 static PyObject *stream_reader_last_blocks(StreamReader *self, PyObject *Py_UNUSED(ignored))
 {
@@ -409,6 +472,8 @@ static PyMethodDef stream_reader_methods[] = {
     {"last_blocks", (PyCFunction)stream_reader_last_blocks, METH_NOARGS, "ids of the blocks that the threads ran last"},
     {"make_tree", (PyCFunction)stream_reader_make_tree, METH_VARARGS, "make_tree(guest, max_nodes)"},
     {"tree", (PyCFunction)stream_reader_tree, METH_NOARGS, "the execution tree's rows"},
+    {"follow_data", (PyCFunction)stream_reader_follow_data, METH_NOARGS, "follow_data(): the data flow, too"},
+    {"data_flow", (PyCFunction)stream_reader_data_flow, METH_NOARGS, "the data flow's rows; to be called once"},
     {"samples", (PyCFunction)stream_reader_samples, METH_NOARGS, "[(number, cursor, words)]"},
     {"header", (PyCFunction)stream_reader_header, METH_NOARGS, "the header's figures"},
     {"limit", (PyCFunction)stream_reader_limit, METH_O, "limit(max_blocks)"},

@@ -155,21 +155,14 @@ static void measure_ranges(struct ft_reader *reader, const struct bulk *bulk, bo
     }
 }
 
-/* Hands an array operation over as one, if it is worth it and can be said so. `*handed` tells. */
-static enum ft_read_status hand_bulk(struct ft_reader *reader, const struct bulk *bulk, bool *handed)
+/* The same as an array run, which it may be too large for. */
+static struct ft_array_run run_of(const struct bulk *bulk)
 {
-    const struct ft_sink *sink = &reader->sink;
     static_assert(FT_MAX_DIMS <= FT_ARRAY_DIMS && FT_MAX_OPERANDS <= FT_ARRAY_ACCESSES, "a record is one array run");
-    static_assert(2 * FT_MAX_BULK_WORDS <= FT_ARRAY_RUN_INDEX, "so is its index");
     struct ft_array_run run = {.num_dims = bulk->n_dims, .num_accesses = bulk->n_operands};
-    *handed = false;
-    if (!sink->feed_array || bulk->points < MIN_HANDED_POINTS || bulk->points > FT_ARRAY_RUN_POINTS)
-        return FT_READ_IDLE;
     memcpy(run.extent, bulk->extent, bulk->n_dims * sizeof *run.extent);
     for (uint32_t i = 0; i < bulk->n_operands; i++) {
         const struct bulk_operand *operand = &bulk->operand[i];
-        if (wraps(span_of(bulk, operand)) || (operand->indexed && bulk->points > FT_ARRAY_RUN_INDEX))
-            return FT_READ_IDLE;
         run.access[i] = (struct ft_array_access){.address = operand->base, .op = operand->operation,
                                                  .size_bytes = operand->size_bytes,
                                                  .flags = operand->store ? FT_ACCESS_STORE : 0,
@@ -178,9 +171,27 @@ static enum ft_read_status hand_bulk(struct ft_reader *reader, const struct bulk
         if (operand->indexed)
             run.index = bulk->index;
     }
-    *handed = true;
-    reader->accesses += bulk->points * bulk->n_operands;
-    return ft_reader_feed_batch(reader) && sink->feed_array(sink->simulator, &run) == 0 ? FT_READ_IDLE : FT_READ_MEMORY;
+    return run;
+}
+
+static bool any_wraps(const struct bulk *bulk)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < bulk->n_operands; i++)
+        any |= wraps(span_of(bulk, &bulk->operand[i]));
+    return any;
+}
+
+/* Whether an array operation can be handed over as one, and is worth it. */
+static bool is_handed(const struct ft_reader *reader, const struct bulk *bulk)
+{
+    static_assert(2 * FT_MAX_BULK_WORDS <= FT_ARRAY_RUN_INDEX, "so is its index");
+    if (!reader->sink.feed_array || bulk->points < MIN_HANDED_POINTS || bulk->points > FT_ARRAY_RUN_POINTS || any_wraps(bulk))
+        return false;
+    bool indexed = false;
+    for (uint32_t i = 0; i < bulk->n_operands; i++)
+        indexed |= bulk->operand[i].indexed;
+    return !indexed || bulk->points <= FT_ARRAY_RUN_INDEX;
 }
 
 static enum ft_read_status walk_bulk(struct ft_reader *reader, const struct bulk *bulk)
@@ -211,9 +222,17 @@ static enum ft_read_status walk_bulk(struct ft_reader *reader, const struct bulk
 
 static enum ft_read_status feed_bulk(struct ft_reader *reader, const struct bulk *bulk)
 {
-    bool handed;
-    enum ft_read_status status = hand_bulk(reader, bulk, &handed);
-    return handed ? status : walk_bulk(reader, bulk);
+    const bool handed = is_handed(reader, bulk), follows = ft_reader_follows(reader);
+    if (!handed && !follows)
+        return walk_bulk(reader, bulk);
+    const struct ft_array_run run = run_of(bulk);
+    if (follows && !any_wraps(bulk) && !ft_reader_flow_array(reader, &run))
+        return FT_READ_MEMORY;
+    if (!handed)
+        return walk_bulk(reader, bulk);
+    reader->accesses += bulk->points * bulk->n_operands;
+    return ft_reader_feed_batch(reader) && reader->sink.feed_array(reader->sink.simulator, &run) == 0 ? FT_READ_IDLE
+                                                                                                      : FT_READ_MEMORY;
 }
 
 /* `count` steps of the outermost dimension, from step `begin` on; that dimension is left out where it is one. */
@@ -341,6 +360,10 @@ enum ft_read_status ft_reader_read_element(struct ft_reader *reader, const uint6
     reader->seen++;
     if (ft_reader_skips_array(reader, array))
         return FT_READ_IDLE;
-    bool fed = ft_reader_emit(reader, words[1] & FT_ADDRESS_MASK, array->first_operation, operand->size_bytes, operand->is_store);
+    const uint64_t address = words[1] & FT_ADDRESS_MASK;
+    if (ft_reader_follows(reader) &&
+        !ft_reader_flow_access(reader, address, array->first_operation, operand->size_bytes, operand->is_store))
+        return FT_READ_MEMORY;
+    bool fed = ft_reader_emit(reader, address, array->first_operation, operand->size_bytes, operand->is_store);
     return fed ? FT_READ_IDLE : FT_READ_MEMORY;
 }

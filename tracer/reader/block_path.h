@@ -49,6 +49,7 @@ struct ft_path {
     struct ft_path_step *steps;
     struct ft_path_join *joins;
     struct ft_tree_path tree; /* of the steps' blocks */
+    struct ft_path_flow *flow; /* for the data flow; NULL until it is followed (data_flow.c) */
     struct ft_path_way ways[FT_PATH_WAYS];
 };
 

@@ -102,6 +102,21 @@ static inline bool ft_is_element(uint64_t word)
     return word >> FT_TAG_SHIFT == FT_TAG_ELEMENT;
 }
 
+/* ---- data_flow.c: all but the first are false when memory ran out --------------------------------------- */
+
+/* Whether the data flow is followed here. Of a program whose accesses are recorded in bursts it is until the first gap. */
+bool ft_reader_follows(const struct ft_reader *reader);
+
+/* One access, or a part of one, of the block that the thread is in. */
+bool ft_reader_flow_access(struct ft_reader *reader, uint64_t address, uint32_t operation, uint32_t size_bytes, bool is_store);
+
+/* An array operation. */
+bool ft_reader_flow_array(struct ft_reader *reader, const struct ft_array_run *run);
+
+/* Executions of blocks on a path up to a step, `times` times, for the execution tree, and their accesses for the data flow. */
+bool ft_reader_follow_path(struct ft_reader *reader, struct ft_path *path, const struct ft_path_step *step,
+                           const uint64_t *words, uint64_t times);
+
 /* ---- skipping.c ------------------------------------------------------------------------------------------ */
 
 /* Whether a phase was over, and the next, `mark`, begins here. */

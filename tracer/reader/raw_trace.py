@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from foretrace.tracer.data_flow.raw_flow import RawFlow
     from foretrace.tracer.execution_tree.raw_tree import RawTree
 
 
@@ -163,6 +164,7 @@ class RawTrace:
     compiled: tuple[RawCompiled, ...] = ()
     paths: tuple[RawPath, ...] = ()
     tree: RawTree | None = None
+    flow: RawFlow | None = None
 
     def executed(self) -> RawTrace:
         """The same without the blocks that never ran, which a forked child has from its parent."""

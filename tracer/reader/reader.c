@@ -62,6 +62,9 @@ void ft_reader_free(struct ft_reader *reader)
     free(reader->arrays);
     free(reader->edges);
     ft_tree_free(reader->tree);
+    ft_flow_free(reader->flow);
+    ft_flow_pairs_free(&reader->places.numbers);
+    free(reader->places.places);
     ft_samples_free(&reader->samples);
     free(reader);
 }
@@ -194,16 +197,18 @@ static inline enum ft_read_status read_access(struct ft_reader *reader, const st
         if (status != FT_READ_IDLE)
             return status;
     }
+    bool is_joined = false;
     if (UNLIKELY(tag == cursor->last_tag)) {
         bool ask = false;
-        if (join(reader, address, size, operation, &ask))
-            return FT_READ_IDLE;
+        is_joined = join(reader, address, size, operation, &ask);
         if (ask) {
             reader->asked_operation = operation;
             return FT_READ_WIDTH;
         }
     }
-    return ft_reader_emit(reader, address, operation, size, slot & 1) ? FT_READ_IDLE : FT_READ_MEMORY;
+    if (ft_reader_follows(reader) && !ft_reader_flow_access(reader, address, operation, size, slot & 1))
+        return FT_READ_MEMORY;
+    return is_joined || ft_reader_emit(reader, address, operation, size, slot & 1) ? FT_READ_IDLE : FT_READ_MEMORY;
 }
 
 /* ---- paths ------------------------------------------------------------------------------------------------------ */
@@ -295,7 +300,7 @@ FT_FOR_WIDE_PROCESSORS static enum ft_read_status read_paths(struct ft_reader *r
                 step->taken += times - 1;
                 if (times > 1) {
                     run = add_run(run, &last, step, words + here, times - 1);
-                    if (reader->tree && !ft_tree_steps(reader->tree, &path->tree, step->number, times - 1))
+                    if (!ft_reader_follow_path(reader, path, step, words + here, times - 1))
                         return FT_READ_MEMORY;
                 }
                 path = longest;
@@ -306,7 +311,7 @@ FT_FOR_WIDE_PROCESSORS static enum ft_read_status read_paths(struct ft_reader *r
             }
         }
         before = blocks + step->block_id;
-        if (reader->tree && UNLIKELY(!ft_tree_steps(reader->tree, &path->tree, step->number, times)))
+        if (UNLIKELY(!ft_reader_follow_path(reader, path, step, words + here, times)))
             return FT_READ_MEMORY;
         step->taken += times;
         reader->executions += (uint64_t)times * step->number;
@@ -502,6 +507,7 @@ static enum ft_read_status next_chunk(struct ft_reader *reader, int64_t until_ns
     atomic_store(&h->ready_tail, tail + 1);
     if (chunk.chunk == FT_MARK) {
         reader->mark = chunk.words;
+        reader->flow_ended |= reader->mark == FT_MARK_COUNT;
         reader->samples.seen++; /* the next does not follow on the last one */
         return feed_but_last(reader) ? FT_READ_MARK : FT_READ_MEMORY;
     }

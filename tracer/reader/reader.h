@@ -9,6 +9,8 @@
 #include "block_path.h"
 #include "cache_sim/simulation/access.h"
 #include "kept_chunks.h"
+#include "tracer/data_flow/flow.h"
+#include "tracer/data_flow/places.h"
 #include "tracer/execution_tree/tree.h"
 #include "tracer/transport/phases.h"
 #include "tracer/transport/stream.h"
@@ -38,6 +40,7 @@ struct ft_block {
     uint16_t misfits;      /* executions that were on no path; no more are counted at the largest */
     uint16_t code_bytes;   /* 0 for a block that is no machine code */
     uint64_t address;
+    const unsigned char *lengths; /* of its instructions, as many as half of n_slots; NULL for one that is no machine code */
 };
 
 struct ft_operation {
@@ -47,6 +50,11 @@ struct ft_operation {
     uint32_t width_bytes; /* of the program's access: 0 unknown. The engine may report it in parts. */
     /* Of an indexed operand: the bytes touched by the array operation's execution at hand, and the longest such range. */
     uint64_t first, last_exclusive, longest_range_bytes;
+    /* For the data flow (data_flow.c): the place of its last access, in a context (plus 1), with what was known then. */
+    uint64_t loops_known;
+    uint32_t flow_context, flow_place, flow_epoch;
+    uint8_t uses; /* counted up to EARLY_USES */
+    struct ft_flow_hint hint;
 };
 
 struct ft_array {
@@ -103,6 +111,9 @@ struct ft_reader {
     uint64_t executions, accesses; /* of blocks; of all operations */
     struct ft_samples samples;
     struct ft_tree *tree; /* NULL: none is made */
+    struct ft_flow *flow; /* NULL: it is not followed */
+    struct ft_flow_places places;
+    bool flow_ended, flow_overflowed; /* at the first gap between bursts; or as there were too many places */
     const char *corrupt;
 
     /* Where this side makes the bursts (skipping.c). */
@@ -118,6 +129,9 @@ void ft_reader_free(struct ft_reader *reader);
 
 /* Says that an execution tree is to be made of what a program of that kind runs. False when memory ran out. */
 bool ft_reader_make_tree(struct ft_reader *reader, enum ft_guest guest, uint32_t max_nodes);
+
+/* Says that the data flow between nodes of the execution tree is to be followed. False without a tree, or when memory ran out. */
+bool ft_reader_follow_data(struct ft_reader *reader);
 
 /* Lays out `memory_bytes` of zeroed memory as an empty stream. False if it is too small. */
 bool ft_stream_format(void *memory, uint64_t memory_bytes);

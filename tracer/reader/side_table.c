@@ -43,6 +43,7 @@ static void describe_code(struct ft_block *block, const struct ft_side_block *fa
     for (uint32_t i = 0; i < facts->n_instructions && i < lengths_bytes; i++)
         code_bytes += lengths[i];
     block->address = facts->address;
+    block->lengths = lengths_bytes >= facts->n_instructions ? lengths : NULL;
     block->code_bytes = code_bytes < UINT16_MAX ? (uint16_t)code_bytes : UINT16_MAX;
     block->first_access = facts->first_access <= INT16_MAX ? (uint16_t)facts->first_access : 0;
 }

@@ -29,6 +29,7 @@ bool ft_reader_phase_ends(struct ft_reader *reader)
     ft_phases_enter(&reader->phases, next);
     reader->new_code = false;
     reader->mark = next;
+    reader->flow_ended |= next == FT_MARK_COUNT;
     return true;
 }
 

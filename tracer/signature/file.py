@@ -1,7 +1,7 @@
 """Signatures on disk: an SQLite database that any tool can query.
 
-Version history (PRAGMA user_version): 11, with the execution tree (`tree_tables.py`), is the only one that is read.
-No other is read.
+Version history (PRAGMA user_version): 12, with the data flow between nodes of the execution tree
+(`data_flow_tables.py`), is the only one that is read.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
@@ -37,6 +37,7 @@ from foretrace.file_kinds import SIGNATURE, SIGNATURE_APPLICATION_ID, instead
 from foretrace.files import write_atomically
 
 from . import checksum as signature_checksum
+from . import data_flow_tables as signature_flow
 from . import path_tables as signature_paths
 from . import reuse_tables as signature_reuse
 from . import tree_tables as signature_tree
@@ -55,7 +56,7 @@ from .records import (
     merge_ranges,
 )
 
-VERSION = 11
+VERSION = 12
 MAX_FILE_BYTES = 8 << 30
 _HEADER_BYTES = 100
 
@@ -149,6 +150,7 @@ _SCHEMA = {
     ),
     "reuse_errors": "CREATE TABLE reuse_errors (standard_error BLOB NOT NULL)",
     **signature_tree.SCHEMA,
+    **signature_flow.SCHEMA,
 }
 
 Record = TypeVar("Record", Block, InterpreterTime, LinearAlgebra, MemoryOperation, Loop)
@@ -199,6 +201,7 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
     insert("idiom_operations", _idiom_operation_rows(signature))
     insert("edges", signature.edges.tolist())
     signature_tree.insert_tree(signature.tree, insert)
+    signature_flow.insert_data_flow(signature.data_flow, insert)
     instructions = InstructionTable.of(signature.paths.instructions)
     insert("instruction_forms", signature_paths.form_rows(instructions))
     insert("instructions", signature_paths.instruction_rows(instructions))
@@ -371,6 +374,7 @@ def _read(database: sqlite3.Connection) -> Signature:
     blocks = _records(database, "blocks", Block, mixes)
     operations = _records(database, "memory_operations", MemoryOperation)
     loops = _records(database, "loops", Loop)
+    tree = signature_tree.read_tree(database, len(blocks), len(loops), _as_text)
     signature = Signature(
         provenance=provenance,
         blocks=blocks,
@@ -383,7 +387,8 @@ def _read(database: sqlite3.Connection) -> Signature:
         paths=signature_paths.read(database, operations, len(blocks)),
         interpreter_times=_read_interpreter_times(database, len(blocks)),
         linear_algebra=_read_linear_algebra(database),
-        tree=signature_tree.read_tree(database, len(blocks), len(loops), _as_text),
+        tree=tree,
+        data_flow=signature_flow.read_data_flow(database, 0 if tree is None else len(tree.kind), _as_text),
     )
     _check_references(signature)
     return signature

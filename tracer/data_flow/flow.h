@@ -1,0 +1,83 @@
+/* Which place of a program uses the bytes that another place wrote, followed access by access.
+ *
+ * A *place* is a number of the caller's choice, such as a loop in its calling context. A *version* of a byte is what one store
+ * wrote there, until the next store. It has one writer and the set of the places that read it, which together are a
+ * *state*: a state is a number, reading leads from one state to another, and storing counts the state that ends. Bytes that no store
+ * wrote have the writer FT_FLOW_OUTSIDE. Beside the state, each byte has the set of all places that ever touched it.
+ *
+ * Memory is followed in blocks of FT_FLOW_BLOCK_BYTES. All blocks are followed until they are too many; then those go whose hash is in
+ * the upper half, and again, as SHARDS does for reuse distances (Waldspurger et al., FAST 2015): what is counted from
+ * then on stands for twice as much. Blocks that are accessed far more often than others stay.
+ *
+ * Invariants
+ *  - The bytes of an entry of a block are alike. Entries are 8 bytes long until an access does not fit that, then 4, 2 or 1.
+ *  - All entries are 0 at first: state 0 is (FT_FLOW_OUTSIDE, nobody), set 0 is empty.
+ *  - Where there are too many sets, all further ones are one: FT_FLOW_MERGED, which has all their members.
+ */
+#ifndef FORETRACE_FLOW_H
+#define FORETRACE_FLOW_H
+
+#include "cache_sim/simulation/access.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FT_FLOW_OUTSIDE UINT32_MAX
+#define FT_FLOW_MERGED 1u
+#define FT_FLOW_BLOCK_SHIFT 9
+#define FT_FLOW_BLOCK_BYTES (1u << FT_FLOW_BLOCK_SHIFT)
+#define FT_FLOW_GROUPS 8u
+#define FT_FLOW_PARTS (1 + FT_FLOW_GROUPS) /* counts: of blocks that are all followed; of sampled ones, by group */
+
+struct ft_flow;
+struct ft_flow_block;
+
+/* The block that some accesses went to last; all 0 at first. */
+struct ft_flow_hint {
+    uint64_t number; /* of the block, plus 1 */
+    struct ft_flow_block *block; /* NULL: it is not followed */
+};
+
+/* NULL when out of memory. At most `max_blocks` are followed, and `max_sets` sets kept apart. */
+struct ft_flow *ft_flow_new(uint32_t max_blocks, uint32_t max_sets);
+void ft_flow_free(struct ft_flow *flow);
+
+/* Goes up when hints are no longer good. */
+uint32_t ft_flow_epoch(const struct ft_flow *flow);
+
+/* One access at a place. False when memory ran out. */
+bool ft_flow_access(struct ft_flow *flow, struct ft_flow_hint *hint, uint32_t place, uint64_t address, uint32_t size_bytes,
+                    bool is_store);
+
+/* What is the same for access j of each iteration of a run. */
+struct ft_flow_slot {
+    struct ft_flow_hint hint;
+    uint32_t place, size_bytes, word;
+    bool is_store;
+};
+
+/* Accesses of `iterations`, each of `num_words` words. */
+bool ft_flow_run(struct ft_flow *flow, struct ft_flow_slot *slots, uint32_t num_slots, const uint64_t *words, uint32_t num_words,
+                 uint64_t address_mask, uint64_t iterations);
+
+/* The accesses of an array operation. It reads all its operands before it writes, each byte once. */
+bool ft_flow_array(struct ft_flow *flow, uint32_t place, const struct ft_array_run *run);
+
+/* Ends all versions, once, before the rows are taken. */
+void ft_flow_finish(struct ft_flow *flow);
+
+/* ---- tables of numbers. Each returns how many rows there are, and writes them if `out` is not NULL. ---- */
+
+/* per set its length, and then its places, ascending */
+uint64_t ft_flow_sets(const struct ft_flow *flow, uint32_t *out);
+
+/* per state with bytes: writer, set, and bytes by part: FT_FLOW_PARTS + 2 columns. Bytes are scaled up. */
+uint64_t ft_flow_versions(const struct ft_flow *flow, uint64_t *out);
+
+/* per stretch of bytes that the same places touched: address, length in bytes, set, of how many blocks its block is one */
+uint64_t ft_flow_touched(const struct ft_flow *flow, uint64_t *out);
+
+/* log2 of how many blocks there are for each one followed. */
+uint32_t ft_flow_log_weight(const struct ft_flow *flow);
+
+#endif

@@ -1,0 +1,104 @@
+"""From the data flow between places of a recording to that between nodes of its execution tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.tracer.reader.raw_trace import RawTrace
+from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow, MemoryObject, ObjectKind
+
+from .raw_flow import GROUPS, Ints, RawFlow
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Objects:
+    """What the touched bytes are of: `number` int64 [stretches] is the object of each stretch of `RawFlow`."""
+
+    objects: tuple[MemoryObject, ...]
+    number: Ints
+
+
+def data_flow_of(raw: RawTrace, nodes: Ints) -> DataFlow | None:
+    """The flow of a recording; None where it was not followed. `nodes` are those of the places."""
+    flow = raw.flow
+    if flow is None or flow.is_partial or flow.overflowed:
+        return None
+    end = int(flow.address.max()) + 1 if len(flow.address) else 0
+    objects = Objects((MemoryObject(ObjectKind.UNKNOWN, "", 0, end),), np.zeros(len(flow.address), np.int64))
+    return node_flow(flow, nodes, objects)
+
+
+def node_flow(raw: RawFlow, node_of_place: Ints, objects: Objects) -> DataFlow:
+    """The flow between nodes; `node_of_place` int64 [places] has each place's node of the finished tree.
+
+    Places of one node become one: a version that two of them read has one reader.
+    """
+    sets, set_of = _node_sets(raw, node_of_place)
+    writer = np.where(raw.writer < 0, OUTSIDE, node_of_place[raw.writer]) if len(node_of_place) else raw.writer
+    readers = set_of[raw.readers]
+    total = raw.version_bytes.sum(axis=1).astype(np.float64)
+    flow_writer, flow_readers, flow_bytes = _summed(writer, readers, total)
+    touched = raw.length_bytes * raw.weight
+    touched_object, touched_by, touched_bytes = _summed(
+        objects.number, set_of[raw.touched_by], touched.astype(np.float64)
+    )
+    lengths = [len(members) for members in sets]
+    return DataFlow(
+        set_starts=np.cumsum([0, *lengths]),
+        set_nodes=np.array([node for members in sets for node in members], np.int64),
+        flow_writer=flow_writer,
+        flow_readers=flow_readers,
+        flow_bytes=flow_bytes,
+        touched_object=touched_object,
+        touched_by=touched_by,
+        touched_bytes=touched_bytes,
+        objects=objects.objects,
+        sampled_share=raw.sampled_share,
+        relative_error=_relative_error(raw, writer, readers, sets),
+        merged_bytes=float(total[raw.is_merged[raw.readers]].sum()),
+    )
+
+
+def _node_sets(raw: RawFlow, node_of_place: Ints) -> tuple[list[tuple[int, ...]], Ints]:
+    """The different sets of nodes, the empty one first, and which of them each set of places is; 0 for sets that no
+    version and no stretch of memory has."""
+    numbers: dict[tuple[int, ...], int] = {(): 0}
+    is_used = np.zeros(len(raw.starts) - 1, bool)
+    is_used[raw.readers] = is_used[raw.touched_by] = True
+    starts: list[int] = raw.starts.tolist()
+    nodes: list[int] = (node_of_place[raw.members] if len(node_of_place) else raw.members).tolist()
+    set_of = [
+        numbers.setdefault(tuple(sorted(set(nodes[begin:end]))), len(numbers)) if used else 0
+        for begin, end, used in zip(starts, starts[1:], is_used.tolist(), strict=False)
+    ]
+    return list(numbers), np.array(set_of, np.int64)
+
+
+def _summed(one: Ints, other: Ints, values: Floats) -> tuple[Ints, Ints, Floats]:
+    """The different pairs, in order, and the sums of their values."""
+    pairs, where = np.unique(np.stack([one, other], axis=1).reshape(-1, 2), axis=0, return_inverse=True)
+    sums = np.bincount(where.ravel(), values, len(pairs)).astype(np.float64)
+    return pairs[:, 0].copy(), pairs[:, 1].copy(), sums
+
+
+def _relative_error(raw: RawFlow, writer: Ints, readers: Ints, sets: Sequence[tuple[int, ...]]) -> float:
+    """Of all flow between different nodes in the sum: from how far groups of blocks, chosen by hash, differ.
+
+    The random-groups estimator (Wolter, "Introduction to Variance Estimation", chapter 2), with the correction for a
+    finite population.
+    """
+    if raw.sampled_share == 1:
+        return 0.0
+    own = [members[0] if len(members) == 1 else OUTSIDE for members in sets]
+    is_read = np.array([len(members) > 0 for members in sets], bool)[readers]
+    between = is_read & ((writer == OUTSIDE) | (np.array(own, np.int64)[readers] != writer))
+    sums = raw.version_bytes[between].sum(axis=0).astype(np.float64)
+    groups, total = sums[1:], float(sums.sum())
+    variance = GROUPS / (GROUPS - 1) * float(((groups - groups.mean()) ** 2).sum()) * (1 - raw.sampled_share)
+    return float(np.sqrt(variance)) / total if total else 0.0

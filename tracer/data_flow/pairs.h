@@ -1,0 +1,35 @@
+/* Numbers by pairs of numbers: open addressing. */
+#ifndef FORETRACE_FLOW_PAIRS_H
+#define FORETRACE_FLOW_PAIRS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FT_FLOW_NONE UINT32_MAX
+
+struct ft_flow_pairs {
+    uint64_t *keys; /* plus 1; 0: free */
+    uint32_t *values;
+    uint32_t capacity, used;
+};
+
+/* FT_FLOW_NONE if there is none. No pair is (UINT32_MAX, UINT32_MAX). */
+uint32_t ft_flow_pairs_find(const struct ft_flow_pairs *pairs, uint32_t a, uint32_t b);
+
+/* Adds a pair, or gives it another number. False when memory ran out. */
+bool ft_flow_pairs_put(struct ft_flow_pairs *pairs, uint32_t a, uint32_t b, uint32_t value);
+
+void ft_flow_pairs_free(struct ft_flow_pairs *pairs);
+
+/* Makes room in an array for element `index`; what is new is zero. False when memory ran out. */
+bool ft_flow_reserve(void **array, uint32_t *capacity, uint32_t index, uint64_t element_bytes);
+
+/* The finalizer of MurmurHash3. */
+static inline uint64_t ft_flow_mixed(uint64_t x)
+{
+    x = (x ^ x >> 33) * UINT64_C(0xff51afd7ed558ccd);
+    x = (x ^ x >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
+    return x ^ x >> 33;
+}
+
+#endif

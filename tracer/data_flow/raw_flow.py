@@ -1,0 +1,129 @@
+"""The data flow as the stream reader hands it over: between places, not yet related to nodes of the execution tree."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from foretrace.tracer.reader._reader import FlowRows
+
+Ints = npt.NDArray[np.int64]
+
+NO_WRITER = (1 << 32) - 1
+"""FT_FLOW_OUTSIDE of flow.h."""
+MERGED_SET = 1
+"""FT_FLOW_MERGED."""
+GROUPS = 8
+"""FT_FLOW_GROUPS: sampled blocks are counted in so many groups."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RawFlow:
+    """Tables of numbers.
+
+    Per place: `node` int64 [places], its node in the tree of the recording; `operation` int64 [places], a memory
+    operation there. Set s is `members[starts[s]:starts[s + 1]]` int64, places; `is_merged` bool [sets] says which sets
+    stand for several. Per version: `writer` int64, a place or -1; `readers` int64, a set; `version_bytes` int64
+    [versions, 1 + GROUPS], scaled up: of blocks that were all followed, then of sampled ones by group. Per stretch of
+    memory that the same places touched: `address` uint64; `length_bytes`, `touched_by` (a set) and `weight` int64 (of
+    how many blocks its block is one).
+    `is_partial`: it was followed until the first gap between bursts of accesses. `overflowed`: until there were too
+    many places.
+    """
+
+    node: Ints
+    operation: Ints
+    starts: Ints
+    members: Ints
+    is_merged: npt.NDArray[np.bool_]
+    writer: Ints
+    readers: Ints
+    version_bytes: Ints
+    address: npt.NDArray[np.uint64]
+    length_bytes: Ints
+    touched_by: Ints
+    weight: Ints
+    sampled_share: float
+    is_partial: bool
+    overflowed: bool
+
+    def places(self, block_of_operation: Sequence[int]) -> list[tuple[int, int]]:
+        """Node and block of each place, by the block of each of the recording's operations."""
+        return [
+            (node, block_of_operation[operation])
+            for node, operation in zip(self.node.tolist(), self.operation.tolist(), strict=True)
+        ]
+
+
+def raw_flow(rows: FlowRows | None) -> RawFlow | None:
+    """What the reader returned, as arrays."""
+    if rows is None:
+        return None
+    places = np.frombuffer(rows["places"], np.uint32).reshape(-1, 2).astype(np.int64)
+    starts, members = _sets(np.frombuffer(rows["sets"], np.uint32))
+    versions = np.frombuffer(rows["versions"], np.uint64).reshape(-1, 3 + GROUPS).astype(np.int64)
+    touched = np.frombuffer(rows["touched"], np.uint64).reshape(-1, 4)
+    return RawFlow(
+        node=places[:, 0],
+        operation=places[:, 1],
+        starts=starts,
+        members=members,
+        is_merged=np.arange(len(starts) - 1) == MERGED_SET,
+        writer=np.where(versions[:, 0] == NO_WRITER, -1, versions[:, 0]),
+        readers=versions[:, 1],
+        version_bytes=versions[:, 2:],
+        address=touched[:, 0],
+        length_bytes=touched[:, 1].astype(np.int64),
+        touched_by=touched[:, 2].astype(np.int64),
+        weight=touched[:, 3].astype(np.int64),
+        sampled_share=0.5 ** rows["log_weight"],
+        is_partial=rows["ended"],
+        overflowed=rows["overflowed"],
+    )
+
+
+def _sets(words: npt.NDArray[np.uint32]) -> tuple[Ints, Ints]:
+    """Where each set begins, and the members of all."""
+    at, heads = 0, []
+    lengths = []
+    while at < len(words):
+        heads.append(at)
+        lengths.append(int(words[at]))
+        at += 1 + lengths[-1]
+    return np.cumsum([0, *lengths]), np.delete(words, heads).astype(np.int64)
+
+
+def combined(flows: Sequence[RawFlow], node_offsets: Sequence[int], operation_offsets: Sequence[int]) -> RawFlow:
+    """The flows of several processes as one, whose nodes and operations are numbered from those offsets.
+
+    Each process has memory of its own: what a parent wrote before a fork is from outside for the child.
+    """
+    places = list(itertools.accumulate((len(flow.node) for flow in flows), initial=0))
+    sets = list(itertools.accumulate((len(flow.starts) - 1 for flow in flows), initial=0))
+    return RawFlow(
+        node=np.concatenate([flow.node + offset for flow, offset in zip(flows, node_offsets, strict=True)]),
+        operation=np.concatenate(
+            [flow.operation + offset for flow, offset in zip(flows, operation_offsets, strict=True)]
+        ),
+        starts=np.cumsum([0, *np.concatenate([np.diff(flow.starts) for flow in flows])]),
+        members=np.concatenate([flow.members + offset for flow, offset in zip(flows, places, strict=False)]),
+        is_merged=np.concatenate([flow.is_merged for flow in flows]),
+        writer=np.concatenate(
+            [np.where(flow.writer < 0, -1, flow.writer + offset) for flow, offset in zip(flows, places, strict=False)]
+        ),
+        readers=np.concatenate([flow.readers + offset for flow, offset in zip(flows, sets, strict=False)]),
+        version_bytes=np.concatenate([flow.version_bytes for flow in flows]),
+        address=np.concatenate([flow.address for flow in flows]),
+        length_bytes=np.concatenate([flow.length_bytes for flow in flows]),
+        touched_by=np.concatenate([flow.touched_by + offset for flow, offset in zip(flows, sets, strict=False)]),
+        weight=np.concatenate([flow.weight for flow in flows]),
+        sampled_share=min(flow.sampled_share for flow in flows),
+        is_partial=any(flow.is_partial for flow in flows),
+        overflowed=any(flow.overflowed for flow in flows),
+    )

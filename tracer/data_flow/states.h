@@ -1,0 +1,65 @@
+/* Interned sets of places, and states: pairs of a writer and a set of readers. See flow.h. */
+#ifndef FORETRACE_FLOW_STATES_H
+#define FORETRACE_FLOW_STATES_H
+
+#include "flow.h"
+#include "pairs.h"
+
+struct ft_flow_set {
+    uint32_t first, length;       /* in `members`, ascending; FT_FLOW_MERGED's are elsewhere */
+    uint32_t last_place, last_set; /* the place that was added last, and the set that came of it */
+};
+
+struct ft_flow_state {
+    uint32_t writer, set;
+    uint32_t last_place, last_state; /* the place that read last, and the state that came of it */
+};
+
+struct ft_flow_states {
+    struct ft_flow_set *sets;
+    uint32_t num_sets, sets_capacity, max_sets;
+    uint32_t *members;
+    uint32_t num_members, members_capacity;
+    bool *is_merged; /* by place: whether FT_FLOW_MERGED has it */
+    uint32_t merged_capacity;
+    uint32_t *buckets; /* sets by their members: open addressing, number + 1 */
+    uint32_t num_buckets;
+
+    struct ft_flow_state *states;
+    uint64_t (*bytes)[FT_FLOW_PARTS]; /* by state */
+    uint32_t num_states, states_capacity, bytes_capacity;
+    uint32_t *written; /* by place: its state that nobody has read yet, plus 1 */
+    uint32_t written_capacity;
+    struct ft_flow_pairs unions, pairs, reads; /* (set, place): set; (writer, set): state; (state, place): state */
+};
+
+bool ft_flow_states_init(struct ft_flow_states *s, uint32_t max_sets);
+void ft_flow_states_free(struct ft_flow_states *s);
+
+/* The rest of the functions below. FT_FLOW_NONE when memory ran out. */
+uint32_t ft_flow_union_slow(struct ft_flow_states *s, uint32_t set, uint32_t place);
+uint32_t ft_flow_read_slow(struct ft_flow_states *s, uint32_t state, uint32_t place);
+uint32_t ft_flow_written_slow(struct ft_flow_states *s, uint32_t place);
+
+/* A set with one more place. */
+static inline uint32_t ft_flow_union(struct ft_flow_states *s, uint32_t set, uint32_t place)
+{
+    const struct ft_flow_set *of = &s->sets[set];
+    return of->last_place == place ? of->last_set : ft_flow_union_slow(s, set, place);
+}
+
+/* The state of a version that a place has read. */
+static inline uint32_t ft_flow_read(struct ft_flow_states *s, uint32_t state, uint32_t place)
+{
+    const struct ft_flow_state *of = &s->states[state];
+    return __builtin_expect(of->last_place == place, 1) ? of->last_state : ft_flow_read_slow(s, state, place);
+}
+
+/* The state of a version that a place has just written. */
+static inline uint32_t ft_flow_written(struct ft_flow_states *s, uint32_t place)
+{
+    const uint32_t state = place < s->written_capacity ? s->written[place] : 0;
+    return __builtin_expect(state != 0, 1) ? state - 1 : ft_flow_written_slow(s, place);
+}
+
+#endif

@@ -1,0 +1,195 @@
+/* Follows which place of the execution tree uses whose bytes. See tracer/data_flow/flow.h.
+ *
+ * A place is the innermost loop around an access, as far as loops are known then, or else the function; or an array
+ * operation: each in its calling context. What a place is called when the tree is handed over follows from one of its memory
+ * operations. An operation is a place of its own at first, as loops are found at their first back edge only.
+ */
+#include "parts.h"
+
+#include <stdlib.h>
+
+#define MAX_BLOCKS 8192u
+#define MAX_SETS 65536u
+#define MAX_PLACES (1u << 20)
+#define EARLY_USES 32u /* of an operation, while it is a place of its own */
+#define CODE_ARRAY (UINT32_C(1) << 31) /* codes of places: array operations, */
+#define CODE_EARLY (UINT32_C(1) << 30) /* operations by themselves, and otherwise loops */
+
+struct ft_path_flow {
+    uint64_t loops_known;
+    uint32_t epoch, num_steps;
+    bool is_early; /* some operation is a place of its own */
+    struct ft_flow_slot *slots;
+    uint32_t contexts[]; /* of the steps, that the slots' places are in; FT_TREE_MIXED: none yet */
+};
+
+bool ft_reader_follow_data(struct ft_reader *reader)
+{
+    ft_flow_free(reader->flow);
+    reader->flow = reader->tree ? ft_flow_new(MAX_BLOCKS, MAX_SETS) : NULL;
+    return reader->flow;
+}
+
+bool ft_reader_follows(const struct ft_reader *reader)
+{
+    return reader->flow && !reader->flow_ended;
+}
+
+/* ---- places ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t address_of(const struct ft_reader *reader, const struct ft_operation *operation)
+{
+    const struct ft_block *block = &reader->blocks[operation->block_id];
+    uint64_t address = block->address;
+    for (uint32_t i = 0; block->lengths && i < operation->slot / 2; i++)
+        address += block->lengths[i];
+    return address;
+}
+
+/* FT_FLOW_NONE when memory ran out. */
+static uint32_t place_of(struct ft_reader *reader, uint32_t context, uint32_t local, uint32_t number, uint64_t uses)
+{
+    struct ft_operation *operation = &reader->operations[number];
+    struct ft_flow_places *places = &reader->places;
+    const uint64_t known = ft_tree_loops_known(reader->tree);
+    const bool is_early = operation->uses < EARLY_USES;
+    uint32_t code = CODE_ARRAY | operation->array_id;
+    if (!operation->array_id)
+        code = is_early ? CODE_EARLY | number : ft_tree_loop_at(reader->tree, context, local, address_of(reader, operation));
+    operation->uses = uses < EARLY_USES ? operation->uses + (uint8_t)uses : EARLY_USES;
+    const uint32_t found = ft_flow_pairs_find(&places->numbers, context, code);
+    if (found != FT_FLOW_NONE) {
+        struct ft_flow_place *place = &places->places[found];
+        if (code < CODE_EARLY && place->loops_known != known) { /* its loop may be another one's number now */
+            const struct ft_operation *own = &reader->operations[place->operation];
+            if (ft_tree_loop_at(reader->tree, context, place->local, address_of(reader, own)) == code)
+                place->loops_known = known;
+        }
+        if (code >= CODE_EARLY || place->loops_known == known)
+            return found;
+    }
+    if (places->num_places >= MAX_PLACES) {
+        reader->flow_ended = reader->flow_overflowed = true;
+        return 0;
+    }
+    if (!ft_flow_reserve((void **)&places->places, &places->capacity, places->num_places, sizeof *places->places) ||
+        !ft_flow_pairs_put(&places->numbers, context, code, places->num_places))
+        return FT_FLOW_NONE;
+    places->places[places->num_places] = (struct ft_flow_place){context, number, local, known};
+    return places->num_places++;
+}
+
+/* ---- accesses ----------------------------------------------------------------------------------------------------- */
+
+bool ft_reader_flow_access(struct ft_reader *reader, uint64_t address, uint32_t number, uint32_t size_bytes, bool is_store)
+{
+    uint32_t local;
+    const uint32_t context = ft_tree_context(reader->tree, &local), epoch = ft_flow_epoch(reader->flow);
+    const uint64_t known = ft_tree_loops_known(reader->tree);
+    struct ft_operation *operation = &reader->operations[number];
+    if (operation->flow_context != context + 1 || operation->loops_known != known || operation->uses < EARLY_USES) {
+        const uint32_t place = place_of(reader, context, local, number, 1);
+        if (place == FT_FLOW_NONE)
+            return false;
+        operation->flow_place = place;
+        operation->flow_context = context + 1;
+        operation->loops_known = known;
+    }
+    if (operation->flow_epoch != epoch)
+        operation->hint = (struct ft_flow_hint){0};
+    operation->flow_epoch = epoch;
+    return ft_flow_access(reader->flow, &operation->hint, operation->flow_place, address, size_bytes, is_store);
+}
+
+bool ft_reader_flow_array(struct ft_reader *reader, const struct ft_array_run *run)
+{
+    uint32_t local;
+    const uint32_t context = ft_tree_context(reader->tree, &local);
+    const uint32_t place = place_of(reader, context, local, run->access[0].op, 1);
+    return place != FT_FLOW_NONE && ft_flow_array(reader->flow, place, run);
+}
+
+/* ---- paths -------------------------------------------------------------------------------------------------------- */
+
+static struct ft_path_flow *path_flow_new(const struct ft_path *path)
+{
+    struct ft_path_flow *flow;
+    const size_t heads = (sizeof *flow + path->num_steps * sizeof *flow->contexts + 63) & ~(size_t)63;
+    flow = calloc(1, heads + path->num_accesses * sizeof *flow->slots);
+    if (!flow)
+        return NULL;
+    flow->num_steps = path->num_steps;
+    flow->slots = (struct ft_flow_slot *)((unsigned char *)flow + heads);
+    for (uint32_t i = 0; i < path->num_accesses; i++)
+        flow->slots[i] = (struct ft_flow_slot){.size_bytes = path->accesses[i].size_bytes, .word = path->accesses[i].word,
+                                               .is_store = path->accesses[i].flags & FT_ACCESS_STORE};
+    return flow;
+}
+
+/* Finds out in which places the accesses of a path's first steps are that was just followed. */
+static __attribute__((noinline)) bool find_places(struct ft_reader *reader, struct ft_path *path, uint32_t num_steps,
+                                                  uint64_t uses)
+{
+    struct ft_path_flow *flow = path->flow;
+    const uint64_t known = ft_tree_loops_known(reader->tree);
+    const uint32_t epoch = ft_flow_epoch(reader->flow);
+    const bool is_stale = flow->is_early || flow->loops_known != known;
+    for (uint32_t j = 0; j < path->num_accesses && flow->epoch != epoch; j++)
+        flow->slots[j].hint = (struct ft_flow_hint){0};
+    flow->epoch = epoch;
+    for (uint32_t i = 0; i < flow->num_steps && is_stale; i++)
+        flow->contexts[i] = FT_TREE_MIXED;
+    flow->loops_known = known;
+    flow->is_early = false;
+    for (uint32_t i = 0, j = 0; i < num_steps; i++) {
+        const uint32_t context = path->tree.context == FT_TREE_MIXED ? path->tree.contexts[i] : path->tree.context;
+        const uint32_t end = path->steps[i].iteration.num_accesses;
+        if (flow->contexts[i] == context)
+            j = end;
+        for (; j < end; j++) {
+            const uint32_t number = path->accesses[j].op;
+            flow->is_early |= reader->operations[number].uses < EARLY_USES;
+            flow->slots[j].place = place_of(reader, context, path->tree.locals[i], number, uses);
+            if (flow->slots[j].place == FT_FLOW_NONE)
+                return false;
+        }
+        flow->contexts[i] = context;
+    }
+    return true;
+}
+
+static bool are_places_known(const struct ft_reader *reader, const struct ft_path *path, uint32_t num_steps)
+{
+    const struct ft_path_flow *flow = path->flow;
+    if (flow->is_early || flow->loops_known != ft_tree_loops_known(reader->tree) ||
+        flow->epoch != ft_flow_epoch(reader->flow))
+        return false;
+    const uint32_t one = path->tree.context;
+    for (uint32_t i = 0; i < num_steps; i++)
+        if (flow->contexts[i] != (one == FT_TREE_MIXED ? path->tree.contexts[i] : one))
+            return false;
+    return true;
+}
+
+bool ft_reader_follow_path(struct ft_reader *reader, struct ft_path *path, const struct ft_path_step *step,
+                           const uint64_t *words, uint64_t times)
+{
+    const struct ft_iteration *iteration = &step->iteration;
+    if (!ft_reader_follows(reader))
+        return !reader->tree || ft_tree_steps(reader->tree, &path->tree, step->number, times);
+    if (!path->flow && !(path->flow = path_flow_new(path)))
+        return false;
+    while (times > 0) {
+        const uint64_t done = ft_tree_follow(reader->tree, &path->tree, step->number, times);
+        if (!done)
+            return false;
+        if (!are_places_known(reader, path, step->number) && !find_places(reader, path, step->number, done))
+            return false;
+        if (!ft_flow_run(reader->flow, path->flow->slots, iteration->num_accesses, words, iteration->num_words,
+                         iteration->address_mask, done))
+            return false;
+        words += done * iteration->num_words;
+        times -= done;
+    }
+    return true;
+}
