@@ -111,9 +111,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class ByHand:
-    """A line of the calculation by hand: seconds of one call of a function on a device."""
+    """A line of the calculation by hand: seconds of one call of a function on a device, and how often it runs."""
 
     function: str
+    calls: int
     device: str
     time_s: float
 
@@ -131,7 +132,7 @@ def published(path: Path = PUBLISHED) -> tuple[Measurement, ...]:
 
 
 def by_hand(path: Path) -> tuple[tuple[str, ...], tuple[ByHand, ...]]:
-    """The traced command and the lines of a calculation by hand: those of its table `function | DEVICE | ...`.
+    """The traced command and the lines of a calculation by hand: those of its table `function | calls | DEVICE | ...`.
 
     Raises:
         EngineError: the document cannot be read or has no such table.
@@ -141,16 +142,18 @@ def by_hand(path: Path) -> tuple[tuple[str, ...], tuple[ByHand, ...]]:
     except (OSError, UnicodeDecodeError) as error:
         raise EngineError(f"{path}: cannot be read: {error}") from None
     command = re.search(r"^    (cg_gauss_seidel [\d ]+)$", text, re.MULTILINE)
-    head = re.search(r"^\| function \| (`.*)\|$", text, re.MULTILINE)
+    head = re.search(r"^\| function \| calls \| (`.*)\|$", text, re.MULTILINE)
     if command is None or head is None:
-        raise EngineError(f"{path}: has no table that begins with '| function |', or no command above it")
+        raise EngineError(f"{path}: has no table that begins with '| function | calls |', or no command above it")
     devices = [cell.strip().strip("`") for cell in head[1].split("|")]
     rows = text[head.end() :].split("\n\n")[0].splitlines()[2:]
     found = []
     for row in rows:
-        function, *cells = (cell.strip().strip("`") for cell in row.strip("|").split("|"))
+        function, calls, *cells = (cell.strip().strip("`") for cell in row.strip("|").split("|"))
         times = zip(devices, cells, strict=True)
-        found += [ByHand(function, device, 1e-6 * float(cell.removesuffix(" µs"))) for device, cell in times]
+        found += [
+            ByHand(function, int(calls), device, 1e-6 * float(cell.removesuffix(" µs"))) for device, cell in times
+        ]
     return tuple(command[1].split()), tuple(found)
 
 
@@ -269,18 +272,24 @@ def _show_by_hand(path: Path, host: Profile, directory: Path) -> None:
         times = kernel_times(signature, host, find(device), [line.function for line in mine])
         for line in mine:
             time = times[line.function]
-            if time.time_s is None:
-                shown.add_row(line.function, device, format_seconds(line.time_s), "-", "-", time.refusal)
-                continue
-            difference = time.time_s / line.time_s - 1
-            agreeing += abs(difference) <= WITHIN_BY_HAND
-            shown.add_row(
-                line.function, device, format_seconds(line.time_s), format_seconds(time.time_s), f"{difference:+.0%}",
-                time.bound_by,
-            )  # fmt: skip
+            if time.time_s is not None:
+                agreeing += abs(time.time_s / line.time_s - 1) <= WITHIN_BY_HAND
+            shown.add_row(line.function, device, *_beside(line.time_s, time.time_s), time.bound_by or time.refusal)
+        known = [(line.calls, times[line.function].time_s) for line in mine]
+        whole_s = (
+            None if any(time_s is None for _, time_s in known) else sum(n * (time_s or 0.0) for n, time_s in known)
+        )
+        shown.add_row("an iteration", device, *_beside(sum(line.calls * line.time_s for line in mine), whole_s), "")
     out = console()
     out.print(shown)
     out.print(f"{agreeing} of {len(lines)} within {WITHIN_BY_HAND:.0%} of the calculation by hand")
+
+
+def _beside(by_hand_s: float, predicted_s: float | None) -> tuple[str, str, str]:
+    """Both, and how far the prediction is off."""
+    if predicted_s is None:
+        return format_seconds(by_hand_s), "-", "-"
+    return format_seconds(by_hand_s), format_seconds(predicted_s), f"{predicted_s / by_hand_s - 1:+.0%}"
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ _CARRIED_BYTES = 4096
 _SELF_SHARE = 0.3
 """Of what a node stores, read again by itself, from which on a loop around it is taken to carry it."""
 _SWEEP_SHARE = 0.4
-"""Of the different bytes that a node stores, in one entry of a loop that goes over one of two buffers, or all of one."""
+"""Of the different bytes that a node stores, in one entry of a loop that goes over a buffer of two, or all."""
 _HOST_ONLY = re.compile(
     r"(_IO_.*|_?_?v?[fs]?n?w?printf(_internal|_chk)?|puts|fputs|putchar|fputc|fwrite|fread|fopen|fclose|fflush|read|write|open"
     r"|close|getline|fgets|v?f?scanf|getc|getchar|malloc|calloc|realloc|free|posix_memalign|aligned_alloc|mmap|munmap|brk"

@@ -23,7 +23,7 @@ from foretrace.replay.spread import TYPICAL
 from .cut import INFINITE, Network
 from .host_threads import HostTimes
 from .kernels import Candidate, Offers
-from .residency import ARGUMENT_BYTES, Moved, Versions, results_of
+from .residency import ARGUMENT_BYTES, Moved, Versions, results_of, rounds_of
 
 MOST_MOVED = 64
 """Candidates that the search moves, those of most time on the host."""
@@ -37,7 +37,7 @@ class Planner:
     def __init__(self, offers: Offers, host: HostTimes) -> None:
         """For the candidates of a device."""
         self.offers, self.host, self.work = offers, host, offers.work
-        self.versions = Versions(offers.work)
+        self.versions = Versions(offers.work.flow, rounds_of(offers.work))
         self.able = {node: one for node, one in offers.candidates.items() if not one.refusal}
 
     def time_s(self, kernels: Sequence[int], corner: int = TYPICAL) -> float:

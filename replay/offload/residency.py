@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.replay.spread import Floats
+from foretrace.tracer.signature.data_flow_records import DataFlow
 
 from .device import Way
 from .work import Ints, NodeKind, Work
@@ -50,6 +51,12 @@ class Moved:
         return there, back + waits_s
 
 
+def rounds_of(work: Work) -> Ints:
+    """How often each node's own work begins: of loops, each iteration."""
+    is_loop = [kind is NodeKind.LOOP for kind in work.kinds]
+    return np.where(is_loop, np.maximum(work.iterations, work.entries), work.entries)
+
+
 RESULT_BYTES = 8
 """Of a value that a kernel returns."""
 
@@ -62,10 +69,10 @@ def results_of(values: int) -> Moved:
 class Versions:
     """The versions of a program's data: who wrote each, and who reads it."""
 
-    def __init__(self, work: Work) -> None:
-        """Of a program."""
-        flow = work.flow
-        self.num_nodes = len(work)
+    def __init__(self, flow: DataFlow, rounds: Ints) -> None:
+        """Of a data flow. `rounds` int64 [nodes] is how often each node's own work begins on the host."""
+        self.num_nodes = len(rounds)
+        self.rounds: Ints = rounds
         self.writer: Ints = np.asarray(flow.flow_writer, np.int64)
         counts = np.diff(flow.set_starts)[flow.flow_readers]
         self.row: Ints = np.repeat(np.arange(len(counts)), counts)
@@ -73,11 +80,6 @@ class Versions:
         before = np.repeat(np.cumsum(counts) - counts, counts)
         self.reader: Ints = np.asarray(flow.set_nodes[starts + np.arange(len(self.row)) - before], np.int64)
         self.bytes: Floats = flow.flow_bytes
-        rounds = np.where(
-            [kind is NodeKind.LOOP for kind in work.kinds], np.maximum(work.iterations, work.entries), work.entries
-        )
-        self.rounds: Ints = np.asarray(rounds, np.int64)  # of each node's own work
-        self.entries: Ints = work.entries
         order = np.argsort(self.reader, kind="stable")
         self._by_reader = order, np.searchsorted(self.reader[order], np.arange(self.num_nodes + 1))
         by_writer = np.argsort(self.writer, kind="stable")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -20,7 +20,7 @@ from foretrace.replay.predict import HostRun
 from foretrace.replay.records import LoopKind, Place
 from foretrace.replay.spread import TYPICAL, Floats
 from foretrace.replay.workload import Workload
-from foretrace.tracer.signature.data_flow_records import DataFlow
+from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 
@@ -150,7 +150,7 @@ class Work:
             row_node=np.array([node for node, _ in rows], np.int64),
             row_block=np.array([block for _, block in rows], np.int64),
             row_share=np.ones(len(rows)),
-            flow=flow_by_spans(workload.signature, node_of_block, entries),
+            flow=_flow_of_regions(workload.signature, node_of_block, entries),
             notes=(_NO_TREE,) if nested else (),
         )
 
@@ -223,6 +223,25 @@ def _node_of_block(tree: ExecutionTree, executions: Floats) -> Ints:
     order = np.argsort(tree.work_executions, kind="stable")
     found[tree.work_block[order]] = tree.work_node[order]
     return found
+
+
+def _flow_of_regions(signature: Signature, node_of_block: Ints, entries: Ints) -> DataFlow:
+    """The data flow of the tree's nodes as that of the regions that they run most of; else by spans."""
+    flow, tree = signature.data_flow, signature.tree
+    if flow is None or tree is None:
+        return flow_by_spans(signature, node_of_block, entries)
+    region = np.full(len(tree) + 1, OUTSIDE, np.int64)  # OUTSIDE is the last
+    order = np.argsort(tree.work_executions, kind="stable")
+    region[tree.work_node[order]] = node_of_block[tree.work_block[order]]
+    sets = np.repeat(np.arange(len(flow.set_starts) - 1), np.diff(flow.set_starts))
+    pairs = np.unique(np.column_stack([sets, region[flow.set_nodes]])[region[flow.set_nodes] >= 0], axis=0)
+    counts = np.bincount(pairs[:, 0], minlength=len(flow.set_starts) - 1)
+    return replace(
+        flow,
+        set_starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        set_nodes=pairs[:, 1].astype(np.int64),
+        flow_writer=region[flow.flow_writer],
+    )
 
 
 def _nest(workload: Workload) -> list[int]:

@@ -87,25 +87,41 @@ def test_a_rate_and_a_time_compare_alike():
     assert (Comparison(time, None, "why").factor, Comparison(time, None, "why").is_within) == (None, False)
 
 
-def test_the_calculation_by_hand_follows_from_the_profiles():
-    """Bytes over bandwidth and a launch, by the document's formulas."""
+@pytest.mark.parametrize(
+    ("device", "launch_s", "missing_of_r"), [("h200-sxm-141gb", 2.4e-6, 7 / 8), ("mi300x-192gb", 9e-6, 1 / 2)]
+)
+def test_the_calculation_by_hand_follows_from_the_profiles(device, launch_s, missing_of_r):
+    """Bytes over bandwidths and a launch, by the document's formulas."""
     command, lines = by_hand(DOCUMENT)
     assert command == ("cg_gauss_seidel", "104", "3", "8")
+    figures = device_figures(find(device))
     rows, nonzeros = 104**3, 310**3
-    sweep = (12 * nonzeros + 28 * rows) / 8 + 8 * rows
-    bytes_of = {
-        "product": 12 * nonzeros + 20 * rows, "sweep_forward": sweep, "sweep_backward": sweep, "dot": 32 * rows / 3,
-        "scale_and_add": 16 * rows, "add_scaled": 16 * rows, "clear": 8 * rows,
-    }  # fmt: skip
-    launch_s = {"h200-sxm-141gb": find("h200-sxm-141gb").link.launch_interval_s, "mi300x-192gb": 9e-6}
-    assert {line.device for line in lines} == set(launch_s)
-    assert {line.function for line in lines} == set(bytes_of)
-    for line in lines:
-        bandwidth = device_figures(find(line.device)).memory_bytes_per_s.typical
-        assert line.time_s == pytest.approx(bytes_of[line.function] / bandwidth + launch_s[line.device], abs=0.06e-6)
+    product, sweep = 12 * nonzeros + 20 * rows, (12 * nonzeros + 28 * rows) / 8 + 8 * rows
+    held = figures.last_cache_bytes or figures.l2_bytes.typical
+    hits_per_s = (figures.last_cache_bytes_per_s or figures.l2_bytes_per_s).typical
+    kept_z = 8 * rows if held > sweep else 0
+
+    def time_s(missing: float, hits: float = 0.0) -> float:
+        return missing / figures.memory_bytes_per_s.typical + hits / hits_per_s + launch_s
+
+    expected = {
+        "product": (1, time_s(product - held, held)),
+        "sweep_forward": (8, time_s(sweep - kept_z, kept_z)),
+        "sweep_backward": (8, time_s(sweep - held / 8, held / 8)),
+        "dot": (3, time_s((missing_of_r * 8 * rows + 16 * rows * (1 - held / product)) / 3)),
+        "scale_and_add": (1, time_s(16 * rows)),
+        "add_scaled": (2, time_s(16 * rows)),
+        "clear": (1, time_s(8 * rows)),
+    }
+    found = {line.function: (line.calls, line.time_s) for line in lines if line.device == device}
+    assert found.keys() == expected.keys()
+    for function, (calls, by_formula_s) in expected.items():
+        assert found[function][0] == calls
+        assert found[function][1] == pytest.approx(by_formula_s, abs=0.06e-6), function
+    assert find("h200-sxm-141gb").link.launch_interval_s == 2.4e-6
 
 
-@pytest.mark.parametrize("text", ["", "| function | `h200` |\n| --- | --- |\n| `dot` | 1 µs |\n"])
+@pytest.mark.parametrize("text", ["", "| function | calls | `h200` |\n| --- | --- | --- |\n| `dot` | 1 | 1 µs |\n"])
 def test_a_document_without_a_table_is_one_error(tmp_path, text):
     path = tmp_path / "by-hand.md"
     with pytest.raises(EngineError, match="cannot be read"):

@@ -19,7 +19,8 @@ from foretrace.profiles.points import IndexMode
 from foretrace.profiles.profile import CacheLevel, MachineKind, Source, SourceKind
 from foretrace.profiles.profile_file import format_profile, parse_profile, read_profile, write_profile
 from foretrace.replay.node.predictions import predict_each
-from foretrace.replay.offload.costs import Accelerator
+from foretrace.replay.offload.device import Device
+from foretrace.replay.offload.gather_scatter import bandwidth_bytes_per_s
 from foretrace.replay.offload.triage import triage
 from foretrace.reports import machine_reports
 from foretrace.tracer.signature.file import read_signature
@@ -342,9 +343,11 @@ def test_every_host_is_predicted_and_the_order_makes_sense(gathering):
 
 @pytest.mark.parametrize("name", ACCELERATORS)
 def test_every_accelerator_tells_what_a_triage_needs(name):
-    device = Accelerator.of(find(name))
-    assert device.bandwidth_bytes_per_s(frozenset({"gather", "scatter"}), 1 << 30) > 1e9
-    assert device.link.shared_memory or device.link.to_device_bytes_per_s > 1e9
+    profile = find(name)
+    device = Device.of(profile)
+    assert bandwidth_bytes_per_s(profile, frozenset({"gather", "scatter"}), 1 << 30) > 1e9
+    assert device.way.shared_memory or device.way.to_device_bytes_per_s > 1e9
+    assert (device.rates is None) == (name == "convey-hc1-fpga")
 
 
 @pytest.mark.parametrize("name", ["a100-sxm-80gb", "mi300a"])

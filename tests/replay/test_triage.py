@@ -130,7 +130,8 @@ def test_no_bandwidth_at_a_range_or_for_an_operation_is_a_reason():
     assert "no bandwidth published for gather" in instance.reason
 
 
-def test_own_memory_needs_transfers_as_often_as_the_host_writes():
+def test_without_data_flow_spans_move_as_often_as_the_host_writes():
+    """A and the indices once, what the update writes of A at each of its entries, results to nobody."""
     program = Program()
     gather_into(program, program.loop(1000, entries=10, function="gather"), 1000, MIB)
     update = program.loop(1000, entries=4, function="update")
@@ -139,7 +140,8 @@ def test_own_memory_needs_transfers_as_often_as_the_host_writes():
         "shared_memory": False, "to_device_bytes_per_s": 1e9, "from_device_bytes_per_s": 1e9, "transfer_latency_s": 0.0
     }  # fmt: skip
     instance = only_instance(program.signature(), accelerator(**link))
-    assert instance.cost.transfer_s == pytest.approx((4 * MIB + 4096 + 2 * 4096) / 1e9)
+    touched = min(1000 * 8 / MIB, 1.0) * MIB  # of A no more than is accessed
+    assert instance.cost.transfer_s == pytest.approx((touched + 4000 + 4 * 100) / 1e9, rel=0.01)
 
 
 def test_own_memory_without_link_speed_is_refused():
@@ -252,14 +254,21 @@ int main(void)
 
 @pytest.mark.parametrize("changed", [0, 200_000, 400_000])
 def test_what_the_host_changes_between_two_loops_is_transferred_again(compile_c, changed):
-    """The second gather finds its indices where the first one left them, and of the values what is still right."""
+    """The second gather finds its indices where the first one left them, and of the values what is still right.
+
+    Of the values those move that are read at all, not the span between the first and the last.
+    """
+    state, read = 1, set()
+    for _ in range(400_000):
+        state = (state * 1664525 + 1013904223) % (1 << 32)
+        read.add(state % 400_000)
     signature = trace_binary([str(compile_c(GATHERS, "-O1", f"-DCHANGED={changed}"))]).signature
     device = accelerator(shared_memory=False, to_device_bytes_per_s=1e10, from_device_bytes_per_s=1e10)
     slow = with_changes(measured_host(), latency=(), bandwidth=())  # so that both loops pay
     slow = with_changes(slow, memory=Memory(source={}, core_read_bandwidth_bytes_per_s=1e8, latency_s=1e-6))
-    cost = {i.place.function: i.cost for i in triage(signature, slow, device).instances}
-    assert cost["first"].transfer_s == pytest.approx(12 * 400_000 / 1e10, rel=0.01)
-    assert cost["second"].transfer_s == pytest.approx(8 * changed / 1e10, rel=0.01, abs=1e-7)
+    moved = {i.place.function: i.to_device_bytes for i in triage(signature, slow, device).instances}
+    assert moved["first"] == pytest.approx(4 * 400_000 + 8 * len(read), rel=0.02)
+    assert moved["second"] == pytest.approx(8 * sum(index < changed for index in read), rel=0.02, abs=1e3)
 
 
 def test_the_dynamic_loaders_loops_stay(compile_c):

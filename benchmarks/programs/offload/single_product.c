@@ -7,21 +7,42 @@
 
 enum { BLOCK = 64, TILE_ROWS = 4, TILE_COLUMNS = 8 };
 
+typedef float Four __attribute__((vector_size(16)));
+
+static inline Four load(const float *from)
+{
+    Four found;
+    memcpy(&found, from, sizeof found);
+    return found;
+}
+
+static inline void store(Four value, float *to)
+{
+    memcpy(to, &value, sizeof value);
+}
+
 /* A tile of C: of `depth` columns of A and rows of B, onto what is there. */
 static inline void tile(size_t n, size_t depth, const float *a, const float *b, float *c)
 {
-    float sum[TILE_ROWS][TILE_COLUMNS] = {{0}};
-    for (size_t k = 0; k < depth; k++)
+    Four sum[TILE_ROWS][2];
 #pragma GCC unroll 4
-        for (size_t row = 0; row < TILE_ROWS; row++)
-#pragma GCC unroll 8
-            for (size_t column = 0; column < TILE_COLUMNS; column++)
-                sum[row][column] += a[row * n + k] * b[k * n + column];
+    for (size_t row = 0; row < TILE_ROWS; row++) {
+        sum[row][0] = load(c + row * n);
+        sum[row][1] = load(c + row * n + 4);
+    }
+    for (size_t k = 0; k < depth; k++) {
+        Four left = load(b + k * n), right = load(b + k * n + 4);
 #pragma GCC unroll 4
-    for (size_t row = 0; row < TILE_ROWS; row++)
-#pragma GCC unroll 8
-        for (size_t column = 0; column < TILE_COLUMNS; column++)
-            c[row * n + column] += sum[row][column];
+        for (size_t row = 0; row < TILE_ROWS; row++) {
+            sum[row][0] += a[row * n + k] * left;
+            sum[row][1] += a[row * n + k] * right;
+        }
+    }
+#pragma GCC unroll 4
+    for (size_t row = 0; row < TILE_ROWS; row++) {
+        store(sum[row][0], c + row * n);
+        store(sum[row][1], c + row * n + 4);
+    }
 }
 
 /* Onto C, block by block: what a block reads of A and B stays in the first cache. */
