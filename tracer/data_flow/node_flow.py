@@ -82,9 +82,10 @@ def _node_sets(raw: RawFlow, node_of_place: Ints) -> tuple[list[tuple[int, ...]]
 
 def _summed(one: Ints, other: Ints, values: Floats) -> tuple[Ints, Ints, Floats]:
     """The different pairs, in order, and the sums of their values."""
-    pairs, where = np.unique(np.stack([one, other], axis=1).reshape(-1, 2), axis=0, return_inverse=True)
-    sums = np.bincount(where.ravel(), values, len(pairs)).astype(np.float64)
-    return pairs[:, 0].copy(), pairs[:, 1].copy(), sums
+    width = int(other.max(initial=0)) + 1
+    keys, where = np.unique((one + 1) * width + other, return_inverse=True)
+    sums = np.bincount(where.ravel(), values, len(keys)).astype(np.float64)
+    return keys // width - 1, keys % width, sums
 
 
 def _relative_error(raw: RawFlow, writer: Ints, readers: Ints, sets: Sequence[tuple[int, ...]]) -> float:
