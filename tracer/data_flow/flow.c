@@ -13,7 +13,7 @@
 #define LARGEST_SHIFT 3 /* of an entry's length in bytes */
 #define HOT_FACTOR 16u  /* a block is hot that has as many times the accesses of others */
 #define HOT_BYTES 8192u /* around the hottest block */
-#define FREE_ACCESSES (UINT64_C(1) << 23) /* that are followed in any case; */
+#define FREE_ACCESSES (UINT64_C(1) << 22) /* that are followed in any case; */
 #define LEAST_SKIPPED 64u                  /* of the others at most one in so many, hot blocks aside */
 #define WINDOW_ACCESSES (UINT64_C(1) << 21) /* between looks at that */
 #define PIECE_WORDS 128u /* looked at before those of a run are taken apart */
@@ -269,6 +269,8 @@ static inline bool load(struct ft_flow_states *s, struct entry *entry, uint32_t 
 static inline bool store(struct ft_flow_states *s, struct entry *entry, uint32_t place, uint32_t part, uint64_t bytes)
 {
     const uint32_t before = entry->state, state = ft_flow_written(s, place);
+    if (state == before)
+        return true; /* its own version goes on */
     if (UNLIKELY(state == FT_FLOW_NONE))
         return false;
     s->bytes[before][part] += bytes;

@@ -1,7 +1,7 @@
 /* Which place of a program uses the bytes that another place wrote, followed access by access.
  *
- * A *place* is a number of the caller's choice, such as a loop in its calling context. A *version* of a byte is what one store
- * wrote there, until the next store. It has one writer and the set of the places that read it, which together are a
+ * A *place* is a number of the caller's choice, such as a loop in its calling context. A *version* of a byte is what a place
+ * stored there, until another one stores there, or the same one after somebody has read it. It has one writer and the set of the places that read it, which together are a
  * *state*: a state is a number, reading leads from one state to another, and storing counts the state that ends. Bytes that no store
  * wrote have the writer FT_FLOW_OUTSIDE. Beside the state, each byte has the set of all places that ever touched it.
  *

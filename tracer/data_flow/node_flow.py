@@ -25,13 +25,15 @@ class Objects:
 
 
 def data_flow_of(raw: RawTrace, nodes: Ints) -> DataFlow | None:
-    """The flow of a recording; None where it was not followed. `nodes` are those of the places."""
+    """The flow of a recording; None where it was not followed. `nodes` are those of the used places."""
     flow = raw.flow
     if flow is None or flow.is_partial or flow.overflowed:
         return None
     end = int(flow.address.max()) + 1 if len(flow.address) else 0
     objects = Objects((MemoryObject(ObjectKind.UNKNOWN, "", 0, end),), np.zeros(len(flow.address), np.int64))
-    return node_flow(flow, nodes, objects)
+    node_of_place = np.full(len(flow.node), -1, np.int64)
+    node_of_place[flow.used] = nodes
+    return node_flow(flow, node_of_place, objects)
 
 
 def node_flow(raw: RawFlow, node_of_place: Ints, objects: Objects) -> DataFlow:

@@ -88,13 +88,11 @@ static uint32_t settled(struct ft_reader *reader, uint32_t number)
     operation->uses = EARLY_USES;
     const uint32_t found = place_of(reader, place.context, place.local, place.operation, 0);
     operation->uses = uses;
-    return reader->flow_ended ? number : found;
+    return reader->flow_overflowed ? number : found;
 }
 
 bool ft_reader_tidy_flow(struct ft_reader *reader)
 {
-    if (!ft_reader_follows(reader))
-        return true;
     const uint32_t number = reader->places.num_places;
     uint32_t *const place_of = malloc((number + (size_t)1) * sizeof *place_of);
     bool done = place_of;

@@ -110,9 +110,6 @@ bool ft_reader_follows(const struct ft_reader *reader);
 /* One access, or a part of one, of the block that the thread is in. */
 bool ft_reader_flow_access(struct ft_reader *reader, uint64_t address, uint32_t operation, uint32_t size_bytes, bool is_store);
 
-/* Forgets what the data flow needs no more, once that is much. */
-bool ft_reader_tidy_flow(struct ft_reader *reader);
-
 /* An array operation. */
 bool ft_reader_flow_array(struct ft_reader *reader, const struct ft_array_run *run);
 

@@ -133,6 +133,9 @@ bool ft_reader_make_tree(struct ft_reader *reader, enum ft_guest guest, uint32_t
 /* Says that the data flow between nodes of the execution tree is to be followed. False without a tree, or when memory ran out. */
 bool ft_reader_follow_data(struct ft_reader *reader);
 
+/* Forgets what the data flow needs no more. False when memory ran out. */
+bool ft_reader_tidy_flow(struct ft_reader *reader);
+
 /* Lays out `memory_bytes` of zeroed memory as an empty stream. False if it is too small. */
 bool ft_stream_format(void *memory, uint64_t memory_bytes);
 
