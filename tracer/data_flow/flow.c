@@ -1,6 +1,7 @@
 /* Follows the bytes of memory blocks. See flow.h. */
 #include "flow.h"
 
+#include "cache_sim/simulation/lanes.h"
 #include "states.h"
 
 #include <stdlib.h>
@@ -11,8 +12,11 @@
 #define OFFSET_MASK (FT_FLOW_BLOCK_BYTES - 1)
 #define LARGEST_SHIFT 3 /* of an entry's length in bytes */
 #define HOT_FACTOR 16u  /* a block is hot that has as many times the accesses of others */
-#define MAX_HOT_SHARE 16u /* one in so many of the blocks at most */
-#define FILTER_BITS (1u << 15)
+#define HOT_BYTES 8192u /* around the hottest block */
+#define FREE_ACCESSES (UINT64_C(1) << 22) /* that are followed in any case; */
+#define LEAST_SKIPPED 64u                  /* of the others at most one in so many, hot blocks aside */
+#define WINDOW_ACCESSES (UINT64_C(1) << 21) /* between looks at that */
+#define PIECE_WORDS 128u /* looked at before those of a run are taken apart */
 
 struct entry {
     uint32_t state, touched;
@@ -23,30 +27,46 @@ struct ft_flow_block {
     struct entry *entries;
     uint64_t accesses;
     uint8_t shift, part, log_weight;
-    bool stays; /* whatever its hash */
+    bool is_hot;
+    struct entry long_entries[FT_FLOW_BLOCK_BYTES >> LARGEST_SHIFT]; /* until there are shorter ones */
+};
+
+struct slot {
+    uint64_t number; /* plus 1; 0: free */
+    struct ft_flow_block *block;
 };
 
 struct ft_flow {
     struct ft_flow_states states;
-    struct ft_flow_block **slots; /* by hash: open addressing */
+    struct slot *slots; /* by hash: open addressing */
     uint32_t num_slots, num_blocks, max_blocks;
-    uint32_t log_weight, epoch;
-    uint64_t hot[FILTER_BITS / 64]; /* by hash: whether a block may stay */
+    uint32_t log_weight, last_hash, epoch; /* blocks up to that hash are followed */
+    uint64_t accesses, followed; /* since the last look; the latter without those of hot blocks */
+    uint64_t free_left;          /* accesses that may be followed in any case */
+    uint64_t hot_from, hot_bytes; /* addresses whose blocks are all followed */
 };
 
+/* Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4), whose high bits tell whether a block is
+ * followed. */
 static inline uint32_t hash_of(uint64_t number)
 {
-    return (uint32_t)((number * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
+    return (uint32_t)number * UINT32_C(0x9e3779b1);
 }
 
-static inline bool is_sampled(const struct ft_flow *flow, uint32_t hash)
+/* From a hash, a number whose low bits are good, too. */
+static inline uint32_t spread(uint32_t hash)
 {
-    return (uint64_t)hash << flow->log_weight <= UINT32_MAX;
+    return hash ^ hash >> 15;
 }
 
-static inline bool may_be_hot(const struct ft_flow *flow, uint32_t hash)
+static inline bool is_hot(const struct ft_flow *flow, uint64_t number)
 {
-    return flow->hot[hash % FILTER_BITS / 64] >> (hash % 64) & 1;
+    return (number << FT_FLOW_BLOCK_SHIFT) - flow->hot_from < flow->hot_bytes;
+}
+
+static inline bool is_followed(const struct ft_flow *flow, uint64_t number)
+{
+    return hash_of(number) <= flow->last_hash || is_hot(flow, number);
 }
 
 struct ft_flow *ft_flow_new(uint32_t max_blocks, uint32_t max_sets)
@@ -55,10 +75,12 @@ struct ft_flow *ft_flow_new(uint32_t max_blocks, uint32_t max_sets)
     if (!flow)
         return NULL;
     flow->max_blocks = max_blocks;
+    flow->free_left = FREE_ACCESSES;
+    flow->last_hash = UINT32_MAX;
     flow->num_slots = 64;
-    while (flow->num_slots < 4 * max_blocks)
+    while (flow->num_slots < 2 * max_blocks)
         flow->num_slots *= 2;
-    flow->slots = calloc(flow->num_slots, sizeof(struct ft_flow_block *));
+    flow->slots = calloc(flow->num_slots, sizeof *flow->slots);
     if (!flow->slots || !ft_flow_states_init(&flow->states, max_sets)) {
         ft_flow_free(flow);
         return NULL;
@@ -68,7 +90,8 @@ struct ft_flow *ft_flow_new(uint32_t max_blocks, uint32_t max_sets)
 
 static void free_block(struct ft_flow_block *block)
 {
-    free(block->entries);
+    if (block->entries != block->long_entries)
+        free(block->entries);
     free(block);
 }
 
@@ -77,8 +100,8 @@ void ft_flow_free(struct ft_flow *flow)
     if (!flow)
         return;
     for (uint32_t i = 0; i < flow->num_slots && flow->slots; i++)
-        if (flow->slots[i])
-            free_block(flow->slots[i]);
+        if (flow->slots[i].number)
+            free_block(flow->slots[i].block);
     free(flow->slots);
     ft_flow_states_free(&flow->states);
     free(flow);
@@ -96,95 +119,118 @@ uint32_t ft_flow_log_weight(const struct ft_flow *flow)
 
 /* ---- blocks -------------------------------------------------------------------------------------------------------- */
 
-static struct ft_flow_block **slot_of(const struct ft_flow *flow, uint64_t number)
+/* Where a block is, or would be. */
+static inline struct slot *slot_of(const struct ft_flow *flow, uint64_t number)
 {
-    uint32_t i = hash_of(number) * UINT32_C(0x85ebca6b) >> 7;
-    while (flow->slots[i & (flow->num_slots - 1)] && flow->slots[i & (flow->num_slots - 1)]->number != number)
-        i++;
-    return &flow->slots[i & (flow->num_slots - 1)];
+    uint32_t hash = spread(hash_of(number));
+    struct slot *slot = &flow->slots[hash & (flow->num_slots - 1)];
+    while (slot->number && slot->number != number + 1)
+        slot = &flow->slots[++hash & (flow->num_slots - 1)];
+    return slot;
 }
 
-/* Follows half as many blocks: those whose hash is low, and those that are accessed far more often than others. */
+/* What lies around the hottest block, if that is hot, is followed to the end: before any block has been dropped. */
+static void find_hot(struct ft_flow *flow)
+{
+    const struct ft_flow_block *hottest = NULL;
+    uint64_t accesses = 0;
+    for (uint32_t i = 0; i < flow->num_slots; i++) {
+        const struct ft_flow_block *block = flow->slots[i].block;
+        accesses += block ? block->accesses : 0;
+        if (block && (!hottest || block->accesses > hottest->accesses))
+            hottest = block;
+    }
+    if (!hottest || hottest->accesses <= accesses / flow->num_blocks * HOT_FACTOR)
+        return;
+    const uint64_t address = hottest->number << FT_FLOW_BLOCK_SHIFT;
+    flow->hot_from = address > HOT_BYTES / 2 ? address - HOT_BYTES / 2 : 0;
+    flow->hot_bytes = HOT_BYTES;
+}
+
+/* How a block is counted that is followed from now on. */
+static void weigh(const struct ft_flow *flow, struct ft_flow_block *block)
+{
+    block->is_hot = is_hot(flow, block->number);
+    block->log_weight = block->is_hot ? 0 : (uint8_t)flow->log_weight;
+    block->part = block->log_weight ? (uint8_t)(1 + spread(hash_of(block->number)) / 8 % FT_FLOW_GROUPS) : 0;
+}
+
+/* Follows half as many blocks: those whose hash is low, and hot ones. */
 static bool halve(struct ft_flow *flow)
 {
-    struct ft_flow_block **before = flow->slots;
-    uint64_t accesses = 0;
-    uint32_t may_stay = flow->max_blocks / MAX_HOT_SHARE;
-    flow->slots = calloc(flow->num_slots, sizeof(struct ft_flow_block *));
+    struct slot *const before = flow->slots;
+    if (flow->log_weight == 0)
+        find_hot(flow);
+    flow->slots = calloc(flow->num_slots, sizeof *flow->slots);
     if (!flow->slots) {
         flow->slots = before;
         return false;
     }
-    for (uint32_t i = 0; i < flow->num_slots; i++) {
-        accesses += before[i] && !before[i]->stays ? before[i]->accesses : 0;
-        may_stay -= may_stay && before[i] && before[i]->stays;
-    }
-    const uint64_t is_hot = accesses / (flow->num_blocks ? flow->num_blocks : 1) * HOT_FACTOR;
     flow->log_weight++;
+    flow->last_hash /= 2;
     flow->epoch++;
     flow->num_blocks = 0;
     for (uint32_t i = 0; i < flow->num_slots; i++) {
-        struct ft_flow_block *block = before[i];
-        if (!block)
+        if (!before[i].number)
             continue;
-        const uint32_t hash = hash_of(block->number);
-        if (!block->stays && may_stay && block->accesses > is_hot) {
-            block->stays = true;
-            may_stay--;
-            flow->hot[hash % FILTER_BITS / 64] |= UINT64_C(1) << (hash % 64);
-        }
-        if (!block->stays && !is_sampled(flow, hash)) {
+        struct ft_flow_block *const block = before[i].block;
+        if (!is_followed(flow, block->number)) {
             free_block(block);
             continue;
         }
-        if (!block->stays) {
-            block->log_weight = (uint8_t)flow->log_weight;
-            block->part = (uint8_t)(1 + hash % FT_FLOW_GROUPS);
-        }
-        *slot_of(flow, block->number) = block;
+        weigh(flow, block);
+        *slot_of(flow, block->number) = before[i];
         flow->num_blocks++;
     }
     free(before);
     return true;
 }
 
-/* The block of a number that is followed from now on, if it is to be. */
+/* Follows a block from now on, if it is to be. */
 static bool add_block(struct ft_flow *flow, uint64_t number, struct ft_flow_block **found)
 {
     *found = NULL;
-    while (flow->num_blocks >= flow->max_blocks)
+    while (flow->num_blocks >= flow->max_blocks && is_followed(flow, number) && flow->last_hash)
         if (!halve(flow))
             return false;
-    const uint32_t hash = hash_of(number);
-    if (!is_sampled(flow, hash))
+    if (!is_followed(flow, number))
         return true;
-    struct ft_flow_block *block = malloc(sizeof *block);
-    struct entry *entries = calloc(FT_FLOW_BLOCK_BYTES >> LARGEST_SHIFT, sizeof *entries);
-    if (!block || !entries) {
-        free(block);
-        free(entries);
+    struct ft_flow_block *block = calloc(1, sizeof *block);
+    if (!block)
         return false;
-    }
-    *block = (struct ft_flow_block){.number = number, .entries = entries, .shift = LARGEST_SHIFT,
-                                    .log_weight = (uint8_t)flow->log_weight};
-    block->part = flow->log_weight ? (uint8_t)(1 + hash % FT_FLOW_GROUPS) : 0;
-    *slot_of(flow, number) = *found = block;
+    block->number = number;
+    block->entries = block->long_entries;
+    block->shift = LARGEST_SHIFT;
+    weigh(flow, block);
+    *slot_of(flow, number) = (struct slot){number + 1, block};
+    *found = block;
     flow->num_blocks++;
     return true;
 }
 
 /* Points a hint to a block. False when memory ran out. */
-static __attribute__((noinline)) bool aim(struct ft_flow *flow, struct ft_flow_hint *hint, uint64_t number)
+static bool aim(struct ft_flow *flow, struct ft_flow_hint *hint, uint64_t number)
 {
-    const uint32_t hash = hash_of(number);
     struct ft_flow_block *block = NULL;
-    if (is_sampled(flow, hash) || may_be_hot(flow, hash)) {
-        block = *slot_of(flow, number);
-        if (!block && !add_block(flow, number, &block))
+    if (is_followed(flow, number)) {
+        block = slot_of(flow, number)->block;
+        if (UNLIKELY(!block) && !add_block(flow, number, &block))
             return false;
     }
     *hint = (struct ft_flow_hint){number + 1, block};
     return true;
+}
+
+/* Counts accesses, and follows fewer blocks where following takes too long. */
+static bool pass(struct ft_flow *flow, uint64_t accesses)
+{
+    flow->accesses += accesses;
+    if (LIKELY(flow->accesses < WINDOW_ACCESSES))
+        return true;
+    const bool is_free = flow->followed < flow->free_left, is_slow = flow->followed > flow->accesses / LEAST_SKIPPED;
+    flow->free_left -= is_free ? flow->followed : flow->free_left;
+    flow->accesses = flow->followed = 0;
+    return is_free || !is_slow || !flow->num_blocks || !flow->last_hash || halve(flow);
 }
 
 /* Makes the entries of a block shorter. */
@@ -196,7 +242,8 @@ static bool refine(struct ft_flow_block *block, uint8_t shift)
         return false;
     for (uint32_t i = 0; i < number; i++)
         entries[i] = block->entries[i >> copies];
-    free(block->entries);
+    if (block->entries != block->long_entries)
+        free(block->entries);
     block->entries = entries;
     block->shift = shift;
     return true;
@@ -222,6 +269,8 @@ static inline bool load(struct ft_flow_states *s, struct entry *entry, uint32_t 
 static inline bool store(struct ft_flow_states *s, struct entry *entry, uint32_t place, uint32_t part, uint64_t bytes)
 {
     const uint32_t before = entry->state, state = ft_flow_written(s, place);
+    if (state == before)
+        return true; /* its own version goes on */
     if (UNLIKELY(state == FT_FLOW_NONE))
         return false;
     s->bytes[before][part] += bytes;
@@ -240,6 +289,7 @@ static inline bool apply(struct ft_flow *flow, struct ft_flow_block *block, uint
     const struct entry *const end = entry + (size_bytes >> block->shift);
     bool done = true;
     block->accesses++;
+    flow->followed += !block->is_hot;
     if (is_store) {
         const uint64_t bytes = (uint64_t)1 << (block->shift + block->log_weight);
         for (; entry < end && done; entry++)
@@ -274,28 +324,86 @@ static bool apply_all(struct ft_flow *flow, struct ft_flow_hint *hint, uint32_t 
 bool ft_flow_access(struct ft_flow *flow, struct ft_flow_hint *hint, uint32_t place, uint64_t address, uint32_t size_bytes,
                     bool is_store)
 {
-    return apply_all(flow, hint, place, address, size_bytes, is_store);
+    return pass(flow, 1) && apply_all(flow, hint, place, address, size_bytes, is_store);
+}
+
+/* An access to a block that the slot's hint is not for, or to several. */
+static __attribute__((noinline)) bool run_other(struct ft_flow *flow, struct ft_flow_slot *slots, uint32_t num_slots,
+                                                struct ft_flow_slot *slot, uint64_t address)
+{
+    const uint32_t epoch = flow->epoch;
+    if (!apply_all(flow, &slot->hint, slot->place, address, slot->size_bytes, slot->is_store))
+        return false;
+    for (uint32_t j = 0; j < num_slots && UNLIKELY(epoch != flow->epoch); j++)
+        slots[j].hint = (struct ft_flow_hint){0};
+    return true;
+}
+
+/* One access, by the slot's hint if that is for it. */
+static inline bool run_access(struct ft_flow *flow, struct ft_flow_slot *slots, uint32_t num_slots, struct ft_flow_slot *slot,
+                              uint64_t address)
+{
+    const uint64_t offset = address & OFFSET_MASK;
+    const bool is_known = slot->hint.number == (address >> FT_FLOW_BLOCK_SHIFT) + 1;
+    if (UNLIKELY(!is_known || offset + slot->size_bytes > FT_FLOW_BLOCK_BYTES))
+        return run_other(flow, slots, num_slots, slot, address);
+    struct ft_flow_block *const block = slot->hint.block;
+    return !block || apply(flow, block, (uint32_t)offset, slot->size_bytes, slot->place, slot->is_store);
+}
+
+/* Whether some of the addresses in words may be of a block that is followed, or accesses of up to `most_bytes` there go on in
+ * another block. */
+FT_FOR_WIDE_PROCESSORS static bool may_matter(const struct ft_flow *flow, const uint64_t *words, uint64_t num_words,
+                                              uint64_t address_mask, uint32_t most_bytes)
+{
+    const uint32_t last_hash = flow->last_hash, last_offset = FT_FLOW_BLOCK_BYTES - most_bytes;
+    const uint64_t hot_from = flow->hot_from & ~(uint64_t)OFFSET_MASK, hot_bytes = flow->hot_bytes;
+    uint64_t any = 0;
+    for (uint64_t i = 0; i < num_words; i++) {
+        const uint64_t address = words[i] & address_mask;
+        const uint32_t hash = hash_of(address >> FT_FLOW_BLOCK_SHIFT), offset = (uint32_t)address & OFFSET_MASK;
+        any |= (uint64_t)((hash <= last_hash) | (offset > last_offset)) | (address - hot_from < hot_bytes);
+    }
+    return any;
+}
+
+/* The accesses of some iterations, as far as they matter. */
+static bool run_some(struct ft_flow *flow, struct ft_flow_slot *slots, uint32_t num_slots, const uint64_t *words,
+                     uint32_t num_words, uint64_t address_mask, uint64_t iterations)
+{
+    for (uint64_t i = 0; i < iterations; i++, words += num_words)
+        for (struct ft_flow_slot *slot = slots; slot < slots + num_slots; slot++) {
+            const uint64_t address = words[slot->word] & address_mask, offset = address & OFFSET_MASK;
+            if (LIKELY(flow->log_weight) && !is_followed(flow, address >> FT_FLOW_BLOCK_SHIFT) &&
+                offset + slot->size_bytes <= FT_FLOW_BLOCK_BYTES)
+                continue;
+            if (UNLIKELY(!run_access(flow, slots, num_slots, slot, address)))
+                return false;
+        }
+    return true;
 }
 
 bool ft_flow_run(struct ft_flow *flow, struct ft_flow_slot *slots, uint32_t num_slots, const uint64_t *words, uint32_t num_words,
                  uint64_t address_mask, uint64_t iterations)
 {
-    for (uint64_t i = 0; i < iterations; i++, words += num_words)
-        for (struct ft_flow_slot *slot = slots; slot < slots + num_slots; slot++) {
-            const uint64_t address = words[slot->word] & address_mask, offset = address & OFFSET_MASK;
-            const bool is_known = slot->hint.number == (address >> FT_FLOW_BLOCK_SHIFT) + 1;
-            if (LIKELY(is_known && offset + slot->size_bytes <= FT_FLOW_BLOCK_BYTES)) {
-                if (slot->hint.block && !apply(flow, slot->hint.block, (uint32_t)offset, slot->size_bytes, slot->place,
-                                               slot->is_store))
-                    return false;
-                continue;
-            }
-            const uint32_t epoch = flow->epoch;
-            if (!apply_all(flow, &slot->hint, slot->place, address, slot->size_bytes, slot->is_store))
-                return false;
-            for (uint32_t j = 0; j < num_slots && UNLIKELY(epoch != flow->epoch); j++)
-                slots[j].hint = (struct ft_flow_hint){0};
-        }
+    const uint32_t before = flow->epoch;
+    uint32_t most_bytes = 0;
+    if (!pass(flow, iterations * num_slots))
+        return false;
+    for (uint32_t j = 0; j < num_slots; j++) {
+        most_bytes = slots[j].size_bytes > most_bytes ? slots[j].size_bytes : most_bytes;
+        if (UNLIKELY(before != flow->epoch))
+            slots[j].hint = (struct ft_flow_hint){0};
+    }
+    if (!flow->log_weight || most_bytes > FT_FLOW_BLOCK_BYTES)
+        return run_some(flow, slots, num_slots, words, num_words, address_mask, iterations);
+    const uint64_t step = num_words < PIECE_WORDS ? PIECE_WORDS / num_words : 1;
+    for (uint64_t i = 0, now; i < iterations; i += now, words += now * num_words) {
+        now = iterations - i < step ? iterations - i : step;
+        if (may_matter(flow, words, now * num_words, address_mask, most_bytes) &&
+            !run_some(flow, slots, num_slots, words, num_words, address_mask, now))
+            return false;
+    }
     return true;
 }
 
@@ -389,6 +497,8 @@ static bool walk_operand(struct walker *w)
 
 bool ft_flow_array(struct ft_flow *flow, uint32_t place, const struct ft_array_run *run)
 {
+    if (!pass(flow, ft_array_run_points(run) * run->num_accesses))
+        return false;
     for (int is_store = 0; is_store < 2; is_store++)
         for (uint32_t i = 0; i < run->num_accesses; i++) {
             const struct ft_array_access *access = &run->access[i];
@@ -399,12 +509,61 @@ bool ft_flow_array(struct ft_flow *flow, uint32_t place, const struct ft_array_r
     return true;
 }
 
+/* ---- tidying ---------------------------------------------------------------------------------------------------------- */
+
+bool ft_flow_has_many_sets(const struct ft_flow *flow)
+{
+    return flow->states.num_sets > flow->states.many_sets;
+}
+
+/* Brings all that is used into new tables. */
+static bool bring_over(struct ft_flow *flow, const struct ft_flow_states *before, const uint32_t *place_of,
+                       uint32_t *set_map, uint32_t *state_map)
+{
+    struct ft_flow_states *s = &flow->states;
+    for (uint32_t i = 0; i < before->num_states; i++) {
+        uint64_t bytes = 0;
+        for (uint32_t part = 0; part < FT_FLOW_PARTS; part++)
+            bytes |= before->bytes[i][part];
+        if (bytes && ft_flow_state_again(s, before, place_of, set_map, state_map, i) == FT_FLOW_NONE)
+            return false;
+    }
+    for (uint32_t i = 0; i < flow->num_slots; i++) {
+        const struct ft_flow_block *block = flow->slots[i].block;
+        for (uint32_t j = 0; block && j < FT_FLOW_BLOCK_BYTES >> block->shift; j++) {
+            struct entry *entry = &block->entries[j];
+            entry->state = ft_flow_state_again(s, before, place_of, set_map, state_map, entry->state);
+            entry->touched = ft_flow_set_again(s, before, place_of, set_map, entry->touched);
+            if (entry->state == FT_FLOW_NONE || entry->touched == FT_FLOW_NONE)
+                return false;
+        }
+    }
+    return true;
+}
+
+bool ft_flow_tidy(struct ft_flow *flow, const uint32_t *place_of)
+{
+    struct ft_flow_states before;
+    uint32_t *set_map = calloc(flow->states.num_sets, sizeof *set_map);
+    uint32_t *state_map = calloc(flow->states.num_states, sizeof *state_map);
+    bool done = set_map && state_map;
+    if (done) {
+        done = ft_flow_states_renew(&flow->states, &before) && bring_over(flow, &before, place_of, set_map, state_map);
+        ft_flow_states_free(&before);
+    }
+    const uint32_t many = 2 * flow->states.num_sets;
+    flow->states.many_sets = many > flow->states.many_sets ? many : flow->states.many_sets;
+    free(set_map);
+    free(state_map);
+    return done;
+}
+
 /* ---- rows ------------------------------------------------------------------------------------------------------------ */
 
 void ft_flow_finish(struct ft_flow *flow)
 {
     for (uint32_t i = 0; i < flow->num_slots; i++) {
-        const struct ft_flow_block *block = flow->slots[i];
+        const struct ft_flow_block *block = flow->slots[i].block;
         for (uint32_t j = 0; block && j < FT_FLOW_BLOCK_BYTES >> block->shift; j++)
             flow->states.bytes[block->entries[j].state][block->part] += UINT64_C(1) << (block->shift + block->log_weight);
     }
@@ -456,7 +615,7 @@ uint64_t ft_flow_touched(const struct ft_flow *flow, uint64_t *out)
 {
     uint64_t rows = 0;
     for (uint32_t i = 0; i < flow->num_slots; i++) {
-        const struct ft_flow_block *block = flow->slots[i];
+        const struct ft_flow_block *block = flow->slots[i].block;
         const uint32_t number = block ? FT_FLOW_BLOCK_BYTES >> block->shift : 0;
         for (uint32_t j = 0, end; j < number; j = end) {
             for (end = j + 1; end < number && block->entries[end].touched == block->entries[j].touched; end++)

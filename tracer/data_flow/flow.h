@@ -1,13 +1,14 @@
 /* Which place of a program uses the bytes that another place wrote, followed access by access.
  *
- * A *place* is a number of the caller's choice, such as a loop in its calling context. A *version* of a byte is what one store
- * wrote there, until the next store. It has one writer and the set of the places that read it, which together are a
+ * A *place* is a number of the caller's choice, such as a loop in its calling context. A *version* of a byte is what a place
+ * stored there, until another one stores there, or the same one after somebody has read it. It has one writer and the set of the places that read it, which together are a
  * *state*: a state is a number, reading leads from one state to another, and storing counts the state that ends. Bytes that no store
  * wrote have the writer FT_FLOW_OUTSIDE. Beside the state, each byte has the set of all places that ever touched it.
  *
- * Memory is followed in blocks of FT_FLOW_BLOCK_BYTES. All blocks are followed until they are too many; then those go whose hash is in
- * the upper half, and again, as SHARDS does for reuse distances (Waldspurger et al., FAST 2015): what is counted from
- * then on stands for twice as much. Blocks that are accessed far more often than others stay.
+ * Memory is followed in blocks of FT_FLOW_BLOCK_BYTES. All blocks are followed until they are too many, or following them takes too
+ * long; then those go whose hash is in the upper half, and again, as SHARDS does for reuse distances (Waldspurger et
+ * al., FAST 2015): what is counted from then on stands for twice as much. A few blocks that are accessed far more often
+ * than others stay: a stack's, say.
  *
  * Invariants
  *  - The bytes of an entry of a block are alike. Entries are 8 bytes long until an access does not fit that, then 4, 2 or 1.
@@ -24,7 +25,7 @@
 
 #define FT_FLOW_OUTSIDE UINT32_MAX
 #define FT_FLOW_MERGED 1u
-#define FT_FLOW_BLOCK_SHIFT 9
+#define FT_FLOW_BLOCK_SHIFT 7
 #define FT_FLOW_BLOCK_BYTES (1u << FT_FLOW_BLOCK_SHIFT)
 #define FT_FLOW_GROUPS 8u
 #define FT_FLOW_PARTS (1 + FT_FLOW_GROUPS) /* counts: of blocks that are all followed; of sampled ones, by group */
@@ -62,6 +63,13 @@ bool ft_flow_run(struct ft_flow *flow, struct ft_flow_slot *slots, uint32_t num_
 
 /* The accesses of an array operation. It reads all its operands before it writes, each byte once. */
 bool ft_flow_array(struct ft_flow *flow, uint32_t place, const struct ft_array_run *run);
+
+/* Whether there are many sets, of which most may be used no more. */
+bool ft_flow_has_many_sets(const struct ft_flow *flow);
+
+/* Forgets sets that are used no more. Each place becomes `place_of[place]`, and stays a place that accesses may be of. False when
+ * memory ran out. */
+bool ft_flow_tidy(struct ft_flow *flow, const uint32_t *place_of);
 
 /* Ends all versions, once, before the rows are taken. */
 void ft_flow_finish(struct ft_flow *flow);

@@ -25,13 +25,15 @@ class Objects:
 
 
 def data_flow_of(raw: RawTrace, nodes: Ints) -> DataFlow | None:
-    """The flow of a recording; None where it was not followed. `nodes` are those of the places."""
+    """The flow of a recording; None where it was not followed. `nodes` are those of the used places."""
     flow = raw.flow
     if flow is None or flow.is_partial or flow.overflowed:
         return None
     end = int(flow.address.max()) + 1 if len(flow.address) else 0
     objects = Objects((MemoryObject(ObjectKind.UNKNOWN, "", 0, end),), np.zeros(len(flow.address), np.int64))
-    return node_flow(flow, nodes, objects)
+    node_of_place = np.full(len(flow.node), -1, np.int64)
+    node_of_place[flow.used] = nodes
+    return node_flow(flow, node_of_place, objects)
 
 
 def node_flow(raw: RawFlow, node_of_place: Ints, objects: Objects) -> DataFlow:
@@ -82,9 +84,10 @@ def _node_sets(raw: RawFlow, node_of_place: Ints) -> tuple[list[tuple[int, ...]]
 
 def _summed(one: Ints, other: Ints, values: Floats) -> tuple[Ints, Ints, Floats]:
     """The different pairs, in order, and the sums of their values."""
-    pairs, where = np.unique(np.stack([one, other], axis=1).reshape(-1, 2), axis=0, return_inverse=True)
-    sums = np.bincount(where.ravel(), values, len(pairs)).astype(np.float64)
-    return pairs[:, 0].copy(), pairs[:, 1].copy(), sums
+    width = int(other.max(initial=0)) + 1
+    keys, where = np.unique((one + 1) * width + other, return_inverse=True)
+    sums = np.bincount(where.ravel(), values, len(keys)).astype(np.float64)
+    return keys // width - 1, keys % width, sums
 
 
 def _relative_error(raw: RawFlow, writer: Ints, readers: Ints, sets: Sequence[tuple[int, ...]]) -> float:

@@ -26,38 +26,31 @@ static uint64_t key_of(uint32_t a, uint32_t b)
 }
 
 /* Where a key is, or would be. There is room. */
-static uint32_t slot_of(const struct ft_flow_pairs *pairs, uint64_t key)
+static inline struct ft_flow_pair *slot_of(const struct ft_flow_pairs *pairs, uint64_t key)
 {
-    uint64_t i = ft_flow_mixed(key);
-    while (pairs->keys[i & (pairs->capacity - 1)] && pairs->keys[i & (pairs->capacity - 1)] != key)
-        i++;
-    return (uint32_t)(i & (pairs->capacity - 1));
+    uint64_t i = key * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    struct ft_flow_pair *slot = &pairs->slots[i & (pairs->capacity - 1)];
+    while (slot->key && slot->key != key)
+        slot = &pairs->slots[++i & (pairs->capacity - 1)];
+    return slot;
 }
 
 uint32_t ft_flow_pairs_find(const struct ft_flow_pairs *pairs, uint32_t a, uint32_t b)
 {
-    if (!pairs->capacity)
-        return FT_FLOW_NONE;
-    const uint32_t slot = slot_of(pairs, key_of(a, b));
-    return pairs->keys[slot] ? pairs->values[slot] : FT_FLOW_NONE;
+    const struct ft_flow_pair *slot = pairs->capacity ? slot_of(pairs, key_of(a, b)) : NULL;
+    return slot && slot->key ? slot->value : FT_FLOW_NONE;
 }
 
 static bool grow(struct ft_flow_pairs *pairs)
 {
     struct ft_flow_pairs bigger = {.capacity = pairs->capacity ? 2 * pairs->capacity : 1024, .used = pairs->used};
-    bigger.keys = calloc(bigger.capacity, sizeof *bigger.keys);
-    bigger.values = malloc(bigger.capacity * sizeof *bigger.values);
-    if (!bigger.keys || !bigger.values) {
-        ft_flow_pairs_free(&bigger);
+    bigger.slots = calloc(bigger.capacity, sizeof *bigger.slots);
+    if (!bigger.slots)
         return false;
-    }
     for (uint32_t i = 0; i < pairs->capacity; i++)
-        if (pairs->keys[i]) {
-            const uint32_t slot = slot_of(&bigger, pairs->keys[i]);
-            bigger.keys[slot] = pairs->keys[i];
-            bigger.values[slot] = pairs->values[i];
-        }
-    ft_flow_pairs_free(pairs);
+        if (pairs->slots[i].key)
+            *slot_of(&bigger, pairs->slots[i].key) = pairs->slots[i];
+    free(pairs->slots);
     *pairs = bigger;
     return true;
 }
@@ -66,15 +59,13 @@ bool ft_flow_pairs_put(struct ft_flow_pairs *pairs, uint32_t a, uint32_t b, uint
 {
     if (2 * pairs->used >= pairs->capacity && !grow(pairs))
         return false;
-    const uint32_t slot = slot_of(pairs, key_of(a, b));
-    pairs->used += !pairs->keys[slot];
-    pairs->keys[slot] = key_of(a, b);
-    pairs->values[slot] = value;
+    struct ft_flow_pair *slot = slot_of(pairs, key_of(a, b));
+    pairs->used += !slot->key;
+    *slot = (struct ft_flow_pair){key_of(a, b), value};
     return true;
 }
 
 void ft_flow_pairs_free(struct ft_flow_pairs *pairs)
 {
-    free(pairs->keys);
-    free(pairs->values);
+    free(pairs->slots);
 }

@@ -7,9 +7,13 @@
 
 #define FT_FLOW_NONE UINT32_MAX
 
+struct ft_flow_pair {
+    uint64_t key; /* the pair, plus 1; 0: free */
+    uint32_t value;
+};
+
 struct ft_flow_pairs {
-    uint64_t *keys; /* plus 1; 0: free */
-    uint32_t *values;
+    struct ft_flow_pair *slots;
     uint32_t capacity, used;
 };
 

@@ -53,12 +53,16 @@ class RawFlow:
     is_partial: bool
     overflowed: bool
 
+    @property
+    def used(self) -> Ints:
+        """The places that have written, read or touched anything; int64."""
+        return np.unique(np.concatenate([self.members, self.writer[self.writer >= 0]]))
+
     def places(self, block_of_operation: Sequence[int]) -> list[tuple[int, int]]:
-        """Node and block of each place, by the block of each of the recording's operations."""
-        return [
-            (node, block_of_operation[operation])
-            for node, operation in zip(self.node.tolist(), self.operation.tolist(), strict=True)
-        ]
+        """Node and block of each of the `used` places, by the block of each of the recording's operations."""
+        used = self.used
+        nodes, operations = self.node[used].tolist(), self.operation[used].tolist()
+        return [(node, block_of_operation[operation]) for node, operation in zip(nodes, operations, strict=True)]
 
 
 def raw_flow(rows: FlowRows | None) -> RawFlow | None:

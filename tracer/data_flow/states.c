@@ -166,9 +166,66 @@ uint32_t ft_flow_written_slow(struct ft_flow_states *s, uint32_t place)
     return state;
 }
 
+static int by_number(const void *one, const void *other)
+{
+    const uint32_t a = *(const uint32_t *)one, b = *(const uint32_t *)other;
+    return a < b ? -1 : a > b;
+}
+
+bool ft_flow_states_renew(struct ft_flow_states *s, struct ft_flow_states *before)
+{
+    *before = *s;
+    return ft_flow_states_init(s, before->max_sets);
+}
+
+uint32_t ft_flow_set_again(struct ft_flow_states *s, const struct ft_flow_states *before, const uint32_t *place_of,
+                           uint32_t *map, uint32_t set)
+{
+    if (map[set])
+        return map[set] - 1;
+    uint32_t length = 0, found = set;
+    if (set == FT_FLOW_MERGED) {
+        for (uint32_t place = 0; place < before->merged_capacity; place++)
+            if (before->is_merged[place] && !add_to_merged(s, place_of[place]))
+                return FT_FLOW_NONE;
+    } else {
+        const struct ft_flow_set *old = &before->sets[set];
+        if (!ft_flow_reserve((void **)&s->members, &s->members_capacity, s->num_members + old->length, sizeof *s->members))
+            return FT_FLOW_NONE;
+        uint32_t *to = s->members + s->num_members;
+        for (uint32_t i = 0; i < old->length; i++)
+            to[i] = place_of[before->members[old->first + i]];
+        qsort(to, old->length, sizeof *to, by_number);
+        for (uint32_t i = 0; i < old->length; i++)
+            if (i == 0 || to[i] != to[length - 1])
+                to[length++] = to[i];
+        s->num_members += length;
+        found = intern_last(s, length);
+    }
+    map[set] = found == FT_FLOW_NONE ? 0 : found + 1;
+    return found;
+}
+
+uint32_t ft_flow_state_again(struct ft_flow_states *s, const struct ft_flow_states *before, const uint32_t *place_of,
+                             uint32_t *set_map, uint32_t *state_map, uint32_t state)
+{
+    if (state_map[state])
+        return state_map[state] - 1;
+    const struct ft_flow_state *old = &before->states[state];
+    const uint32_t writer = old->writer == FT_FLOW_OUTSIDE ? FT_FLOW_OUTSIDE : place_of[old->writer];
+    const uint32_t set = ft_flow_set_again(s, before, place_of, set_map, old->set);
+    const uint32_t found = set == FT_FLOW_NONE ? FT_FLOW_NONE : state_of(s, writer, set);
+    if (found == FT_FLOW_NONE)
+        return FT_FLOW_NONE;
+    for (uint32_t part = 0; part < FT_FLOW_PARTS; part++)
+        s->bytes[found][part] += before->bytes[state][part];
+    state_map[state] = found + 1;
+    return found;
+}
+
 bool ft_flow_states_init(struct ft_flow_states *s, uint32_t max_sets)
 {
-    *s = (struct ft_flow_states){.max_sets = max_sets, .num_buckets = 1024};
+    *s = (struct ft_flow_states){.max_sets = max_sets, .many_sets = max_sets / 8, .num_buckets = 1024};
     s->buckets = calloc(s->num_buckets, sizeof *s->buckets);
     if (!s->buckets || !ft_flow_reserve((void **)&s->members, &s->members_capacity, 0, sizeof *s->members) ||
         intern_last(s, 0) != 0 || !ft_flow_reserve((void **)&s->sets, &s->sets_capacity, 1, sizeof *s->sets))

@@ -18,6 +18,7 @@ struct ft_flow_state {
 struct ft_flow_states {
     struct ft_flow_set *sets;
     uint32_t num_sets, sets_capacity, max_sets;
+    uint32_t many_sets; /* once there are so many, those that are used no more should go */
     uint32_t *members;
     uint32_t num_members, members_capacity;
     bool *is_merged; /* by place: whether FT_FLOW_MERGED has it */
@@ -35,6 +36,16 @@ struct ft_flow_states {
 
 bool ft_flow_states_init(struct ft_flow_states *s, uint32_t max_sets);
 void ft_flow_states_free(struct ft_flow_states *s);
+
+/* Begins anew with what is used: `s` becomes empty, and its content `before`. */
+bool ft_flow_states_renew(struct ft_flow_states *s, struct ft_flow_states *before);
+
+/* The set and the state that stand for one of `before`, each place being `place_of[place]` now. `map` has what was found so far, by
+ * number, plus 1. FT_FLOW_NONE when memory ran out. */
+uint32_t ft_flow_set_again(struct ft_flow_states *s, const struct ft_flow_states *before, const uint32_t *place_of,
+                           uint32_t *map, uint32_t set);
+uint32_t ft_flow_state_again(struct ft_flow_states *s, const struct ft_flow_states *before, const uint32_t *place_of,
+                             uint32_t *set_map, uint32_t *state_map, uint32_t state);
 
 /* The rest of the functions below. FT_FLOW_NONE when memory ran out. */
 uint32_t ft_flow_union_slow(struct ft_flow_states *s, uint32_t set, uint32_t place);

@@ -328,6 +328,8 @@ static PyObject *stream_reader_data_flow(StreamReader *self, PyObject *Py_UNUSED
     struct ft_flow *flow = reader->flow;
     if (!flow)
         Py_RETURN_NONE;
+    if (!ft_reader_tidy_flow(reader))
+        return PyErr_NoMemory();
     ft_flow_finish(flow);
     return Py_BuildValue("{sNsNsNsNsIsOsO}", "places", flow_places(reader), "sets", flow_sets(flow), "versions",
                          flow_rows(flow, ft_flow_versions, FT_FLOW_PARTS + 2), "touched",

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#define MAX_BLOCKS 8192u
+#define MAX_BLOCKS 32768u
 #define MAX_SETS 65536u
 #define MAX_PLACES (1u << 20)
 #define EARLY_USES 32u /* of an operation, while it is a place of its own */
@@ -77,6 +77,30 @@ static uint32_t place_of(struct ft_reader *reader, uint32_t context, uint32_t lo
         return FT_FLOW_NONE;
     places->places[places->num_places] = (struct ft_flow_place){context, number, local, known};
     return places->num_places++;
+}
+
+/* An early place is one for good: in its loop. FT_FLOW_NONE when memory ran out. */
+static uint32_t settled(struct ft_reader *reader, uint32_t number)
+{
+    const struct ft_flow_place place = reader->places.places[number];
+    struct ft_operation *operation = &reader->operations[place.operation];
+    const uint8_t uses = operation->uses;
+    operation->uses = EARLY_USES;
+    const uint32_t found = place_of(reader, place.context, place.local, place.operation, 0);
+    operation->uses = uses;
+    return reader->flow_overflowed ? number : found;
+}
+
+bool ft_reader_tidy_flow(struct ft_reader *reader)
+{
+    const uint32_t number = reader->places.num_places;
+    uint32_t *const place_of = malloc((number + (size_t)1) * sizeof *place_of);
+    bool done = place_of;
+    for (uint32_t i = 0; i < number && done; i++)
+        done = (place_of[i] = settled(reader, i)) != FT_FLOW_NONE;
+    done = done && ft_flow_tidy(reader->flow, place_of);
+    free(place_of);
+    return done;
 }
 
 /* ---- accesses ----------------------------------------------------------------------------------------------------- */

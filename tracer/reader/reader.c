@@ -474,6 +474,8 @@ static enum ft_read_status take_chunk(struct ft_reader *reader, struct ft_ready 
     if (reader->mark != FT_MARK_COUNT && /* samples have accesses */
         !ft_samples_offer(&reader->samples, chunk_words(reader, chunk.chunk), chunk.words, chunk.cursor))
         return FT_READ_MEMORY;
+    if (ft_reader_follows(reader) && ft_flow_has_many_sets(reader->flow) && !ft_reader_tidy_flow(reader))
+        return FT_READ_MEMORY;
     reader->cursors[chunk.cursor].sequence = chunk.sequence;
     if (reader->cursors[chunk.cursor].thread != chunk.thread) { /* the cursor's thread ended, and another one has it */
         reader->cursors[chunk.cursor].thread = chunk.thread;

@@ -138,6 +138,9 @@ bool ft_reader_follow_data(struct ft_reader *reader);
  * tree. Reading takes longer, as no access is read together with others. False when memory ran out. */
 bool ft_reader_find_dependences(struct ft_reader *reader, uint64_t max_bytes);
 
+/* Forgets what the data flow needs no more. False when memory ran out. */
+bool ft_reader_tidy_flow(struct ft_reader *reader);
+
 /* Lays out `memory_bytes` of zeroed memory as an empty stream. False if it is too small. */
 bool ft_stream_format(void *memory, uint64_t memory_bytes);
 

@@ -1,0 +1,173 @@
+"""A slow data flow, byte by byte, and the C core behind the same face."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SOURCES = Path(__file__).parents[2] / "tracer" / "data_flow"
+OUTSIDE = -1
+Flows = Counter[tuple[int, frozenset[int]]]
+Footprints = Counter[frozenset[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand of an array operation: strides in bytes, one for each dimension; `indices` instead for a gather."""
+
+    address: int
+    strides: tuple[int, ...]
+    size_bytes: int
+    is_store: bool
+    is_indexed: bool = False
+
+
+class Reference:
+    """Each byte by itself."""
+
+    def __init__(self) -> None:
+        self.version: dict[int, tuple[int, frozenset[int]]] = {}
+        self.touched: dict[int, frozenset[int]] = {}
+        self.ended: Flows = Counter()
+
+    def access(self, place: int, address: int, size_bytes: int, is_store: bool) -> None:
+        for byte in range(address, address + size_bytes):
+            writer, readers = self.version.get(byte, (OUTSIDE, frozenset()))
+            if is_store and (writer, readers) != (place, frozenset()):
+                self.ended[writer, readers] += 1
+            self.version[byte] = (place, frozenset()) if is_store else (writer, readers | {place})
+            self.touched[byte] = self.touched.get(byte, frozenset()) | {place}
+
+    def array(self, place: int, extents: Sequence[int], indices: Sequence[int], operands: Sequence[Operand]) -> None:
+        for is_store in (False, True):
+            for operand in operands:
+                if operand.is_store != is_store:
+                    continue
+                points = itertools.product(*map(range, extents))
+                offsets = (sum(p * s for p, s in zip(point, operand.strides, strict=True)) for point in points)
+                if operand.is_indexed:
+                    offsets = (index * operand.strides[0] for index in indices)
+                for address in {operand.address + offset for offset in offsets}:
+                    self.access(place, address, operand.size_bytes, is_store)
+
+    def flows(self) -> Flows:
+        """Bytes of all versions, by writer and readers."""
+        flows = self.ended + Counter(self.version.values())
+        del flows[OUTSIDE, frozenset()]
+        return flows
+
+    def footprints(self) -> Footprints:
+        """Bytes by who touched them."""
+        return Counter(self.touched.values())
+
+
+class _ArrayAccess(ctypes.Structure):
+    _fields_ = (
+        ("address", ctypes.c_uint64), ("stride", ctypes.c_int64 * 8), ("op", ctypes.c_uint32),
+        ("size_bytes", ctypes.c_uint16), ("flags", ctypes.c_uint8), ("is_indexed", ctypes.c_bool),
+    )  # fmt: skip
+
+
+class _ArrayRun(ctypes.Structure):
+    _fields_ = (
+        ("num_dims", ctypes.c_uint32), ("num_accesses", ctypes.c_uint32), ("extent", ctypes.c_uint64 * 8),
+        ("index", ctypes.POINTER(ctypes.c_uint64)), ("access", _ArrayAccess * 8),
+    )  # fmt: skip
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = (
+        ("hint_number", ctypes.c_uint64), ("hint_block", ctypes.c_void_p), ("place", ctypes.c_uint32),
+        ("size_bytes", ctypes.c_uint32), ("word", ctypes.c_uint32), ("is_store", ctypes.c_bool),
+    )  # fmt: skip
+
+
+def build_core(directory: Path) -> Any:
+    """The C core as a library."""
+    library = directory / "flow.so"
+    sources = sorted(map(str, SOURCES.glob("*.c")))
+    root = str(SOURCES.parents[1])
+    command = ["gcc", "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-I", root, *sources]
+    subprocess.run([*command, "-o", str(library)], check=True)
+    core = ctypes.CDLL(str(library))
+    core.ft_flow_new.restype = ctypes.c_void_p
+    for name in ("ft_flow_sets", "ft_flow_versions", "ft_flow_touched"):
+        getattr(core, name).restype = ctypes.c_uint64
+    for name in ("ft_flow_access", "ft_flow_run", "ft_flow_array", "ft_flow_tidy", "ft_flow_has_many_sets"):
+        getattr(core, name).restype = ctypes.c_bool
+    return core
+
+
+class Core:
+    """The C core, once."""
+
+    def __init__(self, core: Any, max_blocks: int = 1 << 15, max_sets: int = 1 << 16) -> None:
+        self._core = core
+        self._flow = ctypes.c_void_p(core.ft_flow_new(max_blocks, max_sets))
+
+    def close(self) -> None:
+        self._core.ft_flow_free(self._flow)
+
+    def access(self, place: int, address: int, size_bytes: int, is_store: bool) -> None:
+        hint = (ctypes.c_uint64 * 2)()
+        arguments = (place, ctypes.c_uint64(address), size_bytes, ctypes.c_bool(is_store))
+        assert self._core.ft_flow_access(self._flow, hint, *arguments)
+
+    def run(self, slots: Sequence[tuple[int, int, bool]], addresses: np.ndarray[Any, np.dtype[np.uint64]]) -> None:
+        """Place, size and kind of each access of an iteration; `addresses` [iterations, accesses]."""
+        made = (_Slot * len(slots))(*(_Slot(0, None, p, size, i, s) for i, (p, size, s) in enumerate(slots)))
+        words = np.ascontiguousarray(addresses)
+        assert self._core.ft_flow_run(
+            self._flow, made, len(slots), words.ctypes.data_as(ctypes.c_void_p), words.shape[1],
+            ctypes.c_uint64((1 << 48) - 1), ctypes.c_uint64(words.shape[0]),
+        )  # fmt: skip
+
+    def array(self, place: int, extents: Sequence[int], indices: Sequence[int], operands: Sequence[Operand]) -> None:
+        run = _ArrayRun(len(extents), len(operands))
+        run.extent[: len(extents)] = list(extents)
+        run.index = (ctypes.c_uint64 * max(len(indices), 1))(*indices)
+        for number, operand in enumerate(operands):
+            access = run.access[number]
+            access.address, access.size_bytes, access.flags = operand.address, operand.size_bytes, operand.is_store
+            access.stride[: len(operand.strides)] = list(operand.strides)
+            access.is_indexed = operand.is_indexed
+        assert self._core.ft_flow_array(self._flow, place, ctypes.byref(run))
+
+    def tidy(self, place_of: Sequence[int]) -> None:
+        assert self._core.ft_flow_tidy(self._flow, (ctypes.c_uint32 * len(place_of))(*place_of))
+
+    @property
+    def log_weight(self) -> int:
+        return int(self._core.ft_flow_log_weight(self._flow))
+
+    def _rows(self, take: Callable[..., int], columns: int, kind: type) -> np.ndarray[Any, np.dtype[np.int64]]:
+        rows = np.zeros((int(take(self._flow, None)), columns), kind)
+        take(self._flow, rows.ctypes.data_as(ctypes.c_void_p))
+        return rows.astype(np.int64)
+
+    def _sets(self) -> list[frozenset[int]]:
+        words = self._rows(self._core.ft_flow_sets, 1, np.uint32).ravel().tolist()
+        sets = []
+        at = 0
+        while at < len(words):
+            sets.append(frozenset(words[at + 1 : at + 1 + words[at]]))
+            at += 1 + words[at]
+        return sets
+
+    def finish(self) -> tuple[Flows, Footprints]:
+        """Once: flows and footprints."""
+        self._core.ft_flow_finish(self._flow)
+        sets, flows, footprints = self._sets(), Flows(), Footprints()
+        for writer, readers, *parts in self._rows(self._core.ft_flow_versions, 11, np.uint64).tolist():
+            flows[OUTSIDE if writer == 0xFFFFFFFF else writer, sets[readers]] += sum(parts)
+        for _, length_bytes, touched_by, weight in self._rows(self._core.ft_flow_touched, 4, np.uint64).tolist():
+            footprints[sets[touched_by]] += length_bytes * weight
+        return flows, footprints

@@ -1,0 +1,147 @@
+"""The C core of the data flow against a slow one, byte by byte."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from data_flow_reference import OUTSIDE, Core, Flows, Operand, Reference, build_core
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+PLACES = 6
+accesses = st.tuples(
+    st.integers(0, PLACES - 1), st.integers(0, 700), st.sampled_from([1, 2, 4, 8, 16, 32]), st.booleans()
+)
+operands = st.builds(
+    Operand,
+    address=st.integers(2000, 2600),
+    strides=st.tuples(st.sampled_from([0, 1, 8, -8, 24, 200]), st.sampled_from([0, 4, 8, 16, 300])),
+    size_bytes=st.sampled_from([1, 4, 8]),
+    is_store=st.booleans(),
+    is_indexed=st.booleans(),
+)
+arrays = st.tuples(
+    st.integers(0, PLACES - 1),
+    st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    st.integers(0, 9),
+    st.lists(operands, min_size=1, max_size=3),
+)
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return build_core(tmp_path_factory.mktemp("core"))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(accesses | arrays, max_size=60), st.integers(0, 60))
+def test_any_accesses(core: Any, steps: list[Any], tidy_at: int) -> None:
+    reference, flow = Reference(), Core(core)
+    for number, (place, *rest) in enumerate(steps):
+        if number == tidy_at:
+            flow.tidy(range(PLACES))
+        for follower in (reference, flow):
+            if len(rest) == 3 and isinstance(rest[0], int):
+                follower.access(place, *rest)
+            else:
+                extents, seed, of_all = rest
+                indices = [(seed + 7 * point) % 40 for point in range(extents[0] * extents[1])]
+                follower.array(place, extents, indices, of_all)
+    flows, footprints = flow.finish()
+    flow.close()
+    assert flows == reference.flows()
+    assert footprints == reference.footprints()
+
+
+def test_by_hand(core: Any) -> None:
+    """8 bytes are written, half of them again; all are read by two places."""
+    flow = Core(core)
+    flow.access(1, 64, 8, True)
+    flow.access(2, 64, 8, False)
+    flow.access(3, 68, 4, True)
+    flow.access(2, 64, 8, False)
+    flow.access(4, 72, 2, False)
+    flows, footprints = flow.finish()
+    flow.close()
+    read = frozenset({2})
+    assert flows == {(1, read): 8, (3, read): 4, (OUTSIDE, frozenset({4})): 2}
+    assert footprints == {frozenset({1, 2}): 4, frozenset({1, 2, 3}): 4, frozenset({4}): 2}
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(accesses, max_size=80))
+def test_places_that_become_one(core: Any, steps: list[Any]) -> None:
+    reference, flow = Reference(), Core(core)
+    for place, *rest in steps:
+        reference.access(place // 2, *rest)
+        flow.access(place, *rest)
+    flow.tidy([place // 2 for place in range(PLACES)])
+    flows, footprints = flow.finish()
+    flow.close()
+
+    def read(flows: Flows) -> Flows:
+        """What nobody has read counts again where another place of the same stores there."""
+        return Flows({pair: num_bytes for pair, num_bytes in flows.items() if pair[1]})
+
+    assert read(flows) == read(reference.flows())
+    assert footprints == reference.footprints()
+
+
+def test_runs_are_as_single_accesses(core: Any) -> None:
+    generator = np.random.default_rng(1)
+    addresses = generator.integers(0, 4096, (500, 3)).astype(np.uint64) * np.uint64(4)
+    slots = [(0, 4, False), (1, 8, True), (2, 16, False)]
+    reference, flow = Reference(), Core(core)
+    flow.run(slots, addresses)
+    for row in addresses.tolist():
+        for (place, size_bytes, is_store), address in zip(slots, row, strict=True):
+            reference.access(place, address, size_bytes, is_store)
+    assert flow.finish()[0] == reference.flows()
+    flow.close()
+
+
+def test_too_many_sets_become_one(core: Any) -> None:
+    """What is merged is counted as read by all who read any of it, and no byte is lost."""
+    flow, reference = Core(core, max_sets=8), Reference()
+    for word in range(64):
+        for follower in (flow, reference):
+            follower.access(0, 8 * word, 8, True)
+            for place in range(6):
+                if word >> place & 1:
+                    follower.access(1 + place, 8 * word, 8, False)
+    flows, _ = flow.finish()
+    flow.close()
+    assert sum(flows.values()) == 64 * 8
+    assert {writer for writer, _ in flows} == {0}
+    assert len(flows) < len(reference.flows())
+    for place in range(1, 7):
+        exact = sum(num_bytes for (_, readers), num_bytes in reference.flows().items() if place in readers)
+        assert sum(num_bytes for (_, readers), num_bytes in flows.items() if place in readers) >= exact
+
+
+def test_a_sample_is_near_the_whole(core: Any) -> None:
+    """One place writes 4 MiB, two others read three and one quarters of them, eight times."""
+    num_bytes = 4 << 20
+    whole, sample = Core(core), Core(core, max_blocks=1024)
+    for flow in (whole, sample):
+        for _ in range(8):
+            flow.array(0, [num_bytes // 8], [], [Operand(1 << 20, (8,), 8, is_store=True)])
+            flow.array(1, [num_bytes // 8 * 3 // 4], [], [Operand(1 << 20, (8,), 8, is_store=False)])
+            flow.array(2, [num_bytes // 8 // 4], [], [Operand(1 << 20, (8,), 8, is_store=False)])
+    exact, _ = whole.finish()
+    scaled, footprints = sample.finish()
+    assert whole.log_weight == 0
+    assert sample.log_weight > 3
+    quarter = num_bytes // 4
+    assert exact == Counter(
+        {(0, frozenset({1, 2})): 8 * quarter, (0, frozenset({1})): 16 * quarter, (0, frozenset()): quarter}
+    )
+    assert set(scaled) == set(exact)
+    for flow_of, size_bytes in exact.items():
+        assert scaled[flow_of] == pytest.approx(size_bytes, rel=0.1)
+    assert sum(footprints.values()) == pytest.approx(num_bytes, rel=0.1)
+    whole.close()
+    sample.close()

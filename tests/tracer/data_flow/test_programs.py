@@ -1,0 +1,164 @@
+"""Data flow of traced programs, whose bytes follow from their sources."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow
+from foretrace.tracer.signature.file import read_signature, write_signature
+from foretrace.tracer.signature.records import Signature
+from foretrace.tracer.signature.tree_records import TreeNodeKind
+from foretrace.tracer.tracing import trace_binary, trace_python
+
+PRODUCERS = """
+#define N 1000
+double a[N], b[N];
+float narrow[N];
+int main(void) {
+    double sum = 0;
+    for (int r = 0; r < 3; r++) {
+        for (int i = 0; i < N; i++) a[i] = i * 2.0;              /* line 8 */
+        for (int i = 0; i < N / 2; i++) b[i] = a[i] + 1;         /* line 9 */
+        for (int i = 0; i < N; i++) narrow[i] = (float)a[i];     /* line 10 */
+        for (int i = 0; i < N; i++) sum += a[i] * b[i];          /* line 11 */
+        for (int i = 0; i < N; i += 2) sum += narrow[i];         /* line 12 */
+    }
+    return sum > 0 ? 0 : 1;
+}
+"""
+
+STENCIL = """
+#define N 512
+#define T 5
+double a[N], b[N];
+int main(void) {
+    for (int i = 0; i < N; i++) a[i] = i;                        /* line 6 */
+    for (int t = 0; t < T; t++) {
+        for (int i = 1; i < N - 1; i++) b[i] = a[i - 1] + a[i] + a[i + 1]; /* line 8 */
+        for (int i = 1; i < N - 1; i++) a[i] = b[i] * 0.25;      /* line 9 */
+    }
+    double sum = 0;
+    for (int i = 0; i < N; i++) sum += a[i];                     /* line 12 */
+    return sum > 0 ? 0 : 1;
+}
+"""
+
+PRODUCT = """
+#define N 300
+int row[N + 1], column[3 * N];
+double value[3 * N], x[N], y[N];
+__attribute__((noinline)) void multiply(void) {
+    for (int i = 0; i < N; i++) {                                /* line 6 */
+        double sum = 0;
+        for (int k = row[i]; k < row[i + 1]; k++)                /* line 8 */
+            sum += value[k] * x[column[k]];
+        y[i] = sum;
+    }
+}
+int main(void) {
+    for (int i = 0; i <= N; i++) row[i] = 3 * i;                 /* line 14 */
+    for (int k = 0; k < 3 * N; k++) column[k] = (7 * k) % N;     /* line 15 */
+    for (int k = 0; k < 3 * N; k++) value[k] = k;                /* line 16 */
+    for (int i = 0; i < N; i++) x[i] = 1;                        /* line 17 */
+    double sum = 0;
+    for (int r = 0; r < 4; r++) {
+        multiply();
+        for (int i = 0; i < N; i++) sum += y[i];                 /* line 21 */
+    }
+    return sum > 0 ? 0 : 1;
+}
+"""
+
+Flows = Counter[tuple[int, tuple[int, ...]]]
+
+
+def flow_of(signature: Signature) -> DataFlow:
+    assert signature.data_flow is not None
+    return signature.data_flow
+
+
+def between_lines(signature: Signature, file: str, lines: Sequence[int]) -> Flows:
+    """Bytes from the loops and array operations of some lines of a file to others of them."""
+    flow, tree = flow_of(signature), signature.tree
+    assert tree is not None
+    line = {
+        node: key.line
+        for node, key in enumerate(tree.keys)
+        if key.file.endswith(file) and key.line in lines and tree.kind[node] != TreeNodeKind.CALL
+    }
+    found: Flows = Counter()
+    for writer, readers, num_bytes in zip(
+        flow.flow_writer.tolist(), flow.flow_readers.tolist(), flow.flow_bytes.tolist(), strict=True
+    ):
+        nodes = flow.set_nodes[flow.set_starts[readers] : flow.set_starts[readers + 1]].tolist()
+        into = tuple(sorted({line[node] for node in nodes if node in line} - {line.get(writer, 0)}))
+        if writer in line and into:
+            found[line[writer], into] += round(num_bytes)
+    return found
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O1"])
+def test_producers_and_consumers(level: str, compile_c: Callable[..., Path]) -> None:
+    program = compile_c(PRODUCERS, level, "-g")
+    signature = trace_binary([str(program)]).signature
+    flow = between_lines(signature, f"{program.name}.c", range(8, 13))
+    flow = Counter({pair: num_bytes for pair, num_bytes in flow.items() if num_bytes > 100})  # not of counters
+    assert flow == {(8, (9, 10, 11)): 12000, (8, (10, 11)): 12000, (9, (11,)): 12000, (10, (12,)): 6000}
+    assert flow_of(signature).sampled_share == 1
+    assert flow_of(signature).relative_error == 0
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O1"])
+def test_a_pair_of_stencils(level: str, compile_c: Callable[..., Path]) -> None:
+    program = compile_c(STENCIL, level, "-g", "-fno-tree-loop-distribute-patterns")
+    flow = between_lines(trace_binary([str(program)]).signature, f"{program.name}.c", (6, 8, 9, 12))
+    inner = 510 * 8
+    assert flow == {(6, (8, 12)): 16, (6, (8,)): inner, (8, (9,)): 5 * inner, (9, (8,)): 4 * inner, (9, (12,)): inner}
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O1"])
+def test_a_sparse_product(level: str, compile_c: Callable[..., Path], tmp_path: Path) -> None:
+    program = compile_c(PRODUCT, level, "-g", "-fno-tree-vectorize")
+    signature = trace_binary([str(program)]).signature
+    flow = between_lines(signature, f"{program.name}.c", (6, 8, 14, 15, 16, 17, 21))
+    rows = sum(num_bytes for (writer, _), num_bytes in flow.items() if writer == 14)
+    assert rows == 301 * 4
+    by_inner = {(6, (8,)), (8, (6,))}  # counter and sum of -O0
+    expected = {(15, (8,)): 900 * 4, (16, (8,)): 900 * 8, (17, (8,)): 300 * 8, (6, (21,)): 4 * 300 * 8}
+    assert {pair: num_bytes for pair, num_bytes in flow.items() if pair[0] != 14 and pair not in by_inner} == expected
+    write_signature(signature, tmp_path / "s.sig")
+    read = flow_of(read_signature(tmp_path / "s.sig"))
+    for name in DataFlow.__slots__:
+        assert str(getattr(read, name)) == str(getattr(flow_of(signature), name))
+
+
+ARRAYS = """
+import numpy as np
+a = np.arange(1000.0)
+for step in range(3):
+    b = a * 2.0
+    c = b[:500] + 1.0
+    s = c.sum()
+    t = np.take(b, np.arange(0, 100))
+"""
+
+
+def test_arrays_of_python(tmp_path: Path) -> None:
+    script = tmp_path / "arrays.py"
+    script.write_text(ARRAYS)
+    flow = between_lines(trace_python(str(script)).signature, "arrays.py", range(3, 9))
+    assert flow[5, (6, 8)] == 3 * 800
+    assert flow[5, (6,)] == 3 * 3200
+    assert flow[6, (7,)] == 3 * 4000
+
+
+def test_it_can_be_left_out(tmp_path: Path) -> None:
+    script = tmp_path / "none.py"
+    script.write_text("print(1)\n")
+    assert trace_python(str(script), has_data_flow=False).signature.data_flow is None
+    assert trace_python(str(script), has_tree=False).signature.data_flow is None
+    assert OUTSIDE not in flow_of(trace_python(str(script)).signature).set_nodes
