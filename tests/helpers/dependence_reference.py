@@ -1,4 +1,4 @@
-"""A slow twin of tracer/data_flow/dependences.c: random programs with accesses, and what their loops carry byte by byte."""
+"""A slow twin of tracer/data_flow/dependences.c: random programs with accesses, and what their loops carry."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class AccessProgram(Program):
         shift = self.random.choice(self._shifts)
         operation = (block, is_store)
         loops = self._known()
-        now = Moment(len(self.ran), tuple((l.path, l.header, l.entry, l.iteration) for l in loops))
+        now = Moment(len(self.ran), tuple((of.path, of.header, of.entry, of.iteration) for of in loops))
         self._range[operation] = (address, address + (1 << shift))
         if is_store and loops:
             self.stores[operation] = self.stores.get(operation, 0) + 1

@@ -34,7 +34,9 @@ def paths_by_rank(tree: RawTree) -> dict[int, Path]:
     return {rank: path for rank, path in zip(ranks, paths, strict=True) if path is not None}
 
 
-def rows_of(found: RawDependences, tree: RawTree, operations: list[tuple[int, bool]]) -> dict[Row, tuple[int, int, int]]:
+def rows_of(
+    found: RawDependences, tree: RawTree, operations: list[tuple[int, bool]]
+) -> dict[Row, tuple[int, int, int]]:
     """Rows other than of stores, by what they are of: count, least and most distance."""
     paths = paths_by_rank(tree)
     loops = [(paths[rank], header) for rank, _, header, *_ in found.loops.tolist()]
