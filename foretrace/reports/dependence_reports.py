@@ -47,7 +47,8 @@ def _what(one: Dependence) -> str:
         apart += f" to {one.most_distance}"
     operation = f"{one.operation}, " if one.operation else ""
     if one.kind is DependenceKind.RECURRENCE:
-        return f"{format_count(one.count)} times, {apart} iterations apart"
+        unit = "iteration" if apart == "1" else "iterations"
+        return f"{format_count(one.count)} times, {apart} {unit} apart"
     return f"{operation}{format_count(one.count)} times"
 
 

@@ -25,6 +25,16 @@ class LoopCount:
     entries: list[int] = field(default_factory=list)
 
 
+@dataclass
+class Running:
+    """A loop that is being run, since the execution `entry`."""
+
+    path: Path
+    header: int
+    entry: int
+    iteration: int = 0
+
+
 class Program:
     """Functions of straight blocks, branches, loops and calls; function 0 is run."""
 
@@ -42,6 +52,8 @@ class Program:
         self.loops: dict[tuple[Path, int], LoopCount] = {}
         self.executions: dict[tuple[Path, int], int] = {}
         self.repeated: set[int] = set()  # headers of loops that came back
+        self.active: list[Running] = []  # loops, outermost first
+        self.known: set[int] = set()  # headers of loops that have come back so far
 
     def _body(self, function: int, functions: int, nesting: int) -> list[tuple]:  # type: ignore[type-arg]
         body: list[tuple] = []  # type: ignore[type-arg]
@@ -132,10 +144,15 @@ class Program:
                 self.loops.setdefault((path, block), LoopCount()).entries.append(count)
                 if count > 1:
                     self.repeated.add(block)
-                for _ in range(count):
+                self.active.append(Running(path, block, len(self.ran)))
+                for number in range(count):
+                    self.active[-1].iteration = number
+                    if number:
+                        self.known.add(block)
                     self._step(path, block)
                     self._run(inner, path)
                     self._step(path, back)
+                self.active.pop()
                 continue
             self._step(path, block)
             if kind == "call":
@@ -147,6 +164,7 @@ class Program:
         """A reader's stream of what ran, that makes a tree."""
         stream = Stream()
         stream.reader.make_tree("x86_64", 1 << 17)
+        self._prepare(stream)
         position = begin = stream.word(LAYOUT["side_offset"])
         for block_id, (address, code) in enumerate(self.codes, 1):
             length = -(-(side_table.BLOCK.size + 1 + len(code)) // 8) * 8
@@ -155,11 +173,17 @@ class Program:
             stream.memory[position : position + len(entry)] = entry
             position += length
         struct.pack_into("<Q", stream.memory, LAYOUT["side_used_bytes"], position - begin)
-        for number, words in enumerate(self._chunks()):
-            stream.publish(words, number)
-        return stream
+        return self._published(stream)
+
+    def _prepare(self, stream: Stream) -> None:
+        """What else the reader is to look for: nothing."""
 
     def _chunks(self) -> Iterator[list[int]]:
         size = LAYOUT["chunk_words"]
         for begin in range(0, len(self.ran), size):
             yield [ENTRY | block for block in self.ran[begin : begin + size]]
+
+    def _published(self, stream: Stream) -> Stream:
+        for number, words in enumerate(self._chunks()):
+            stream.publish(words, number)
+        return stream

@@ -3,6 +3,8 @@
  * Invariants
  *  - Levels of a thread: entry <= start <= the entry of the next one inside. Those of one frame of the stack are together.
  *  - A cell without a writer has `written` 0, one that was not read since it was written `first_read` 0.
+ *  - Where a block runs for the first time, the tree cannot know yet whether it is inside of a loop. The levels of its frame are
+ *    then in doubt, and dependences that they would carry are kept in `doubtful` until a block that ran before tells.
  *  - A page's number is in the table if and only if its hash is at most `limit`, and it was touched.
  */
 #include "dependences.h"
@@ -16,6 +18,7 @@
 #define CACHED_PAGES 256u
 #define RECENT 1024u /* iterations whose beginnings a level remembers; of those before, every 1024th */
 #define ARRAY_DEPTH UINT32_MAX
+#define MOST_DOUBTFUL (1u << 16) /* beyond, they are lost */
 #define THREAD_BITS 16
 
 struct cell {
@@ -32,12 +35,13 @@ struct page {
 struct level {
     uint64_t entry, start, iterations;
     uint32_t depth, slot, loop;
+    bool is_in_doubt;
     uint64_t *recent, *coarse; /* times at which iterations began; they stay with the place in the stack of levels */
     uint32_t coarse_capacity;
 };
 
 struct frame {
-    uint64_t since, node;
+    uint64_t since, node, doubt_since; /* 0: its levels are not in doubt */
     uint32_t function, version;
 };
 
@@ -63,8 +67,19 @@ struct operation {
     uint64_t stores;                /* inside of loops */
 };
 
+/* An access of operation `op` that depends on an earlier one: see depends(). */
+struct pair {
+    uint64_t stamp;
+    uint32_t source, op, kind, within;
+};
+
+/* When a block first and last ran. */
+struct runs {
+    uint64_t first, last;
+};
+
 struct times {
-    uint64_t *last; /* by local block: when it last ran */
+    struct runs *runs; /* by local block */
     uint32_t capacity;
 };
 
@@ -88,6 +103,8 @@ struct ft_dependences {
     uint64_t rows_capacity, num_rows;
     struct operation *operations;
     uint32_t operations_capacity;
+    struct pair *doubtful;
+    uint32_t num_doubtful, doubtful_capacity;
     struct times *functions;
     uint32_t functions_capacity;
 };
@@ -161,6 +178,48 @@ static bool add_row(struct ft_dependences *d, uint32_t kind, uint32_t source, ui
     return true;
 }
 
+static uint64_t iteration_at(const struct level *level, uint64_t then);
+
+/* Enters that `op` depends on what `source` did at a time; as `within` if that was in the same iteration, unless that is
+ * NONE. */
+static inline bool depends(struct ft_dependences *d, struct pair pair)
+{
+    const struct thread *t = d->thread;
+    const uint64_t then = pair.stamp >> THREAD_BITS;
+    if (!pair.stamp || (pair.stamp & ((1u << THREAD_BITS) - 1)) != d->thread_number)
+        return true;
+    uint32_t i = t->num_levels;
+    while (i > 0 && then < t->levels[i - 1].entry)
+        i--;
+    if (i == 0)
+        return true;
+    const struct level *level = &t->levels[i - 1];
+    if (then >= level->start && pair.within == NONE)
+        return true;
+    if (level->is_in_doubt) {
+        if (d->num_doubtful == MOST_DOUBTFUL)
+            return true;
+        if (!reserve(&d->doubtful, &d->doubtful_capacity, d->num_doubtful, sizeof *d->doubtful))
+            return false;
+        d->doubtful[d->num_doubtful++] = pair;
+        return true;
+    }
+    if (then < level->start)
+        return add_row(d, pair.kind, pair.source, pair.op, level->loop, level->iterations - 1 - iteration_at(level, then));
+    return add_row(d, pair.within, pair.source, pair.op, level->loop, 0);
+}
+
+/* Enters what was doubtful, as far as it is no longer. */
+static bool settle(struct ft_dependences *d)
+{
+    const uint32_t number = d->num_doubtful;
+    bool done = true;
+    d->num_doubtful = 0;
+    for (uint32_t i = 0; i < number && done; i++)
+        done = depends(d, d->doubtful[i]); /* which keeps at most as many as it was given */
+    return done;
+}
+
 /* ---- loops and their iterations ----------------------------------------------------------------------------------- */
 
 static uint64_t loop_place(const struct ft_dependences *d, const struct loop *loop)
@@ -226,6 +285,7 @@ static bool push_level(struct ft_dependences *d, struct loop loop, uint32_t dept
         return false;
     level->depth = depth;
     level->slot = loop.slot;
+    level->is_in_doubt = false;
     level->iterations = 0;
     d->loops[level->loop].entries++;
     t->num_levels++;
@@ -270,30 +330,32 @@ static struct thread *thread_of(struct ft_dependences *d, uint32_t number)
 static bool follow_frames(struct ft_dependences *d, const struct ft_tree_place *place)
 {
     struct thread *t = d->thread;
-    const struct frame fresh = {d->time + 1, place->node, place->function, place->version};
+    const struct frame fresh = {.since = d->time + 1, .node = place->node, .function = place->function,
+                                .version = place->version};
     if (!reserve(&t->frames, &t->frames_capacity, place->depth, sizeof *t->frames))
         return false;
+    bool was_in_doubt = false;
     while (t->num_levels && t->levels[t->num_levels - 1].depth > place->depth)
-        t->num_levels--;
+        was_in_doubt |= t->levels[--t->num_levels].is_in_doubt;
     for (; t->num_frames <= place->depth; t->num_frames++)
         t->frames[t->num_frames] = fresh;
     t->num_frames = place->depth + 1;
     struct frame *frame = &t->frames[place->depth];
     if (frame->node == place->node && frame->function == place->function)
-        return true;
+        return !was_in_doubt || settle(d);
     while (t->num_levels && t->levels[t->num_levels - 1].depth == place->depth)
-        t->num_levels--;
+        was_in_doubt |= t->levels[--t->num_levels].is_in_doubt;
     *frame = fresh;
-    return true;
+    return !was_in_doubt || settle(d);
 }
 
 /* Of a function's local block. NULL when memory ran out. */
-static uint64_t *last_run(struct ft_dependences *d, uint32_t function, uint32_t local)
+static struct runs *runs_of(struct ft_dependences *d, uint32_t function, uint32_t local)
 {
     if (!reserve(&d->functions, &d->functions_capacity, function, sizeof *d->functions))
         return NULL;
     struct times *times = &d->functions[function];
-    return reserve(&times->last, &times->capacity, local, sizeof *times->last) ? &times->last[local] : NULL;
+    return reserve(&times->runs, &times->capacity, local, sizeof *times->runs) ? &times->runs[local] : NULL;
 }
 
 /* When a loop was entered that the tree did not know of until now; now if it knew. */
@@ -305,8 +367,8 @@ static uint64_t entry_of(const struct ft_dependences *d, const struct ft_tree_pl
     const struct times *times = place->function < d->functions_capacity ? &d->functions[place->function] : NULL;
     uint64_t before = 0;
     for (uint32_t i = 0; i < loop->num_headers && times && frame->version != place->version; i++)
-        if (loop->headers[i] < times->capacity && times->last[loop->headers[i]] > before)
-            before = times->last[loop->headers[i]];
+        if (loop->headers[i] < times->capacity && times->runs[loop->headers[i]].last > before)
+            before = times->runs[loop->headers[i]].last;
     const bool is_of_frame = before >= frame->since && (!t->num_levels || before >= t->levels[t->num_levels - 1].start);
     return before && is_of_frame ? before : d->time;
 }
@@ -316,7 +378,7 @@ static bool follow_loops(struct ft_dependences *d, const struct ft_tree_place *p
 {
     struct thread *t = d->thread;
     if (slot == NONE) {
-        for (*end = t->num_levels; *end && t->levels[*end - 1].depth == place->depth;)
+        for (*end = t->num_levels; *end && t->levels[*end - 1].depth == place->depth && !t->levels[*end - 1].is_in_doubt;)
             --*end;
         return true;
     }
@@ -338,6 +400,33 @@ static bool follow_loops(struct ft_dependences *d, const struct ft_tree_place *p
     return entry == d->time || loop.header != place->local || begin_iteration(d, &t->levels[at]);
 }
 
+/* Leaves the loops of the frame at hand that are not around a block. */
+static void leave_loops(struct ft_dependences *d, const struct ft_tree_place *place, uint32_t slot)
+{
+    struct thread *t = d->thread;
+    while (t->num_levels && t->levels[t->num_levels - 1].depth == place->depth) {
+        struct level *top = &t->levels[t->num_levels - 1];
+        uint32_t around = slot;
+        while (around != NONE && around != top->slot)
+            around = ft_tree_loop_place(d->tree, place->function, around).parent;
+        if (around != NONE)
+            break;
+        t->num_levels--;
+    }
+    for (uint32_t i = t->num_levels; i > 0 && t->levels[i - 1].depth == place->depth; i--)
+        t->levels[i - 1].is_in_doubt = false;
+}
+
+/* Whether it is not known yet if a block, which has not run before, is in the loops of the frame at hand. */
+static bool comes_into_doubt(struct ft_dependences *d, const struct ft_tree_place *place)
+{
+    struct thread *t = d->thread;
+    const uint32_t end = t->num_levels;
+    for (uint32_t i = end; i > 0 && t->levels[i - 1].depth == place->depth; i--)
+        t->levels[i - 1].is_in_doubt = true;
+    return end && t->levels[end - 1].depth == place->depth;
+}
+
 /* Runs the beginning of the block at `d->place`. */
 static bool run_part(struct ft_dependences *d)
 {
@@ -350,18 +439,29 @@ static bool run_part(struct ft_dependences *d)
     const struct level *top = t->num_levels ? &t->levels[t->num_levels - 1] : NULL;
     const bool is_same = part.slot == NONE ? !top || top->depth != place->depth
                                            : top && top->depth == place->depth && top->slot == part.slot;
+    struct runs *runs = runs_of(d, place->function, place->local);
+    if (!runs)
+        return false;
+    struct frame *frame = &t->frames[place->depth];
+    if (!runs->first && !frame->doubt_since && part.slot == NONE && comes_into_doubt(d, place))
+        frame->doubt_since = d->time;
+    else if (runs->first && runs->first < frame->doubt_since) {
+        frame->doubt_since = 0;
+        leave_loops(d, place, part.slot);
+        if (!settle(d))
+            return false;
+    }
     if (!is_same || part.is_header) {
         if (!follow_loops(d, place, part.slot, &end))
             return false;
         t->num_levels = end;
     }
-    t->frames[place->depth].version = place->version;
+    frame->version = place->version;
     d->next = part.next;
     d->next_at = part.next == NONE ? 0 : d->block_instructions - ft_tree_part(d->tree, place->function, part.next).instructions;
-    uint64_t *last = last_run(d, place->function, place->local);
-    if (last)
-        *last = d->time;
-    return last;
+    runs->first = runs->first ? runs->first : d->time;
+    runs->last = d->time;
+    return true;
 }
 
 /* Runs on up to an instruction of the block. */
@@ -531,30 +631,12 @@ static bool find_page(struct ft_dependences *d, uint64_t number, bool is_fine, s
 
 /* ---- accesses ----------------------------------------------------------------------------------------------------- */
 
-/* Enters that operation `op` depends on what `source` did at a time; `within` if that was in the same iteration, unless that is NONE. */
-static inline bool depends(struct ft_dependences *d, uint64_t stamp, uint32_t source, uint32_t op, uint32_t kind, uint32_t within)
-{
-    const struct thread *t = d->thread;
-    const uint64_t then = stamp >> THREAD_BITS;
-    if (!stamp || (stamp & ((1u << THREAD_BITS) - 1)) != d->thread_number)
-        return true;
-    uint32_t i = t->num_levels;
-    while (i > 0 && then < t->levels[i - 1].entry)
-        i--;
-    if (i == 0)
-        return true;
-    const struct level *level = &t->levels[i - 1];
-    if (then < level->start)
-        return add_row(d, kind, source, op, level->loop, level->iterations - 1 - iteration_at(level, then));
-    return within == NONE || add_row(d, within, source, op, level->loop, 0);
-}
-
 static bool load(struct ft_dependences *d, struct cell *cell, const struct cell *before, uint32_t op)
 {
     const struct thread *t = d->thread;
     const uint64_t entry = t->num_levels ? t->levels[t->num_levels - 1].entry : 0;
     const bool is_new = !before || cell->written != before->written || cell->writer != before->writer;
-    if (is_new && !depends(d, cell->written, cell->writer, op, FT_FLOW, FT_FLOW_WITHIN))
+    if (is_new && !depends(d, (struct pair){cell->written, cell->writer, op, FT_FLOW, FT_FLOW_WITHIN}))
         return false;
     cell->last_reader = op;
     if (cell->first_read >> THREAD_BITS < entry || !cell->first_read) {
@@ -575,8 +657,8 @@ static bool store(struct ft_dependences *d, struct cell *cell, const struct cell
             !add_row(d, FT_UPDATE, cell->last_reader, op, t->levels[t->num_levels - 1].loop, 0))
             return false;
     }
-    if (is_new && !(depends(d, cell->written, cell->writer, op, FT_OUTPUT, NONE) &&
-                    depends(d, cell->first_read, cell->first_reader, op, FT_ANTI, NONE)))
+    if (is_new && !(depends(d, (struct pair){cell->written, cell->writer, op, FT_OUTPUT, NONE}) &&
+                    depends(d, (struct pair){cell->first_read, cell->first_reader, op, FT_ANTI, NONE})))
         return false;
     *cell = (struct cell){.written = d->time << THREAD_BITS | d->thread_number, .writer = op, .last_reader = NONE};
     return true;
@@ -658,7 +740,7 @@ void ft_dependences_free(struct ft_dependences *d)
         if (d->pages[i])
             free_page(d, d->pages[i]);
     for (uint32_t i = 0; i < d->functions_capacity; i++)
-        free(d->functions[i].last);
+        free(d->functions[i].runs);
     free(d->threads);
     free(d->pages);
     free(d->loops);
@@ -666,6 +748,7 @@ void ft_dependences_free(struct ft_dependences *d)
     free(d->rows);
     free(d->operations);
     free(d->functions);
+    free(d->doubtful);
     free(d);
 }
 

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 
 from foretrace.tracer.analysis.graphs import cycles
 from foretrace.tracer.analysis.loops import LoopForest
-from foretrace.tracer.data_flow.raw_dependences import RawKind
 from foretrace.tracer.machine_code.isa.registry import Flow, Isa
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
 from foretrace.tracer.signature.records import OperationKind
@@ -270,6 +269,8 @@ class CarriedValues:
             if is_choice and not self._escapes(cycle, graph) and self._are_updates(pairs):
                 return self._reduction(pairs, "")
             return DependenceKind.RECURRENCE, ""
+        if not operations:
+            return self._kept(cycle, pairs, graph)
         if len(operations) != 1 or "" in operations:
             return DependenceKind.RECURRENCE, ""
         (operation,) = operations
@@ -279,6 +280,22 @@ class CarriedValues:
         if escapes or not self._are_updates(pairs):
             return DependenceKind.RECURRENCE, ""
         return self._reduction(pairs, operation)
+
+    def _kept(self, cycle: set[int], pairs: set[Pair], graph: _Graph) -> tuple[DependenceKind | None, str]:
+        """Of a variable that stays as it is, or is replaced: `m = x[i] > m ? x[i] : m`."""
+        users = {user for node in cycle for user in graph.successors.get(node, ()) if user not in cycle and user >= 0}
+        readers = users | {node for node in cycle if node >= 0 and self._graph.value_of[node].flow.loads}
+        compares = {compare for node in readers for compare in self._compared(node, graph)}
+        if not compares:
+            return (DependenceKind.RECURRENCE if self._escapes(cycle, graph) else None), ""
+        kept = [self._expression(node, graph, 0) for node in cycle if node >= 0]
+        stored: set[object] = set()
+        for node in cycle:
+            if node >= 0 and self._graph.value_of[node].flow.stores:
+                stored |= self._stored(node, graph)
+        if self._is_compared(stored.difference(kept), compares, -1, graph):
+            return self._reduction(pairs, "")
+        return DependenceKind.RECURRENCE, ""
 
     def _reduction(self, pairs: Collection[Pair], operation: str) -> tuple[DependenceKind, str]:
         collides = any(source in self._indirect or sink in self._indirect for source, sink in pairs)
@@ -391,24 +408,28 @@ class CarriedValues:
         is_sometimes = int(self._blocks.executions[block]) < here.iterations - here.entries
         if not compares or not is_sometimes:
             return None
-        stored = {
+        return self._is_compared(self._stored(store, graph), compares, load, graph)
+
+    def _stored(self, store: int, graph: _Graph) -> set[object]:
+        """The formulas of what is stored."""
+        return {
             self._expression(origin, graph, 0)
             for name, sources in graph.inputs.get(store, {}).items()
             if name in self._graph.value_of[store].reads
             for origin in sources
         }
+
+    def _is_compared(self, formulas: Collection[object], compares: Iterable[int], own: int, graph: _Graph) -> bool:
+        """Whether one of the formulas is what `own` is compared with."""
+        others: set[object] = set()
         for node in compares:
-            others = {
-                self._expression(origin, graph, 0)
-                for name, sources in graph.inputs.get(node, {}).items()
-                if name in self._graph.value_of[node].reads
-                for origin in sources
-            }
-            if self._graph.value_of[node].flow.loads and node != load:
+            value = self._graph.value_of[node]
+            for name, sources in graph.inputs.get(node, {}).items():
+                if name in value.reads:
+                    others |= {self._expression(source, graph, 0) for source in sources if source != own}
+            if value.flow.loads and node != own:
                 others.add(self._expression(node, graph, 0, as_load=True))
-            if stored and stored & others:
-                return True
-        return False
+        return not others.isdisjoint(formulas)
 
     def _compared(self, node: int, graph: _Graph) -> set[int]:
         """The comparisons that a value goes into, as it is."""
@@ -461,19 +482,7 @@ class CarriedValues:
             register = values.registers[-1 - phi]
             compares = self._compared(phi, graph)
             if phi in defs and compares:
-                formulas = {self._expression(node, graph, 0) for node in changed}
-                others = {
-                    self._expression(origin, graph, 0)
-                    for node in compares
-                    for name, sources in graph.inputs.get(node, {}).items()
-                    for origin in sources
-                    if origin != phi
-                } | {
-                    self._expression(node, graph, 0, as_load=True)
-                    for node in compares
-                    if self._graph.value_of[node].flow.loads
-                }
-                is_chosen = bool(formulas & others)
+                is_chosen = self._is_compared({self._expression(n, graph, 0) for n in changed}, compares, phi, graph)
                 kind = DependenceKind.REDUCTION if is_chosen else DependenceKind.RECURRENCE
                 yield Finding(kind, "", frozenset(), self._first(changed), register)
             elif phi not in defs and len(changed) == 1 and self._is_result(next(iter(changed)), graph):
@@ -513,8 +522,3 @@ class _Graph:
         self.successors[source].add(sink)
         if sink >= 0:
             self.memory[sink].add(source)
-
-
-def occurrence_tables() -> dict[RawKind, dict[Pair, Occurrence]]:
-    """Empty tables of what was seen of a loop."""
-    return {kind: defaultdict(Occurrence) for kind in (RawKind.FLOW, RawKind.OUTPUT, RawKind.ANTI)}

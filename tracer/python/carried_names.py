@@ -127,8 +127,8 @@ def _indices(target: ast.expr) -> Iterator[ast.expr]:
 
 def _is_element(name: str, loop: Loop) -> bool:
     """Whether a name is an element: the loop goes over elements by it, or assigns one to it."""
-    if not isinstance(loop, ast.While) and isinstance(loop.target, ast.Name) and loop.target.id == name:
-        return not (isinstance(loop.iter, ast.Call) and _called(loop.iter) == "range")
+    if not isinstance(loop, ast.While) and name in _element_targets(loop):
+        return True
     return any(
         isinstance(node, ast.Assign)
         and any(_path(target) == name for target in node.targets)
@@ -136,6 +136,17 @@ def _is_element(name: str, loop: Loop) -> bool:
         for statement in loop.body
         for node in ast.walk(statement)
     )
+
+
+def _element_targets(loop: ast.For | ast.AsyncFor) -> set[str]:
+    """The names by which a loop goes over elements, not over numbers in order."""
+    called = _called(loop.iter) if isinstance(loop.iter, ast.Call) else ""
+    if called == "range":
+        return set()
+    target: ast.expr = loop.target
+    if called == "enumerate" and isinstance(target, ast.Tuple) and len(target.elts) == 2:
+        target = target.elts[1]
+    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
 
 
 def _stored_into(statement: ast.stmt) -> Iterator[str]:

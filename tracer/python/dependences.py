@@ -177,11 +177,16 @@ class _Finder:
             return DependenceKind.RECURRENCE, ""
         if not self._name(other).endswith(_STORES):
             return None  # a result in memory that was free again
-        if any(sink == other and count == self._stores[other] for (_, sink), count in self._updates.items()):
-            return None  # told as an update
+        if kind is RawKind.OUTPUT and self._is_update(other):
+            return None  # told as one, if at all
+        if kind is RawKind.ANTI and self._updates.get((store, other), 0) == self._stores[other]:
+            return None
         if kind is RawKind.OUTPUT and is_indexed:
             return DependenceKind.COLLISION, ""
         return DependenceKind.PRIVATISABLE, ""
+
+    def _is_update(self, store: int) -> bool:
+        return any(sink == store and count == self._stores[store] for (_, sink), count in self._updates.items())
 
     # ---- names ----
 
@@ -203,7 +208,7 @@ class _Finder:
         for node, array_id in self._array_of.items():
             if node < 0:
                 continue
-            name = self._arrays[array_id - 1].name
+            name = self._arrays[array_id - 1].name.removesuffix(" (index check)")
             *_, function = name.split(".")
             again = max(self.iterations[node][0] - self.iterations[node][1], 0)
             if function == "at":

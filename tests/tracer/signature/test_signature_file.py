@@ -23,6 +23,7 @@ from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.errors import OutputError, SignatureError
 from foretrace.tracer.signature import checksum as signature_checksum
 from foretrace.tracer.signature import file as signature_file
+from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.linear_algebra import LinearRoutine
 from foretrace.tracer.signature.records import AddressRange, InterpreterTime, LinearAlgebra, Signature, merge_ranges
@@ -38,14 +39,19 @@ int main(void) {
 }"""
 
 
+ODD = (DependenceKind.REDUCTION, 3, -1, 7, 1, 4, "max", "st\udc80")
+"""A dependence with a name that is not UTF-8."""
+
 SYSTEM = Hierarchy.parse("L1=4K/4/64/plru,LL=64K/8/64/inclusive,I1=4K/4/64/instructions,DTLB=8/8/4K/tlb", "system")
 
 
 @pytest.fixture(scope="module")
 def signature(compile_c: Callable[..., Path]) -> Signature:
-    traced = trace_binary([str(compile_c(GATHER, "-O1"))], [DEFAULT_HIERARCHY, SYSTEM]).signature
+    program = str(compile_c(GATHER, "-O1"))
+    traced = trace_binary([program], [DEFAULT_HIERARCHY, SYSTEM], finds_dependences=True).signature
     return dataclasses.replace(
         traced,
+        dependences=(*traced.dependences, Dependence(traced.examined_loops[0].node, *ODD)),
         interpreter_times=(InterpreterTime(2, 0.5, 1.0), InterpreterTime(4, 3.0, 2.0, 256.0)),
         linear_algebra=(LinearAlgebra(1, LinearRoutine.GEMM, "float64", 30, 20, 10, 1, 7, 12_000.0),),
     )
@@ -69,6 +75,8 @@ def test_round_trip(signature: Signature, file: Path) -> None:
         "totals",
         "interpreter_times",
         "linear_algebra",
+        "dependences",
+        "examined_loops",
     ):
         assert getattr(read, name) == getattr(signature, name)
     assert np.array_equal(read.edges, signature.edges)
@@ -323,3 +331,24 @@ def test_merged_ranges_cover_the_same_bytes_and_do_not_overlap(pairs: list[tuple
         b for r in merged for b in range(r.first, r.last_exclusive)
     }
     assert all(a.last_exclusive <= b.first for a, b in itertools.pairwise(merged))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE dependences SET kind = 'guess'",
+        "UPDATE dependences SET operation = 'divide'",
+        "UPDATE dependences SET source = 1000000",
+        "UPDATE dependences SET count = -1",
+        "UPDATE dependences SET least_distance = 9, most_distance = 3",
+        "UPDATE dependences SET most_distance = 'far'",
+        "UPDATE dependences SET node_id = 1000000",
+        "UPDATE examined_loops SET node_id = 1000000 + node_id",
+        "UPDATE examined_loops SET iterations = -1",
+        "DELETE FROM examined_loops",
+    ],
+)
+def test_impossible_dependences_are_refused(file: Path, change: str) -> None:
+    change_signature(file, change)
+    with pytest.raises(SignatureError, match=r"damaged"):
+        read_signature(file)

@@ -1,0 +1,165 @@
+"""What loops carry, found against labelled: `make dependences`.
+
+The programs in benchmarks/programs/dependences have a label on each loop. Each is compiled without and with
+optimisation, traced with --dependences, and its loops' verdicts are compared with their labels. Loops that the compiler
+left no trace of are counted, not judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from foretrace.errors import ForetraceError
+from foretrace.terminal import console
+from foretrace.tracer.data_flow.verdicts import Verdict, verdicts
+from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
+from foretrace.tracer.signature.records import Signature
+from foretrace.tracer.tracing import trace_binary, trace_python
+
+FOLDER = Path(__file__).parents[1] / "programs" / "dependences"
+TUNED, HELD_BACK = "loops", "held_back"
+LEVELS = ("-O0", "-O2")
+_COMPILERS = {".c": "gcc", ".f90": "gfortran"}
+_LABEL = re.compile(r"loop: (none|reduction|privatisable|recurrence|collision)(?: ([a-z]+))?(?: (\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What a loop carries; `operation` is empty, and `distance` 0, where they are not told."""
+
+    line: int
+    verdict: Verdict
+    operation: str
+    distance: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A labelled loop of a program compiled at `level`, and what was found: None where the binary has no such loop."""
+
+    program: str
+    level: str
+    label: Label
+    found: Verdict | None
+    dependences: tuple[Dependence, ...]
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the verdict is the label's, with its operation and distance."""
+        label = self.label
+        kinds = [one for one in self.dependences if one.kind.name == label.verdict.name]
+        has_operation = not label.operation or any(one.operation == label.operation for one in kinds)
+        has_distance = not label.distance or any(
+            one.least_distance <= label.distance <= one.most_distance for one in kinds
+        )
+        return self.found is label.verdict and has_operation and has_distance
+
+
+def programs(set_name: str) -> list[Path]:
+    """The sources of a set of labelled loops."""
+    return sorted(path for path in FOLDER.iterdir() if path.stem == set_name)
+
+
+def labels(source: Path) -> list[Label]:
+    """The labels of a source file."""
+    return [
+        Label(number, Verdict[match[1].upper()], match[2] or "", int(match[3] or 0))
+        for number, line in enumerate(source.read_text().splitlines(), 1)
+        for match in _LABEL.finditer(line)
+    ]
+
+
+def judge(source: Path, level: str, directory: Path) -> Iterator[Judged]:
+    """Trace a program and judge its loops; a Python program has one level.
+
+    Raises:
+        ForetraceError: it cannot be traced.
+    """
+    if source.suffix == ".py":
+        signature = trace_python(str(source), (), (), finds_dependences=True).signature
+    else:
+        executable = directory / f"{source.stem}{source.suffix}{level}"
+        compiler = _COMPILERS[source.suffix]
+        subprocess.run([compiler, level, "-g", "-o", str(executable), str(source), "-lm"], check=True, cwd=directory)
+        signature = trace_binary([str(executable)], (), finds_dependences=True).signature
+    found = _by_label(signature, source.name, [label.line for label in labels(source)])
+    for label in labels(source):
+        verdict, dependences = found.get(label.line, (None, ()))
+        yield Judged(source.name, level, label, verdict, dependences)
+
+
+def _by_label(
+    signature: Signature, name: str, lines: Sequence[int]
+) -> dict[int, tuple[Verdict, tuple[Dependence, ...]]]:
+    """The worst verdict of the loops of each label: those that begin on its line, or before the next label's."""
+    assert signature.tree is not None
+    found: dict[int, tuple[Verdict, tuple[Dependence, ...]]] = {}
+    for loop in verdicts(signature):
+        key = signature.tree.keys[loop.node]
+        position = bisect_right(lines, key.line)
+        if Path(key.file).name != name or position == 0:
+            continue
+        before = found.get(lines[position - 1], (Verdict.NONE, ()))
+        found[lines[position - 1]] = (max(before[0], loop.verdict), (*before[1], *loop.dependences))
+    return found
+
+
+def table_of(judged: Sequence[Judged], title: str) -> Table:
+    """Precision and recall of each kind."""
+    shown = Table(title=title)
+    for column in ("kind", "labelled", "found", "both", "precision", "recall"):
+        shown.add_column(column, justify="left" if column == "kind" else "right")
+    present = [one for one in judged if one.found is not None]
+    for verdict in Verdict:
+        expected = [one for one in present if one.label.verdict is verdict]
+        found = [one for one in present if one.found is verdict]
+        both = [one for one in expected if one.is_right]
+        shares = [f"{len(both) / len(of):.3f}" if of else "-" for of in (found, expected)]
+        shown.add_row(verdict.name.lower(), str(len(expected)), str(len(found)), str(len(both)), *shares)
+    return shown
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables, and what differs."""
+    parser = argparse.ArgumentParser(
+        prog="foretrace.benchmarks.validation.dependences", description=__doc__.splitlines()[0]
+    )
+    parser.parse_args(arguments)
+    out = console()
+    try:
+        with tempfile.TemporaryDirectory(prefix="foretrace-dependences-") as name:
+            for set_name in (TUNED, HELD_BACK):
+                judged = [
+                    one
+                    for source in programs(set_name)
+                    for level in (LEVELS if source.suffix in _COMPILERS else ("",))
+                    for one in judge(source, level, Path(name))
+                ]
+                absent = sum(one.found is None for one in judged)
+                out.print(table_of(judged, f"{set_name}: {len(judged)} loops, {absent} of them not in the binary"))
+                for one in judged:
+                    if one.found is not None and not one.is_right:
+                        kinds = ", ".join(sorted({DependenceKind(d.kind).name.lower() for d in one.dependences}))
+                        place = f"{one.program}:{one.label.line} {one.level}"
+                        out.print(f"{place}: {one.label.verdict.name.lower()} labelled, {kinds or 'none'} found")
+    except ForetraceError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

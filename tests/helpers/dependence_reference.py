@@ -1,0 +1,154 @@
+"""A slow twin of tracer/data_flow/dependences.c: random programs with accesses, and what their loops carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from structured_programs import Path, Program, Running
+from word_streams import ENTRY, LAYOUT, Stream
+
+from foretrace.tracer.data_flow.raw_dependences import RawKind
+
+Operation = tuple[int, bool]  # block, whether it stores
+Loop = tuple[Path, int]  # calls above, header
+Row = tuple[RawKind, Operation, Operation, Loop]
+PLACES = 0x7000
+SHADOW_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A point in time, and the iterations of the loops that ran then."""
+
+    time: int
+    loops: tuple[tuple[Path, int, int, int], ...]  # path, header, entry, iteration
+
+
+@dataclass
+class Byte:
+    """What happened to a byte last."""
+
+    written: Moment | None = None
+    writer: Operation | None = None
+    first_read: Moment | None = None
+    first_reader: Operation | None = None
+    last_reader: Operation | None = None
+
+    def state(self) -> tuple[object, ...]:
+        return (self.written, self.writer, self.first_read, self.first_reader)
+
+
+@dataclass
+class Count:
+    """How often, and how far apart."""
+
+    count: int = 0
+    distances: set[int] = field(default_factory=set)
+
+
+class AccessProgram(Program):
+    """A program whose blocks load and store, and what follows from that."""
+
+    def __init__(self, seed: int, *, only_words: bool) -> None:
+        super().__init__(seed, max_blocks=4000)
+        self._shifts = (2, 3) if only_words else (0, 1, 2, 3)
+        self._unit = 4 if only_words else 1
+        self._num_places = self.random.choice([3, 12, 60])
+        self._words: list[list[int]] = []
+        self._trail: list[tuple[Path, int]] = []
+        self._bytes: dict[int, Byte] = {}
+        self._range: dict[Operation, tuple[int, int]] = {}
+        self.rows: dict[Row, Count] = {}
+        self.stores: dict[Operation, int] = {}
+
+    def _step(self, path: Path, block: int) -> None:
+        super()._step(path, block)
+        self._trail.append((path, block))
+        words = [ENTRY | block]
+        kind = self.random.random()
+        address = self._address_at_random()
+        if kind < 0.5:
+            words.append(self._access(block, address, is_store=False))
+        if kind > 0.3:
+            other = address if self.random.random() < 0.4 else self._address_at_random()
+            words.append(self._access(block, other, is_store=True))
+        self._words.append(words)
+
+    def _address_at_random(self) -> int:
+        return PLACES + self._unit * self.random.randrange(self._num_places)
+
+    def _known(self) -> list[Running]:
+        return [loop for loop in self.active if loop.header in self.known]
+
+    def _access(self, block: int, address: int, *, is_store: bool) -> int:
+        shift = self.random.choice(self._shifts)
+        operation = (block, is_store)
+        loops = self._known()
+        now = Moment(len(self.ran), tuple((of.path, of.header, of.entry, of.iteration) for of in loops))
+        self._range[operation] = (address, address + (1 << shift))
+        if is_store and loops:
+            self.stores[operation] = self.stores.get(operation, 0) + 1
+        before: tuple[object, ...] | None = None
+        for place in range(address, address + (1 << shift)):
+            byte = self._bytes.setdefault(place, Byte())
+            state = byte.state() if is_store else byte.state()[:2]
+            if state != before:
+                self._depend(byte, place, operation, now)
+            before = state
+            if is_store:
+                self._bytes[place] = Byte(now, operation)
+                continue
+            byte.last_reader = operation
+            if byte.first_read is None or byte.first_read.time < (loops[-1].entry + 1 if loops else 0):
+                byte.first_read, byte.first_reader = now, operation
+        return (1 + is_store) << 51 | shift << 48 | address
+
+    def _depend(self, byte: Byte, place: int, operation: Operation, now: Moment) -> None:
+        if not operation[1]:
+            self._enter(RawKind.FLOW, byte.written, byte.writer, operation, now)
+            return
+        if byte.first_read is not None and byte.last_reader is not None and now.loops:
+            first, last = self._range[byte.last_reader]
+            if first <= place < last:
+                self._add(RawKind.UPDATE, byte.last_reader, operation, now.loops[-1][:2], 0)
+        self._enter(RawKind.OUTPUT, byte.written, byte.writer, operation, now)
+        self._enter(RawKind.ANTI, byte.first_read, byte.first_reader, operation, now)
+
+    def _enter(
+        self, kind: RawKind, then: Moment | None, source: Operation | None, operation: Operation, now: Moment
+    ) -> None:
+        """The innermost loop that both are in the same entry of carries it, or they are in one iteration of that."""
+        if then is None or source is None:
+            return
+        common = [loop for loop in now.loops if loop[2] < then.time]
+        if not common:
+            return
+        path, header, entry, iteration = common[-1]
+        started = self._iteration_at(path, header, entry, then.time)
+        if started < iteration:
+            self._add(kind, source, operation, (path, header), iteration - started)
+        elif kind is RawKind.FLOW:
+            self._add(RawKind.FLOW_WITHIN, source, operation, (path, header), 0)
+
+    def _iteration_at(self, path: Path, header: int, entry: int, time: int) -> int:
+        """Iterations of an entry that had begun at a time, less one: its header ran that often in its context."""
+        return sum(1 for position in range(entry, time) if self._trail[position] == (path, header)) - 1
+
+    def _add(self, kind: RawKind, source: Operation, sink: Operation, loop: Loop, distance: int) -> None:
+        count = self.rows.setdefault((kind, source, sink, loop), Count())
+        count.count += 1
+        count.distances.add(distance)
+
+    def _prepare(self, stream: Stream) -> None:
+        stream.reader.find_dependences(SHADOW_BYTES)
+
+    def _chunks(self) -> Iterator[list[int]]:
+        size = LAYOUT["chunk_words"]
+        chunk: list[int] = []
+        for words in self._words:
+            if len(chunk) + len(words) > size:
+                yield chunk
+                chunk = []
+            chunk += words
+        yield chunk

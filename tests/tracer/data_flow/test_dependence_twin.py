@@ -1,0 +1,107 @@
+"""The C core that finds dependences between iterations against a slow twin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dependence_reference import AccessProgram, Row
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structured_programs import Path
+
+from foretrace.tracer.data_flow.raw_dependences import RawDependences, RawKind, raw_dependences
+from foretrace.tracer.execution_tree.raw_tree import NONE, RawTree, raw_tree
+
+
+def read(program: AccessProgram) -> tuple[RawDependences, RawTree, list[tuple[int, bool]]]:
+    stream = program.stream()
+    stream.read()
+    tree = raw_tree(stream.reader.tree())
+    found = raw_dependences(stream.reader.dependences())
+    assert tree is not None
+    assert found is not None
+    operations = np.frombuffer(stream.reader.operations(), np.uint32).reshape(-1, 3)
+    return found, tree, [(int(block), bool(slot % 2)) for block, slot, _ in operations]
+
+
+def paths_by_rank(tree: RawTree) -> dict[int, Path]:
+    """Of each node, by its rank, the blocks that call."""
+    paths: list[Path | None] = []
+    for parent, _, site, *_ in tree.nodes.tolist():
+        above = None if parent == NONE else paths[parent]
+        paths.append(None if parent == NONE else () if above is None else (*above, site))
+    ranks = tree.nodes[:, 7].tolist()
+    return {rank: path for rank, path in zip(ranks, paths, strict=True) if path is not None}
+
+
+def rows_of(
+    found: RawDependences, tree: RawTree, operations: list[tuple[int, bool]]
+) -> dict[Row, tuple[int, int, int]]:
+    """Rows other than of stores, by what they are of: count, least and most distance."""
+    paths = paths_by_rank(tree)
+    loops = [(paths[rank], header) for rank, _, header, *_ in found.loops.tolist()]
+    return {
+        (RawKind(kind), operations[source], operations[sink], loops[loop]): (count, least, most)
+        for kind, source, sink, loop, count, least, most in found.rows.tolist()
+        if kind != RawKind.STORES
+    }
+
+
+@settings(max_examples=80)
+@given(st.integers(0, 1 << 30), st.booleans())
+def test_dependences_of_random_loop_nests(seed: int, only_words: bool) -> None:
+    program = AccessProgram(seed, only_words=only_words)
+    program.run()
+    found, tree, operations = read(program)
+    expected = {row: (of.count, min(of.distances), max(of.distances)) for row, of in program.rows.items()}
+    seen = rows_of(found, tree, operations)
+    for kind in (RawKind.FLOW, RawKind.FLOW_WITHIN, RawKind.OUTPUT):
+        assert {row: of for row, of in seen.items() if row[0] == kind} == {
+            row: of for row, of in expected.items() if row[0] == kind
+        }
+    stores = {operations[row[2]]: row[4] for row in found.rows.tolist() if row[0] == RawKind.STORES}
+    assert stores == program.stores
+    assert found.share == 1
+    iterations = {
+        (path, header): sum(count.entries)
+        for (path, header), count in program.loops.items()
+        if header in program.repeated
+    }
+    paths = paths_by_rank(tree)
+    entered = {(paths[rank], header): number for rank, _, header, _, number, _ in found.loops.tolist()}
+    assert entered.keys() <= iterations.keys()
+    assert all(number <= iterations[loop] for loop, number in entered.items())
+
+
+def test_the_random_programs_have_dependences_of_all_kinds() -> None:
+    kinds = set()
+    for seed in range(20):
+        program = AccessProgram(seed, only_words=False)
+        program.run()
+        kinds |= {kind for kind, *_ in program.rows}
+    assert kinds == set(RawKind) - {RawKind.STORES}
+
+
+@pytest.mark.parametrize(("distance", "least"), [(1, 1), (700, 700), (1023, 1023), (3000, 3000)])
+def test_distances_of_many_iterations(distance: int, least: int) -> None:
+    """One block in a loop stores to a place of its own, and loads what it stored `distance` iterations before."""
+    from word_streams import ENTRY, LAYOUT
+
+    class Long(AccessProgram):
+        def __init__(self) -> None:
+            super().__init__(0, only_words=True)
+            self.codes = [(0x1000, b"\xe9\0\0\0\0"), (0x1005, b"\x0f\x85" + (-6).to_bytes(4, "little", signed=True))]
+
+    program = Long()
+    number = 5000
+    words = [[ENTRY | 1]]
+    for i in range(number):
+        load, store = 0x100000 + 8 * (i - distance), 0x100000 + 8 * i
+        words.append([ENTRY | 2, 1 << 51 | 3 << 48 | load, 2 << 51 | 3 << 48 | store])
+    program._words = words
+    assert LAYOUT["chunk_words"] > 3
+    found, _, _ = read(program)
+    flow = [row for row in found.rows.tolist() if row[0] == RawKind.FLOW]
+    assert len(flow) == 1
+    assert flow[0][4] == number - distance
+    assert flow[0][5] == least if distance < 1024 else least <= flow[0][5] <= flow[0][6] < least + 1024
