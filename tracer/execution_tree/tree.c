@@ -475,10 +475,30 @@ static inline uint64_t count_path(const struct ft_tree *tree, struct ft_tree_thr
     const uint32_t last = path->locals[number - 1];
     if (times > 1 && !leads_quietly(&t->locals[last], path->ids[0]))
         times = 1;
-    for (uint32_t i = 0; i < number; i++)
-        t->counts[path->locals[i]] += times;
+    if (number == path->number) /* fewer counters to add to, and none twice in a row */
+        for (uint32_t i = 0; i < path->num_distinct; i++)
+            t->counts[path->distinct[i]] += path->weights[i] * times;
+    else
+        for (uint32_t i = 0; i < number; i++)
+            t->counts[path->locals[i]] += times;
     t->current = last;
     return times;
+}
+
+/* Finds the local blocks of a path that are in it several times. */
+static void count_distinct(struct ft_tree_path *path)
+{
+    path->num_distinct = 0;
+    for (uint32_t i = 0; i < path->number; i++) {
+        uint32_t j = 0;
+        while (j < path->num_distinct && path->distinct[j] != path->locals[i])
+            j++;
+        if (j == path->num_distinct) {
+            path->distinct[path->num_distinct++] = path->locals[i];
+            path->weights[j] = 0;
+        }
+        path->weights[j]++;
+    }
 }
 
 /* Follows a path once, and remembers whether that took no waking but for its first block. */
@@ -499,6 +519,7 @@ static bool follow_path(struct ft_tree *tree, struct ft_tree_thread *t, struct f
         path->number = number;
         path->function = t->function;
         path->version = tree->functions[t->function].version;
+        count_distinct(path);
     }
     return true;
 }

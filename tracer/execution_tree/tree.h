@@ -55,6 +55,8 @@ bool ft_tree_step(struct ft_tree *tree, uint32_t id);
 struct ft_tree_path {
     uint32_t *ids, *locals; /* ids as ft_tree_canonical has them */
     uint32_t number, function, version;
+    uint32_t *distinct, *weights; /* local blocks among all `number` of them, each once, and how often they are there */
+    uint32_t num_distinct;
     uint32_t *contexts; /* of the blocks when they were followed last, where they differ */
     uint32_t context;   /* of all of them; FT_TREE_MIXED where they differ */
 };

@@ -10,7 +10,7 @@ struct ft_path *ft_path_new(const struct ft_path *like)
     const uint32_t room = num_lanes + FT_LANES; /* so that words from any on can be compared as lanes */
     const size_t bytes = sizeof *like + 2 * room * sizeof(uint64_t) + like->num_steps * sizeof *like->steps +
                          like->num_accesses * sizeof *like->accesses + like->num_joins * sizeof *like->joins +
-                         3 * like->num_steps * sizeof(uint32_t);
+                         5 * like->num_steps * sizeof(uint32_t);
     struct ft_path *path = calloc(1, bytes);
     if (!path)
         return NULL;
@@ -30,7 +30,9 @@ struct ft_path *ft_path_new(const struct ft_path *like)
     memcpy(path->accesses, like->accesses, like->num_accesses * sizeof *like->accesses);
     path->tree = (struct ft_tree_path){.ids = (uint32_t *)(path->joins + like->num_joins)};
     path->tree.locals = path->tree.ids + like->num_steps;
-    path->tree.contexts = path->tree.locals + like->num_steps;
+    path->tree.distinct = path->tree.locals + like->num_steps;
+    path->tree.weights = path->tree.distinct + like->num_steps;
+    path->tree.contexts = path->tree.weights + like->num_steps;
     path->flow = NULL;
     for (uint32_t i = 0; i < path->num_steps; i++) {
         path->steps[i].iteration.accesses = path->accesses;
@@ -109,6 +111,7 @@ bool ft_path_cut(struct ft_path *path)
     if (steps == path->num_steps)
         return false;
     path->was_cut = true;
+    path->tree.number = 0;
     path->num_steps = steps;
     path->num_words = path->steps[steps - 1].iteration.num_words;
     path->num_accesses = path->steps[steps - 1].iteration.num_accesses;
