@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -19,12 +20,14 @@ from foretrace.replay.workload import Workload
 from .bandwidth import MemoryBandwidth
 from .conditions import CACHE, CORES, MEMORY, Conditions
 from .programs import host_runs, region_names, regions_in_order
-from .tree_programs import JobPrograms, ThreadProgram, job_programs, team_size
+from .tree_programs import LEAST_SHARE, JobPrograms, ThreadProgram, job_programs, team_size
 from .tree_work import TreeWork
 from .worker_pools import Pool
 
 MOST_COPIES = 10_000
 """Of a job on a machine. More than that is a mistake in the command."""
+MOST_THREADS = 10_000
+"""Of a program; the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ def check(profile: Profile, cores: int | None, threads: int | None, copies: int,
     for what, count in (("--threads", threads), ("--copies", copies)):
         if count is not None and count < 1:
             raise PredictionError(f"replay: {what} is {count}, must be at least 1")
+    if threads is not None and threads > MOST_THREADS:
+        raise PredictionError(f"replay: --threads is {threads}, at most {MOST_THREADS:,} are replayed")
     if copies > MOST_COPIES:
         raise PredictionError(f"replay: --copies is {copies}, at most {MOST_COPIES:,} are replayed")
     if offloading is not None and offloading.count < 1:
@@ -250,9 +255,10 @@ class Node:
         return is_python and self.work is not None and len(self.work.tree.threads) > 1
 
     def notes(self) -> tuple[str, ...]:
-        """What could not be told of the program's threads."""
+        """What could not be told of the program's threads, and of those that did nothing."""
         if self.work is not None:
-            return self._job(self.work, [Sharing()] * len(self.names), "").notes
+            idle = () if self.threads is not None or self.divided_pool is not None else _idle(self.work)
+            return idle + self._job(self.work, [Sharing()] * len(self.names), "").notes
         if not self.accelerators:
             return ("the signature has no execution tree: its regions are replayed in order, each once, as one thread",)
         return ()
@@ -271,6 +277,17 @@ class Node:
         ]
         outcome = simulate(self.system(jobs), entities, decide=decider, most_segments=most_segments)
         return outcome, decider
+
+
+def _idle(work: TreeWork) -> tuple[str, ...]:
+    """Threads that were begun and hardly ran."""
+    threads = work.tree.threads
+    shared = Counter(thread.root for thread in threads)
+    least_s = LEAST_SHARE * float(sum(work.inclusive_s[root] for root in shared))
+    idle = sum(float(work.inclusive_s[one.root]) / shared[one.root] < least_s for one in threads if one.number)
+    if not idle:
+        return ()
+    return (f"{idle} of {len(threads)} threads did less than {LEAST_SHARE:.2%} of the work each",)
 
 
 def _interpreter(job: int) -> str:

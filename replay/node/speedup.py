@@ -19,13 +19,11 @@ from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
 from foretrace.units import format_seconds
 
-from .machine_run import Node, check_cores, cores_of
+from .machine_run import MOST_THREADS, Node, check_cores, cores_of
 from .replay import of_assumed_bandwidth, of_signature
 from .tree_programs import team_size
 from .tree_work import TreeWork
 
-MOST_THREADS = 10_000
-"""Of a program. More than that is a mistake in the command."""
 _NOTABLE = 0.01
 _ASSUMED = 2.0
 """An assumed bandwidth may be off by this factor, as in a replay's interval."""
@@ -80,8 +78,8 @@ def predict_threads(
         alone = _scaled(alone, (alone.time_s - spun_s) / alone.time_s)
         text = f"{format_seconds(spun_s)} that threads spun in the runtime of parallel regions when traced are left out"
         alone = replace(alone, warnings=(*alone.warnings, text))
-    allowed = {1} if work is None else _possible(work, node)
-    traced = working_threads(node, allowed)
+    traced = _working(node)
+    allowed = {1} if work is None else _possible(work, node, traced)
     found = []
     for count in counts or (traced,):
         if count == 1:
@@ -98,14 +96,18 @@ def predict_threads(
     return tuple(found)
 
 
-def working_threads(node: Node, allowed: set[int] | None) -> int:
-    """The threads of the traced run; those of a pool alone, and none that only waited for the others."""
+def _working(node: Node) -> int:
+    """The threads of the traced run; those of a pool alone, and not a first one that only waited for the others."""
     if node.work is None:
         return 1
     if node.pool is not None:
         return len(node.pool.workers)
-    traced = len(node.work.tree.threads)
-    return traced - 1 if traced > 1 and allowed is not None and traced - 1 in allowed else max(traced, 1)
+    traced = max(len(node.work.tree.threads), 1)
+    if traced == 1 or team_size(node.work):
+        return traced
+    outcome, _ = node.simulate(0)
+    waits = float(outcome.seconds("join")[0]) >= 0.5 * float(outcome.busy_s[1:].max(initial=0.0))
+    return traced - waits
 
 
 def possible_threads(signature: Signature, profile: Profile) -> set[int] | None:
@@ -117,7 +119,7 @@ def possible_threads(signature: Signature, profile: Profile) -> set[int] | None:
     workload = Workload.of(signature)
     traced = traced_threads(signature)
     node = Node.of(workload, profile, cores_of(profile, None, 1, traced), 1, None, None)
-    return {1} if node.work is None else _possible(node.work, node)
+    return {1} if node.work is None else _possible(node.work, node, _working(node))
 
 
 def _scaled(prediction: Prediction, factor: float) -> Prediction:
@@ -133,19 +135,14 @@ def _listed(counts: Iterable[int]) -> str:
     return " and ".join(map(str, sorted(counts)))
 
 
-def _possible(work: TreeWork, node: Node) -> set[int] | None:
+def _possible(work: TreeWork, node: Node, working: int) -> set[int] | None:
     """Numbers of threads that can be replayed; None for any.
 
     A first thread that waits for others to end, rather than works with them, may be counted or not.
     """
     if team_size(work) or node.pool is not None:
         return None
-    traced = len(work.tree.threads)
-    if traced == 1:
-        return {1}
-    outcome, _ = node.simulate(0)
-    waits = float(outcome.seconds("join")[0]) >= 0.5 * float(outcome.busy_s[1:].max(initial=0.0))
-    return {1, traced, traced - 1} if waits else {1, traced}
+    return {1, working, len(work.tree.threads)}
 
 
 def _with_threads(node: Node, workload: Workload, work: TreeWork, alone: Prediction, count: int) -> Prediction:

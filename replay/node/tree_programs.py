@@ -28,6 +28,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from foretrace.errors import PredictionError
 from foretrace.replay.engine.program import Barrier, Join, Lock, Part, Repeat, Run, Sharing, Spawn, Unlock
 from foretrace.replay.offload.decisions import Program
 from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
@@ -41,6 +42,8 @@ from .tree_work import TreeWork, is_loader, line_of
 LEAST_SHARE = 1e-4
 MOST_UNROLLED = 4096
 """Runs of a loop that creates threads which are told apart."""
+MOST_NESTED = 150
+"""Bodies in one another; what is below is one activity for each region in it, unless threads wait there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,7 @@ class _Job:
         self.parallel = {node for node, role in work.special.items() if role is Role.PARALLEL}
         self.held: str | None = None
         self.phased = Phased(work)
+        self.nested = 0
         self.scale = 1.0
         self.divided: frozenset[int] = frozenset()
 
@@ -268,7 +272,19 @@ class _Job:
         return [list(finished(repeated(1, parts, 1))) for parts in self.body(node, 1, creations)]
 
     def body(self, node: int, times: float, creations: _Creations) -> list[list[Draft]]:
-        """Parts of one run of a node's body, which runs `times` times in all; of each member of the team."""
+        """Parts of one run of a node's body, which runs `times` times in all; of each member of the team.
+
+        Raises:
+            PredictionError: calls that create threads or wait for them are nested too deeply.
+        """
+        if self.nested > 2 * MOST_NESTED:
+            raise PredictionError(f"replay: threads wait in calls that are nested more than {2 * MOST_NESTED} deep")
+        self.nested += 1
+        parts = self.parts_of_body(node, times, creations)
+        self.nested -= 1
+        return parts
+
+    def parts_of_body(self, node: int, times: float, creations: _Creations) -> list[list[Draft]]:
         share = self.shared_roots.get(node, 1) if self.work.tree.kind[node] == TreeNodeKind.THREAD else 1
         parts: list[list[Draft]] = [[] for _ in range(max(len(self.members), 1))]
         sections = self.work.sections(node) if self.work.is_special_below[node] else []
@@ -376,9 +392,10 @@ class _Job:
         return made
 
     def below(self, node: int) -> list[int]:
-        found = [node]
-        for child in self.work.children[node]:
-            found += self.below(child)
+        found, pending = [], [node]
+        while pending:
+            found.append(pending.pop())
+            pending += reversed(self.work.children[found[-1]])
         return found
 
     def child(self, node: int, times: float, creations: _Creations) -> list[list[Draft]]:
@@ -393,7 +410,8 @@ class _Job:
             return [[*self.runs(self.work.sums_below(node), times / self.scale_of(node))]]
         if special is Role.BARRIER:
             return [[Barrier(f"{self.prefix} pthread barrier")] * max(round(entries / times), 1)]
-        if not self.work.is_special_below[node] and self.work.inclusive_s[node] / times <= LEAST_SHARE * self.total_s:
+        is_small = self.work.inclusive_s[node] / times <= LEAST_SHARE * self.total_s
+        if not self.work.is_special_below[node] and (is_small or self.nested > MOST_NESTED):
             return [[*self.runs(self.phased.sums(node), times / self.scale_of(node))]]
         if is_loader(tree, node) and entries < times and self.has_barrier(node):
             return [[*self.runs(self.work.sums_below(node), times / self.scale_of(node))]]

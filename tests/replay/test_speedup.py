@@ -167,6 +167,44 @@ def test_another_thread_beside_a_team_does_not_make_it_larger():
     assert (one.threads, one.time_s) == (3, pytest.approx(100 * STEP_S))
 
 
+@pytest.mark.parametrize("depth", [1, 1500])
+def test_a_first_thread_that_works_is_one_of_them(depth):
+    """However deep its calls are nested."""
+    tree = Tree()
+    block = None
+    for number in range(2):
+        node = tree.thread(number)
+        for level in range(depth):
+            node = tree.call(node, f"level {level}")
+        block = tree.does(node, 100, block)
+    (one,) = predict_on(tree.signature(), host())
+    assert (one.threads, one.time_s) == (2, pytest.approx(100 * STEP_S))
+
+
+def test_threads_that_wait_too_deep_are_summed_up():
+    tree = Tree()
+    node = tree.thread()
+    for level in range(1500):
+        node = tree.call(node, f"level {level}")
+    tree.call(node, "pthread_create")
+    tree.does(node, 100)
+    tree.does(tree.call(tree.thread(1), "worker"), 100)
+    (one,) = predict_on(tree.signature(), host())
+    assert (one.threads, one.time_s) == (1, pytest.approx(200 * STEP_S))
+    assert any("its 2 threads cannot be replayed (replay: threads wait in calls" in text for text in one.warnings)
+    with pytest.raises(PredictionError, match="nested more than"):
+        predict_on(tree.signature(), host(), [2])
+
+
+def test_threads_that_hardly_ran_are_counted():
+    tree = Tree()
+    block = tree.does(tree.call(tree.thread(), "main"), 100_000)
+    for number in (1, 2):
+        tree.does(tree.call(tree.thread(number), "worker"), 1, block)
+    for warnings in (predict_on(tree.signature(), host())[0].warnings, replay_on(tree.signature(), host()).warnings):
+        assert "2 of 3 threads did less than 0.01% of the work each" in warnings
+
+
 def test_one_thread_is_predicted_as_ever():
     program = Program()
     program.loop(1000, function="alone")
