@@ -279,7 +279,7 @@ def test_somebody_elses_program_is_not_to_be_made_executable(
     ("code", "ended"),
     [
         ("pass", "with exit code 0"),
-        ("raise ValueError", "with exit code 1"),
+        ("raise ValueError", r"with exit code 1 \(uncaught ValueError\)"),
         ("raise SystemExit(75)", "with exit code 75"),
         ("import os; os.kill(os.getpid(), 15)", "by SIGTERM"),
     ],
