@@ -26,7 +26,8 @@ from .profile import Profile
 
 MAX_FILE_BYTES = 1 << 20
 MAX_LINE_BYTES = 4096
-"""Reading a dotted key takes the parser time by the square of its parts, and a key ends with its line."""
+MAX_KEY_PARTS = 16
+"""Reading a dotted key takes the parser time by the square of its parts."""
 MAX_INT_BITS = 1000
 
 _POINTS = (
@@ -44,6 +45,8 @@ _POINTS = (
 """Of these a profile has many, and each fits a line."""
 _TABLES = ("caches", "tlbs", "gather_scatter")
 
+_KEY_PART = rb"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
+_LONG_KEY = re.compile(rb"(?<![A-Za-z0-9_-])(?:%b){%d}" % (_KEY_PART, MAX_KEY_PARTS))
 _TOML_LINE = re.compile(r"\(at line (\d+), column \d+\)")
 
 
@@ -81,6 +84,9 @@ def parse_profile(content: bytes) -> Profile:
     for number, line in enumerate(content.split(b"\n"), 1):
         if len(line) > MAX_LINE_BYTES:
             raise ProfileError(f"is not a profile: longer than {MAX_LINE_BYTES} bytes (at line {number}, column 1)")
+    if found := _LONG_KEY.search(content):
+        number = content.count(b"\n", 0, found.start()) + 1
+        raise ProfileError(f"is not a profile: a key of more than {MAX_KEY_PARTS} parts (at line {number}, column 1)")
     try:
         data = tomllib.loads(content.decode("utf-8"))
     except UnicodeDecodeError as error:

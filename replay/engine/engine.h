@@ -1,16 +1,17 @@
 /* The event loop of the replay: entities go through programs of operations and share cores, bandwidth, locks and devices.
  *
- * An entity (a thread; a rank or a stream would be one as well) runs a program: FT_RUN takes `x` seconds alone, longer
- * while others share what it uses. What can run at the same speed is a class. A class has a virtual clock V, the seconds
- * of work that each of its entities has done since the class was last empty; an entity that begins w seconds of work at V
- * ends at V + w. So an event costs time in proportion to the classes that run, and to the logarithm of their entities.
+ * An entity (a thread; ranks and streams would be entities, too) runs a program: FT_RUN takes `x` seconds alone, longer
+ * while others share its resources. Entities that run at the same speed form a class. A class has a virtual clock V, the
+ * seconds of work that each of its entities has done since the class was last empty; an entity that begins w seconds of
+ * work at V ends at V + w. So an event costs time in proportion to the running classes, and to the logarithm of their
+ * entities.
  *
  * Rates: cores are shared evenly (share s = min(1, cores / entities that run)); an entity asks for demand x s bytes/s of
  * each of its resources and gets a max-min fair rate (sharing.c); its V advances at speed x s x (rate / asked).
  *
  * Invariants: an entity is in one place only: the ready ring, the heap of its class, the timers, the queue of an object,
- * the caller's hands (FT_CALLING), or done. All that is summed up lies in one array, `sums`, so that repeat.c can add
- * many periods of it at once. No entity is looked up by its name, and nothing is printed: the caller does both.
+ * with the caller (FT_CALLING), or done. All sums lie in one array, `sums`, so that repeat.c can add many periods of them
+ * at once. Names and printing are the caller's.
  */
 #ifndef FT_ENGINE_H
 #define FT_ENGINE_H
@@ -39,7 +40,7 @@ enum ft_code {
     FT_JOIN,      /* until entity a is done */
     FT_SLEEP,     /* x seconds without a core */
     FT_USE,       /* x seconds of object a, a device; x of register b - 1 if b > 0 */
-    FT_CALL,      /* return to the caller with n; goes on where ft_engine_resume says */
+    FT_CALL,      /* return n to the caller; ft_engine_resume says where to go on */
     FT_JUMP,      /* to a */
     FT_NUM_CODES
 };
@@ -56,7 +57,7 @@ struct ft_entity_start {
     int32_t born; /* 0: waits for FT_SPAWN */
 };
 
-/* Entities of a class: which cores they run on (-1: none), which cache they share (-1: none), what they demand.
+/* A class: the cores that its entities run on (-1: none), the cache that they share (-1: none), their demand.
  * `conditions` pairs (speed, demand in bytes/s) from `first_condition` on: with 1, 2, ... jobs in the shared cache. */
 struct ft_class {
     int32_t cores, cache, first_condition, conditions;
@@ -68,8 +69,8 @@ struct ft_resource {
     int32_t first_point, points;
 };
 
-/* A lock has units 1; a device as many as can be used at once; a barrier needs `units` entities. `count` is free units
- * of what is posted. */
+/* `units`: 1 of a lock, of a device the number of simultaneous users, of a barrier its entities. `count`: a semaphore's
+ * free units. */
 struct ft_object {
     int32_t units;
     int32_t count;
@@ -160,8 +161,8 @@ struct ft_engine {
     /* repetition: repeat.c */
     struct ft_snapshot *pilots;
     int32_t n_pilots;
-    int64_t elsewhere; /* iterations of other entities since the last one of the pilot's */
-    int64_t paid;      /* what happened, less what was spent on looking for repetition */
+    int64_t elsewhere; /* iterations of other entities since the pilot's last one */
+    int64_t paid;      /* events, less the cost of looking for repetition */
     int64_t calls;
 };
 
@@ -172,13 +173,14 @@ enum { FT_PER_LABEL = 2, FT_PER_RESOURCE = 2, FT_PER_OBJECT = 2, FT_WORK = 3 };
 bool ft_engine_start(struct ft_engine *engine, const struct ft_entity_start *starts);
 void ft_engine_free(struct ft_engine *engine);
 
-/* Go on until nothing happens before `until`, a program calls, or all is done. After FT_PAUSED `now` is `until`. */
+/* Go on until the next event is at `until` or later, a program calls, or all entities are done. After FT_PAUSED `now` is
+ * `until`. */
 enum ft_status ft_engine_advance(struct ft_engine *engine, double until);
 
 /* An entity that called goes on at operation `pc`. */
 bool ft_engine_resume(struct ft_engine *engine, int32_t entity, int32_t pc, const double registers[FT_REGISTERS]);
 
-/* When something happens next; infinity if nothing does. */
+/* Time of the next event; infinity if there is none. */
 double ft_engine_next(struct ft_engine *engine);
 
 enum { FT_MAX_RESOURCES = 256, FT_MEMBER = 1 + FT_USES };

@@ -1,7 +1,7 @@
-"""What entities do: timeline programs, trees of sequences, repetitions and activities; and what they share.
+"""Timeline programs (trees of sequences, loops and activities) of entities, and the system that entities share.
 
-An entity is a thread (a rank, or a stream of an accelerator, would be one as well). Its program is a tuple of parts,
-run in order. Names of locks, barriers and devices are those of the `System`.
+An entity is a thread; ranks and accelerator streams would be entities, too. Its program is a tuple of parts, executed
+in order. Names of locks, barriers and devices are those of the `System`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from foretrace.errors import PredictionError
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What an activity shares with others while it runs.
+    """The resources that an activity shares with others while it runs.
 
     Attributes:
         cores: a group of cores of the system, None for an activity that needs none (a copy).
@@ -49,21 +49,21 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Wait until all entities of a barrier have come."""
+    """Wait until all entities of a barrier have arrived."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """Take a lock; those that wait for it get it in the order in which they came."""
+    """Acquire a lock; waiting entities get it first come, first served."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unlock:
-    """Give a lock back."""
+    """Release a lock."""
 
     name: str
 
@@ -78,7 +78,7 @@ class Post:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Take units from a semaphore, and wait until there are as many: a happens-before edge from who posts them."""
+    """Take units from a semaphore, once it has as many: a happens-before edge from the entity that posts them."""
 
     name: str
     units: int = 1
@@ -86,14 +86,14 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Broadcast:
-    """Wake all that wait for a semaphore now."""
+    """Wake all entities that wait for a semaphore at this moment."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """Let an entity begin that was not born with the simulation."""
+    """Start an entity that does not start at time 0 (`born`)."""
 
     entity: str
 
@@ -124,7 +124,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A choice that is made when the entity gets here: `choices[i]` runs, where `decide(token, ...)` answers i."""
+    """A choice made when the entity gets here: `decide(token, ...)` returns i, and `choices[i]` runs."""
 
     token: int
     choices: tuple[tuple[Part, ...], ...]
@@ -132,7 +132,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """As `Use` or `Sleep` (device None), of a time that the decision at the `Offer` before it gave: number `slot`."""
+    """`Use`, or `Sleep` where `device` is None, for the time number `slot` that the preceding `Offer` returned."""
 
     device: str | None
     label: str
@@ -144,7 +144,7 @@ Part = Run | Repeat | Barrier | Lock | Unlock | Post | Wait | Broadcast | Spawn 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Somebody who runs a program. Entities of one `job` share their memory; `born` ones begin at time 0."""
+    """Runs a program. Entities of one `job` share memory; those that are `born` start at time 0, others by `Spawn`."""
 
     name: str
     program: tuple[Part, ...]
@@ -155,15 +155,15 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """What entities share.
+    """The resources that entities share.
 
     Attributes:
-        cores: groups of cores, by name, and how many each has; entities of a group share them evenly.
+        cores: number of cores of each group, by name; entities of a group share them evenly.
         caches: names of caches that jobs divide.
-        bandwidths: resources, by name: bytes/s that 1, 2, ... entities get together. The last figure holds for more.
-        devices: by name, how many entities can use it at once.
-        barriers: by name, how many entities must come.
-        semaphores: by name, units at the start. Those not named begin with 0.
+        bandwidths: by resource, the total bytes/s that 1, 2, ... entities get. The last figure holds for more entities.
+        devices: by name, the number of entities that can use it at once.
+        barriers: by name, the number of entities that must arrive.
+        semaphores: by name, the units at the start; 0 for those not named.
     """
 
     cores: dict[str, float] = field(default_factory=dict)

@@ -26,12 +26,12 @@ MOST_EVENTS = 2_000_000_000
 _MOST_NAMED = 8
 _REGISTERS = 4
 CONSERVED = 1e-6
-"""Work done may differ from work asked for by rounding; by more than this share something is wrong."""
+"""Rounding makes the work done differ from the work asked for; a larger share than this is a bug."""
 
 
 class DeadlockError(PredictionError):
-    """Nothing can happen any more, and some entities are not done. `waits` has one line for each, `semaphores` those
-    that entities wait for, in the order of the entities."""
+    """No entity can go on, and some are not done. `waits` has one line for each of those, `semaphores` those that they
+    wait for, in the order of the entities."""
 
     def __init__(self, message: str, waits: Sequence[str] = (), semaphores: Sequence[str] = ()) -> None:
         """The message in one line."""
@@ -42,17 +42,17 @@ class DeadlockError(PredictionError):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a decision came to: which choice of the `Offer`, and the times that its `Timed` parts take."""
+    """A decision: the index of the choice in its `Offer`, and the times of that choice's `Timed` parts."""
 
     index: int
     times_s: tuple[float, ...] = ()
 
 
 class Decide(Protocol):
-    """Who is asked at an `Offer`."""
+    """Decides at an `Offer`."""
 
     def __call__(self, token: int, entity: int, now_s: float) -> Choice:
-        """The choice for an entity that came to the offer with that token."""
+        """The choice for an entity that has reached the offer with this token."""
         ...
 
 

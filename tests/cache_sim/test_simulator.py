@@ -194,13 +194,14 @@ def test_closed_forms(ways: int, num_sets: int) -> None:
 def test_set_index_is_exact_for_the_whole_address_space(num_sets: int) -> None:
     """A direct-mapped cache hits the second of two lines in one set only if they are equal, so it shows the index."""
     random = np.random.default_rng(num_sets)
-    lines = np.concatenate([random.integers(0, 1 << 57, 200) * 2, (1 << 58) - 1 - np.arange(200)]).astype(np.uint64)
-    for line in lines:
-        same_set = int(line) - num_sets if line >= num_sets else int(line) + num_sets
-        next_set = int(line) - 1
-        hierarchy = Hierarchy("h", (level("L1", num_sets, 1),))
-        assert misses(hierarchy, np.array([line, same_set, line], dtype=np.uint64) * np.uint64(64)) == [3]
-        assert misses(hierarchy, np.array([line, next_set, line], dtype=np.uint64) * np.uint64(64)) == [2]
+    lines = np.concatenate([random.integers(1, 1 << 57, 200) * 2, (1 << 58) - 1 - 2 * np.arange(200)]).astype(np.uint64)
+    assert len(np.unique(lines // np.uint64(2))) == len(lines)  # none is in the cache before its turn
+    same_set = np.where(lines >= num_sets, lines - np.uint64(num_sets), lines + np.uint64(num_sets))
+    next_set = lines - np.uint64(1)
+    hierarchy = Hierarchy("h", (level("L1", num_sets, 1),))
+    for between, misses_each in ((same_set, 3), (next_set, 2)):
+        addresses = np.stack([lines, between, lines], axis=1).ravel() * np.uint64(64)
+        assert misses(hierarchy, addresses) == [misses_each * len(lines)]
 
 
 def test_patterns_by_hand() -> None:

@@ -109,7 +109,7 @@ class Touched:
 
 def _run(engine: Engine) -> np.ndarray:
     recorder = _Recorder()
-    recording = Session(engine, [DEFAULT_HIERARCHY], tee=lambda _: recorder.capsule).run()
+    recording = Session(engine, [DEFAULT_HIERARCHY], tee=lambda _: recorder.capsule, has_tree=False).run()
     assert recording.problem == ""
     assert recording.ending.exit_code == 0
     return np.concatenate(recorder.kept)

@@ -198,7 +198,9 @@ def test_no_memory_gives_more_than_its_peak(field):
     ("content", "message"),
     [  # each of these takes a careless reader minutes, or all memory, or the terminal
         (b".".join([b"a"] * 500_000) + b" = 1", "mine.toml:1: is not a profile: longer than 4096 bytes"),
-        (b"".join(b"[x%d]\n%b = 1\n" % (k, b".".join([b"a"] * 2000)) for k in range(250)), "unknown key 'x0'"),
+        (b"".join(b"[x%d]\n%b = 1\n" % (k, b".".join([b"a"] * 2000)) for k in range(250)), "a key of more than 16"),
+        (b"x = 1\ny = {" + b" . ".join([b"'a'", b'"b.c"', b"d"] * 100) + b" = 1}", "mine.toml:2: is not a profile: a"),
+        ((b"k" * 4000 + b"\n") * 250, "is not TOML"),
         (b"a = " + b"[\n" * 500_000, "nested too deeply"),
         (b"a = " + b"{a=" * 1300, "nested too deeply"),
         (b"k" * 4000 + b" = 1", "mine.toml: unknown key 'kkk"),

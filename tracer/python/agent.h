@@ -1,24 +1,35 @@
 /* The Python agent: what lives inside a traced Python program, and how its parts meet.
  *
- *   _agent.c          the extension module: attaches the stream, runs the program as Python itself would
- *   pyagent_blocks.c    which block of bytecode runs (a C trace function), threads
- *   pyagent_hooks.c     replaces entries of method tables; sees extension modules being loaded
- *   pyagent_numpy.c     NumPy's type slots, ufuncs and method tables
- *   pyagent_flat.c      array.flat, and arrays of one element taken as numbers
- *   pyagent_key.c       parsed keys of subscripts
- *   pyagent_index.c     what a subscript, take, put or add.at touches
- *   pyagent_ufunc.c     what a ufunc touches, called, reduced or accumulated
- *   pyagent_search.c    what binary searches touch
- *   pyagent_templates.c what copies, products and searches touch
- *   pyagent_sparse.c    what SciPy's sparse matrix products touch
- *   pyagent_conversions.c what its conversions and other products touch
- *   pyagent_cython.c    calls of Cython functions with arrays, which are counted as unseen
- *   linear.c          what routines of linear algebra work on: their operands' shapes
- *   pyagent_other.c     calls of other compiled functions with arrays, which are counted as unseen
- *   lines.c           how fast the interpreter is
- *   timing.c          how long some executions of blocks take (without Python.h)
- *   pyagent_unseen.c    counts of calls that are not seen (without Python.h)
- *   pyagent_record.c    bulk records: ordering, coalescing, splitting (without Python.h)
+ *   _agent.c            the extension module: attaches the stream, runs the program as Python itself would
+ *   native_threads.c    processor time of threads that compiled code starts (without Python.h)
+ *   processes.c         child processes that the program starts
+ *
+ * blocks/: which block of bytecode runs, and for how long
+ *
+ *   blocks.c            the choice of the core, and threads
+ *   settrace.c          the core that is a trace function
+ *   markers.c           the core that puts markers into bytecode, with bytecode.c and exec.c
+ *   code.c              code objects and their blocks
+ *   timing.c            how long some executions of blocks take (without Python.h)
+ *   lines.c             how fast the interpreter is
+ *
+ * arrays/: what array operations touch
+ *
+ *   hooks.c             replaces entries of method tables; sees extension modules being loaded
+ *   numpy.c             NumPy's type slots, ufuncs and method tables
+ *   buffers.c, list.c   elements of buffers and lists
+ *   flat.c              array.flat, and arrays of one element taken as numbers
+ *   key.c               parsed keys of subscripts
+ *   index.c             subscripts, take, put, add.at
+ *   ufunc.c             ufuncs called, reduced or accumulated
+ *   search.c            binary searches
+ *   templates.c         copies, products and searches
+ *   sparse.c            SciPy's sparse matrix products
+ *   conversions.c       SciPy's conversions and other products of sparse matrices
+ *   linear.c            shapes of the operands of linear algebra
+ *   cython.c, other.c   calls of other compiled functions with arrays, which count as unseen
+ *   unseen.c            counts of unseen calls (without Python.h)
+ *   record.c            bulk records: ordering, coalescing, splitting (without Python.h)
  *
  * Everything here runs with the GIL held, which is the only lock. Of the program's objects the agent holds the frames that
  * run and the functions it has hooked. It never raises, and changes no result.
@@ -182,7 +193,7 @@ static inline void agent_named_end(const struct agent_named *call, bool outermos
         agent_thread.hook_name = call->outer_name;
 }
 
-/* ---- what is not seen (pyagent_unseen.c) ------------------------------------------------------------------------ */
+/* ---- what is not seen (unseen.c) ------------------------------------------------------------------------ */
 
 /* Says, while a call is recorded, that its accesses are not in the stream, or there as one pass over its arrays. */
 static inline void agent_unseen(void)
@@ -212,7 +223,7 @@ void agent_count_unseen(const char *name, uint64_t bytes, bool one_pass);
 /* Adds to the time that a block spent in a compiled function whose accesses are not seen: millionths of a round. */
 void agent_count_compiled(uint32_t block, const char *name, uint64_t rounds);
 
-/* ---- bulk records (pyagent_record.c) ---------------------------------------------------------------------------- */
+/* ---- bulk records (record.c) ---------------------------------------------------------------------------- */
 
 struct agent_operand {
     uint64_t base;

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from foretrace.tracer.signature.file import write_signature
 from foretrace.tracer.tracing import trace_python
 
 OWN = "class Mistake(ValueError):\n    pass\nraise Mistake('x')"
@@ -30,10 +27,3 @@ def test_the_signature_names_it(source: str, code: int, name: str, tmp_path: Pat
     (tmp_path / "p.py").write_text(source)
     provenance = trace_python(str(tmp_path / "p.py")).signature.provenance
     assert (provenance.exit_code, provenance.exception) == (code, name)
-
-
-def test_info_names_it(foretrace: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
-    (tmp_path / "p.py").write_text(OWN)
-    write_signature(trace_python(str(tmp_path / "p.py")).signature, tmp_path / "x.sig")
-    shown = foretrace("info", tmp_path / "x.sig").stdout
-    assert "ended         with exit code 1 (uncaught Mistake)\n" in shown

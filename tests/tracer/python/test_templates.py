@@ -9,7 +9,12 @@ from library_oracle import Touched, compare, valgrind_lacks
 pytest.importorskip("scipy")
 
 SET_UP = """\
-import scipy.sparse._sparsetools as st
+import importlib.util, pathlib
+(scipy,) = importlib.util.find_spec("scipy").submodule_search_locations
+(path,) = pathlib.Path(scipy, "sparse").glob("_sparsetools.*.so")
+spec = importlib.util.spec_from_file_location("scipy.sparse._sparsetools", path)  # without all else of SciPy
+st = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(st)
 n = 4000
 r = np.random.default_rng(5)
 a, b, c = put("a", r.random(n)), put("b", r.random(n)), put("c", np.zeros(n))

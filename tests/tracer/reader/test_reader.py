@@ -6,7 +6,7 @@ import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 
 import numpy as np
@@ -49,25 +49,33 @@ def check(executions: Sequence[Execution], chunk_words: int, hierarchy: Hierarch
 
     At a reuse rate of 1 the simulator looks at every access; without reuse, only at those that change anything.
     """
+    twin, ids = Simulator([hierarchy], reuse_rate=1), dict[tuple[int, int], int]()
+    for block_id, accesses in executions:
+        for slot, size, address in joined(accesses):
+            twin.feed([address], size, ids.setdefault((block_id, slot), len(ids)), slot % 2 == 1)
     for reuse_rate in (1, None):
-        check_with(reuse_rate, executions, chunk_words, hierarchy)
+        under_test = Stream(hierarchy, reuse_rate)
+        compare(under_test, twin, ids, executions, chunk_words)
+        if reuse_rate is not None:
+            reuse, twin_reuse = under_test.simulator.reuse(), twin.reuse()
+            assert reuse is not None
+            assert twin_reuse is not None
+            assert reuse.count.tolist() == twin_reuse.count.tolist()
 
 
-def check_with(
-    reuse_rate: float | None, executions: Sequence[Execution], chunk_words: int, hierarchy: Hierarchy
+def compare(
+    under_test: Stream,
+    twin: Simulator,
+    ids: Mapping[tuple[int, int], int],
+    executions: Sequence[Execution],
+    chunk_words: int,
 ) -> None:
-    under_test, twin = Stream(hierarchy, reuse_rate), Simulator([hierarchy], reuse_rate=1)
+    """Read `executions`, and compare what came of them with the `twin`, whose operations have these `ids`."""
     under_test.describe_blocks([8, 8, 8])
     words = words_of(executions)
     for number, begin in enumerate(range(0, len(words), chunk_words)):
         under_test.publish(words[begin : begin + chunk_words], number)
     under_test.read()
-
-    ids: dict[tuple[int, int], int] = {}
-    for block_id, accesses in executions:
-        for slot, size, address in joined(accesses):
-            twin.feed([address], size, ids.setdefault((block_id, slot), len(ids)), slot % 2 == 1)
-
     operations = np.frombuffer(under_test.reader.operations(), np.uint32).reshape(-1, 3)[:, :2].tolist()
     assert operations == [list(key) for key in ids]
     executed = np.frombuffer(under_test.reader.block_executions(), np.uint64).tolist()
@@ -79,12 +87,6 @@ def check_with(
     for name in expected.__dataclass_fields__:
         assert getattr(found, name).tolist() == getattr(expected, name).tolist(), name
     assert under_test.simulator.simulated()[0].misses.tolist() == twin.simulated()[0].misses.tolist()
-    reuse, twin_reuse = under_test.simulator.reuse(), twin.reuse()
-    if reuse_rate is None:
-        return
-    assert reuse is not None
-    assert twin_reuse is not None
-    assert reuse.count.tolist() == twin_reuse.count.tolist()
 
 
 ADDRESSES = st.integers(0x1000, 0x1000 + 600)
@@ -195,7 +197,7 @@ def test_arrays_that_share_their_sets_drive_each_other_out_only_where_ways_are_t
     check(together, chunk_words=8192, hierarchy=Hierarchy.parse(f"L1={ways * 256}/{ways}/32,L2=64K/4/64"))
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(
     st.lists(st.tuples(st.integers(0, 1 << 14), st.sampled_from([0, 1, 4, 8, -8, 16, 40])), min_size=2, max_size=6),
     st.sampled_from([1, 2, 3]),

@@ -135,10 +135,10 @@ def test_program_that_runs_itself_again(compile_c: Compile, tmp_path: Path) -> N
 
 
 def test_many_short_lived_children_followed(compile_c: Compile, tmp_path: Path) -> None:
-    run = follow(tmp_path, compile_c(FORKS_OFTEN), "200")
-    assert (run.returncode, run.stdout, run.stderr) == (2, "200 right\n", "")
+    run = follow(tmp_path, compile_c(FORKS_OFTEN), "80")
+    assert (run.returncode, run.stdout, run.stderr) == (2, "80 right\n", "")
     provenance = run.signature.provenance
-    assert (provenance.complete, provenance.untraced_children, len(provenance.processes)) == (True, 0, 201)
+    assert (provenance.complete, provenance.untraced_children, len(provenance.processes)) == (True, 0, 81)
 
 
 def test_children_beyond_what_is_read_go_on_untraced(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import random
+import shutil
 import sqlite3
 import zlib
 from collections.abc import Callable
@@ -57,10 +58,17 @@ def signature(compile_c: Callable[..., Path]) -> Signature:
     )
 
 
+@pytest.fixture(scope="module")
+def written(signature: Signature, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """To be copied, not changed."""
+    path = tmp_path_factory.mktemp("written") / "s.sig"
+    write_signature(signature, path)
+    return path
+
+
 @pytest.fixture
-def file(signature: Signature, tmp_path: Path) -> Path:
-    write_signature(signature, tmp_path / "s.sig")
-    return tmp_path / "s.sig"
+def file(written: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copyfile(written, tmp_path / "s.sig"))
 
 
 def test_round_trip(signature: Signature, file: Path) -> None:

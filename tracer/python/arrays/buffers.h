@@ -10,7 +10,7 @@ void buffers_init(void);
 /* Hooks array.array, of the module `array` that has just been loaded. */
 void buffers_module_loaded(PyObject *module, const char *name);
 
-/* Whether a type's subscripts are hooked, here or in pyagent_numpy.c, so that they see agent_thread.site. */
+/* Whether a type's subscripts are hooked, here or in numpy.c, so that they see agent_thread.site. */
 bool buffer_is_hooked(PyTypeObject *type);
 
 struct buffer_element {

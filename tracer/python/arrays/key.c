@@ -1,4 +1,4 @@
-/* Parsing keys, and walking what they select. See pyagent_key.h. */
+/* Parsing keys, and walking what they select. See key.h. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

@@ -149,7 +149,7 @@ static inline void np_record_end(const struct agent_call *call)
         np_count_unseen(call);
 }
 
-/* ---- templates (pyagent_templates.c, pyagent_ufunc.c, pyagent_index.c) ------------------------------------------- */
+/* ---- templates (templates.c, ufunc.c, index.c) ------------------------------------------- */
 
 /* Starts a bulk over an array's own shape; false if that is too deep. */
 bool np_bulk_begin(struct agent_bulk *bulk, const char *name, const struct np_array *shape);
@@ -201,11 +201,11 @@ void np_put(const struct agent_call *call);
 void np_searchsorted(const struct agent_call *call);
 void np_bincount(const struct agent_call *call);
 
-/* ---- SciPy (pyagent_sparse.c) ------------------------------------------------------------------------------------ */
+/* ---- SciPy (sparse.c) ------------------------------------------------------------------------------------ */
 
 void sparse_install(PyObject *module);
 
-/* ---- array.flat (pyagent_flat.c) --------------------------------------------------------------------------------- */
+/* ---- array.flat (flat.c) --------------------------------------------------------------------------------- */
 
 void flat_install(PyObject *some_array);
 
@@ -234,7 +234,7 @@ bool linear_einsum(const struct agent_call *call);
 /* The name that a function made by f2py is recorded by: "scipy.linalg.dgetrf". NULL if it is not known. */
 const char *linear_fortran_name(PyObject *function);
 
-/* ---- other compiled functions (pyagent_other.c) ------------------------------------------------------------------ */
+/* ---- other compiled functions (other.c) ------------------------------------------------------------------ */
 
 void other_install(PyObject *module, const char *name);
 void other_install_methods(PyTypeObject *type, const char *name);
@@ -242,7 +242,7 @@ void other_install_methods(PyTypeObject *type, const char *name);
 /* Hooks the calls of a type's objects; `name` stands for all their modules, or is NULL. */
 void other_hook_called(PyTypeObject *type, const char *name);
 
-/* ---- Cython (pyagent_cython.c) ----------------------------------------------------------------------------------- */
+/* ---- Cython (cython.c) ----------------------------------------------------------------------------------- */
 
 void cython_install(PyObject *module, const char *name);
 

@@ -4,7 +4,7 @@
  * column index, its value and the element of x in that column. For CSC, rows and columns change places, and it is the
  * result that is gathered and scattered (scipy/sparse/sparsetools/csr.h, csc.h). Rows are recorded in chunks: first what
  * is touched once for each row of the chunk, then its nonzeros. Conversions and the products of other formats are in
- * pyagent_conversions.c; the rest of SciPy's sparse functions are one pass over each array and count as unseen.
+ * conversions.c; the rest of SciPy's sparse functions are one pass over each array and count as unseen.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -15,7 +15,7 @@ static inline int64_t sparse_integer_at(const struct np_array *array, int64_t i)
 }
 
 /* The template of a function of scipy.sparse._sparsetools other than the products of CSR and CSC; NULL if there is none.
- * (pyagent_conversions.c) */
+ * (conversions.c) */
 agent_template sparse_conversion(const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* The choice of the core, and threads. See pyagent_blocks.h. */
+/* The choice of the core, and threads. See blocks.h. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

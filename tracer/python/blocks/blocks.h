@@ -1,7 +1,7 @@
 /* Which block of bytecode runs: the two cores that can tell, and threads. Needs Python.h included first.
  *
- *   settrace  a trace function (pyagent_settrace.c): every code object, NumPy's and the standard library's included
- *   markers   instructions put into the program's bytecode (pyagent_markers.c): the program's own code only, several times
+ *   settrace  a trace function (settrace.c): every code object, NumPy's and the standard library's included
+ *   markers   instructions put into the program's bytecode (markers.c): the program's own code only, several times
  *             cheaper; it sees lists, too
  */
 #ifndef FORETRACE_PYAGENT_BLOCKS_H

@@ -1,4 +1,4 @@
-/* Finds blocks in bytecode and puts markers into it. See pyagent_bytecode.h.
+/* Finds blocks in bytecode and puts markers into it. See bytecode.h.
  *
  * Bytecode is decoded into `instruction`s, those and the markers are laid out as `item`s, whose jumps refer to items;
  * then items get their addresses and are written, with the table of lines and the table of exceptions.

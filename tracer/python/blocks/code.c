@@ -1,4 +1,4 @@
-/* Code objects and their blocks. See pyagent_code.h.
+/* Code objects and their blocks. See code.h.
  *
  * `facts` tells of each block by id what a resumption of it needs.
  */

@@ -1,6 +1,6 @@
 /* Code objects and the blocks in them, as the stream knows them. Needs Python.h included first.
  *
- * A block is the run of bytecode from where a line begins (see pyagent_bytecode.h) to where the next line starts. Besides
+ * A block is the run of bytecode from where a line begins (see bytecode.h) to where the next line starts. Besides
  * those, there is
  *  - for each code object an entry block, from its first instruction to the one that starts the function: it is
  *    written at each call;

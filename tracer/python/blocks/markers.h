@@ -39,7 +39,7 @@ static inline bool list_write_element(struct agent_site *site, uint32_t kind, ui
 /* Writes what a subscript of a list is about to touch, charged to `block`. `kind` is one of enum marker_kind. */
 void list_observe(struct agent_site *site, uint32_t kind, uint32_t block, PyObject *container, PyObject *key);
 
-/* Hooks the functions that execute code, so that the program's own is executed with markers (pyagent_exec.c). */
+/* Hooks the functions that execute code, so that the program's own is executed with markers (exec.c). */
 bool exec_init(void);
 
 /* Puts markers into a function that was made before the agent came. False if it is left as it is: it belongs to the
