@@ -7,6 +7,7 @@
 
 #define RECENT 8192u /* accesses that are remembered: more than any window holds */
 #define BUCKETS 16384u
+#define SOON 32 /* stretches: what is taken of a unit soon lies so far ahead, and is fetched meanwhile */
 #define LINE_IN_REACH 64u /* accesses: a line touched that lately counts as held */
 #define FETCHED_AHEAD 8.0 /* cycles: of a queue of 48 to 64 instructions, 6 to 8 of which are dispatched a cycle */
 #define WRONG 64u /* branches thought to go the other way at a time: more than any window holds */
@@ -27,7 +28,7 @@ static inline double earlier(double a, double b)
 struct rate {
     double bucket; /* a power of two */
     struct stretch {
-        int64_t number; /* which one its place tells of */
+        int64_t number; /* which one its place tells of, counted from 1; 0: none */
         double used;
     } *stretches;
 };
@@ -117,9 +118,7 @@ struct state {
 static bool rate_new(struct rate *rate, double bucket)
 {
     rate->bucket = bucket;
-    rate->stretches = malloc(BUCKETS * sizeof *rate->stretches);
-    for (uint32_t i = 0; rate->stretches && i < BUCKETS; i++)
-        rate->stretches[i] = (struct stretch){.number = -1};
+    rate->stretches = calloc(BUCKETS, sizeof *rate->stretches); /* pages of units that are not used are never touched */
     return rate->stretches != NULL;
 }
 
@@ -137,22 +136,23 @@ static double take(struct rate *rate, double from, double cycles, double *end)
     if (cycles <= 1e-12)
         return begin;
     const double inverse = rate->bucket > 1 ? 1 / rate->bucket : 1; /* exact */
-    int64_t number = (int64_t)(from * inverse);
+    int64_t number = 1 + (int64_t)(from * inverse);
+    __builtin_prefetch(&rate->stretches[(uint64_t)(number + SOON) % BUCKETS], 1);
     while (cycles > 1e-12) {
         struct stretch *stretch = &rate->stretches[(uint64_t)number % BUCKETS];
         if (stretch->number > number) /* too long ago to be known: there was room */
             break;
         if (stretch->number < number)
             *stretch = (struct stretch){number, 0};
-        const double room = rate->bucket - stretch->used;
+        const double start = (double)(number - 1) * rate->bucket, room = rate->bucket - stretch->used;
         if (room > 1e-9) {
             const double part = room < cycles ? room : cycles;
             if (!begun)
-                begin = later(from, (double)number * rate->bucket + (rate->bucket > 1 ? stretch->used : 0));
+                begin = later(from, start + (rate->bucket > 1 ? stretch->used : 0));
             begun = true;
             stretch->used += part;
             cycles -= part;
-            *end = (double)number * rate->bucket + stretch->used;
+            *end = start + stretch->used;
         }
         number++;
     }
@@ -195,26 +195,13 @@ static double leave(struct queue *queue)
     return top;
 }
 
-/* Takes out all that start by `at`. */
-static void drain(struct queue *queue, double at)
-{
-    const uint32_t n = queue->n;
-    queue->n = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (queue->heap[i] > at)
-            enter(queue, queue->heap[i]); /* never past i */
-}
-
 /* When there is room for another one, from some time on, which never decreases. What has started is taken out only once the
  * queue is full. */
 static double room_from(struct queue *queue, double at)
 {
     if (queue->n < queue->size)
         return at;
-    if (queue->heap[0] > at)
-        return leave(queue);
-    drain(queue, at);
-    return at;
+    return later(at, leave(queue));
 }
 
 static bool ring_new(struct ring *ring, double size)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -91,6 +91,21 @@ class CoreProgram:
         position: dict[tuple[OperationKind, int, int], int] = {}
         of_instruction = np.array([position.setdefault(kind, len(position)) for kind in self.kinds], np.int64)
         return list(position), of_instruction
+
+    @functools.cached_property
+    def first_half(self) -> CoreProgram:
+        """With every other path alone."""
+        chosen = self.branches & _SECOND_HALF == 0
+        accesses = np.repeat(chosen, self.blocks["n_operations"].astype(np.int64)[self.path])
+        return replace(
+            self,
+            path=self.path[chosen],
+            branches=self.branches[chosen],
+            depends=self.depends[chosen],
+            store_distances=self.store_distances[accesses],
+            line_distances=self.line_distances[accesses],
+            executions=self.executions * np.array([[1.0], [0.0]]),
+        )
 
     @property
     def fused_per_block(self) -> Floats:

@@ -50,29 +50,30 @@ def core_regions(
 ) -> CoreRegions | None:
     """Run the paths of a workload on a machine; None if it has no paths.
 
-    Corners left out are as the typical one; where any is, so are the times with all data in the nearest cache.
+    Corners left out are as the typical one; where any is, so are the times with all data in the nearest cache. All but
+    the typical one are run on the first half of the paths, which tells how much shorter or longer they are.
     """
     if workload.core is None:
         return None
-    share = _Share(workload)
-    made = {
-        corner: run_core(
-            workload.core, figures.core, figures.cycle_s, operation_costs(workload, misses, figures, corner), corner
-        )
-        for corner in corners
-    }
-    runs = [made.get(corner, made[TYPICAL]) for corner in (FAST, TYPICAL, SLOW)]
-    ideal = made[TYPICAL]
-    if len(made) == len(runs):
-        costs = operation_costs(workload, misses, figures, TYPICAL).ideal()
-        ideal = run_core(workload.core, figures.core, figures.cycle_s, costs, TYPICAL)
-    by_cause = share.regions(runs[TYPICAL])
-    times = np.stack([share.regions(run).sum(axis=1) for run in runs])
+    share, half = _Share(workload), workload.core.first_half
+
+    def costs(corner: int) -> OperationCosts:
+        return operation_costs(workload, misses, figures, corner)
+
+    typical = run_core(workload.core, figures.core, figures.cycle_s, costs(TYPICAL), TYPICAL)
+    by_cause = share.regions(typical)
+    time = by_cause.sum(axis=1)
+
+    def changed(costs: OperationCosts, corner: int) -> Floats:
+        return time * share.ratio(run_core(half, figures.core, figures.cycle_s, costs, corner), typical)
+
+    times = [changed(costs(corner), corner) if corner in corners else time for corner in (FAST, SLOW)]
+    ideal = changed(costs(TYPICAL).ideal(), TYPICAL) if len(corners) == len((FAST, TYPICAL, SLOW)) else time
     return CoreRegions(
         covered=share.covered,
-        time_s=np.stack([times[:2].min(axis=0), times[TYPICAL], times[1:].max(axis=0)]),
-        halves_s=np.stack([share.regions(runs[TYPICAL], half).sum(axis=1) for half in (0, 1)]),
-        ideal_s=np.minimum(share.regions(ideal).sum(axis=1), times[TYPICAL]),
+        time_s=np.stack([np.minimum(times[0], time), time, np.maximum(times[1], time)]),
+        halves_s=np.stack([share.regions(typical, number).sum(axis=1) for number in (0, 1)]),
+        ideal_s=np.minimum(ideal, time),
         by_cause_s=by_cause,
     )
 
@@ -93,6 +94,14 @@ class _Share:
         self._all = np.bincount(workload.region_of_block, weights=instructions, minlength=self._count)
         inside = np.bincount(self._region, weights=self._instructions, minlength=self._count)
         self.covered = (self._all > 0) & (inside >= LEAST_COVERED * self._all)
+
+    def ratio(self, run: BlockTimes, typical: BlockTimes) -> Floats:
+        """[regions]: time of the blocks in a run of the first half of the paths, over the typical run's; that
+        of all of them for regions without any."""
+        times = [np.nan_to_num(one.per_execution(0).sum(axis=1)) * self._executions for one in (run, typical)]
+        found, known = (np.bincount(self._region, weights=one, minlength=self._count) for one in times)
+        overall = found.sum() / known.sum() if known.sum() > 0 else 1.0
+        return np.divide(found, known, out=np.full(self._count, overall), where=known > 0)
 
     def regions(self, run: BlockTimes, half: int | None = None) -> Floats:
         """[regions, causes]: their times, by a run of the paths or of one half of them.
