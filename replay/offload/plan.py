@@ -110,7 +110,7 @@ class Planner:
         size_of_writer: dict[int, float] = {}
         for row in range(len(versions)):
             readers, writer, size = (
-                versions.readers_of(row).tolist(),
+                versions.readers_of(row),
                 int(versions.writer[row]),
                 float(versions.bytes[row]),
             )

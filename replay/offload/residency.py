@@ -7,7 +7,8 @@ counted when it does; the sum is that of the division.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -80,24 +81,26 @@ class Versions:
         before = np.repeat(np.cumsum(counts) - counts, counts)
         self.reader: Ints = np.asarray(flow.set_nodes[starts + np.arange(len(self.row)) - before], np.int64)
         self.bytes: Floats = flow.flow_bytes
-        order = np.argsort(self.reader, kind="stable")
-        self._by_reader = order, np.searchsorted(self.reader[order], np.arange(self.num_nodes + 1))
-        by_writer = np.argsort(self.writer, kind="stable")
-        self._by_writer = by_writer, np.searchsorted(self.writer[by_writer], np.arange(self.num_nodes + 1))
+        ends = np.cumsum(counts)
+        readers: list[int] = self.reader.tolist()
+        self._readers: list[list[int]] = [
+            readers[end - count : end] for end, count in zip(ends.tolist(), counts.tolist(), strict=True)
+        ]
+        self._rows: list[list[int]] = [[] for _ in range(self.num_nodes)]
+        for row, (writer, reading) in enumerate(zip(self.writer.tolist(), self._readers, strict=True)):
+            for node in {writer, *reading}:
+                if node >= 0:
+                    self._rows[node].append(row)
 
     def __len__(self) -> int:
         """How many rows."""
         return len(self.writer)
 
-    def touched_by(self, nodes: npt.ArrayLike) -> Ints:
+    def touched_by(self, nodes: Sequence[int]) -> list[int]:
         """Rows that any of some nodes writes or reads."""
-        found = [np.zeros(0, np.int64)]
-        for node in np.asarray(nodes, np.int64).tolist():
-            order, starts = self._by_reader
-            found.append(self.row[order[starts[node] : starts[node + 1]]])
-            order, starts = self._by_writer
-            found.append(order[starts[node] : starts[node + 1]])
-        return np.unique(np.concatenate(found))
+        if len(nodes) == 1:
+            return self._rows[nodes[0]]
+        return sorted({row for node in nodes for row in self._rows[node]})
 
     def moved(self, is_there: npt.NDArray[np.bool_], runs: Ints) -> Moved:
         """What moves in all if one device runs the nodes `is_there`, bool [nodes].
@@ -125,83 +128,82 @@ class Versions:
             int(of_writer[1].sum()),
         )  # fmt: skip
 
-    def readers_of(self, row: int) -> Ints:
+    def readers_of(self, row: int) -> list[int]:
         """The nodes that read a version."""
-        first, last = np.searchsorted(self.row, [row, row + 1])
-        return self.reader[first:last]
+        return self._readers[row]
 
 
-@dataclass(slots=True)
 class Residency:
-    """Where a rank's nodes ran so far, and what moved because of it.
+    """Where a rank's nodes ran so far, and what moved because of it."""
 
-    Attributes:
-        versions: of the program.
-        shared_memory: whether nothing but the waiting for results counts.
-        place: int64 [nodes]: a device's number, `HOST`, or `UNDECIDED`.
-        runs: int64 [nodes]: how often the kernel, or the host's work, of a node's place begins.
-    """
-
-    versions: Versions
-    place: Ints = field(init=False)
-    runs: Ints = field(init=False)
-    _sent: set[tuple[int, int]] = field(default_factory=set)
-    _returned: set[int] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
+    def __init__(self, versions: Versions) -> None:
         """Nothing is placed."""
-        self.place = np.full(self.versions.num_nodes, UNDECIDED, np.int64)
-        self.runs = self.versions.rounds.copy()
+        self.versions = versions
+        self._place = [UNDECIDED] * versions.num_nodes
+        self._runs: list[int] = versions.rounds.tolist()  # how often the kernel, or the host's work, begins
+        self._writer: list[int] = versions.writer.tolist()
+        self._bytes: list[float] = versions.bytes.tolist()
+        self._sent: set[tuple[int, int]] = set()
+        self._returned: set[int] = set()
+        self._devices: set[int] = set()
 
-    def would_move(self, nodes: npt.ArrayLike, place: int, entries: int = 0) -> Moved:
+    @property
+    def devices(self) -> set[int]:
+        """Those that any node was placed on."""
+        return self._devices
+
+    def would_move(self, nodes: Sequence[int], place: int, entries: int = 0) -> Moved:
         """What placing nodes somewhere makes move. `entries` are a kernel's."""
-        return self._placed(nodes, place, entries, keep=False)
-
-    def put(self, nodes: npt.ArrayLike, place: int, entries: int = 0) -> Moved:
-        """Place nodes, and say what moves."""
-        return self._placed(nodes, place, entries, keep=True)
-
-    def _placed(self, nodes: npt.ArrayLike, place: int, entries: int, *, keep: bool) -> Moved:
-        numbers = np.asarray(nodes, np.int64)
-        before, runs_before = self.place[numbers].copy(), self.runs[numbers].copy()
-        self.place[numbers] = place
-        if place >= 0:
-            self.runs[numbers] = entries
-        moved = self.moves(self.versions.touched_by(numbers), keep=keep)
-        if not keep:
-            self.place[numbers], self.runs[numbers] = before, runs_before
+        before = [(node, self._place[node], self._runs[node]) for node in nodes]
+        self._set(nodes, place, entries)
+        moved = self._moves(self.versions.touched_by(nodes), keep=False)
+        for node, old_place, old_runs in before:
+            self._place[node], self._runs[node] = old_place, old_runs
         return moved
 
-    def moves(self, rows: Ints, *, keep: bool = True) -> Moved:
+    def put(self, nodes: Sequence[int], place: int, entries: int = 0) -> Moved:
+        """Place nodes, and say what moves."""
+        self._set(nodes, place, entries)
+        if place >= 0:
+            self._devices.add(place)
+        return self._moves(self.versions.touched_by(nodes), keep=True) if self._devices else Moved()
+
+    def _set(self, nodes: Sequence[int], place: int, entries: int) -> None:
+        for node in nodes:
+            self._place[node] = place
+            if place >= 0:
+                self._runs[node] = entries
+
+    def _moves(self, rows: Iterable[int], *, keep: bool) -> Moved:
         """What versions must move as nodes are placed now, and did not yet; with `keep` they have, from now on."""
         sent_bytes = returned_bytes = 0.0
         sent: dict[tuple[int, int], int] = {}
         returned: dict[int, int] = {}
-        versions = self.versions
-        for row in rows.tolist():
-            writer = int(versions.writer[row])
-            at = HOST if writer < 0 else int(self.place[writer])
+        for row in rows:
+            writer = self._writer[row]
+            at = HOST if writer < 0 else self._place[writer]
             if at == UNDECIDED:
                 continue
-            readers = versions.readers_of(row)
-            places = self.place[readers]
-            size = float(versions.bytes[row])
-            elsewhere = [int(one) for one in np.unique(places) if one >= 0 and one != at]
-            for device in elsewhere:
-                if (row, device) in self._sent:
+            away: dict[int, int] = {}  # runs of readers elsewhere, by place
+            for reader in self.versions.readers_of(row):
+                there = self._place[reader]
+                if there not in (UNDECIDED, at):
+                    away[there] = max(away.get(there, 0), self._runs[reader])
+            if not away:
+                continue
+            size, written = self._bytes[row], 1 if writer < 0 else self._runs[writer]
+            for device, reading in away.items():
+                if device < 0 or (row, device) in self._sent:
                     continue
                 if keep:
                     self._sent.add((row, device))
                 sent_bytes += size
-                reading = int(self.runs[readers[places == device]].max())
-                written = 1 if writer < 0 else int(self.runs[writer])
                 times = int(min(reading, written, size // ARGUMENT_BYTES))
                 sent[writer, device] = max(sent.get((writer, device), 0), times)
-            if at >= 0 and row not in self._returned and (elsewhere or bool((places == HOST).any())):
+            if at >= 0 and row not in self._returned:
                 if keep:
                     self._returned.add(row)
                 returned_bytes += size
-                away = readers[(places != at) & (places != UNDECIDED)]
-                times = int(max(min(int(self.runs[away].max()), int(self.runs[writer]), size // 8), 1))
+                times = int(max(min(max(away.values()), written, size // 8), 1))
                 returned[writer] = max(returned.get(writer, 0), times)
         return Moved(sent_bytes, returned_bytes, sum(sent.values()), sum(returned.values()))

@@ -302,7 +302,7 @@ def test_what_is_wrong_is_said_in_one_line():
     tree, _, loop = nest()
     signature = with_flow(tree, [(OUTSIDE, [loop], 8)])
     device = gpu()
-    with pytest.raises(PredictionError, match="rates are missing"):
+    with pytest.raises(PredictionError, match="rates of arithmetic are missing"):
         triage(signature, measured_host(), with_changes(device, core=None))
     with pytest.raises(PredictionError, match=r"\[link\] is missing"):
         triage(signature, measured_host(), with_changes(device, link=None))
