@@ -16,7 +16,7 @@ from foretrace.errors import OutputError, SignatureError
 from foretrace.file_kinds import PICTURE, STACKS, FileKind
 from foretrace.files import check_output, write_atomically
 from foretrace.names import demangle, short_name
-from foretrace.reports import tree_reports, unseen_report
+from foretrace.reports import data_flow_reports, tree_reports, unseen_report
 from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.reports.flame_graph import flame_graph, folded_stacks
 from foretrace.terminal import console, plain, print_json, table
@@ -32,6 +32,7 @@ from foretrace.verb import Verb
 @click.option("--top", default=12, show_default=True, type=click.IntRange(min=0), help="How many loops to show.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops, or all of the tree.")
 @click.option("--tree", "shows_tree", is_flag=True, help="The execution tree instead: what ran inside what.")
+@click.option("--data-flow", "shows_flow", is_flag=True, help="Which node of the tree uses whose data instead.")
 @click.option(
     "--by",
     type=click.Choice(["instructions", "bytes"]),
@@ -47,13 +48,23 @@ from foretrace.verb import Verb
 )
 @click.option("--force", is_flag=True, help="Overwrite a flame graph that foretrace wrote.")
 def command(
-    signature: Path, top: int, as_json: bool, shows_tree: bool, by: str, flame: Path | None, force: bool
-) -> None:  # fmt: skip
+    signature: Path,
+    top: int,
+    as_json: bool,
+    shows_tree: bool,
+    shows_flow: bool,
+    by: str,
+    flame: Path | None,
+    force: bool,
+) -> None:
     """Show what SIGNATURE holds: how it was obtained, totals, hit rates, and the loops with their address ranges."""
     kind = None if flame is None else _flame_kind(flame)
     if flame is not None and kind is not None:
         check_output(flame, kind, force=force)
     read = read_signature(signature)
+    if shows_flow:
+        _show_flow(read, signature, top, as_json=as_json)
+        return
     if not shows_tree and flame is None:
         if as_json:
             print_json(document(read))
@@ -67,6 +78,19 @@ def command(
         print_json(tree_reports.document(read, tree))
     elif shows_tree:
         tree_reports.show_tree(tree_reports.weigh(read, tree, by))
+
+
+def _show_flow(signature: Signature, path: Path, top: int, *, as_json: bool) -> None:
+    tree, flow = _tree_of(signature, path), signature.data_flow
+    if flow is None:
+        raise SignatureError(
+            f"{path}: has no data flow: --no-data-flow left it out, or its accesses were recorded in bursts; trace the "
+            "program again, with --accuracy high"
+        )
+    if as_json:
+        print_json(data_flow_reports.document(tree, flow))
+    else:
+        data_flow_reports.show(tree, flow, top)
 
 
 def _flame_kind(path: Path) -> FileKind:
