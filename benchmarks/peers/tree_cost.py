@@ -1,4 +1,5 @@
-"""What the execution tree adds to tracing: the same programs traced with it and without, alternating."""
+"""What the execution tree and its data flow add to tracing: the same programs traced with both, with the tree alone and
+without, alternating."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from foretrace.benchmarks.harness.tables import table
 
 from .tracing_cost import median
 
-WAYS = ("with", "without")
+WAYS = ("flow", "with", "without")
 PROGRAMS = (
     ("queens", ("10",)),
     ("quicksort", ("300000",)),
@@ -25,6 +26,8 @@ PROGRAMS = (
 QUICK_PROGRAMS = (("queens", ("7",)),)
 GOAL = 0.10
 """Of the tracing time that the tree may take."""
+FLOW_GOAL = 0.15
+"""The same for the data flow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,10 @@ class TreeCost:
         """What the tree adds, as a share of tracing without it."""
         return float(getattr(self.costs["with"], clock) / getattr(self.costs["without"], clock) - 1)
 
+    def flow_share(self, clock: str) -> float:
+        """What the data flow adds, as a share of tracing with the tree."""
+        return float(getattr(self.costs["flow"], clock) / getattr(self.costs["with"], clock) - 1)
+
 
 def workloads(directory: Path, *, quick: bool) -> list[programs.Workload]:
     """The programs, built."""
@@ -48,11 +55,12 @@ def workloads(directory: Path, *, quick: bool) -> list[programs.Workload]:
 
 
 def compare(workload: programs.Workload, directory: Path, repetitions: int) -> TreeCost:
-    """Trace a program both ways, alternating."""
+    """Trace a program in all ways, alternating."""
     runs: dict[str, list[tools.Cost]] = {way: [] for way in WAYS}
     command = tools.trace_command(workload.command, directory / "output", tools.THREE_LEVELS)
     split = command.index("--")
-    commands = {"with": command, "without": [*command[:split], "--no-tree", *command[split:]]}
+    options = {"flow": (), "with": ("--no-data-flow",), "without": ("--no-tree",)}
+    commands = {way: [*command[:split], *option, *command[split:]] for way, option in options.items()}
     for _ in range(repetitions):
         for way, taken in runs.items():
             taken.append(tools.measure(commands[way]))
@@ -65,16 +73,21 @@ def summary(found: Sequence[TreeCost], clock: str) -> dict[str, float]:
     return {"mean": statistics.fmean(shares), "worst": max(shares)}
 
 
+def _shares(one: TreeCost) -> tuple[float, ...]:
+    return one.share("wall_s"), one.share("cpu_s"), one.flow_share("wall_s"), one.flow_share("cpu_s")
+
+
 def cost_table(found: Sequence[TreeCost]) -> Table:
-    """Seconds both ways, and what the tree adds."""
+    """Seconds of all ways, and what the tree and the data flow add."""
     made = table(
-        f"Execution tree: seconds of a whole trace (median); it may add {GOAL:.0%}",
-        "program", "with", "without", "adds, wall", "adds, CPU",
+        f"Execution tree and data flow: seconds of a whole trace (median); they may add {GOAL:.0%} and {FLOW_GOAL:.0%}",
+        "program", "both", "tree", "neither", "tree adds, wall", "CPU", "flow adds, wall", "CPU",
     )  # fmt: skip
     for one in found:
         seconds = [f"{one.costs[way].wall_s:.2f}" for way in WAYS]
-        made.add_row(one.program, *seconds, f"{one.share('wall_s'):+.1%}", f"{one.share('cpu_s'):+.1%}")
-    sums = [summary(found, clock) for clock in ("wall_s", "cpu_s")]
-    for name in ("mean", "worst"):
-        made.add_row(name, "", "", *(f"{of_clock[name]:+.1%}" for of_clock in sums))
+        shares = _shares(one)
+        made.add_row(one.program, *seconds, *(f"{share:+.1%}" for share in shares))
+    columns = list(zip(*map(_shares, found), strict=True))
+    made.add_row("mean", "", "", "", *(f"{statistics.fmean(column):+.1%}" for column in columns))
+    made.add_row("worst", "", "", "", *(f"{max(column):+.1%}" for column in columns))
     return made

@@ -16,7 +16,7 @@ from foretrace.errors import OutputError, SignatureError
 from foretrace.file_kinds import PICTURE, STACKS, FileKind
 from foretrace.files import check_output, write_atomically
 from foretrace.names import demangle, short_name
-from foretrace.reports import dependence_reports, tree_reports, unseen_report
+from foretrace.reports import data_flow_reports, dependence_reports, tree_reports, unseen_report
 from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.reports.flame_graph import flame_graph, folded_stacks
 from foretrace.terminal import console, plain, print_json, table
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 @click.option("--top", default=12, show_default=True, type=click.IntRange(min=0), help="How many loops to show.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops, or all of the tree.")
 @click.option("--tree", "shows_tree", is_flag=True, help="The execution tree instead: what ran inside what.")
+@click.option("--data-flow", "shows_flow", is_flag=True, help="Which node of the tree uses whose data instead.")
 @click.option(
     "--dependences",
     "shows_dependences",
@@ -58,12 +59,12 @@ if TYPE_CHECKING:
 )
 @click.option("--force", is_flag=True, help="Overwrite a flame graph that foretrace wrote.")
 def command(
-    signature: Path, top: int, as_json: bool, shows_tree: bool, shows_dependences: bool, by: str, machine: str | None,
-    flame: Path | None, force: bool,
+    signature: Path, top: int, as_json: bool, shows_tree: bool, shows_flow: bool, shows_dependences: bool, by: str,
+    machine: str | None, flame: Path | None, force: bool,
 ) -> None:  # fmt: skip
     """Show what SIGNATURE holds: how it was obtained, totals, hit rates, and the loops with their address ranges."""
-    if shows_dependences and (shows_tree or flame is not None):
-        raise click.UsageError("--dependences shows another table than --tree and --flame; choose one")
+    if shows_dependences + shows_flow + (shows_tree or flame is not None) > 1:
+        raise click.UsageError("--data-flow, --dependences, and --tree with --flame each show something else; choose one")
     if (machine is not None) != (by == tree_reports.TIME):
         raise click.UsageError("--by time is predicted for a machine: name it with --machine, and give both or neither")
     if by == tree_reports.TIME and not shows_tree and flame is None:
@@ -74,6 +75,9 @@ def command(
     read = read_signature(signature)
     if shows_dependences:
         _show_dependences(read, signature, top, as_json=as_json)
+        return
+    if shows_flow:
+        _show_flow(read, signature, top, as_json=as_json)
         return
     if not shows_tree and flame is None:
         if as_json:
@@ -113,6 +117,19 @@ def _show_dependences(read: Signature, path: Path, top: int, *, as_json: bool) -
         print_json(dependence_reports.document(read, tree))
     else:
         dependence_reports.show_dependences(read, tree, top)
+
+
+def _show_flow(signature: Signature, path: Path, top: int, *, as_json: bool) -> None:
+    tree, flow = _tree_of(signature, path), signature.data_flow
+    if flow is None:
+        raise SignatureError(
+            f"{path}: has no data flow: --no-data-flow left it out, or its accesses were recorded in bursts; trace the "
+            "program again, with --accuracy high"
+        )
+    if as_json:
+        print_json(data_flow_reports.document(tree, flow))
+    else:
+        data_flow_reports.show(tree, flow, top)
 
 
 def _flame_kind(path: Path) -> FileKind:

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.tracer.analysis.modules import ModuleMap
 from foretrace.tracer.reader.raw_trace import RawTrace
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow, MemoryObject, ObjectKind
 
 from .raw_flow import GROUPS, Ints, RawFlow
 
 Floats = npt.NDArray[np.float64]
+
+_LARGEST_GAP_BYTES = 4096
+"""Within an object, between stretches of touched memory, where all blocks are followed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,11 +33,38 @@ def data_flow_of(raw: RawTrace, nodes: Ints) -> DataFlow | None:
     flow = raw.flow
     if flow is None or flow.is_partial or flow.overflowed:
         return None
-    end = int(flow.address.max()) + 1 if len(flow.address) else 0
-    objects = Objects((MemoryObject(ObjectKind.UNKNOWN, "", 0, end),), np.zeros(len(flow.address), np.int64))
+    objects = _objects(raw, flow)
     node_of_place = np.full(len(flow.node), -1, np.int64)
     node_of_place[flow.used] = nodes
     return node_flow(flow, node_of_place, objects)
+
+
+def _objects(raw: RawTrace, flow: RawFlow) -> Objects:
+    """Stretches of touched memory without gaps: of what is mapped from one file, of Python's arrays, or unknown."""
+    order = np.argsort(flow.address, kind="stable")
+    address = flow.address[order]
+    ends = address + flow.length_bytes[order].astype(np.uint64)
+    owner = np.zeros(len(address), np.int64)
+    numbers: dict[str, int] = {"": 0}
+    for mapping, positions in ModuleMap(raw.maps, raw.guest_base).find_all(address):
+        if mapping is not None and mapping.path.startswith("/"):
+            owner[positions] = numbers.setdefault(mapping.path, len(numbers))
+    gap = np.uint64(_LARGEST_GAP_BYTES / flow.sampled_share)
+    begins = np.ones(len(address), bool)
+    begins[1:] = (address[1:] > ends[:-1] + gap) | (owner[1:] != owner[:-1])
+    number_in_order = np.cumsum(begins) - 1
+    number = np.empty(len(address), np.int64)
+    number[order] = number_in_order
+    firsts = np.flatnonzero(begins)
+    lasts = np.append(firsts[1:], len(address))
+    others = ObjectKind.ARRAY if raw.python_blocks else ObjectKind.UNKNOWN
+    objects = tuple(
+        MemoryObject(
+            ObjectKind.STATIC if owner[first] else others, "", int(address[first]), int(ends[first:last].max())
+        )
+        for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
+    )
+    return Objects(objects, number)
 
 
 def node_flow(raw: RawFlow, node_of_place: Ints, objects: Objects) -> DataFlow:

@@ -16,6 +16,8 @@ import numpy as np
 from foretrace.cache_sim.results import MemoryEvents, OperationStatistics, SimulatedHierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms
 from foretrace.tracer.analysis.modules import ModuleMap
+from foretrace.tracer.data_flow.raw_flow import RawFlow
+from foretrace.tracer.data_flow.raw_flow import combined as combined_flows
 from foretrace.tracer.execution_tree.raw_tree import RawTree, combined
 from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
 from foretrace.tracer.recorded import Part
@@ -67,6 +69,7 @@ def combine(parts: Sequence[Part], parents: Sequence[int]) -> Part:
         guest_base=0,
         paths=tuple(path for moved in raws for path in moved.paths),
         tree=_tree(parts, parents),
+        flow=_flow(parts, offsets),
     )
     return Part(
         raw=raw,
@@ -84,6 +87,16 @@ def _tree(parts: Sequence[Part], parents: Sequence[int]) -> RawTree | None:
         return None
     largest = (max((block.block_id for block in part.raw.blocks), default=0) for part in parts)
     return combined(known, list(itertools.accumulate(largest, initial=0))[:-1], parents)
+
+
+def _flow(parts: Sequence[Part], operation_offsets: Sequence[int]) -> RawFlow | None:
+    """The data flow of all processes, if it was followed in each."""
+    known = [(part.raw.flow, part.raw.tree) for part in parts]
+    flows = [flow for flow, tree in known if flow is not None and tree is not None]
+    if len(flows) < len(parts):
+        return None
+    num_nodes = [0 if tree is None else len(tree.nodes) for _, tree in known]
+    return combined_flows(flows, list(itertools.accumulate(num_nodes, initial=0))[:-1], operation_offsets)
 
 
 def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) -> RawTrace:

@@ -1,10 +1,12 @@
 """Which node of the execution tree uses whose data, and what loops carry from one iteration to the next.
 
-Both follow single bytes of memory: of all of it, or of a sample of its blocks (`DataFlow.sampled_share`). All bytes here are scaled up to the whole.
+Both follow single bytes of memory: of all of it, or of a sample of its blocks (`DataFlow.sampled_share`). All bytes
+here are scaled up to the whole.
 
 A *version* of a byte is what a node stored there, until another one stores there, or the same one after some node has
 read it. A division of the tree between a host and a device moves each version over the link at most once: if the node
-that wrote it is on one side, and any node that reads it on the other. That is why readers are kept as sets, not as pairs.
+that wrote it is on one side, and any node that reads it on the other. That is why readers are kept as sets, not as
+pairs.
 """
 
 from __future__ import annotations
@@ -57,8 +59,8 @@ class DataFlow:
     [rows]; `touched_by` int64 [rows], a set; `touched_bytes` float64 [rows]. Bytes touched, not spans.
 
     `sampled_share` of memory was followed at the end; `relative_error` is the standard error of all flow between
-    different nodes in the sum that comes of it, 0 where all was followed. `merged_bytes` of versions had more different sets of readers than were kept apart;
-    they count as read by all nodes that read any of them.
+    different nodes in the sum that comes of it, 0 where all was followed. `merged_bytes` of versions had more different
+    sets of readers than were kept apart; they count as read by all nodes that read any of them.
     """
 
     set_starts: Ints

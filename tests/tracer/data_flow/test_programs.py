@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from foretrace.errors import SignatureError
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.records import Signature
@@ -162,3 +165,45 @@ def test_it_can_be_left_out(tmp_path: Path) -> None:
     assert trace_python(str(script), has_data_flow=False).signature.data_flow is None
     assert trace_python(str(script), has_tree=False).signature.data_flow is None
     assert OUTSIDE not in flow_of(trace_python(str(script)).signature).set_nodes
+
+
+def test_crossing_and_footprint_by_brute_force(compile_c: Callable[..., Path]) -> None:
+    signature = trace_binary([str(compile_c(PRODUCERS, "-O1", "-g"))]).signature
+    flow, tree = flow_of(signature), signature.tree
+    assert tree is not None
+    generator = np.random.default_rng(2)
+    for share in (0.1, 0.5, 0.9):
+        device = generator.random(len(tree.kind)) < share
+        to_device = from_device = footprint = 0.0
+        sets = [set(part.tolist()) for part in np.split(flow.set_nodes, flow.set_starts[1:-1])]
+        there = set(np.flatnonzero(device).tolist())
+        for writer, readers, num_bytes in zip(flow.flow_writer, flow.flow_readers, flow.flow_bytes, strict=True):
+            if writer not in there and sets[readers] & there:
+                to_device += num_bytes
+            if writer in there and sets[readers] - there:
+                from_device += num_bytes
+        for touched_by, num_bytes in zip(flow.touched_by, flow.touched_bytes, strict=True):
+            footprint += num_bytes if sets[touched_by] & there else 0
+        assert flow.crossing_bytes(device) == (to_device, from_device)
+        assert flow.footprint_bytes(device) == footprint
+        assert to_device > 0
+
+
+def test_impossible_data_flow(tmp_path: Path, compile_c: Callable[..., Path]) -> None:
+    """What a file says is checked: each change alone makes it unreadable."""
+    signature = trace_binary([str(compile_c(PRODUCERS, "-O1"))]).signature
+    flow = flow_of(signature)
+    for change in (
+        {"flow_writer": flow.flow_writer + (1 << 20)},
+        {"flow_readers": flow.flow_readers + (1 << 20)},
+        {"flow_bytes": -flow.flow_bytes},
+        {"flow_bytes": flow.flow_bytes[:-1]},
+        {"touched_object": flow.touched_object + len(flow.objects)},
+        {"set_nodes": flow.set_nodes + (1 << 20)},
+        {"sampled_share": 0.0},
+        {"relative_error": -1.0},
+    ):
+        bad = replace(signature, data_flow=replace(flow, **change))
+        write_signature(bad, tmp_path / "bad.sig", force=True)
+        with pytest.raises(SignatureError, match="impossible value"):
+            read_signature(tmp_path / "bad.sig")
