@@ -59,8 +59,9 @@ class Judged:
         label = self.label
         kinds = [one for one in self.dependences if one.kind.name == label.verdict.name]
         has_operation = not label.operation or any(one.operation == label.operation for one in kinds)
-        has_distance = not label.distance or any(
-            one.least_distance <= label.distance <= one.most_distance for one in kinds
+        in_memory = [one for one in kinds if one.source >= 0]  # registers may hand a value on several times
+        has_distance = not (label.distance and in_memory) or any(
+            one.least_distance <= label.distance <= one.most_distance for one in in_memory
         )
         return self.found is label.verdict and has_operation and has_distance
 

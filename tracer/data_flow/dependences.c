@@ -445,7 +445,7 @@ static bool run_part(struct ft_dependences *d)
     struct frame *frame = &t->frames[place->depth];
     if (!runs->first && !frame->doubt_since && part.slot == NONE && comes_into_doubt(d, place))
         frame->doubt_since = d->time;
-    else if (runs->first && runs->first < frame->doubt_since) {
+    else if (frame->doubt_since && (runs->first ? runs->first < frame->doubt_since : part.slot != NONE)) {
         frame->doubt_since = 0;
         leave_loops(d, place, part.slot);
         if (!settle(d))

@@ -242,7 +242,9 @@ class CarriedValues:
         if node not in self._combining:
             value = self._graph.value_of[node]
             found = "add" if node % STEPS == STEPS - 1 else self._isa.combines(self._blocks.codes[node // STEPS])
-            if not found and (value.flow.copies or self._kind(node) is OperationKind.MOVE):
+            if value.flow.sum is not None and any(scale != 1 for _, scale in value.flow.sum.registers):
+                found = ""  # a sum of multiples
+            elif not found and (value.flow.copies or self._kind(node) is OperationKind.MOVE):
                 found = "move"
             self._combining[node] = found
         return self._combining[node]
