@@ -85,7 +85,10 @@ static bool may_wait(PyObject *args, PyObject *kwargs)
     PyObject *blocking = args && PyTuple_GET_SIZE(args) > 0 ? PyTuple_GET_ITEM(args, 0)
                          : kwargs                           ? PyDict_GetItemString(kwargs, "blocking")
                                                             : NULL;
-    return !blocking || blocking == Py_True || (PyLong_CheckExact(blocking) && Py_SIZE(blocking) != 0);
+    int64_t value;
+    if (!blocking || !PyLong_CheckExact(blocking))
+        return !blocking || blocking == Py_True;
+    return !agent_small_integer(blocking, &value) || value != 0;
 }
 
 static PyObject *acquire(var_kw_function original, PyObject *self, PyObject *args, PyObject *kwargs)
