@@ -164,6 +164,7 @@ class System:
         devices: by name, how many entities can use it at once.
         barriers: by name, how many entities must come.
         semaphores: by name, units at the start. Those not named begin with 0.
+        hand_over_s: from giving back a lock that somebody waits for until the next one goes on.
     """
 
     cores: dict[str, float] = field(default_factory=dict)
@@ -172,6 +173,7 @@ class System:
     devices: dict[str, int] = field(default_factory=dict)
     barriers: dict[str, int] = field(default_factory=dict)
     semaphores: dict[str, int] = field(default_factory=dict)
+    hand_over_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the figures.

@@ -194,6 +194,7 @@ class Node:
             | (self._interpreters() if self.has_interpreter_lock else {}),
             devices=dict.fromkeys(device_names(self.accelerators), 1),
             barriers={name: count for job in jobs for name, count in job.barriers.items()},
+            hand_over_s=self.conditions.hand_over_s,
         )
 
     def _interpreters(self) -> dict[str, tuple[float, ...]]:
