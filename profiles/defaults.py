@@ -33,6 +33,14 @@ LOADS = (
     Default(2, 1, 1, _GENERAL),
 )
 STORES = (Default(2, 1, 1, "Zen 3 to 5, Golden Cove, Neoverse V1 and V2, Firestorm: 2; Skylake and before: 1 (m)"),)
+LINE_TRANSFER = (
+    Default(
+        20e-9,
+        60e-9,
+        200e-9,
+        "Chips and Cheese: bounces between cores of Zen 2 to 5, Skylake to Golden Cove, Graviton (m)",
+    ),
+)
 FP_ADD = (Default(4, 6, 7, _LLVM, in_order=True), Default(2, 4, 6, _UOPS))
 FP_MULTIPLY = (Default(4, 6, 7, _LLVM, in_order=True), Default(3, 4, 6, _UOPS))
 FP_DIVIDE_LATENCY = (

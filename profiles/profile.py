@@ -183,6 +183,9 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     vector_int_latency_cycles: Annotated[
         float | None, Figure("latency of an addition of integer vectors", defaults.VECTOR_INT)
     ] = None
+    line_transfer_latency_s: Annotated[
+        float | None, Figure("from a store of one core to a load of another that waits for it", defaults.LINE_TRANSFER)
+    ] = None
     python_block_s: Annotated[float | None, Figure("a line of plain numbers in the Python interpreter")] = None
     python_line_s: Annotated[float | None, Figure("a line of foretrace/python_line.py")] = None
     python_call_s: Annotated[float | None, Figure("fixed cost of an array operation of Python")] = None

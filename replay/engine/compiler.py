@@ -99,6 +99,10 @@ def compile_programs(system: System, entities: Sequence[Entity]) -> Compiled:
     return _Compiler(system, entities).compiled()
 
 
+HAND_OVER = "hand-over of a lock"
+"""Activity of who waited for a lock, from when it was given back."""
+
+
 @dataclass(slots=True)
 class _Names:
     """Numbers of names, in the order in which they came."""
@@ -197,7 +201,11 @@ class _Compiler:
                 self.add(_engine.RUN, self.class_of(sharing), label=label, x=time_s)
             case Repeat(count, body):
                 self.repeat(count, body)
-            case Barrier(name) | Lock(name) | Unlock(name) | Broadcast(name):
+            case Lock(name):
+                hand_over_s = self.system.hand_over_s
+                said = HAND_OVER if hand_over_s else None
+                self.add(_engine.LOCK, self.object("lock", name), label=said, x=hand_over_s)
+            case Barrier(name) | Unlock(name) | Broadcast(name):
                 code, kind = _OF_NAMES[type(part)]
                 self.add(code, self.object(kind, name))
             case Post(name, units) | Wait(name, units):
@@ -290,7 +298,6 @@ def _add_times(program: Sequence[Part], times: float, seconds: dict[str, float])
 
 _OF_NAMES = {
     Barrier: (_engine.BARRIER, "barrier"),
-    Lock: (_engine.LOCK, "lock"),
     Unlock: (_engine.UNLOCK, "lock"),
     Broadcast: (_engine.BROADCAST, "semaphore"),
 }

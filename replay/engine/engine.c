@@ -230,6 +230,19 @@ static int at_barrier(struct ft_engine *e, int32_t number, int32_t object)
     return GOES_ON;
 }
 
+/* A lock goes to an entity that waited for it: it goes on when the lock's cache line has come, x seconds later. */
+static void hand_over(struct ft_engine *e, int32_t number, int32_t by)
+{
+    const struct ft_operation *op = &e->operations[e->entities[number].pc - 1];
+    if (!(op->x > 0)) {
+        wake(e, number, by);
+        return;
+    }
+    account(e, number, by);
+    begin(e, &e->entities[number], FT_SLEPT, op->label);
+    set_timer(e, number, op->x);
+}
+
 static int at_lock(struct ft_engine *e, int32_t number, const struct ft_operation *op)
 {
     struct ft_object_state *its = &e->objects_now[op->a];
@@ -245,7 +258,7 @@ static int at_lock(struct ft_engine *e, int32_t number, const struct ft_operatio
         return FT_NOT_OWNED;
     its->owner = its->head;
     if (its->head >= 0)
-        wake(e, dequeue(e, op->a), number);
+        hand_over(e, dequeue(e, op->a), number);
     return GOES_ON;
 }
 

@@ -164,6 +164,7 @@ class System:
         devices: by name, the number of entities that can use it at once.
         barriers: by name, the number of entities that must arrive.
         semaphores: by name, the units at the start; 0 for those not named.
+        hand_over_s: from giving back a lock that an entity waits for until that entity goes on.
     """
 
     cores: dict[str, float] = field(default_factory=dict)
@@ -172,6 +173,7 @@ class System:
     devices: dict[str, int] = field(default_factory=dict)
     barriers: dict[str, int] = field(default_factory=dict)
     semaphores: dict[str, int] = field(default_factory=dict)
+    hand_over_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the figures.

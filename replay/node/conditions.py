@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretrace.profiles.profile import Profile
+from foretrace.profiles.profile import Core, Profile
 from foretrace.replay.engine.program import Sharing
+from foretrace.replay.known import assumption_text, core_class, default_of
 from foretrace.replay.predict import HostRun
 from foretrace.replay.records import Assumption, LoopKind, Model
 from foretrace.replay.spread import TYPICAL, Floats
@@ -32,6 +33,7 @@ class Conditions:
         demand_bytes_per_s: [jobs, regions] of main memory while a region runs, counted as loads.
         stored_share: of the time that the program's lines take at the bandwidth, that of lines stored to.
         bandwidth: of main memory.
+        hand_over_s: of a lock that another core waits for: a cache line goes there.
         assumptions: of sharing alone.
     """
 
@@ -40,6 +42,7 @@ class Conditions:
     demand_bytes_per_s: Floats
     stored_share: float
     bandwidth: MemoryBandwidth
+    hand_over_s: float
     assumptions: tuple[Assumption, ...]
 
     @classmethod
@@ -71,6 +74,7 @@ class Conditions:
             demand_bytes_per_s=_between(at, counts, demand),
             stored_share=float(stored[0].sum()) / total if total else 0.0,
             bandwidth=bandwidth,
+            hand_over_s=hand_over_s(profile)[0],
             assumptions=(*bandwidth.assumptions, *_unknown_sharing(workload, profile, jobs), *_unknown_cores(profile)),
         )
 
@@ -92,6 +96,16 @@ class Conditions:
         if not any(demand for _, demand in conditions):
             return Sharing(CORES, cache, (), conditions)
         return Sharing(CORES, cache, (MEMORY,), conditions)
+
+
+def hand_over_s(profile: Profile) -> tuple[float, tuple[Assumption, ...]]:
+    """What it takes until who waits for a lock has it, once it is given back; and what is assumed of it."""
+    name = "line_transfer_latency_s"
+    given = profile.core.line_transfer_latency_s if profile.core else None
+    if given is not None:
+        return given, ()
+    default = default_of(Core, name, core_class(profile))
+    return default.typical, (Assumption(name, assumption_text(Core, name, default)),)
 
 
 def _between(at: np.typing.NDArray[np.int64], counts: list[int], values: Floats) -> Floats:

@@ -14,7 +14,7 @@ from foretrace.replay.records import Assumption, Model, Prediction
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
 
-from .conditions import CORES, MEMORY
+from .conditions import CORES, MEMORY, hand_over_s
 from .machine_run import Node, Offloading, check, cores_of
 from .records import NodeReplay, PathPart, ResourceUse, WhatIf
 
@@ -80,7 +80,7 @@ def replay_on(
         shorter=_what_if(made, outcome.makespan_s),
         decisions=tuple(decider.decisions) if decider else (),
         regions=made.decided,
-        assumptions=assumptions_of(made, prediction),
+        assumptions=(*assumptions_of(made, prediction), *of_locks(made, outcome)),
         warnings=(*of_signature(workload, made), *_own_warnings(made, outcome)),
     )
 
@@ -139,6 +139,11 @@ def _resources(outcome: Outcome, node: Node) -> tuple[ResourceUse, ...]:
 def _path(outcome: Outcome) -> tuple[PathPart, ...]:
     whole_s = outcome.makespan_s or 1.0
     return tuple(PathPart(name, time_s, time_s / whole_s) for name, time_s in outcome.path_s.items())
+
+
+def of_locks(node: Node, outcome: Outcome) -> tuple[Assumption, ...]:
+    """What is assumed of handing over locks, if the program has any."""
+    return hand_over_s(node.profile)[1] if "lock" in outcome.compiled.object_kinds else ()
 
 
 def assumptions_of(node: Node, prediction: Prediction) -> tuple[Assumption, ...]:

@@ -20,7 +20,7 @@ from foretrace.tracer.signature.records import Signature
 from foretrace.units import format_seconds
 
 from .machine_run import MOST_THREADS, Node, check_cores, cores_of
-from .replay import of_assumed_bandwidth, of_signature
+from .replay import of_assumed_bandwidth, of_locks, of_signature
 from .tree_programs import team_size
 from .tree_work import TreeWork
 
@@ -146,7 +146,8 @@ def _possible(work: TreeWork, node: Node, working: int) -> set[int] | None:
 
 
 def _with_threads(node: Node, workload: Workload, work: TreeWork, alone: Prediction, count: int) -> Prediction:
-    time_s = node.simulate(0)[0].makespan_s
+    outcome, _ = node.simulate(0)
+    time_s = outcome.makespan_s
     fastest_s, slowest_s = of_assumed_bandwidth(node, time_s)
     low, high = (end / alone.time_s if alone.time_s else 1.0 for end in (alone.low_s, alone.high_s))
     unknown = 1.0 if node.bandwidth.is_measured else _ASSUMED
@@ -161,7 +162,8 @@ def _with_threads(node: Node, workload: Workload, work: TreeWork, alone: Predict
         has = node.profile.core.cores if node.profile.core else None
         some = f"has {node.cores} cores" if node.cores == has else f"gives {node.cores} of its cores"
         warnings.append(f"{node.profile.name} {some}: {count} threads share them")
-    assumed = {str(one): one for one in (*alone.assumptions, *node.conditions.assumptions)}
+    of_threads = (*node.conditions.assumptions, *of_locks(node, outcome))
+    assumed = {str(one): one for one in (*alone.assumptions, *of_threads)}
     speedups = [alone.time_s / end_s if end_s else 1.0 for end_s in (time_s, *ends_s)]
     limit = most if lost_s[most] > _NOTABLE * time_s else Limit.NONE
     return replace(

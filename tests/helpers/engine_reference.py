@@ -114,6 +114,15 @@ class Reference:
         self.walkers[name].spent[kind] += self.now - self.walkers[name].since
         self.ready.append(name)
 
+    def hand_over(self, name):
+        """A lock goes to one who waited for it."""
+        if not self.system.hand_over_s:
+            self.wake(name, "lock")
+            return
+        walker = self.walkers[name]
+        walker.spent["lock"] += self.now - walker.since
+        walker.since, walker.what, walker.left = self.now, Sleep("hand-over", 0.0), self.system.hand_over_s
+
     def step(self, name):
         """Go on with an entity until it waits."""
         walker = self.walkers[name]
@@ -148,7 +157,7 @@ class Reference:
                     waiting = self.queues["lock", lock]
                     self.owner[lock] = waiting[0] if waiting else None
                     if waiting:
-                        self.wake(waiting.popleft(), "lock")
+                        self.hand_over(waiting.popleft())
                 case Post(semaphore, units):
                     self.units[semaphore] += units
                     waiting = self.queues["wait", semaphore]

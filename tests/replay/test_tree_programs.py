@@ -10,9 +10,13 @@ from foretrace.replay.node.replay import replay_on
 from foretrace.replay.predict import predict
 
 
-def host(cores=4):
+def host(cores=4, transfer_s=1e-15):
+    """Locks are handed over at once, unless said otherwise."""
     base = measured_host()
-    return with_changes(base, core=with_changes(base.core, cores=cores, source={**base.core.source, "cores": "here"}))
+    source = {**base.core.source, "cores": "here", "line_transfer_latency_s": "here"}
+    return with_changes(
+        base, core=with_changes(base.core, cores=cores, line_transfer_latency_s=transfer_s, source=source)
+    )
 
 
 STEP_S = 1000e-9
@@ -298,6 +302,28 @@ def test_tasks_that_the_first_thread_never_ran_are_not_lost():
     tree.does(tree.call(start, "main._omp_fn.1", entries=7), 70)
     assert sum(replay_on(tree.signature(), host()).outcome.busy_s) == pytest.approx(270 * STEP_S)
     assert replay_on(tree.signature(), host()).makespan_s == pytest.approx(170 * STEP_S)
+
+
+def test_a_lock_that_somebody_waits_for_takes_time_to_be_handed_over():
+    """Two threads hold it ten times each: all times but the first, the other one waits for it."""
+    tree = Tree()
+    main = tree.call(tree.thread(), "main")
+    for name in ("pthread_create", "pthread_create", "pthread_join", "pthread_join"):
+        tree.call(main, name)
+    block = None
+    for number in (1, 2):
+        body = tree.loop(tree.call(tree.thread(number), "worker"), 10)
+        tree.call(body, "pthread_mutex_lock", entries=10, site=1)
+        block = tree.does(tree.call(body, "update", entries=10, site=2), 100, block)
+        tree.call(body, "pthread_mutex_unlock", entries=10, site=3)
+    machines = {1e-6: host(transfer_s=1e-6), 60e-9: host(transfer_s=None)}
+    found = {latency_s: replay_on(tree.signature(), machine) for latency_s, machine in machines.items()}
+    for latency_s, replayed in found.items():
+        assert replayed.makespan_s == pytest.approx(200 * STEP_S + 19 * latency_s)
+        path = {part.activity: part.time_s for part in replayed.critical_path}
+        assert path["hand-over of a lock"] == pytest.approx(19 * latency_s)
+    assumed = [any("line_transfer" in str(text) for text in replayed.assumptions) for replayed in found.values()]
+    assert assumed == [False, True]
 
 
 def test_that_one_thread_tells_no_imbalance_is_said():
