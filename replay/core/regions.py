@@ -65,7 +65,8 @@ def core_regions(
     time = by_cause.sum(axis=1)
 
     def changed(costs: OperationCosts, corner: int) -> Floats:
-        return time * share.ratio(run_core(half, figures.core, figures.cycle_s, costs, corner), typical)
+        run = run_core(half, figures.core, figures.cycle_s, costs, corner)
+        return np.asarray(time * share.ratio(run, typical), np.float64)
 
     times = [changed(costs(corner), corner) if corner in corners else time for corner in (FAST, SLOW)]
     ideal = changed(costs(TYPICAL).ideal(), TYPICAL) if len(corners) == len((FAST, TYPICAL, SLOW)) else time
@@ -101,7 +102,8 @@ class _Share:
         times = [np.nan_to_num(one.per_execution(0).sum(axis=1)) * self._executions for one in (run, typical)]
         found, known = (np.bincount(self._region, weights=one, minlength=self._count) for one in times)
         overall = found.sum() / known.sum() if known.sum() > 0 else 1.0
-        return np.divide(found, known, out=np.full(self._count, overall), where=known > 0)
+        ratio = np.divide(found, known, out=np.full(self._count, overall), where=known > 0)
+        return np.asarray(ratio, np.float64)
 
     def regions(self, run: BlockTimes, half: int | None = None) -> Floats:
         """[regions, causes]: their times, by a run of the paths or of one half of them.
