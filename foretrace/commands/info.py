@@ -64,7 +64,7 @@ def command(
 ) -> None:  # fmt: skip
     """Show what SIGNATURE holds: how it was obtained, totals, hit rates, and the loops with their address ranges."""
     if shows_dependences + shows_flow + (shows_tree or flame is not None) > 1:
-        raise click.UsageError("--data-flow, --dependences, and --tree with --flame each show something else; choose one")
+        raise click.UsageError("--data-flow, --dependences, and --tree or --flame show different tables; choose one")
     if (machine is not None) != (by == tree_reports.TIME):
         raise click.UsageError("--by time is predicted for a machine: name it with --machine, and give both or neither")
     if by == tree_reports.TIME and not shows_tree and flame is None:
