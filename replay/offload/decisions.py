@@ -222,11 +222,10 @@ class Decider:
 
     def _stays(self, rank: int, activity: Activity) -> Choice:
         """The host's own work: with what it must fetch, and what it must send to those that ran before it."""
-        places = self._ranks[rank].place
         moved = self._ranks[rank].put(activity.own_nodes, HOST)
         if moved == Moved():
             return Choice(0)
         self.moved += moved
         to_device, from_device = moved.times_s(self.way)
-        device = int(places.max())
-        return Choice(1 + max(device, 0), (float(to_device[TYPICAL]), 0.0, float(from_device[TYPICAL])))
+        device = max(self._ranks[rank].devices)
+        return Choice(1 + device, (float(to_device[TYPICAL]), 0.0, float(from_device[TYPICAL])))

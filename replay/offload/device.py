@@ -121,7 +121,7 @@ def _is_general(profile: Profile) -> bool:
         return False
     if not has_rates:
         raise PredictionError(
-            f"profile {profile.name}: its rates are missing, and gather_scatter is too; add "
+            f"profile {profile.name}: gather_scatter is missing, and rates of arithmetic are missing too; add "
             "core.peak_flops_per_cycle with core.clock_hz, or accelerator.fp64_flops_per_s"
         )
     return True

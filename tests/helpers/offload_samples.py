@@ -1,0 +1,81 @@
+"""Programs of a few nodes with costs on a device, made by hand, for the tests of plans."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from flow_samples import flow_of
+from replay_samples import accelerator
+
+from foretrace.replay.offload.device import Device, Way
+from foretrace.replay.offload.host_threads import HostTimes
+from foretrace.replay.offload.kernels import Candidate, Offers
+from foretrace.replay.offload.plan import Planner
+from foretrace.replay.offload.work import NodeKind, Work
+from foretrace.replay.records import Place
+from foretrace.replay.spread import exactly
+
+
+def work_of(parents: Sequence[int], own_s: Sequence[float], versions, touched=(), entries=None) -> Work:
+    """Nodes that are loops of one iteration, with regions of their own."""
+    count = len(parents)
+    children = [[node for node in range(count) if parents[node] == parent] for parent in range(count)]
+    return Work(
+        run=None, parent=np.array(parents), children=children, kinds=(NodeKind.LOOP,) * count,
+        places=tuple(Place("program", f"f{node}", "f.c", node + 1) for node in range(count)),
+        entries=np.array(entries or [1] * count), iterations=np.array(entries or [1] * count),
+        tree_node=np.arange(count), own_s=[{node: time_s} for node, time_s in enumerate(own_s)],
+        pages_s=np.zeros(count), row_node=np.zeros(0, np.int64), row_block=np.zeros(0, np.int64),
+        row_share=np.zeros(0), flow=flow_of(versions, touched), notes=(),
+    )  # fmt: skip
+
+
+def planner_of(work: Work, kernel_s: dict[int, float], way: Way) -> Planner:
+    """For candidates with these kernels' seconds; launches are the nodes' entries."""
+    device = Device.of(accelerator())
+    device = Device(device.profile, way, None, True, ())
+    own = work.inclusive(work.own_host_s)
+    candidates = {
+        node: Candidate(
+            node=node, nodes=tuple(work.below(node)), host_s=float(own[node]), launches=int(work.entries[node]),
+            terms=None, kernel_s=exactly(time_s), launch_s=way.launch_s * int(work.entries[node]),
+            arithmetic_s=np.zeros(3), footprint_bytes=0.0,
+        )
+        for node, time_s in kernel_s.items()
+    }  # fmt: skip
+    return Planner(Offers(work, device, candidates, None, None, None), HostTimes.of(work, 1, None, None))
+
+
+def random_planner(seed: int, *, latency_s: float) -> Planner:
+    """A program of up to nine nodes with data between them, some of which are candidates."""
+    chance = random.Random(seed)
+    count = chance.randint(3, 9)
+    parents = [-1, *(chance.randrange(max(0, node - 3), node) for node in range(1, count))]
+    entries = [1] * count
+    for node in range(1, count):
+        entries[node] = entries[parents[node]] * chance.choice([1, 1, 1, 10])
+    versions = []
+    for _ in range(chance.randint(0, 2 * count)):
+        readers = chance.sample(range(count), chance.randint(1, 3))
+        versions.append((chance.randint(-1, count - 1), readers, 10 ** chance.uniform(1, 7)))
+    own_s = [10 ** chance.uniform(-4, 0) for _ in range(count)]
+    work = work_of(parents, own_s, versions, entries=entries)
+    inclusive = work.inclusive(work.own_host_s)
+    able = [node for node in range(count) if chance.random() < 0.7]
+    kernel_s = {node: float(inclusive[node]) * 10 ** chance.uniform(-2, 0.3) for node in able}
+    link = 10 ** chance.uniform(6, 9)
+    way = Way(False, exactly(1e-4), exactly(latency_s), exactly(latency_s), link, link)
+    return planner_of(work, kernel_s, way)
+
+
+def divisions(planner: Planner) -> Iterator[tuple[int, ...]]:
+    """Every set of kernels of which none is in another."""
+    nodes = sorted(planner.able)
+    for size in range(len(nodes) + 1):
+        for chosen in itertools.combinations(nodes, size):
+            inside = [below for node in chosen for below in planner.able[node].nodes]
+            if len(inside) == len(set(inside)):
+                yield chosen
