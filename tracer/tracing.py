@@ -203,9 +203,7 @@ def trace_binary(
     return Traced(signature, recording.ending, analysis.operation_map, explanation)
 
 
-def _schedule(
-    accuracy: Accuracy, seed: int | None, keep: StreamWriter | None, structure: Structure
-) -> Schedule | None:
+def _schedule(accuracy: Accuracy, seed: int | None, keep: StreamWriter | None, structure: Structure) -> Schedule | None:
     """When bursts come; None where all accesses are recorded."""
     if keep is None and not structure.has_dependences:
         return schedule_of(accuracy, seed)
@@ -303,9 +301,7 @@ def trace_call(
     killed: list[int] = []
 
     try:
-        traced = _trace_python(
-            engine, (call.name,), hierarchies, core, relay, keep, accuracy, seed, structure
-        )
+        traced = _trace_python(engine, (call.name,), hierarchies, core, relay, keep, accuracy, seed, structure)
     except EngineError:
         engine.outcome()  # knows better what was wrong
         raise

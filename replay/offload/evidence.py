@@ -25,6 +25,8 @@ from .work import NodeKind, Work
 
 _CARRIED_BYTES = 4096
 """Span of a store from which on it is taken to go to an array, not to a few scalars."""
+_MOST_PAIRS = 20_000
+"""Of writers and readers that are looked at, those with most bytes."""
 _SELF_SHARE = 0.3
 """Of what a node stores, read again by itself, from which on a loop around it is taken to carry it."""
 _SWEEP_SHARE = 0.4
@@ -166,23 +168,29 @@ def _carried(work: Work) -> dict[int, str]:
     further out carry it too, unless each of their iterations begins anew, which the flow does not show.
     """
     flow, carried, depth = work.flow, dict[int, str](), _depths(work)
-    sums: dict[tuple[int, int], float] = defaultdict(float)
-    for writer, readers, size in zip(
-        flow.flow_writer.tolist(), flow.flow_readers.tolist(), flow.flow_bytes.tolist(), strict=True
-    ):
-        if writer >= 0:
-            for reader in flow.set_nodes[flow.set_starts[readers] : flow.set_starts[readers + 1]].tolist():
-                sums[writer, reader] += size
+    counts = np.diff(flow.set_starts)[flow.flow_readers]
+    row = np.repeat(np.arange(len(counts)), counts)
+    within = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    readers = flow.set_nodes[flow.set_starts[flow.flow_readers][row] + within]
+    writers = flow.flow_writer[row]
+    backward = writers >= readers  # a later node wrote what an earlier one, or itself, reads
+    pairs, of_row = np.unique(writers[backward] * len(work) + readers[backward], return_inverse=True)
+    sizes = np.bincount(of_row, flow.flow_bytes[row[backward]], minlength=len(pairs))
+    largest = np.argsort(-sizes, kind="stable")[:_MOST_PAIRS]
+    sums = {
+        (int(pair) // len(work), int(pair) % len(work)): float(size)
+        for pair, size in zip(pairs[largest], sizes[largest], strict=True)
+    }
     stored = _Stored(work)
     for (writer, reader), size in sums.items():
         loop = _carrier(work, depth, writer, reader) if writer != reader else stored.again(writer, size)
         least = 2 * max(int(work.iterations[loop] - work.entries[loop]), 1) if loop >= 0 else 0
         if writer != reader and size < least:
             continue
-        source, sink = _shown(work.places[writer]), _shown(work.places[reader])
         while loop >= 0:
-            if work.iterations[loop] > work.entries[loop]:
-                carried.setdefault(loop, f"an iteration reads what an earlier one wrote ({source} to {sink})")
+            if work.iterations[loop] > work.entries[loop] and loop not in carried:
+                source, sink = _shown(work.places[writer]), _shown(work.places[reader])
+                carried[loop] = f"an iteration reads what an earlier one wrote ({source} to {sink})"
             loop = _loop_around(work, int(work.parent[loop]))
     return carried
 

@@ -24,6 +24,7 @@ from .cut import INFINITE, Network
 from .host_threads import HostTimes
 from .kernels import Candidate, Offers
 from .residency import ARGUMENT_BYTES, Moved, Versions, results_of, rounds_of
+from .work import Ints
 
 MOST_MOVED = 64
 """Candidates that the search moves, those of most time on the host."""
@@ -82,11 +83,11 @@ class Planner:
 
     def by_cut(self) -> tuple[int, ...]:
         """The kernels of a minimum cut."""
-        work, way = self.work, self.offers.device.way
+        work = self.work
         network = Network(len(work))
         own_s = self.host.shared_own_s
         inside = {below for one in self.able.values() for below in one.nodes}
-        launches = self._launches()
+        way = self.offers.device.way
         for node in range(len(work)):
             parent = int(work.parent[node])
             up = parent + 2 if parent in inside else Network.SINK
@@ -101,34 +102,7 @@ class Planner:
             if up != Network.SINK:
                 network.edge(up, node + 2, INFINITE)
             network.edge(Network.SOURCE, node + 2, _whole(own_s[node]))
-        versions = self.versions
-        begin_s, end_s = (float(one[TYPICAL]) for one in (way.transfer_s, way.transfer_s + way.wait_s))
-        in_s, out_s = (
-            (0.0, 0.0) if way.shared_memory else (1 / way.to_device_bytes_per_s, 1 / way.from_device_bytes_per_s)
-        )
-        readers_of_writer: dict[int, set[int]] = {}
-        size_of_writer: dict[int, float] = {}
-        for row in range(len(versions)):
-            readers, writer, size = (
-                versions.readers_of(row),
-                int(versions.writer[row]),
-                float(versions.bytes[row]),
-            )
-            readers = [node for node in readers if node != writer]
-            if not readers:
-                continue
-            at = Network.SINK if writer < 0 or writer not in inside else writer + 2
-            self._crossing(network, at, readers, inside, _whole(size * in_s), _whole(size * out_s))
-            readers_of_writer.setdefault(writer, set()).update(readers)
-            size_of_writer[writer] = size_of_writer.get(writer, 0.0) + size
-        for writer, all_readers in readers_of_writer.items():
-            size = size_of_writer[writer]
-            written = 1 if writer < 0 else launches[writer]
-            most = max(launches[node] for node in all_readers)
-            there = min(written, most, size // ARGUMENT_BYTES)
-            back = max(min(written, most, size // 8), 1)
-            at = Network.SINK if writer < 0 or writer not in inside else writer + 2
-            self._crossing(network, at, sorted(all_readers), inside, _whole(there * begin_s), _whole(back * end_s))
+        self._cross(network, inside)
         _, side = network.source_side()
         ported = [side[node + 2] for node in range(len(work))]
         return tuple(
@@ -137,38 +111,55 @@ class Planner:
             if ported[node] and not (work.parent[node] >= 0 and ported[int(work.parent[node])])
         )
 
-    def _launches(self) -> list[int]:
-        """How often each node's work begins: that of the outermost candidate around it, or its own on the host."""
-        found = self.versions.rounds.tolist()
-        for node in self.outermost():
-            for below in self.able[node].nodes:
-                found[below] = self.able[node].launches
-        return [int(one) for one in found]
+    def _cross(self, network: Network, inside: set[int]) -> None:
+        """Edges of versions: to a device that any reader is on, and back to the host if any reader is there.
 
-    @staticmethod
-    def _crossing(
-        network: Network, writer: int, readers: Sequence[int], inside: set[int], to_device: int, from_device: int
-    ) -> None:
-        """A version's edges: to a device that any reader is on, and back to the host if any reader is there."""
-        there = [node + 2 for node in readers if node in inside]
-        if there and to_device:
-            via = there[0]
-            if len(there) > 1:
-                via = network.node()
-                for reader in there:
-                    network.edge(reader, via, INFINITE)
-            network.edge(via, writer, to_device)
-        if writer == Network.SINK or not from_device:
-            return
-        if len(there) < len(readers):
-            network.edge(writer, Network.SINK, from_device)
-            return
-        via = there[0]
-        if len(there) > 1:
-            via = network.node()
-            for reader in there:
-                network.edge(via, reader, INFINITE)
-        network.edge(writer, via, from_device)
+        Each set of readers has two nodes, one on the device's side if any of them is, one on the host's side likewise.
+        """
+        versions, way = self.versions, self.offers.device.way
+        in_s, out_s = 1 / way.to_device_bytes_per_s, 1 / way.from_device_bytes_per_s  # 0 for a shared memory
+        begin_s, end_s = (float(one[TYPICAL]) for one in (way.transfer_s, way.transfer_s + way.wait_s))
+        launches = self._launches()
+        most = versions.most_of_sets(launches).tolist()
+        runs = launches.tolist()
+        any_there, any_here = ([-1] * len(versions.sets) for _ in range(2))
+        of_writer: dict[int, dict[int, float]] = {}
+        for writer, number, size in zip(
+            versions.writer.tolist(), versions.readers.tolist(), versions.bytes.tolist(), strict=True
+        ):
+            members = versions.sets[number]
+            if not members or (writer not in inside and not any(node in inside for node in members)):
+                continue
+            if any_there[number] < 0:
+                any_there[number], any_here[number] = network.node(), network.node()
+                for node in members:
+                    network.edge(node + 2, any_there[number], INFINITE)
+                    network.edge(any_here[number], node + 2, INFINITE)
+            at = Network.SINK if writer < 0 else writer + 2
+            network.edge(any_there[number], at, _whole(size * in_s))
+            if at != Network.SINK:
+                network.edge(at, any_here[number], _whole(size * out_s))
+            sizes = of_writer.setdefault(writer, {})
+            sizes[number] = sizes.get(number, 0.0) + size
+        for writer, sizes in of_writer.items():
+            size, reading = sum(sizes.values()), max(most[number] for number in sizes)
+            written = 1 if writer < 0 else runs[writer]
+            there, back = min(written, reading, size // ARGUMENT_BYTES), max(min(written, reading, size // 8), 1)
+            at = Network.SINK if writer < 0 else writer + 2
+            begun, ended = network.node(), network.node()
+            for number in sizes:
+                network.edge(any_there[number], begun, INFINITE)
+                network.edge(ended, any_here[number], INFINITE)
+            network.edge(begun, at, _whole(there * begin_s))
+            if at != Network.SINK:
+                network.edge(at, ended, _whole(back * end_s))
+
+    def _launches(self) -> Ints:
+        """How often each node's work begins: that of the outermost candidate around it, or its own on the host."""
+        found = self.versions.rounds.copy()
+        for node in self.outermost():
+            found[list(self.able[node].nodes)] = self.able[node].launches
+        return found
 
     def improved(self, kernels: Sequence[int]) -> tuple[int, ...]:
         """A division that no move of one kernel shortens."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -68,39 +69,41 @@ def results_of(values: int) -> Moved:
 
 
 class Versions:
-    """The versions of a program's data: who wrote each, and who reads it."""
+    """The versions of a program's data: who wrote each, and the set of nodes that read it. Many have the same set."""
 
     def __init__(self, flow: DataFlow, rounds: Ints) -> None:
         """Of a data flow. `rounds` int64 [nodes] is how often each node's own work begins on the host."""
         self.num_nodes = len(rounds)
         self.rounds: Ints = rounds
         self.writer: Ints = np.asarray(flow.flow_writer, np.int64)
-        counts = np.diff(flow.set_starts)[flow.flow_readers]
-        self.row: Ints = np.repeat(np.arange(len(counts)), counts)
-        starts = np.repeat(flow.set_starts[flow.flow_readers], counts)
-        before = np.repeat(np.cumsum(counts) - counts, counts)
-        self.reader: Ints = np.asarray(flow.set_nodes[starts + np.arange(len(self.row)) - before], np.int64)
+        self.readers: Ints = np.asarray(flow.flow_readers, np.int64)
         self.bytes: Floats = flow.flow_bytes
-        ends = np.cumsum(counts)
-        readers: list[int] = self.reader.tolist()
-        self._readers: list[list[int]] = [
-            readers[end - count : end] for end, count in zip(ends.tolist(), counts.tolist(), strict=True)
-        ]
-        self._rows: list[list[int]] = [[] for _ in range(self.num_nodes)]
-        for row, (writer, reading) in enumerate(zip(self.writer.tolist(), self._readers, strict=True)):
-            for node in {writer, *reading}:
-                if node >= 0:
-                    self._rows[node].append(row)
+        self.set_starts: Ints = flow.set_starts
+        self.set_nodes: Ints = flow.set_nodes
+        nodes: list[int] = flow.set_nodes.tolist()
+        starts: list[int] = flow.set_starts.tolist()
+        self.sets: list[list[int]] = [nodes[first:last] for first, last in pairwise(starts)]
+        self.sets_of_node: list[list[int]] = [[] for _ in range(self.num_nodes)]
+        for number, members in enumerate(self.sets):
+            for node in members:
+                self.sets_of_node[node].append(number)
+        self.rows_of_set: list[list[int]] = [[] for _ in self.sets]
+        self.rows_of_writer: list[list[int]] = [[] for _ in range(self.num_nodes)]
+        for row, (writer, number) in enumerate(zip(self.writer.tolist(), self.readers.tolist(), strict=True)):
+            self.rows_of_set[number].append(row)
+            if writer >= 0:
+                self.rows_of_writer[writer].append(row)
 
     def __len__(self) -> int:
         """How many rows."""
         return len(self.writer)
 
-    def touched_by(self, nodes: Sequence[int]) -> list[int]:
-        """Rows that any of some nodes writes or reads."""
-        if len(nodes) == 1:
-            return self._rows[nodes[0]]
-        return sorted({row for node in nodes for row in self._rows[node]})
+    def most_of_sets(self, values: Ints) -> Ints:
+        """The greatest of the members' values, [nodes], of each set; 0 for the empty one."""
+        most = np.zeros(len(self.sets), np.int64)
+        number = np.repeat(np.arange(len(self.sets)), np.diff(self.set_starts))
+        np.maximum.at(most, number, values[self.set_nodes])
+        return most
 
     def moved(self, is_there: npt.NDArray[np.bool_], runs: Ints) -> Moved:
         """What moves in all if one device runs the nodes `is_there`, bool [nodes].
@@ -113,10 +116,8 @@ class Versions:
             return Moved()
         written_there = np.append(is_there, False)[self.writer]
         written = np.append(runs, 1)[self.writer]
-        reads_there = is_there[self.reader]
-        most_there, most_here = np.zeros(len(self), np.int64), np.zeros(len(self), np.int64)
-        np.maximum.at(most_there, self.row[reads_there], runs[self.reader[reads_there]])
-        np.maximum.at(most_here, self.row[~reads_there], runs[self.reader[~reads_there]])
+        most_there = self.most_of_sets(np.where(is_there, runs, 0))[self.readers]
+        most_here = self.most_of_sets(np.where(is_there, 0, runs))[self.readers]
         goes, returns = ~written_there & (most_there > 0), written_there & (most_here > 0)
         begun = np.minimum(np.minimum(most_there, written), (self.bytes // ARGUMENT_BYTES).astype(np.int64))
         ended = np.maximum(np.minimum(np.minimum(most_here, written), (self.bytes // 8).astype(np.int64)), 1)
@@ -128,10 +129,6 @@ class Versions:
             int(of_writer[1].sum()),
         )  # fmt: skip
 
-    def readers_of(self, row: int) -> list[int]:
-        """The nodes that read a version."""
-        return self._readers[row]
-
 
 class Residency:
     """Where a rank's nodes ran so far, and what moved because of it."""
@@ -141,6 +138,8 @@ class Residency:
         self.versions = versions
         self._place = [UNDECIDED] * versions.num_nodes
         self._runs: list[int] = versions.rounds.tolist()  # how often the kernel, or the host's work, begins
+        self._reading: list[dict[int, int]] = [{} for _ in versions.sets]  # most runs of a set's members, by place
+        self._set: list[int] = versions.readers.tolist()
         self._writer: list[int] = versions.writer.tolist()
         self._bytes: list[float] = versions.bytes.tolist()
         self._sent: set[tuple[int, int]] = set()
@@ -155,24 +154,39 @@ class Residency:
     def would_move(self, nodes: Sequence[int], place: int, entries: int = 0) -> Moved:
         """What placing nodes somewhere makes move. `entries` are a kernel's."""
         before = [(node, self._place[node], self._runs[node]) for node in nodes]
-        self._set(nodes, place, entries)
-        moved = self._moves(self.versions.touched_by(nodes), keep=False)
+        rows, sets = self._placed(nodes, place, entries, keep=False)
+        moved = self._moves(rows, keep=False)
         for node, old_place, old_runs in before:
             self._place[node], self._runs[node] = old_place, old_runs
+        for number in sets:
+            del self._reading[number][place]
         return moved
 
     def put(self, nodes: Sequence[int], place: int, entries: int = 0) -> Moved:
         """Place nodes, and say what moves."""
-        self._set(nodes, place, entries)
+        rows, _ = self._placed(nodes, place, entries, keep=True)
         if place >= 0:
             self._devices.add(place)
-        return self._moves(self.versions.touched_by(nodes), keep=True) if self._devices else Moved()
+        return self._moves(rows, keep=True) if self._devices else Moved()
 
-    def _set(self, nodes: Sequence[int], place: int, entries: int) -> None:
+    def _placed(self, nodes: Sequence[int], place: int, entries: int, *, keep: bool) -> tuple[set[int], list[int]]:
+        """Place nodes; returns the versions that this may concern, and the sets that had no member there before."""
+        versions, rows = self.versions, set[int]()
+        new: list[int] = []
         for node in nodes:
             self._place[node] = place
             if place >= 0:
                 self._runs[node] = entries
+            rows.update(versions.rows_of_writer[node])
+            for number in versions.sets_of_node[node]:
+                reading = self._reading[number]
+                if place not in reading:
+                    reading[place] = self._runs[node]
+                    new.append(number)
+                    rows.update(versions.rows_of_set[number])
+                elif keep and self._runs[node] > reading[place]:
+                    reading[place] = self._runs[node]
+        return rows, new
 
     def _moves(self, rows: Iterable[int], *, keep: bool) -> Moved:
         """What versions must move as nodes are placed now, and did not yet; with `keep` they have, from now on."""
@@ -184,15 +198,11 @@ class Residency:
             at = HOST if writer < 0 else self._place[writer]
             if at == UNDECIDED:
                 continue
-            away: dict[int, int] = {}  # runs of readers elsewhere, by place
-            for reader in self.versions.readers_of(row):
-                there = self._place[reader]
-                if there not in (UNDECIDED, at):
-                    away[there] = max(away.get(there, 0), self._runs[reader])
+            away = [one for one in self._reading[self._set[row]].items() if one[0] != at]
             if not away:
                 continue
             size, written = self._bytes[row], 1 if writer < 0 else self._runs[writer]
-            for device, reading in away.items():
+            for device, reading in away:
                 if device < 0 or (row, device) in self._sent:
                     continue
                 if keep:
@@ -204,6 +214,7 @@ class Residency:
                 if keep:
                     self._returned.add(row)
                 returned_bytes += size
-                times = int(max(min(max(away.values()), written, size // 8), 1))
+                most = max(reading for _, reading in away)
+                times = int(max(min(most, written, size // 8), 1))
                 returned[writer] = max(returned.get(writer, 0), times)
         return Moved(sent_bytes, returned_bytes, sum(sent.values()), sum(returned.values()))
