@@ -106,19 +106,17 @@ class Comparison(Shown):
     rows: tuple[ComparedLoop, ...]
 
     @classmethod
-    def of(cls, triages: Sequence[Triage]) -> Comparison:
-        """Compare triages of one program on one host."""
+    def of(cls, triages: Sequence[Triage], matrix: Sequence[Sequence[records.Instance | None]]) -> Comparison:
+        """Compare triages of one program on one host; `matrix` has a row for each loop."""
         best = min(triages, key=lambda one: one.program.after_s)
-        found: dict[tuple[records.Place, str], dict[str, records.Instance]] = {}
-        for one in triages:
-            for instance in one.instances:
-                found.setdefault((instance.place, instance.caller), {})[one.accelerator] = instance
         rows = []
-        for (place, _), by_name in found.items():
-            host_s = max(instance.host_s for instance in by_name.values())
-            times = {one.accelerator: _time_on(by_name.get(one.accelerator)) for one in triages}
+        for instances in matrix:
+            made = [one for one in instances if one is not None]
+            host_s = max(one.host_s for one in made)
+            times = {one.accelerator: _time_on(instance) for one, instance in zip(triages, instances, strict=True)}
             known = {name: time_s for name, time_s in times.items() if time_s is not None and time_s < host_s}
-            rows.append(ComparedLoop(place, host_s, times, min(known, key=lambda name: known[name], default=best.host)))
+            where_best = min(known, key=lambda name: known[name], default=best.host)
+            rows.append(ComparedLoop(made[0].place, host_s, times, where_best))
         rows.sort(key=lambda row: -row.host_s)
         return cls(tuple(triages), best, tuple(rows))
 
@@ -218,10 +216,10 @@ def triage(
     given, machine = signature_of(signature), find_machine(host)
     profiles = [find_machine(one) for one in asked]
     cores = offload.checked_cores(machine, host_cores) if host_cores != 1 else 1
-    found = [
-        shown_as(Triage, offload.triage(given, machine, one, host_cores=cores, explain=explain)) for one in profiles
-    ]
-    return found[0] if len(found) == 1 else Comparison.of(found)
+    if len(profiles) == 1:
+        return shown_as(Triage, offload.triage(given, machine, profiles[0], host_cores=cores, explain=explain))
+    found, matrix = offload.triages(given, machine, profiles, host_cores=cores, explain=explain)
+    return Comparison.of([shown_as(Triage, one) for one in found], matrix)
 
 
 def _row(one: records.Instance) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 There are two kinds. A gather/scatter unit (the Convey of Carrington et al., ICS'11) reaches the host's memory and moves
 references at a bandwidth by address range; arithmetic stays on the host. A general accelerator runs whole kernels. The
-profile says which (`accelerator.device_kind`); one that gives gather/scatter curves and no rate of arithmetic is of the
-first kind.
+profile says which (`accelerator.device_kind`); one that gives gather/scatter curves and neither `[core]` nor
+`[accelerator]` is of the first kind.
 """
 
 from __future__ import annotations
@@ -109,22 +109,17 @@ def _is_general(profile: Profile) -> bool:
         PredictionError: the profile does not tell what it takes to know.
     """
     table, core = profile.accelerator, profile.core
-    has_rates = (table is not None and table.fp64_flops_per_s is not None) or (
-        core is not None and core.peak_flops_per_cycle is not None
-    )
     kind = table.device_kind if table is not None else None
-    if kind is None and not has_rates and profile.gather_scatter:
-        return False
-    if kind is DeviceKind.GATHER_SCATTER_UNIT:
+    if kind is DeviceKind.GATHER_SCATTER_UNIT and not profile.gather_scatter:
+        raise PredictionError(f"profile {profile.name}: gather_scatter is missing, its bandwidth is not known")
+    if kind is None and table is None and core is None:
         if not profile.gather_scatter:
-            raise PredictionError(f"profile {profile.name}: gather_scatter is missing, its bandwidth is not known")
+            raise PredictionError(
+                f"profile {profile.name}: gather_scatter is missing, and rates of arithmetic are missing too; add "
+                "core.cores, core.clock_hz and core.peak_flops_per_cycle, or accelerator.fp64_flops_per_s"
+            )
         return False
-    if not has_rates:
-        raise PredictionError(
-            f"profile {profile.name}: gather_scatter is missing, and rates of arithmetic are missing too; add "
-            "core.peak_flops_per_cycle with core.clock_hz, or accelerator.fp64_flops_per_s"
-        )
-    return True
+    return kind is not DeviceKind.GATHER_SCATTER_UNIT
 
 
 _DEFAULT = figures_of_record(PublishedLink)["launch_latency_s"].defaults[0]

@@ -12,7 +12,7 @@ from foretrace.profiles.profile import Profile
 from foretrace.replay.interval import together
 from foretrace.replay.node.conditions import Conditions
 from foretrace.replay.predict import HostRun, unseen_code, unseen_code_of, warnings_of
-from foretrace.replay.records import Answer, Instance, OffloadCost, PolicyOutcome, ProgramGain, Triage
+from foretrace.replay.records import Answer, Instance, OffloadCost, Place, PolicyOutcome, ProgramGain, Triage
 from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
@@ -54,6 +54,35 @@ def triage(
     return _Report(signature, host, device, host_cores).triage(explain)
 
 
+def triages(
+    signature: Signature, host: Profile, accelerators: Sequence[Profile], *, host_cores: int = 1, explain: str = ""
+) -> tuple[list[Triage], list[list[Instance | None]]]:
+    """The same for several accelerators, and a matrix: for each loop that any of them lists, its row on each.
+
+    None: a gather/scatter unit does not take it.
+    """
+    reports = [_Report(signature, host, Device.of(one), host_cores) for one in accelerators]
+    found = [one.triage(explain) for one in reports]
+    general = [one for one in reports if one.device.rates is not None]
+    nodes = dict.fromkeys(node for one in general for node in one.listed)
+    rows: list[list[Instance | None]] = []
+    seen = set()
+    for node in nodes:
+        place = general[0].work.places[node]
+        seen.add(place)
+        rows.append([
+            one.instance(node) if one.device.rates is not None else _at(made, place)
+            for one, made in zip(reports, found, strict=True)
+        ])  # fmt: skip
+    of_units = dict.fromkeys(one.place for made in found if made.is_unit for one in made.instances)
+    rows += [[_at(made, place) for made in found] for place in of_units if place not in seen]
+    return found, rows
+
+
+def _at(made: Triage, place: Place) -> Instance | None:
+    return next((one for one in made.instances if one.place == place), None)
+
+
 def checked_cores(host: Profile, asked: int | None) -> int:
     """Cores of a host; None: all of them.
 
@@ -86,10 +115,11 @@ class _Report:
         self.alone_s = self.work.inclusive(self.work.own_host_s)
         self.low, self.high = self._host_factors()
         self.shares = self._shares()
+        self.listed = self._listed()
 
     def triage(self, explain: str) -> Triage:
         work, signature = self.work, self.signature
-        nodes = self._listed()
+        nodes = self.listed
         instances = sorted((self.instance(node) for node in nodes), key=lambda one: (-one.gain_s, -one.host_s))
         explained = [self.instance(node) for node in self._matching(explain)] if explain else []
         if explain and not explained:

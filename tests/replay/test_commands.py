@@ -71,6 +71,35 @@ def test_triage_json(gather_sig):
     assert program["host_s"] - program["after_s"] == pytest.approx(instance["host_s"] - instance["accelerator_s"])
 
 
+GPU = ("--host", "epyc-9654", "--accelerator", "h200-sxm-141gb")
+
+
+def test_triage_of_a_general_accelerator_has_keys_of_its_own(gather_sig):
+    document = json.loads(run("triage", gather_sig, *GPU, "--json").output)
+    assert {"speedup_low", "speedup_high", "to_device_bytes", "transfers", "launches"} <= set(document["program"])
+    assert [policy["policy"] for policy in document["policies"]] == ["never", "always", "threshold", "greedy", "plan"]
+    (instance,) = document["instances"]
+    assert {"answer", "kind", "bound_by", "parallel", "flip", "explanation", "break_even_launch_s"} <= set(instance)
+    assert instance["accelerator_low_s"] <= instance["accelerator_s"] <= instance["accelerator_high_s"]
+
+
+def test_people_see_the_plan_and_the_arithmetic_of_a_loop(gather_sig):
+    output = run("triage", gather_sig, *GPU, "--host-cores", "all").output
+    assert "times as fast" in output
+    assert "96 cores" in output
+    explained = run("triage", gather_sig, *GPU, "--explain", "program.c:1").output
+    assert "launches: 1 x" in explained
+    assert "<- the kernel's time" in explained
+
+
+def test_several_accelerators_are_compared(gather_sig):
+    pair = (*GPU, "--accelerator", "convey-hc1-fpga")
+    document = json.loads(run("triage", gather_sig, *pair, "--json").output)
+    assert [one["accelerator"] for one in document["accelerators"]] == ["h200-sxm-141gb", "convey-hc1-fpga"]
+    assert set(document["matrix"][0]["accelerator_s"]) == {"h200-sxm-141gb", "convey-hc1-fpga"}
+    assert "The best is" in run("triage", gather_sig, *pair).output
+
+
 def test_people_see_machines_fastest_first_and_the_hot_loop(gather_sig):
     output = run("predict", gather_sig, "--all").output
     assert all(name in output for name in HOSTS)

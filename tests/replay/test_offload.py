@@ -8,6 +8,7 @@ from flow_samples import flow_of
 from replay_samples import SOURCES, Program, gather_into, measured_host, with_changes
 from tree_samples import Tree
 
+import foretrace
 from foretrace.errors import PredictionError
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import SCHEMA, CacheLevel, Core, Link, MachineKind, Memory, Profile
@@ -296,6 +297,21 @@ def test_a_replay_goes_by_each_policy(policy):
     replayed = replay_on(signature, threaded_host(), offloading=Offloading(gpu(**OWN_MEMORY), 1, policy))
     assert replayed.makespan_s <= alone.makespan_s * (1 + 1e-9)
     assert (replayed.makespan_s < alone.makespan_s / 2) == (policy is not Policy.NEVER)
+
+
+def test_several_accelerators_make_a_matrix_with_the_best_for_each_loop():
+    tree, _, loop = nest(inner=1 << 20, flops=100)
+    signature = with_flow(tree, [(OUTSIDE, [loop], 8 << 20)])
+    near = gpu("near")
+    far = gpu("far", shared_memory=False, to_device_bytes_per_s=1e5, from_device_bytes_per_s=1e5)
+    found = foretrace.triage(signature, measured_host(), far, near)
+    assert found.best.accelerator == "near"
+    for row in found.rows:
+        assert row.best == "near"
+        assert row.accelerator_s["near"] < row.host_s < row.accelerator_s["far"]
+    assert set(found.to_dataframe()["best"]) == {"near"}
+    with pytest.raises(TypeError):
+        foretrace.triage(signature, measured_host())
 
 
 def test_what_is_wrong_is_said_in_one_line():
