@@ -56,7 +56,7 @@ def _objects(raw: RawTrace, flow: RawFlow) -> Objects:
     number = np.empty(len(address), np.int64)
     number[order] = number_in_order
     firsts = np.flatnonzero(begins)
-    lasts = np.append(firsts[1:], len(address))
+    lasts = np.append(firsts, len(address))[1:]
     others = ObjectKind.ARRAY if raw.python_blocks else ObjectKind.UNKNOWN
     objects = tuple(
         MemoryObject(
