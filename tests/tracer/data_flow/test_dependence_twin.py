@@ -62,7 +62,7 @@ def test_dependences_of_random_loop_nests(seed: int, only_words: bool, has_branc
         assert own.keys() <= twin.keys()
         assert has_branches or own == twin
     stores = {operations[row[2]]: row[4] for row in found.rows.tolist() if row[0] == RawKind.STORES}
-    assert stores == program.stores
+    assert all(stores[of] >= number for of, number in program.stores.items())  # those in doubt count, too
     assert found.share == 1
     iterations = {
         (path, header): sum(count.entries)
