@@ -50,7 +50,8 @@ class Count:
 class AccessProgram(Program):
     """A program whose blocks load and store, and what follows from that."""
 
-    def __init__(self, seed: int, *, only_words: bool) -> None:
+    def __init__(self, seed: int, *, only_words: bool, has_branches: bool = True) -> None:
+        self._has_branches = has_branches
         super().__init__(seed, max_blocks=4000)
         self._shifts = (2, 3) if only_words else (0, 1, 2, 3)
         self._unit = 4 if only_words else 1
@@ -61,6 +62,10 @@ class AccessProgram(Program):
         self._range: dict[Operation, tuple[int, int]] = {}
         self.rows: dict[Row, Count] = {}
         self.stores: dict[Operation, int] = {}
+
+    def _body(self, function: int, functions: int, nesting: int) -> list[tuple]:  # type: ignore[type-arg]
+        body = super()._body(function, functions, nesting)
+        return [one if self._has_branches or one[0] != "if" else ("straight",) for one in body]
 
     def _step(self, path: Path, block: int) -> None:
         super()._step(path, block)

@@ -48,19 +48,21 @@ def rows_of(
 
 
 @settings(max_examples=40, derandomize=True)
-@given(st.integers(0, 1 << 30), st.booleans())
-def test_dependences_of_random_loop_nests(seed: int, only_words: bool) -> None:
-    program = AccessProgram(seed, only_words=only_words)
+@given(st.integers(0, 1 << 30), st.booleans(), st.booleans())
+def test_dependences_of_random_loop_nests(seed: int, only_words: bool, has_branches: bool) -> None:
+    """Exact without branches; where a branch is taken late, some may be missing, but none is false."""
+    program = AccessProgram(seed, only_words=only_words, has_branches=has_branches)
     program.run()
     found, tree, operations = read(program)
     expected = {row: (of.count, min(of.distances), max(of.distances)) for row, of in program.rows.items()}
     seen = rows_of(found, tree, operations)
     for kind in (RawKind.FLOW, RawKind.FLOW_WITHIN, RawKind.OUTPUT):
-        assert {row: of for row, of in seen.items() if row[0] == kind} == {
-            row: of for row, of in expected.items() if row[0] == kind
-        }
+        own = {row: of for row, of in seen.items() if row[0] == kind}
+        twin = {row: of for row, of in expected.items() if row[0] == kind}
+        assert own.keys() <= twin.keys()
+        assert has_branches or own == twin
     stores = {operations[row[2]]: row[4] for row in found.rows.tolist() if row[0] == RawKind.STORES}
-    assert stores == program.stores
+    assert all(stores[of] >= number for of, number in program.stores.items())  # those in doubt count, too
     assert found.share == 1
     iterations = {
         (path, header): sum(count.entries)
