@@ -24,11 +24,13 @@ from foretrace.terminal import console
 from foretrace.tracer.data_flow.verdicts import Verdict, verdicts
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
 from foretrace.tracer.signature.records import Signature
+from foretrace.tracer.structure import Structure
 from foretrace.tracer.tracing import trace_binary, trace_python
 
 FOLDER = Path(__file__).parents[1] / "programs" / "dependences"
 TUNED, HELD_BACK = "loops", "held_back"
 LEVELS = ("-O0", "-O2")
+_WITH_DEPENDENCES = Structure(has_dependences=True)
 _COMPILERS = {".c": "gcc", ".f90": "gfortran"}
 _LABEL = re.compile(r"loop: (none|reduction|privatisable|recurrence|collision)(?: ([a-z]+))?(?: (\d+))?")
 
@@ -87,12 +89,12 @@ def judge(source: Path, level: str, directory: Path) -> Iterator[Judged]:
         ForetraceError: it cannot be traced.
     """
     if source.suffix == ".py":
-        signature = trace_python(str(source), (), (), finds_dependences=True).signature
+        signature = trace_python(str(source), (), (), structure=_WITH_DEPENDENCES).signature
     else:
         executable = directory / f"{source.stem}{source.suffix}{level}"
         compiler = _COMPILERS[source.suffix]
         subprocess.run([compiler, level, "-g", "-o", str(executable), str(source), "-lm"], check=True, cwd=directory)
-        signature = trace_binary([str(executable)], (), finds_dependences=True).signature
+        signature = trace_binary([str(executable)], (), structure=_WITH_DEPENDENCES).signature
     found = _by_label(signature, source.name, [label.line for label in labels(source)])
     for label in labels(source):
         verdict, dependences = found.get(label.line, (None, ()))

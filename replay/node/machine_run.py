@@ -228,7 +228,7 @@ class Node:
             if self.offloaded is not None:
                 runs = host_runs(self.conditions, self.names, cache, self.offloaded.work)
                 program, offers = self.offloaded.parts(runs, self.accelerators, Sharing(CORES))
-                found.append(JobPrograms((ThreadProgram(f"job {job}", program, True),), {}, (), offers))
+                found.append(JobPrograms((ThreadProgram(f"job {job}", program, True),), {}, (), offers=offers))
             elif self.work is None:
                 program = regions_in_order(self.conditions, self.names, cache)
                 found.append(JobPrograms((ThreadProgram(f"job {job}", program, True),), {}, ()))

@@ -182,8 +182,7 @@ class _Job:
             )
         apart = [thread for thread in others if thread not in in_team]
         creations = self.creations(apart)
-        parts = self.root(main.root, creations)
-        self.add(parts, self.never_forked(together))
+        parts = self.root(main.root, creations, together)
         names = [self.name(main.number), *(self.name(thread.number) for thread in in_team)]
         names += [f"{self.prefix} member {number}" for number in range(len(names), size)]
         made = [ThreadProgram(name, tuple(part), True) for name, part in zip(names[:size], parts, strict=True)]
@@ -267,9 +266,11 @@ class _Job:
             if time_s > 0
         ]
 
-    def root(self, node: int, creations: _Creations) -> list[list[Part]]:
-        """Programs of a thread, of each member of the team."""
-        return [list(finished(repeated(1, parts, 1))) for parts in self.body(node, 1, creations)]
+    def root(self, node: int, creations: _Creations, regions: Iterable[tuple[str, str]] = ()) -> list[list[Part]]:
+        """Programs of a thread, of each member of the team that shares these parallel regions."""
+        bodies = self.body(node, 1, creations)
+        self.add(bodies, self.never_forked(regions))
+        return [list(finished(repeated(1, parts, 1))) for parts in bodies]
 
     def body(self, node: int, times: float, creations: _Creations) -> list[list[Draft]]:
         """Parts of one run of a node's body, which runs `times` times in all; of each member of the team.

@@ -27,6 +27,7 @@ from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
 from foretrace.tracer.python.program import PythonEngine
 from foretrace.tracer.qemu.binary import QemuEngine
 from foretrace.tracer.session import Engine, Session
+from foretrace.tracer.structure import Structure
 
 ARENA, ARENA_BYTES = 0x100_0000_0000, 64 << 20
 MARKER_BYTES = 4096
@@ -109,7 +110,7 @@ class Touched:
 
 def _run(engine: Engine) -> np.ndarray:
     recorder = _Recorder()
-    recording = Session(engine, [DEFAULT_HIERARCHY], tee=lambda _: recorder.capsule, has_tree=False).run()
+    recording = Session(engine, [DEFAULT_HIERARCHY], tee=lambda _: recorder.capsule, structure=Structure(has_tree=False)).run()
     assert recording.problem == ""
     assert recording.ending.exit_code == 0
     return np.concatenate(recorder.kept)

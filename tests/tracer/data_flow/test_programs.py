@@ -15,6 +15,7 @@ from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.tree_records import TreeNodeKind
+from foretrace.tracer.structure import Structure
 from foretrace.tracer.tracing import trace_binary, trace_python
 
 PRODUCERS = """
@@ -163,7 +164,7 @@ def test_it_can_be_left_out(tmp_path: Path) -> None:
     script = tmp_path / "none.py"
     script.write_text("print(1)\n")
     assert trace_python(str(script), has_data_flow=False).signature.data_flow is None
-    assert trace_python(str(script), has_tree=False).signature.data_flow is None
+    assert trace_python(str(script), structure=Structure(has_tree=False)).signature.data_flow is None
     assert OUTSIDE not in flow_of(trace_python(str(script)).signature).set_nodes
 
 

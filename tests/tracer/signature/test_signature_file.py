@@ -28,6 +28,7 @@ from foretrace.tracer.signature.data_flow_records import Dependence, DependenceK
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.linear_algebra import LinearRoutine
 from foretrace.tracer.signature.records import AddressRange, InterpreterTime, LinearAlgebra, Signature, merge_ranges
+from foretrace.tracer.structure import Structure
 from foretrace.tracer.tracing import trace_binary
 
 GATHER = r"""
@@ -49,7 +50,7 @@ SYSTEM = Hierarchy.parse("L1=4K/4/64/plru,LL=64K/8/64/inclusive,I1=4K/4/64/instr
 @pytest.fixture(scope="module")
 def signature(compile_c: Callable[..., Path]) -> Signature:
     program = str(compile_c(GATHER, "-O1"))
-    traced = trace_binary([program], [DEFAULT_HIERARCHY, SYSTEM], finds_dependences=True).signature
+    traced = trace_binary([program], [DEFAULT_HIERARCHY, SYSTEM], structure=Structure(has_dependences=True)).signature
     return dataclasses.replace(
         traced,
         dependences=(*traced.dependences, Dependence(traced.examined_loops[0].node, *ODD)),
