@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from foretrace.names import short_name
 from foretrace.replay.engine.program import Part, Run, Sharing
 from foretrace.replay.offload.ranks import HostRuns
 from foretrace.replay.offload.work import Work
@@ -31,7 +32,8 @@ def _name(region: Region) -> str:
     place: Place = region.place
     where = place.file.rpartition("/")[2] or place.module.rpartition("/")[2]
     what = place.module if region.kind in (LoopKind.ARRAY, LoopKind.COMPILED) else place.function
-    return f"{what or '?'} {where}:{place.line}" if place.line else f"{what or '?'} {where}".rstrip()
+    what = short_name(what) or "?"
+    return f"{what} {where}:{place.line}" if place.line else f"{what} {where}".rstrip()
 
 
 def regions_in_order(conditions: Conditions, names: Sequence[str], cache: str) -> tuple[Part, ...]:
