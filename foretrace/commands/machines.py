@@ -21,7 +21,7 @@ from foretrace.profiles.plausibility import doubts
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.profiles.profile_file import read_profile
 from foretrace.replay.machine_figures import figures_of
-from foretrace.replay.offload.device import Device
+from foretrace.replay.offload.devices.device import Device
 from foretrace.reports.machine_reports import list_machines, show_check, show_comparison, show_machine
 from foretrace.reports.plots import check_picture, draw_charts
 from foretrace.terminal import console, plain, print_json

@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import MachineKind, Profile
+from foretrace.replay.conditions import CACHE, CORES, MEMORY, Conditions
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.program import Entity, Sharing, System
 from foretrace.replay.engine.simulation import simulate
+from foretrace.replay.memory.bandwidth import MemoryBandwidth
 from foretrace.replay.offload.decisions import Decider, Policy, Program, device_names
-from foretrace.replay.offload.device import Device
+from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.program import OffloadedProgram
 from foretrace.replay.records import Model
+from foretrace.replay.threads.tree_programs import LEAST_SHARE, JobPrograms, ThreadProgram, job_programs, team_size
+from foretrace.replay.threads.tree_work import TreeWork
+from foretrace.replay.threads.worker_pools import Pool
 from foretrace.replay.workload import Workload
 
-from .bandwidth import MemoryBandwidth
-from .conditions import CACHE, CORES, MEMORY, Conditions
 from .programs import host_runs, region_names, regions_in_order
-from .tree_programs import LEAST_SHARE, JobPrograms, ThreadProgram, job_programs, team_size
-from .tree_work import TreeWork
-from .worker_pools import Pool
 
 MOST_COPIES = 10_000
 """Of a job on a machine. More than that is a mistake in the command."""
@@ -121,6 +121,8 @@ class Node:
     interpreter_threads: int = 1
     """Threads that Python's lock lets run at the same time; more in what-ifs."""
     made: dict[tuple[int, int, int], list[JobPrograms]] = field(default_factory=dict)
+    offers: dict[tuple[int, int, int], list[Program]] = field(default_factory=dict)
+    """By the keys of `made`: what each job offers to accelerators."""
 
     @classmethod
     def of(
@@ -214,13 +216,18 @@ class Node:
 
     def jobs(self) -> list[JobPrograms]:
         """What the threads of each copy do; worked out once for all that differs in nothing else."""
-        key = self.copies, self.num_caches, self.accelerators
+        key = self._key
         if key not in self.made:
             self.made[key] = self._jobs()
         return self.made[key]
 
+    @property
+    def _key(self) -> tuple[int, int, int]:
+        return self.copies, self.num_caches, self.accelerators
+
     def _jobs(self) -> list[JobPrograms]:
         found = []
+        self.offers[self._key] = []
         caches = [f"{CACHE} {number}" for number in range(self.num_caches)]
         by_cache = {cache: self.sharings(cache, None) for cache in caches[: self.copies]}
         for job in range(self.copies):
@@ -228,7 +235,8 @@ class Node:
             if self.offloaded is not None:
                 runs = host_runs(self.conditions, self.names, cache, self.offloaded.work)
                 program, offers = self.offloaded.parts(runs, self.accelerators, Sharing(CORES))
-                found.append(JobPrograms((ThreadProgram(f"job {job}", program, True),), {}, (), offers=offers))
+                self.offers[self._key].append(offers)
+                found.append(JobPrograms((ThreadProgram(f"job {job}", program, True),), {}, ()))
             elif self.work is None:
                 program = regions_in_order(self.conditions, self.names, cache)
                 found.append(JobPrograms((ThreadProgram(f"job {job}", program, True),), {}, ()))
@@ -268,9 +276,8 @@ class Node:
         """Run all jobs. `most_segments` of the timeline are kept."""
         jobs, decider = self.jobs(), None
         if self.offloaded is not None:
-            asked = [job.offers or Program() for job in jobs]
             versions, way = self.offloaded.planner.versions, self.offloaded.device.way
-            decider = Decider(asked, versions, way, self.accelerators, self.offloaded.pays)
+            decider = Decider(self.offers[self._key], versions, way, self.accelerators, self.offloaded.pays)
         entities = [
             Entity(thread.name, thread.program, job=number, born=thread.is_born)
             for number, job in enumerate(jobs)

@@ -9,10 +9,9 @@ from foretrace.profiles.profile import Profile
 from foretrace.replay.predict import HostRun
 from foretrace.replay.records import Model
 from foretrace.replay.spread import TYPICAL, Floats
+from foretrace.replay.threads.tree_work import TreeWork
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
-
-from .tree_work import TreeWork
 
 
 def node_times(signature: Signature, profile: Profile, model: Model = Model.CORE) -> Floats:

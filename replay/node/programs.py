@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from foretrace.names import short_name
+from foretrace.replay.conditions import CORES, Conditions
 from foretrace.replay.engine.program import Part, Run, Sharing
+from foretrace.replay.offload.devices.work import Work
 from foretrace.replay.offload.ranks import HostRuns
-from foretrace.replay.offload.work import Work
 from foretrace.replay.records import LoopKind, Place
 from foretrace.replay.spread import TYPICAL
 from foretrace.replay.workload import Region, Workload
-
-from .conditions import CORES, Conditions
 
 
 def region_names(workload: Workload) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from foretrace.profiles.hierarchies import ONE_HAS_ALL
 from foretrace.profiles.profile import Profile
+from foretrace.replay.conditions import CORES, MEMORY, hand_over_s
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.simulation import MOST_SEGMENTS
 from foretrace.replay.offload.decisions import Policy
@@ -14,7 +15,6 @@ from foretrace.replay.records import Assumption, Model, Prediction
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
 
-from .conditions import CORES, MEMORY, hand_over_s
 from .machine_run import Node, Offloading, check, cores_of
 from .records import NodeReplay, PathPart, ResourceUse, WhatIf
 

@@ -15,14 +15,14 @@ from foretrace.profiles.profile import Profile
 from foretrace.replay.engine.program import Lock, Part, Repeat, Unlock
 from foretrace.replay.predict import TURNS, prediction_of
 from foretrace.replay.records import Limit, Model, Prediction, Scaling
+from foretrace.replay.threads.tree_programs import team_size
+from foretrace.replay.threads.tree_work import TreeWork
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
 from foretrace.units import format_seconds
 
 from .machine_run import MOST_THREADS, Node, check_cores, cores_of
 from .replay import of_assumed_bandwidth, of_locks, of_signature
-from .tree_programs import team_size
-from .tree_work import TreeWork
 
 _NOTABLE = 0.01
 _ASSUMED = 2.0

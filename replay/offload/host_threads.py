@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretrace.replay.node.conditions import Conditions
+from foretrace.replay.conditions import Conditions
+from foretrace.replay.offload.devices.evidence import Evidence, Parallel, trip_counts
+from foretrace.replay.offload.devices.work import NodeKind, Work
 from foretrace.replay.records import Assumption
 from foretrace.replay.spread import Floats
-
-from .evidence import Evidence, Parallel, trip_counts
-from .work import NodeKind, Work
 
 FORK_S = 5e-6
 """Of a parallel loop: its threads are woken, and wait for each other at its end. 2 to 20 us are usual from 8 to 200

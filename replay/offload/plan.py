@@ -18,13 +18,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from foretrace.replay.offload.devices.kernels import Candidate, Offers
+from foretrace.replay.offload.devices.work import Ints
 from foretrace.replay.spread import TYPICAL
 
 from .cut import INFINITE, Network
 from .host_threads import HostTimes
-from .kernels import Candidate, Offers
 from .residency import ARGUMENT_BYTES, Moved, Versions, results_of, rounds_of
-from .work import Ints
 
 MOST_MOVED = 64
 """Candidates that the search moves, those of most time on the host."""

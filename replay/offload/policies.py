@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from foretrace.replay.offload.devices.gather_scatter import break_even_bytes, curves_of
+from foretrace.replay.offload.devices.kernels import Candidate
+
 from .decisions import Pays, Policy, among, pays_now
-from .gather_scatter import break_even_bytes, curves_of
-from .kernels import Candidate
 from .plan import Planner
 
 

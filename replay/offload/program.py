@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foretrace.replay.engine.program import Part, Sharing
+from foretrace.replay.offload.devices.device import Device
+from foretrace.replay.offload.devices.kernels import Offers
+from foretrace.replay.offload.devices.work import Work
 from foretrace.replay.predict import HostRun
 
 from .decisions import Pays, Policy, Program
-from .device import Device
 from .host_threads import HostTimes
-from .kernels import Offers
 from .plan import Planner
 from .policies import offered_by
 from .ranks import HostRuns, activities
-from .work import Work
 
 
 @dataclass(frozen=True, slots=True, eq=False)

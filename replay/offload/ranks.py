@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from foretrace.replay.engine.program import Entity, Run, Sharing, System
 from foretrace.replay.engine.simulation import simulate
+from foretrace.replay.offload.devices.device import Way
+from foretrace.replay.offload.devices.kernels import Candidate
 from foretrace.replay.records import Replay
 from foretrace.replay.spread import TYPICAL
 
 from .decisions import Activity, Decider, Offload, Pays, Program, device_names, pays_now
-from .device import Way
-from .kernels import Candidate
 from .plan import Planner
 from .residency import Versions
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from foretrace.replay.offload.devices.device import Device
+from foretrace.replay.offload.devices.evidence import Evidence, Parallel
+from foretrace.replay.offload.devices.gather_scatter import bandwidth_bytes_per_s
+from foretrace.replay.offload.devices.kernels import Candidate
 from foretrace.replay.records import Answer, OffloadCost
 from foretrace.replay.spread import TYPICAL
 from foretrace.units import format_bytes, format_bytes_per_s, format_count, format_seconds
 
-from .device import Device
-from .evidence import Evidence, Parallel
-from .gather_scatter import bandwidth_bytes_per_s
-from .kernels import Candidate
 from .residency import Moved
 
 _MOST_SCALE = 2.0**40

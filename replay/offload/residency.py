@@ -14,11 +14,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.replay.offload.devices.device import Way
+from foretrace.replay.offload.devices.work import Ints, NodeKind, Work
 from foretrace.replay.spread import Floats
 from foretrace.tracer.signature.data_flow_records import DataFlow
-
-from .device import Way
-from .work import Ints, NodeKind, Work
 
 ARGUMENT_BYTES = 4096
 """That go to a kernel with its launch: its arguments (CUDA C++ Programming Guide, "Function Parameters")."""

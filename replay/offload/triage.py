@@ -9,8 +9,13 @@ import numpy as np
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Profile
+from foretrace.replay.conditions import Conditions
 from foretrace.replay.interval import together
-from foretrace.replay.node.conditions import Conditions
+from foretrace.replay.offload.devices.device import Device
+from foretrace.replay.offload.devices.evidence import Parallel
+from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes, is_loader
+from foretrace.replay.offload.devices.kernels import Candidate, Offers
+from foretrace.replay.offload.devices.work import NodeKind
 from foretrace.replay.predict import HostRun, unseen_code, unseen_code_of, warnings_of
 from foretrace.replay.records import Answer, Instance, OffloadCost, Place, PolicyOutcome, ProgramGain, Triage
 from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
@@ -19,18 +24,13 @@ from foretrace.tracer.signature.records import Signature
 from foretrace.units import format_bytes
 
 from .decisions import Policy
-from .device import Device
-from .evidence import Parallel
-from .gather_scatter import GatherScatter, break_even_bytes, is_loader
 from .host_threads import HostTimes
-from .kernels import Candidate, Offers
 from .plan import Planner
 from .policies import offered_by
 from .program import node_names, work_for
 from .ranks import activities, replay
 from .reasons import Verdict, break_even_footprint, break_even_launch_s, explanation, flip, reason
 from .residency import HOST, Moved, Residency, results_of
-from .work import NodeKind
 
 MOST_OF_THE_GAIN = 0.95
 

@@ -10,11 +10,11 @@ import numpy as np
 from flow_samples import flow_of
 from replay_samples import accelerator
 
-from foretrace.replay.offload.device import Device, Way
+from foretrace.replay.offload.devices.device import Device, Way
+from foretrace.replay.offload.devices.kernels import Candidate, Offers
+from foretrace.replay.offload.devices.work import NodeKind, Work
 from foretrace.replay.offload.host_threads import HostTimes
-from foretrace.replay.offload.kernels import Candidate, Offers
 from foretrace.replay.offload.plan import Planner
-from foretrace.replay.offload.work import NodeKind, Work
 from foretrace.replay.records import Place
 from foretrace.replay.spread import exactly
 

@@ -19,8 +19,8 @@ from foretrace.profiles.points import IndexMode
 from foretrace.profiles.profile import CacheLevel, MachineKind, Source, SourceKind
 from foretrace.profiles.profile_file import format_profile, parse_profile, read_profile, write_profile
 from foretrace.replay.node.predictions import predict_each
-from foretrace.replay.offload.device import Device
-from foretrace.replay.offload.gather_scatter import bandwidth_bytes_per_s
+from foretrace.replay.offload.devices.device import Device
+from foretrace.replay.offload.devices.gather_scatter import bandwidth_bytes_per_s
 from foretrace.replay.offload.triage import triage
 from foretrace.reports import machine_reports
 from foretrace.tracer.signature.file import read_signature

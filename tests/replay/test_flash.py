@@ -11,9 +11,9 @@ from replay_samples import Program, gather_into, measured_host, with_changes
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import BandwidthPoint, Pattern
 from foretrace.replay.offload.decisions import among
-from foretrace.replay.offload.device import Device
+from foretrace.replay.offload.devices.device import Device
+from foretrace.replay.offload.devices.kernels import Offers
 from foretrace.replay.offload.host_threads import HostTimes
-from foretrace.replay.offload.kernels import Offers
 from foretrace.replay.offload.plan import Planner
 from foretrace.replay.offload.program import node_names, work_for
 from foretrace.replay.offload.ranks import activities, replay

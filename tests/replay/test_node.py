@@ -18,7 +18,7 @@ from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find
 from foretrace.profiles.points import Movement, ThreadPoint
 from foretrace.profiles.profile import Memory
-from foretrace.replay.node.bandwidth import MemoryBandwidth
+from foretrace.replay.memory.bandwidth import MemoryBandwidth
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.decisions import Policy

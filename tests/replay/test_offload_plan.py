@@ -9,7 +9,7 @@ from offload_samples import divisions, planner_of, random_planner, work_of
 
 from foretrace.replay.offload.cut import Network
 from foretrace.replay.offload.decisions import Policy, among
-from foretrace.replay.offload.device import Way
+from foretrace.replay.offload.devices.device import Way
 from foretrace.replay.offload.policies import kernels_of
 from foretrace.replay.offload.ranks import activities, replay
 from foretrace.replay.spread import exactly

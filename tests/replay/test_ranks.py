@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from foretrace.replay.engine.program import Run, Sharing
 from foretrace.replay.offload.decisions import Activity, Offload, among
-from foretrace.replay.offload.device import Way
+from foretrace.replay.offload.devices.device import Way
 from foretrace.replay.offload.ranks import HOST, replay
 from foretrace.replay.offload.residency import Residency, Versions
 from foretrace.replay.spread import exactly

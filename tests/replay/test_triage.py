@@ -18,7 +18,7 @@ from replay_samples import (
 from foretrace.errors import PredictionError
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import Memory
-from foretrace.replay.offload.gather_scatter import LOADERS_CODE, is_loader
+from foretrace.replay.offload.devices.gather_scatter import LOADERS_CODE, is_loader
 from foretrace.replay.offload.triage import program_gain, triage
 from foretrace.replay.predict import predict
 from foretrace.replay.records import Instance, Place

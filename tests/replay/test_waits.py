@@ -9,8 +9,8 @@ from tree_samples import Tree
 from foretrace.replay.engine.program import Entity, Post, Repeat, Run, Sharing, System, Wait
 from foretrace.replay.engine.simulation import simulate
 from foretrace.replay.node.replay import replay_on
-from foretrace.replay.node.stops import Stops, finished, repeated, units_at_start
 from foretrace.replay.predict import predict
+from foretrace.replay.threads.stops import Stops, finished, repeated, units_at_start
 from foretrace.tracer.signature.tree_records import SynchronisationKind, check_tree
 
 CREATE, JOIN, WAKE, _ = SynchronisationKind

@@ -9,9 +9,9 @@ from foretrace.replay.engine.program import Join, Post, Repeat, Run, Sharing, Sp
 from foretrace.replay.node.machine_run import cores_of
 from foretrace.replay.node.predictions import predict_on
 from foretrace.replay.node.replay import replay_on
-from foretrace.replay.node.tree_programs import JobPrograms, ThreadProgram
-from foretrace.replay.node.worker_pools import Pool, Tasks
 from foretrace.replay.records import Limit
+from foretrace.replay.threads.tree_programs import JobPrograms, ThreadProgram
+from foretrace.replay.threads.worker_pools import Pool, Tasks
 from foretrace.tracer.signature.tree_records import NodeKey
 
 STEP_S = 1000e-9
@@ -108,8 +108,8 @@ def test_who_began_and_awaited_the_workers_does_so_with_the_new_ones():
 
 
 def work_of(signature):
-    from foretrace.replay.node.conditions import Conditions
-    from foretrace.replay.node.tree_work import TreeWork
+    from foretrace.replay.conditions import Conditions
+    from foretrace.replay.threads.tree_work import TreeWork
     from foretrace.replay.workload import Workload
 
     workload = Workload.of(signature)

@@ -12,13 +12,13 @@ import numpy as np
 
 from foretrace.profiles.profile import Core, Profile
 from foretrace.replay.engine.program import Sharing
-from foretrace.replay.known import assumption_text, core_class, default_of
-from foretrace.replay.predict import HostRun
-from foretrace.replay.records import Assumption, LoopKind, Model
-from foretrace.replay.spread import TYPICAL, Floats
-from foretrace.replay.workload import Workload
+from foretrace.replay.memory.bandwidth import MemoryBandwidth
 
-from .bandwidth import MemoryBandwidth
+from .known import assumption_text, core_class, default_of
+from .predict import HostRun
+from .records import Assumption, LoopKind, Model
+from .spread import TYPICAL, Floats
+from .workload import Workload
 
 CORES, MEMORY, CACHE = "cores", "memory", "last cache"
 

@@ -30,7 +30,6 @@ from itertools import pairwise
 
 from foretrace.errors import PredictionError
 from foretrace.replay.engine.program import Barrier, Join, Lock, Part, Repeat, Run, Sharing, Spawn, Unlock
-from foretrace.replay.offload.decisions import Program
 from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
 
 from .phases import Phased
@@ -57,14 +56,12 @@ class ThreadProgram:
 
 @dataclass(frozen=True, slots=True)
 class JobPrograms:
-    """The threads of a program, its barriers with how many threads meet there, what could not be told, and what is
-    offered to accelerators."""
+    """The threads of a program, its barriers with how many threads meet there, and what could not be told."""
 
     threads: tuple[ThreadProgram, ...]
     barriers: dict[str, int]
     notes: tuple[str, ...]
     semaphores: dict[str, int] = field(default_factory=dict)
-    offers: Program | None = None
 
 
 @dataclass(slots=True)

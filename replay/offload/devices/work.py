@@ -15,10 +15,10 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.replay.node.tree_work import TreeWork
 from foretrace.replay.predict import HostRun
 from foretrace.replay.records import LoopKind, Place
 from foretrace.replay.spread import TYPICAL, Floats
+from foretrace.replay.threads.tree_work import TreeWork
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow
 from foretrace.tracer.signature.records import Signature
