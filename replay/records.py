@@ -334,6 +334,13 @@ class Instance:
     explanation: tuple[str, ...] = ()
     caller: str = ""
 
+    @property
+    def what(self) -> str:
+        """What it is, for people: what is known of a loop's iterations ("parallel", "reduction"), else its kind."""
+        if self.kind == "loop":
+            return self.parallel or self.kind
+        return {"array": "array operation", "compiled": "compiled code"}.get(self.kind, self.kind)
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyOutcome:

@@ -53,8 +53,8 @@ def misses_from_reuse(
     """Estimate how many accesses of each operation miss each level of a hierarchy.
 
     An operation of which no access was sampled is taken to hit everywhere. Where only the sample that a level is read
-    from has none of it, as of an array operation that ran between two of its windows, a fully associative cache as
-    large stands for the level.
+    from has none of it, as of an array operation that ran between two of its windows, or has hardly any of its misses,
+    as of lines that bursts never saw used again, a fully associative cache as large stands for the level.
 
     For lines shorter or longer than those measured (32 to 256 bytes), distances of the nearest of these are taken for
     distances in bytes. Misses of the `unit_stride_share` of an operation's accesses then scale with 1 / line size,
@@ -81,9 +81,47 @@ def misses_from_reuse(
     return misses
 
 
+def misses_fully_associative(
+    reuse: ReuseHistograms,
+    sizes_bytes: Sequence[int],
+    line_bytes: int,
+    executions: npt.ArrayLike,
+    unit_stride_share: npt.ArrayLike = 0.0,
+) -> Floats:
+    """The same for fully associative caches, which caches whose sets are chosen by a hash come close to.
+
+    Args:
+        reuse: the histograms.
+        sizes_bytes: of the levels, from the inside out.
+        line_bytes: of all of them, at least 1.
+        executions: [operations], as for `misses_from_reuse`.
+        unit_stride_share: likewise.
+
+    Returns:
+        float64 [operations, levels].
+    """
+    accesses = np.asarray(executions, dtype=np.float64)
+    share = np.broadcast_to(np.asarray(unit_stride_share, dtype=np.float64), accesses.shape)
+    measured = _measured(line_bytes)
+    lines = _line_size(reuse, measured)
+    fetches = share * (measured / line_bytes) + (1 - share)
+    misses = np.empty((len(accesses), len(sizes_bytes)))
+    limit = accesses
+    for index, size_bytes in enumerate(sizes_bytes):
+        found = lines.at_least([_one_set(size_bytes, measured)], len(accesses))
+        found = _with_lost(lines, found, size_bytes, measured)
+        limit = np.clip(found * fetches, 0, limit)
+        misses[:, index] = limit
+    return misses
+
+
 def measured_line_bytes(level: Level) -> int:
     """The line size that distances are taken from."""
-    return min(max(level.line_bytes, LINE_BYTES[0]), LINE_BYTES[-1])
+    return _measured(level.line_bytes)
+
+
+def _measured(line_bytes: int) -> int:
+    return min(max(line_bytes, LINE_BYTES[0]), LINE_BYTES[-1])
 
 
 class _LineSize:
@@ -142,7 +180,17 @@ def _misses(reuse: ReuseHistograms, level: Level, num_operations: int) -> Floats
         if level.size_bytes <= _NEAR_BYTES:  # at least those that miss a larger one; bursts tell of the others
             far = np.maximum(far, at_least([_Probe(1.0, ONE_SET_NEAR, level.size_bytes / line_bytes)]))
         misses = np.where(unseen, far, misses)
-    return misses
+    return _with_lost(lines, misses, level.size_bytes, line_bytes)
+
+
+def _with_lost(lines: _LineSize, misses: Floats, size_bytes: int, line_bytes: int) -> Floats:
+    """Misses, with those of operations of which a sample lost nearly all.
+
+    A burst cannot tell how far back a line was used that it sees for the first time. If it saw none of these lines
+    used again either, their misses are lost. What misses a fully associative cache of twice the size misses this one.
+    """
+    least = lines.at_least([_Probe(1.0, ONE_SET_FAR, 2 * max(size_bytes, _NEAR_BYTES) / line_bytes)], len(misses))
+    return np.where(misses < _SEEN_SHARE * least, least, misses)
 
 
 def _unseen(

@@ -118,7 +118,7 @@ def replay(
         copies: of the program that run at the same time.
         accelerator: of the host: a name, a profile or the path of one; None for none.
         accelerators: how many there are.
-        policy: which gather/scatter loops go there: never, always, threshold, greedy or plan.
+        policy: which loops go there: never, always, threshold, greedy or plan.
         model: "core" for the detailed core model, "convolution" for the published one.
 
     Returns:

@@ -33,8 +33,17 @@ class Triage(Shown, records.Triage):
 
     @property
     def what(self) -> str:
-        """What its candidates are: "gather/scatter loop" of a gather/scatter unit, else "loop"."""
-        return "gather/scatter loop" if self.is_unit else "loop"
+        """What its candidates are: "gather/scatter loop" of a gather/scatter unit, else "loop" or "array operation"."""
+        if self.is_unit:
+            return "gather/scatter loop"
+        arrays = sum(one.kind == "array" for one in self.instances)
+        return "array operation" if arrays and arrays == len(self.instances) else "loop"
+
+    @property
+    def whats(self) -> str:
+        """The same for several of them: "loops and array operations" where there are both."""
+        mixed = self.what == "loop" and any(one.kind == "array" for one in self.instances)
+        return "loops and array operations" if mixed else f"{self.what}s"
 
     def to_dataframe(self) -> pandas.DataFrame:
         """A row for each candidate, largest gain first; `port` says whether to port it."""
@@ -58,14 +67,16 @@ class Triage(Shown, records.Triage):
         if not self.instances:
             return f"no {self.what} was found"
         if not program.loops_offloaded:
-            return f"none of {program.loops} {self.what}s is worth porting"
+            return f"none of {program.loops} {self.whats} is worth porting"
         before, after = format_seconds(program.host_s), format_seconds(program.after_s)
         return (
-            f"porting {program.loops_offloaded} of {program.loops} {self.what}s takes the program from "
+            f"porting {program.loops_offloaded} of {program.loops} {self.whats} takes the program from "
             f"{before} to {after}, {program.speedup:.2f} times as fast"
         )
 
     def _table(self) -> ShownTable:
+        if not self.is_unit:
+            return self._general_table()
         rows = [
             (
                 "yes" if one.offload else "no", where(one.place.file, one.place.line, one.place.module),
@@ -76,13 +87,33 @@ class Triage(Shown, records.Triage):
             for one in self.notable_instances[:MOST_ROWS]
         ]  # fmt: skip
         headings = ("port", "source", "function", "idiom", "range", "host", "accelerator", "gain")
-        notes = (
+        return ShownTable(self._title(), headings, rows, len(self.instances), 4, self._notes())
+
+    def _general_table(self) -> ShownTable:
+        rows = [
+            (
+                str(one.answer), where(one.place.file, one.place.line, one.place.module),
+                short_name(one.place.function), one.what, format_seconds(one.host_s),
+                "-" if one.accelerator_s is None else format_seconds(one.accelerator_s), one.bound_by or "-",
+                format_bytes(round(one.to_device_bytes + one.from_device_bytes)),
+                format_seconds(one.gain_s) if one.gain_s else "-",
+            )
+            for one in self.notable_instances[:MOST_ROWS]
+        ]  # fmt: skip
+        headings = (
+            "answer", "source", "function", "what", "host", "accelerator", "bound by", "transfers", "gain",
+        )  # fmt: skip
+        return ShownTable(self._title(), headings, rows, len(self.instances), 4, self._notes())
+
+    def _title(self) -> str:
+        return f"{self.host_title}, with {self.accelerator_title}"
+
+    def _notes(self) -> tuple[str, ...]:
+        return (
             self._verdict(),
             *(f"warning: {warning}" for warning in self.warnings),
             *(f"assumed {assumption}" for assumption in self.assumptions if assumption.name == "launch"),
         )
-        title = f"{self.host_title}, with {self.accelerator_title}"
-        return ShownTable(title, headings, rows, len(self.instances), 4, notes)
 
 
 @dataclass(frozen=True, slots=True)

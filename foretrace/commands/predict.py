@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -16,7 +16,7 @@ from foretrace.cli import NumberRange, ThreadCounts
 from foretrace.errors import ForetraceError
 from foretrace.names import short_name
 from foretrace.replay.ranking import ranks
-from foretrace.replay.records import LEAST_SHOWN_SHARE, LoopTime, Model, Place, Prediction
+from foretrace.replay.records import LEAST_SHOWN_SHARE, Assumption, LoopTime, Model, Place, Prediction
 from foretrace.replay.totals import By, totals
 from foretrace.reports.prediction_documents import Measured, document
 from foretrace.reports.speedup_reports import check_curve, show_threads, write_curve
@@ -279,6 +279,21 @@ def _show_loops(prediction: Prediction, by: By, top: int | None, measured: Measu
         out.print(
             f"{len(hidden)} that take less than 0.1 % each, {format_seconds(hidden_s)} together: --all-loops shows them"
         )
+
+
+def show_assumptions(assumptions: Sequence[Assumption], *, in_full: bool) -> None:
+    """Each assumption once, or how many figures they are about."""
+    texts = dict.fromkeys(str(assumption) for assumption in assumptions)
+    if not texts:
+        return
+    out = console()
+    if in_full:
+        out.print("\nassumed")
+        for text in texts:
+            out.print(f"  {plain(text)}")
+    else:
+        figures = "1 figure is" if len(texts) == 1 else f"{len(texts)} figures are"
+        out.print(f"\n{figures} in no profile and assumed; --assumptions lists them")
 
 
 def _count_assumptions(predictions: tuple[Prediction, ...]) -> None:

@@ -19,6 +19,8 @@ from foretrace.tracer.signature.file import read_signature
 from foretrace.units import format_bytes, format_seconds
 from foretrace.verb import Verb
 
+from .predict import show_assumptions
+
 _MOST_ENTITIES = 16
 _MOST_PATH = 8
 _LEAST_SHARE = 1e-3
@@ -35,7 +37,7 @@ _LEAST_SHARE = 1e-3
 @click.option(
     "--policy",
     type=click.Choice([str(policy) for policy in Policy]),
-    help="Which gather/scatter loops go to it; greedy if not given.",
+    help="Which loops go to it; greedy if not given.",
 )
 @click.option(
     "--model",
@@ -49,10 +51,12 @@ _LEAST_SHARE = 1e-3
     help="Timeline to write: .json.gz for ui.perfetto.dev, or .svg, .png, .pdf (repeatable).",
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite timelines and pictures that foretrace wrote.")
+@click.option("--assumptions", is_flag=True, help="Say in full what was assumed where a profile is silent.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     signature: Path, machine: str, cores: int | None, threads: int | None, copies: int, accelerator: str | None,
-    accelerators: int | None, policy: str | None, model: str, outputs: tuple[Path, ...], force: bool, as_json: bool,
+    accelerators: int | None, policy: str | None, model: str, outputs: tuple[Path, ...], force: bool, assumptions: bool,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Replay SIGNATURE's program on a machine: its threads, or copies of it, share cores, caches, memory, devices."""
     if accelerator is None and (accelerators is not None or policy not in (None, str(Policy.NEVER))):
@@ -72,10 +76,10 @@ def command(
     if as_json:
         print_json(document(replay))
     else:
-        _show(replay)
+        _show(replay, assumptions=assumptions)
 
 
-def _show(replay: NodeReplay) -> None:
+def _show(replay: NodeReplay, *, assumptions: bool) -> None:
     out = console()
     jobs = "1 copy" if replay.copies == 1 else f"{replay.copies} copies"
     cores = "1 core" if replay.cores == 1 else f"{replay.cores} cores"
@@ -95,10 +99,7 @@ def _show(replay: NodeReplay) -> None:
     _show_decisions(replay)
     for warning in replay.warnings:
         out.print(f"warning: {plain(warning)}")
-    if replay.assumptions:
-        out.print("\nassumed")
-        for text in dict.fromkeys(str(assumption) for assumption in replay.assumptions):
-            out.print(f"  {plain(text)}")
+    show_assumptions(replay.assumptions, in_full=assumptions)
 
 
 def _show_entities(replay: NodeReplay) -> None:

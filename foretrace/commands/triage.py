@@ -19,7 +19,7 @@ from foretrace.terminal import console, plain, print_json, table
 from foretrace.units import format_bytes, format_seconds
 from foretrace.verb import Verb
 
-from .predict import short_place
+from .predict import short_place, show_assumptions
 
 
 @click.command(cls=Verb, epilog="Example: foretrace triage cg.sig --host epyc-9654 --accelerator h200-sxm-141gb")
@@ -35,21 +35,25 @@ from .predict import short_place
 @click.option("--explain", default="", metavar="LOOP", help="Print the arithmetic of one loop: file:line or function.")
 @click.option("--top", default=8, show_default=True, type=click.IntRange(min=1), help="How many loops to show.")
 @click.option("--all-loops", is_flag=True, help="Show all of them, those below 0.1 % of the time, too.")
+@click.option("--assumptions", is_flag=True, help="Say in full what was assumed where a profile is silent.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops.")
 def command(
     signature: Path, host: str, accelerators: tuple[str, ...], host_cores: str, explain: str, top: int, all_loops: bool,
-    as_json: bool,
+    assumptions: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Tell which loops of SIGNATURE's program to port to an accelerator, or to thread, largest gain first."""
     report = triage(signature, host, *accelerators, host_cores=cores_asked(host_cores), explain=explain)
     if as_json:
         print_json(comparison_document(report) if isinstance(report, Comparison) else document(report))
-    elif isinstance(report, Comparison):
+        return
+    if isinstance(report, Comparison):
         _show_comparison(report, None if all_loops else top)
     elif explain:
         _show_explained(report)
     else:
         _show(report, None if all_loops else top)
+    made = report.triages if isinstance(report, Comparison) else (report,)
+    show_assumptions([text for one in made for text in one.assumptions], in_full=assumptions)
 
 
 def document(report: Triage) -> dict[str, Any]:
@@ -144,8 +148,6 @@ def _show(report: Triage, top: int | None) -> None:
         for line in gain_lines(report):
             out.print(plain(line))
     out.print(f"Hit rates: {report.hit_rates.source}.")
-    for assumption in report.assumptions:
-        out.print(f"  assumed  {plain(str(assumption))}")
 
 
 def _say_hidden(report: Triage, notable: int, shown: int) -> None:
@@ -194,17 +196,17 @@ def _unit_table(instances: Sequence[Instance]) -> Table:
 
 
 def _table(instances: Sequence[Instance], threads: bool) -> Table:
-    columns = ["", "answer", "source", "function", "kind", "host"]
+    columns = ["", "answer", "source", "function", "what", "host"]
     columns += ["all cores"] if threads else []
-    columns += ["accelerator", "from", "to", "moves", "gain", "pays from"]
+    columns += ["accelerator", "from", "to", "bound by", "transfers", "gain", "pays from"]
     rows = table(
-        *columns, left=("answer", "source", "function", "kind"), drop=("from", "to", "pays from", "kind", "moves"),
-        whole=("answer",),
+        *columns, left=("answer", "source", "function", "what", "bound by"),
+        drop=("pays from", "from", "to", "transfers", "function"), whole=("answer",),
     )  # fmt: skip
     for number, one in enumerate(instances, 1):
         low, high = one.accelerator_low_s, one.accelerator_high_s
         cells = [
-            str(number), str(one.answer), short_place(one.place), plain(short_name(one.place.function)), one.kind,
+            str(number), str(one.answer), short_place(one.place), plain(short_name(one.place.function)), one.what,
             format_seconds(one.host_s),
         ]  # fmt: skip
         if threads:
@@ -213,6 +215,7 @@ def _table(instances: Sequence[Instance], threads: bool) -> Table:
             "-" if one.accelerator_s is None else format_seconds(one.accelerator_s),
             "-" if low is None else format_seconds(low),
             "-" if high is None else format_seconds(high),
+            one.bound_by or "-",
             format_bytes(round(one.to_device_bytes + one.from_device_bytes)),
             format_seconds(one.gain_s) if one.gain_s else "-",
             "never" if one.break_even_bytes is None else format_bytes(one.break_even_bytes),
@@ -235,8 +238,7 @@ def _show_policies(report: Triage) -> None:
 
 def gain_lines(report: Triage) -> list[str]:
     """What the program gains, in a few lines."""
-    program, what = report.program, report.what
-    plural = f"{what}s"
+    program, plural = report.program, report.whats
     if not program.loops_offloaded:
         lines = [f"None of the {program.loops} {plural} is worth porting."]
         return lines + _threads_line(program)

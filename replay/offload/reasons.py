@@ -72,7 +72,7 @@ def reason(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:
             text += f"; pays while a launch costs less than {format_seconds(max(most, 0.0) + cost.launch_s / entries)}"
     if evidence is not None and evidence.parallel[one.node] is not Parallel.YES:
         is_assumed = evidence.parallel[one.node] is Parallel.ASSUMED
-        text += f"; {Parallel.ASSUMED if is_assumed else evidence.texts[one.node]}"
+        text += "" if is_assumed else f"; {evidence.texts[one.node]}"
     return text
 
 
@@ -90,7 +90,7 @@ def _kernel(one: Candidate, device: Device) -> str:
     return f"for {format_bytes(one.loop.moved_bytes)} at {format_bytes_per_s(bandwidth)}"
 
 
-def flip(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:
+def flip(verdict: Verdict, device: Device) -> str:
     """The single figure whose smallest relative change turns the answer; empty where none does."""
     cost, one = verdict.cost, verdict.candidate
     if cost is None or one.refusal:
@@ -117,8 +117,6 @@ def flip(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:
             "host": f"a host {_times(change)}",
         }[name]
         found.append((abs(math.log(change)), text))
-    if verdict.answer is Answer.PORT and evidence and evidence.parallel[one.node] is Parallel.ASSUMED:
-        return f"flips if its iterations depend on each other, else at {min(found)[1]}" if found else ""
     return f"flips at {min(found)[1]}" if found else ""
 
 
@@ -195,7 +193,9 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
         for name, limit in one.terms.limits.items():
             if name == "latency":
                 at_a_time = min(one.terms.threads, float(rates.threads[TYPICAL]))
-                text = f"{format_count(round(at_a_time))} threads at a time, each waiting for its own loads"
+                least = round(one.terms.least_threads)
+                fewer = f" ({format_count(least)} if only the widest loop is divided)" if least < at_a_time else ""
+                text = f"{format_count(round(at_a_time))} threads at a time{fewer}, each waiting for its own loads"
             else:
                 amount, unit = made_of[name]
                 if not amount:
@@ -211,6 +211,8 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
     lines.append(f"launches: {one.launches:,} x {format_seconds(each)}: {format_seconds(cost.launch_s)}")
     if device.way.shared_memory:
         lines.append("transfers: none, the memory is shared")
+    elif not verdict.moved.to_device + verdict.moved.from_device:
+        lines.append("transfers: none, its data is there and stays there")
     else:
         lines.append(
             f"transfers: {format_bytes(round(verdict.moved.to_device_bytes))} there in {verdict.moved.to_device:,}, "

@@ -288,7 +288,7 @@ class _Report:
             cost=cost,
             gain_s=gain_s,
             offload=is_ported,
-            reason=reason(verdict, self.device, evidence),
+            reason=reason(verdict, self.device, evidence) + self._around(verdict),
             break_even_bytes=(
                 break_even_bytes(self.run, self.device.profile, one.loop, verdict.host_s, taxes_s)
                 if one.loop
@@ -309,10 +309,24 @@ class _Report:
             transfers=verdict.moved.to_device + verdict.moved.from_device,
             footprint_bytes=one.footprint_bytes,
             break_even_launch_s=break_even_launch_s(verdict),
-            flip=flip(verdict, self.device, evidence),
+            flip=flip(verdict, self.device),
             explanation=explanation(verdict, self.device, evidence),
             caller=self._caller(node),
         )
+
+    def _around(self, verdict: Verdict) -> str:
+        """Of a loop that stays: which loop around it cannot go, so that it would be launched so often."""
+        evidence = self.offers.evidence
+        if evidence is None or verdict.answer is not Answer.LEAVE or verdict.cost is None:
+            return ""
+        around = int(self.work.parent[verdict.candidate.node])
+        while around >= 0 and self.work.kinds[around] is not NodeKind.LOOP:
+            around = int(self.work.parent[around])
+        if around < 0 or evidence.parallel[around] is not Parallel.NO:
+            return ""
+        place = self.work.places[around]
+        name = f"{place.file.rpartition('/')[2] or place.module.rpartition('/')[2]}:{place.line}"
+        return f"; inside {name}, which is serial: {evidence.texts[around]}"
 
     def _gathers(self, node: int) -> GatherScatter | None:
         """What the hottest gather/scatter loop below a node does."""
@@ -424,10 +438,10 @@ class _Report:
         assumed = [one for one in instances if one.offload and one.parallel == Parallel.ASSUMED]
         if not assumed:
             return ()
-        loops = "1 loop" if len(assumed) == 1 else f"{len(assumed)} loops"
+        loops, are = ("1 loop", "was") if len(assumed) == 1 else (f"{len(assumed)} loops", "were")
         return (
-            f"{loops} to port were not examined for dependences and are taken to be parallel: run foretrace trace "
-            "--dependences to know; the interval reaches to what the program takes if they are not",
+            f"{loops} to port {are} not examined for dependences and assumed to be parallel: run foretrace trace "
+            "--dependences to know; intervals reach to what the program takes if the iterations depend on each other",
         )
 
     def _beyond_memory(self) -> tuple[str, ...]:

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.cache_sim.level import Level
-from foretrace.cache_sim.reuse.model import misses_from_reuse
+from foretrace.cache_sim.reuse.model import misses_fully_associative
 from foretrace.replay.spread import Floats
-from foretrace.tracer.signature.records import Block, IdiomKind, OperationKind, Signature
+from foretrace.tracer.signature.records import Block, IdiomKind, MemoryOperation, OperationKind, Signature
 
 from .device import Rates
 from .work import NodeKind, Work
@@ -223,27 +221,60 @@ class Traffic:
             missed = executions * np.where(unit > 0.5, np.minimum(size / granule, 1.0), 1.0)
             misses = np.column_stack([missed, missed, missed])
         else:
-            levels = tuple(
-                Level(name, _whole(size_bytes, rates.granule_bytes), 16, line_bytes=rates.granule_bytes)
-                for name, size_bytes in (
-                    ("L1", rates.l1_bytes),
-                    ("L2", max(rates.l2_bytes, rates.l1_bytes)),
-                    ("L3", max(rates.last_bytes or 0, rates.l2_bytes, rates.l1_bytes)),
-                )
-            )
-            misses = misses_from_reuse(signature.reuse, Hierarchy("", levels), executions, unit)
-        l2_bytes, last_bytes, memory_bytes = (misses[:, level] * granule for level in range(3))
-        waits = [np.minimum(moved / np.maximum(size, 1.0), executions) for moved in (l2_bytes, memory_bytes)]
+            l2_bytes = max(rates.l2_bytes, rates.l1_bytes)
+            sizes = (rates.l1_bytes, l2_bytes, max(rates.last_bytes or 0, l2_bytes))
+            misses = misses_fully_associative(signature.reuse, sizes, rates.granule_bytes, executions, unit)
+        fetched = misses * granule
+        moved = fetched + _written_back(work, misses, executions, size, unit, granule)
+        waits = [np.minimum(fetched[:, level] / np.maximum(size, 1.0), executions) for level in (0, 2)]
         is_load = np.array([not one.is_store for one in operations], np.bool_)
         return cls(
-            l2_bytes=work.of_operations(l2_bytes),
-            last_bytes=work.of_operations(last_bytes),
-            memory_bytes=work.of_operations(memory_bytes),
+            l2_bytes=work.of_operations(moved[:, 0]),
+            last_bytes=work.of_operations(moved[:, 1]),
+            memory_bytes=work.of_operations(moved[:, 2]),
             l2_waits=work.of_operations(np.where(is_load, waits[0] - waits[1], 0.0)),
             memory_waits=work.of_operations(np.where(is_load, waits[1], 0.0)),
         )
 
 
-def _whole(size_bytes: int, line_bytes: int) -> int:
-    """A size that 16 ways of whole lines make up."""
-    return max(size_bytes // (16 * line_bytes), 1) * 16 * line_bytes
+def _written_back(work: Work, misses: Floats, executions: Floats, size: Floats, unit: Floats, granule: float) -> Floats:
+    """[operations, levels]: bytes that stores send back of lines that loads of the same loop fetched.
+
+    A store that misses is counted by its miss: it writes its bytes and fetches none. One that hits what a load has just
+    fetched (y[i] += x[i]) writes that line back as well. Accesses of one loop whose ranges overlap count as one array:
+    of the lines that its loads fetch, those are written back that its stores go to, each once.
+    """
+    operations = work.run.workload.signature.operations
+    lines = executions * np.where(unit > 0.5, np.minimum(size / granule, 1.0), 1.0)
+    region = work.run.workload.region_of_block
+    order = sorted(
+        (one for one in range(len(operations)) if operations[one].range_bytes > 0),
+        key=lambda one: (int(region[operations[one].block_id]), operations[one].first),
+    )
+    back = np.zeros_like(misses)
+    group: list[int] = []
+    end, of_region = 0, -1
+    for one in [*order, -1]:
+        if one >= 0 and int(region[operations[one].block_id]) == of_region and operations[one].first < end:
+            group.append(one)
+            end = max(end, operations[one].last_exclusive)
+            continue
+        stores = [number for number in group if operations[number].is_store]
+        loads = [number for number in group if not operations[number].is_store]
+        if stores and loads:
+            first = min(operations[number].first for number in stores)
+            last = max(operations[number].last_exclusive for number in stores)
+            share = np.array([_overlap(operations[number], first, last) for number in loads])
+            fetched = share @ misses[loads]
+            unwritten = np.maximum(lines[stores].sum() - misses[stores].sum(axis=0), 0.0)
+            weights = lines[stores] / max(float(lines[stores].sum()), 1e-300)
+            back[stores] = weights[:, None] * np.minimum(fetched, unwritten)[None, :] * granule
+        if one >= 0:
+            group, end, of_region = [one], operations[one].last_exclusive, int(region[operations[one].block_id])
+    return back
+
+
+def _overlap(operation: MemoryOperation, first: int, last_exclusive: int) -> float:
+    """The share of an operation's range that is within another one."""
+    common = min(operation.last_exclusive, last_exclusive) - max(operation.first, first)
+    return max(common, 0) / operation.range_bytes

@@ -141,7 +141,7 @@ def _judged(work: Work, demand: Demand) -> list[tuple[Parallel, str]]:
         elif node in carried:
             judged.append((Parallel.NO, carried[node]))
         else:
-            judged.append((Parallel.ASSUMED, "assumed parallel: run trace --dependences to know"))
+            judged.append((Parallel.ASSUMED, "not examined: trace --dependences would tell"))
     return judged
 
 

@@ -2,8 +2,10 @@
 
 On a general accelerator a kernel takes the greatest of: its operations by kind at the device's rates; its instructions
 at the rate of issue; its bytes by level; its atomics; and the time of its threads one after the other over how many
-there are at a time (Little's law). Iterations of parallel loops are threads. Below a serial loop only those of one
-block of threads are left.
+there are at a time (Little's law). Iterations of parallel loops are threads, of nested ones all together. How well a
+port does that is not known, so the slow end has the threads of the widest loop alone; and of a reduction inside a
+parallel loop a warp is taken to share an iteration, all threads at the fast end. Below a serial loop only those of
+one block of threads are left.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretrace.replay.spread import TYPICAL, Floats
+from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
 
 from . import gather_scatter
 from .demand import Demand, Traffic
@@ -29,11 +31,13 @@ LOADS_IN_FLIGHT = (8.0, 4.0, 2.0)
 class Terms:
     """The limits of a kernel, seconds [fast, typical, slow] each; the greatest is its time.
 
-    `threads` are the most that its loops give at a time, `counts` what the terms are made of, for people.
+    `threads` are the most that its loops give at a time, `least_threads` those if only its widest loop is divided,
+    `counts` what the terms are made of, for people.
     """
 
     limits: dict[str, tuple[float, float, float]]
     threads: float
+    least_threads: float
     counts: dict[str, float]
 
     @property
@@ -198,7 +202,7 @@ class _General:
         threads, share = self.threads_of(node, nodes)
         sums = {name: float((values[nodes] / share).sum()) for name, values in self.counts.items()}
         places = max((float(self.demand.atomic_places[one]) for one in nodes), default=0.0)
-        at_a_time = np.minimum(threads[:, None], rates.threads[None, :])  # [nodes, 3]
+        at_a_time = np.minimum(threads, rates.threads[None, :])  # [nodes, 3]
         one_after_the_other = (self.thread_s[:, nodes].T / at_a_time).sum(axis=0)
         issued = np.array([sums["instructions"], sums["diverged"], sums["diverged"]])
         limits = {
@@ -221,29 +225,38 @@ class _General:
             )
         return Terms(
             {name: (float(s[0]), float(s[1]), float(s[2])) for name, s in limits.items()},
-            float(threads.max()),
+            float(threads[:, TYPICAL].max()),
+            float(threads[:, SLOW].max()),
             sums | {"places": places},
         )
 
     def threads_of(self, root: int, nodes: list[int]) -> tuple[Floats, Floats]:
-        """Of the work of each node below `root`, in one entry of it: how many threads it gives at a time, and what
-        share of the device they can use, [nodes] each. A block of threads is on one multiprocessor."""
+        """Of the work of each node below `root`, in one entry of it: how many threads it gives at a time, [nodes, 3],
+        and what share of the device they can use, [nodes]. A block of threads is on one multiprocessor."""
         evidence, work = self.evidence, self.work
-        wide: dict[int, tuple[float, float, bool]] = {}
+        wide: dict[int, tuple[Floats, float, bool]] = {}
         for node in nodes:
-            outer, block, is_serial = wide[int(work.parent[node])] if node != root else (1.0, 1.0, False)
+            outer, block, is_serial = wide[int(work.parent[node])] if node != root else (np.ones(3), 1.0, False)
             if work.kinds[node] is NodeKind.ARRAY:
                 points = self.demand.accesses[node] / max(int(work.entries[node]), 1) / 3
-                outer *= max(float(points), 1.0)
+                outer = outer * max(float(points), 1.0)
             elif work.kinds[node] is NodeKind.LOOP:
+                trips = float(self.trips[node])
                 if evidence.parallel[node] is Parallel.NO:
                     is_serial = True
                 elif is_serial:
-                    block = min(block * float(self.trips[node]), self.rates.block_threads)
+                    block = min(block * trips, self.rates.block_threads)
                 else:
-                    outer *= float(self.trips[node])
+                    outer = self._nested(outer, trips, is_shared=outer[FAST] > 1 and self.returns_value(node))
             wide[node] = outer, block, is_serial
         threads = np.array([wide[node][0] * wide[node][1] for node in nodes])
         most = float(self.rates.multiprocessors[TYPICAL])
-        share = np.array([min(wide[node][0] / most, 1.0) if wide[node][2] else 1.0 for node in nodes])
+        blocks = [float(wide[node][0][TYPICAL]) if wide[node][2] else most for node in nodes]
+        share = np.minimum(np.array(blocks) / most, 1.0)
         return threads, share
+
+    def _nested(self, outer: Floats, trips: float, *, is_shared: bool) -> Floats:
+        """Threads of a parallel loop inside others, [fast, typical, slow]; `is_shared`: they have a result in common."""
+        typical = min(trips, float(self.rates.warp_threads[TYPICAL])) if is_shared else trips
+        slow = float(outer[SLOW]) if is_shared else max(float(outer[SLOW]), trips)
+        return np.array([outer[FAST] * trips, outer[TYPICAL] * typical, slow])
