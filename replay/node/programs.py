@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from foretrace.names import short_name
 from foretrace.replay.conditions import CORES, Conditions
 from foretrace.replay.engine.program import Part, Run, Sharing
 from foretrace.replay.offload.devices.work import Work
@@ -30,7 +31,8 @@ def _name(region: Region) -> str:
     place: Place = region.place
     where = place.file.rpartition("/")[2] or place.module.rpartition("/")[2]
     what = place.module if region.kind in (LoopKind.ARRAY, LoopKind.COMPILED) else place.function
-    return f"{what or '?'} {where}:{place.line}" if place.line else f"{what or '?'} {where}".rstrip()
+    what = short_name(what) or "?"
+    return f"{what} {where}:{place.line}" if place.line else f"{what} {where}".rstrip()
 
 
 def regions_in_order(conditions: Conditions, names: Sequence[str], cache: str) -> tuple[Part, ...]:

@@ -41,7 +41,7 @@ from .tree_work import TreeWork, is_loader, line_of
 LEAST_SHARE = 1e-4
 MOST_UNROLLED = 4096
 """Runs of a loop that creates threads which are told apart."""
-MOST_NESTED = 150
+MOST_NESTED = 100
 """Bodies in one another; what is below is one activity for each region in it, unless threads wait there."""
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from foretrace.names import short_name
 from foretrace.replay.spread import Floats
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
@@ -122,7 +123,7 @@ class TreeWork:
             elif special is Role.UNLOCK and first is not None:
                 lines = [self.tree.keys[self.children[node][at]].site_line for at in (first, place)]
                 key = self.tree.keys[node]
-                name = f"lock {key.function}:{lines[0] or key.line}"
+                name = f"lock {short_name(key.function)}:{lines[0] or key.line}"
                 found.append(Section(name, first, place, self._between(node, *lines)))
                 first = None
         return found

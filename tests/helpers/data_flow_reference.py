@@ -93,7 +93,7 @@ class _Slot(ctypes.Structure):
 def build_core(directory: Path) -> Any:
     """The C core as a library."""
     library = directory / "flow.so"
-    sources = sorted(map(str, SOURCES.glob("*.c")))
+    sources = sorted(str(path) for path in SOURCES.glob("*.c") if path.name != "dependences.c")
     root = str(SOURCES.parents[1])
     command = ["gcc", "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-I", root, *sources]
     subprocess.run([*command, "-o", str(library)], check=True)

@@ -230,9 +230,9 @@ def test_a_killed_program_leaves_a_signature(compile_c: Compile, tmp_path: Path)
 
 
 def test_what_cannot_be_sampled_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ForetraceError, match="needs --accuracy high"):
+    with pytest.raises(ForetraceError, match="--accuracy high goes with it"):
         tracing.trace_binary(["true"], CACHES, keep=StreamWriter(tmp_path / "s"), accuracy=Accuracy.MEDIUM)
-    with pytest.raises(ForetraceError, match="needs --accuracy high"):
+    with pytest.raises(ForetraceError, match="--accuracy high goes with it"):
         tracing.trace_python(__file__, [], CACHES, keep=StreamWriter(tmp_path / "s"), accuracy=Accuracy.LOW)
 
 
