@@ -9,6 +9,8 @@
  * Rates: cores are shared evenly (share s = min(1, cores / entities that run)); an entity asks for demand x s bytes/s of
  * each of its resources and gets a max-min fair rate (sharing.c); its V advances at speed x s x (rate / asked).
  *
+ * Order at one instant: entities whose work ends go on in order of their numbers; then those they wake, in order of waking.
+ *
  * Invariants: an entity is in one place only: the ready ring, the heap of its class, the timers, the queue of an object,
  * with the caller (FT_CALLING), or done. All sums lie in one array, `sums`, so that repeat.c can add many periods of them
  * at once. Names and printing are the caller's.
@@ -139,6 +141,7 @@ struct ft_engine {
     int32_t *active;      /* classes that have entities */
     int32_t *ready;       /* ring */
     int32_t *timers;      /* heap by work_end, then by number */
+    int32_t *ended;       /* scratch: entities whose work ends now */
     int32_t *running_on;  /* [core groups] entities */
     int32_t *in_cache;    /* [caches x jobs] entities */
     int32_t *jobs_in;     /* [caches] jobs with entities */

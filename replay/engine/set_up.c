@@ -18,6 +18,7 @@ static bool allocate(struct ft_engine *e)
     e->active = many(e->n_classes, sizeof *e->active);
     e->ready = many(e->n_entities, sizeof *e->ready);
     e->timers = many(e->n_entities, sizeof *e->timers);
+    e->ended = many(e->n_entities, sizeof *e->ended);
     e->running_on = many(e->n_core_groups, sizeof *e->running_on);
     e->in_cache = many(e->n_caches * e->n_jobs, sizeof *e->in_cache);
     e->jobs_in = many(e->n_caches, sizeof *e->jobs_in);
@@ -28,8 +29,8 @@ static bool allocate(struct ft_engine *e)
     e->flow = many(e->n_resources, sizeof *e->flow);
     e->full = many(e->n_resources, sizeof *e->full);
     e->members = many(FT_MEMBER * e->n_classes, sizeof *e->members);
-    return e->entities && e->states && e->objects_now && e->active && e->ready && e->timers && e->running_on &&
-           e->in_cache && e->jobs_in && e->sums && e->asked && e->given && e->capacity && e->flow && e->full && e->members;
+    return e->entities && e->states && e->objects_now && e->active && e->ready && e->timers && e->ended &&
+           e->running_on && e->in_cache && e->jobs_in && e->sums && e->asked && e->given && e->capacity && e->flow && e->full && e->members;
 }
 
 bool ft_engine_start(struct ft_engine *e, const struct ft_entity_start *starts)
@@ -64,8 +65,8 @@ void ft_engine_free(struct ft_engine *e)
 {
     for (size_t i = 0; e->states && i < e->n_classes; i++)
         free(e->states[i].heap);
-    void *all[] = {e->entities, e->states, e->objects_now, e->active, e->ready, e->timers, e->running_on, e->in_cache,
-                   e->jobs_in, e->sums, e->segments, e->asked, e->given, e->capacity, e->flow, e->full,
+    void *all[] = {e->entities, e->states, e->objects_now, e->active, e->ready, e->timers, e->ended, e->running_on,
+                   e->in_cache, e->jobs_in, e->sums, e->segments, e->asked, e->given, e->capacity, e->flow, e->full,
                    e->members};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);

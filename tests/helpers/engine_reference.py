@@ -1,7 +1,8 @@
 """A slow, obvious replay of timeline programs: what the event loop in C must agree with.
 
 Every entity is a Python generator that walks its tree. After each event all rates are worked out again, flow by flow,
-and every entity's remaining work is lowered. Nothing is folded.
+and every entity's remaining work is lowered. Nothing is folded. Entities whose work ends at one instant go on in order
+of their numbers.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import simpy
 from engine_reference import Reference, exact_filling, progressive_filling
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from foretrace.errors import PredictionError
@@ -211,6 +211,21 @@ def test_other_processes_of_simpy_take_part():
     assert seen == [0.75, ("asked", 1.0), 1.5, 2.25, 3.0]
 
 
+# ---- ties ----
+
+SLOWER = Sharing("cores", None, (), ((0.5, 0.0),))
+
+
+@pytest.mark.parametrize("sharing", [CPU, SLOWER, None])
+def test_what_ends_at_one_instant_goes_on_in_order_of_number(sharing):
+    """A broadcast wakes only a thread that waits already: one with a lower number, whatever both did before."""
+    before = Sleep("sleep", 1.0) if sharing is None else work(1.0 if sharing is CPU else 0.5, "before", sharing)
+    waiter, caller = [work(1.0), Wait("a")], [before, Broadcast("a")]
+    assert simulate(cores(2), threads(waiter, caller)).end_s.tolist() == [1.0, 1.0]
+    with pytest.raises(DeadlockError):
+        simulate(cores(2), threads(caller, waiter))
+
+
 # ---- against the twin ----
 
 NAMES = ("a", "b")
@@ -263,12 +278,14 @@ def entity_lists(draw):
 
 @settings(max_examples=300, deadline=None)
 @given(entity_lists(), st.booleans())
+@example(threads([Sleep("sleep", 1.0), Broadcast("a")], [work(1.0, "a"), Wait("a")]), False)
+@example(threads([work(1.0, "a"), Wait("a")], [Sleep("sleep", 1.0), Broadcast("a")]), True)
 def test_the_event_loop_agrees_with_its_twin(entities, folding):
     expected = Reference(SYSTEM, entities)
     try:
         outcome = simulate(SYSTEM, entities, folding=folding)
     except DeadlockError as error:
-        assert [line.split()[0] for line in error.waits] == expected.stuck
+        assert [line.partition(" waits for ")[0] for line in error.waits] == expected.stuck
         return
     assert not expected.stuck
     assert outcome.end_s == pytest.approx(list(expected.end_s.values()), rel=1e-9, abs=1e-9)
