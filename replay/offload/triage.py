@@ -12,12 +12,21 @@ from foretrace.profiles.profile import Profile
 from foretrace.replay.conditions import Conditions
 from foretrace.replay.interval import together
 from foretrace.replay.offload.devices.device import Device
-from foretrace.replay.offload.devices.evidence import Parallel
+from foretrace.replay.offload.devices.evidence import Parallel, shown
 from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes, is_loader
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
 from foretrace.replay.offload.devices.work import NodeKind
 from foretrace.replay.predict import HostRun, unseen_code, unseen_code_of, warnings_of
-from foretrace.replay.records import Answer, Instance, OffloadCost, Place, PolicyOutcome, ProgramGain, Triage
+from foretrace.replay.records import (
+    LEAST_SHOWN_SHARE,
+    Answer,
+    Instance,
+    OffloadCost,
+    Place,
+    PolicyOutcome,
+    ProgramGain,
+    Triage,
+)
 from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
@@ -324,9 +333,7 @@ class _Report:
             around = int(self.work.parent[around])
         if around < 0 or evidence.parallel[around] is not Parallel.NO:
             return ""
-        place = self.work.places[around]
-        name = f"{place.file.rpartition('/')[2] or place.module.rpartition('/')[2]}:{place.line}"
-        return f"; inside {name}, which is serial: {evidence.texts[around]}"
+        return f"; inside {shown(self.work.places[around])}, which is serial: {evidence.texts[around]}"
 
     def _gathers(self, node: int) -> GatherScatter | None:
         """What the hottest gather/scatter loop below a node does."""
@@ -434,15 +441,29 @@ class _Report:
         return outcome, gone
 
     def _unexamined(self, instances: Sequence[Instance]) -> tuple[str, ...]:
-        """How many loops are taken to be parallel for want of evidence."""
-        assumed = [one for one in instances if one.offload and one.parallel == Parallel.ASSUMED]
-        if not assumed:
+        """How many loops are taken to be parallel, or serial, for want of evidence."""
+        evidence = self.offers.evidence
+        if evidence is None:
             return ()
-        loops, are = ("1 loop", "was") if len(assumed) == 1 else (f"{len(assumed)} loops", "were")
-        return (
-            f"{loops} to port {are} not examined for dependences and assumed to be parallel: run foretrace trace "
-            "--dependences to know; intervals reach to what the program takes if the iterations depend on each other",
-        )
+        said = []
+        if assumed := sum(one.offload and one.parallel == Parallel.ASSUMED for one in instances):
+            loops, are = ("1 loop", "was") if assumed == 1 else (f"{assumed} loops", "were")
+            said.append(
+                f"{loops} to port {are} not examined for dependences and assumed to be parallel: run foretrace trace "
+                "--dependences to know; intervals reach to what the program takes if the iterations depend on each "
+                "other"
+            )
+        if not self.signature.examined_loops:
+            serial = np.array([kind is Parallel.NO and bool(text) for kind, text in
+                               zip(evidence.parallel, evidence.texts, strict=True)])  # fmt: skip
+            least_s = LEAST_SHOWN_SHARE * float(self.work.own_host_s.sum())
+            if count := int((serial & ~evidence.is_outside & (self.alone_s >= least_s)).sum()):
+                loops, count_as = ("1 loop", "counts") if count == 1 else (f"{count} loops", "count")
+                said.append(
+                    f"{loops} {count_as} as serial by what the data flow shows, where an array that each iteration "
+                    "writes anew looks the same: foretrace trace --dependences tells them apart"
+                )
+        return tuple(said)
 
     def _beyond_memory(self) -> tuple[str, ...]:
         rates = self.device.rates

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from foretrace.cache_sim.hierarchy import Hierarchy, Level
 from foretrace.cache_sim.results import SimulatedHierarchy
-from foretrace.cache_sim.reuse.model import _probes, miss_count_error, misses_from_reuse
-from foretrace.cache_sim.reuse.results import ReuseHistograms
+from foretrace.cache_sim.reuse.model import _probes, miss_count_error, misses_from_reuse, misses_fully_associative
+from foretrace.cache_sim.reuse.results import NUM_WAYS, ONE_SET_FAR, ONE_SET_NEAR, ReuseHistograms
 from foretrace.cache_sim.simulator import Simulator
 
 ANY_CACHES = [
@@ -164,3 +164,39 @@ def test_the_stated_error_covers_the_true_one() -> None:
             error = miss_count_error(reuse, found.hierarchy.levels[0]) + 1e-4 * reuse.accesses
             within.append(abs(estimate - found.misses.sum()) <= 2 * error)
     assert np.mean(within) >= 0.85
+
+
+def histograms(rows: list[tuple[int, int, int]]) -> ReuseHistograms:
+    """One operation's counts between lines of 64 bytes: (way, bin, count)."""
+    edges = np.concatenate([[0.0], 2.0 ** np.arange(30), [np.inf]])
+    way, bins, count = np.array(rows).T
+    return ReuseHistograms(
+        accesses=1000, bursts=1, burst_accesses=100, sampling_rate=0.1, sampled_blocks=10, bin_edges=edges,
+        operation=np.zeros(len(rows), np.uint32), line_bytes=np.full(len(rows), 64, np.uint16),
+        way=way.astype(np.uint8), bin=bins.astype(np.uint16), count=count.astype(np.int64),
+        errors=np.zeros((4, NUM_WAYS, len(edges))),
+    )  # fmt: skip
+
+
+def test_what_misses_a_large_cache_misses_a_small_one_even_if_its_sample_lost_it() -> None:
+    """Bursts saw none of a stream's lines used again; sampled classes saw 125 of 1000 accesses far apart."""
+    lost = histograms([(1, 1, 1000), (ONE_SET_NEAR, 1, 1000), (ONE_SET_FAR, 28, 125)])
+    small = Hierarchy.parse("L=32K/16/64")
+    assert misses_from_reuse(lost, small, [1000])[0, 0] == 125
+    assert misses_fully_associative(lost, [32 << 10], 64, [1000])[0, 0] == 125
+
+
+def test_a_sample_that_saw_misses_is_believed() -> None:
+    seen = histograms([(1, 28, 120), (ONE_SET_NEAR, 28, 120), (ONE_SET_FAR, 28, 125)])
+    assert misses_fully_associative(seen, [32 << 10], 64, [1000])[0, 0] == 120
+
+
+def test_fully_associative_caches_of_any_size() -> None:
+    """A walk over 3 MiB, four times: a smaller cache misses all of it, a larger one the first walk."""
+    elements = (3 << 20) // 8
+    addresses = np.tile(np.arange(elements) * 8, 4).astype(np.int64)
+    reuse, _, executions = fed(addresses, ["32K/8/64"], 1)
+    sizes = [32 << 10, 5 << 19, 7 << 19, 100_000_001]
+    misses = misses_fully_associative(reuse, sizes, 64, executions)[0]
+    lines = (3 << 20) / 64
+    assert misses == pytest.approx([4 * lines, 4 * lines, lines, lines], rel=0.02)

@@ -108,6 +108,14 @@ def test_people_see_machines_fastest_first_and_the_hot_loop(gather_sig):
     assert "assumed" in output
 
 
+def test_assumptions_are_a_line_or_all_of_them(gather_sig):
+    for verb in (("triage", gather_sig, *GPU), ("replay", gather_sig, "--machine", "epyc-9654")):
+        few, all_of_them = run(*verb).output, run(*verb, "--assumptions").output
+        assert "figures are in no profile and assumed; --assumptions lists them" in few
+        assert "--assumptions" not in all_of_them
+        assert len(all_of_them.splitlines()) > len(few.splitlines()) + 3
+
+
 def test_people_see_the_decision_and_its_reason(gather_sig):
     output = run("triage", gather_sig, "--host", "jaguar-xt4", "--accelerator", "convey-hc1-fpga").output
     assert "pays while a launch costs less than" in output

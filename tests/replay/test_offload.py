@@ -15,8 +15,13 @@ from foretrace.profiles.profile import SCHEMA, CacheLevel, Core, Link, MachineKi
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.decisions import Policy
+from foretrace.replay.offload.demand import written_back
+from foretrace.replay.offload.device import Device
+from foretrace.replay.offload.program import work_for
 from foretrace.replay.offload.triage import checked_cores, triage
+from foretrace.replay.predict import HostRun
 from foretrace.replay.records import Answer
+from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.data_flow_records import (
     OUTSIDE,
     Dependence,
@@ -349,3 +354,54 @@ def test_explanations_hold_the_arithmetic():
         assert words in text
     assert report.instances[0].flip
     assert np.isfinite(report.instances[0].break_even_launch_s)
+
+
+def update(*, in_place):
+    """y[i] += x[i], or z[i] = x[i] + y[i], 8 MiB each."""
+    tree = Tree()
+    loop = tree.loop(tree.call(tree.thread(), "main"), MIB)
+    block = tree.does(loop, MIB, instructions=4)
+    for first, is_store in ((1 << 40, False), (1 << 41, False), (1 << 41 if in_place else 1 << 42, True)):
+        tree.program.access(block, MIB, (MIB // 8,) * 2, size=8, first=first, length=8 * MIB, is_store=is_store)
+    return work_for(HostRun.of(Workload.of(with_flow(tree, [])), measured_host()), Device.of(gpu()))
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_an_array_that_is_read_and_written_moves_twice(in_place):
+    """Granules of 32 bytes: loads miss each once. A store into what was just loaded hits, and is written back."""
+    work = update(in_place=in_place)
+    executions, size, unit = np.full(3, float(MIB)), np.full(3, 8.0), np.ones(3)
+    granules = MIB / 4
+    misses = np.array([granules, granules, 0.0 if in_place else granules])[:, None]
+    back = written_back(work, misses, executions, size, unit, 32.0)[:, 0]
+    assert back == pytest.approx([0, 0, 8 * MIB if in_place else 0])
+    nothing_fetched = written_back(work, 0 * misses, executions, size, unit, 32.0)
+    assert not nothing_fetched.any(), "what stays in a cache goes nowhere"
+
+
+def test_only_the_widest_loop_of_a_nest_may_be_divided():
+    """1000 x 500 independent iterations; if the inner ones add up, a warp of 32 shares each outer one."""
+    found = []
+    for stores in (True, False):
+        tree, around, loop = nest(outer=1000, inner=500, flops=100, stores=stores)
+        signature = examined(with_flow(tree, []), around, loop)
+        found.append(triage(signature, measured_host(), gpu(), explain="loop").explained[0])
+    assert [one.threads for one in found] == [1000 * 500, 1000 * 32]
+    assert all("(1 k if only the widest loop is divided)" in " ".join(one.explanation) for one in found)
+    assert all(one.accelerator_high_s > 2 * one.accelerator_s for one in found)
+
+
+def test_what_is_assumed_of_loops_is_said_once():
+    tree, _, loop = nest(outer=1, inner=1 << 20)
+    report = triage(with_flow(tree, [(OUTSIDE, [loop], 8 << 20)]), measured_host(), gpu())
+    (one,) = report.instances
+    assert one.what == "assumed parallel"
+    assert sum("--dependences" in text for text in (*report.warnings, one.reason, one.flip)) == 1
+
+
+def test_a_loop_inside_a_serial_one_says_so():
+    tree, around, loop = nest(outer=1 << 16, inner=16)
+    signature = examined(with_flow(tree, []), around, loop, dependences=[recurrence(around)])
+    (one,) = triage(signature, measured_host(), gpu(), explain="loop").explained[-1:]
+    assert one.answer is Answer.LEAVE
+    assert "which is serial: recurrence from register xmm0, distance 1" in one.reason

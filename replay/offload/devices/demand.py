@@ -225,7 +225,7 @@ class Traffic:
             sizes = (rates.l1_bytes, l2_bytes, max(rates.last_bytes or 0, l2_bytes))
             misses = misses_fully_associative(signature.reuse, sizes, rates.granule_bytes, executions, unit)
         fetched = misses * granule
-        moved = fetched + _written_back(work, misses, executions, size, unit, granule)
+        moved = fetched + written_back(work, misses, executions, size, unit, granule)
         waits = [np.minimum(fetched[:, level] / np.maximum(size, 1.0), executions) for level in (0, 2)]
         is_load = np.array([not one.is_store for one in operations], np.bool_)
         return cls(
@@ -237,7 +237,7 @@ class Traffic:
         )
 
 
-def _written_back(work: Work, misses: Floats, executions: Floats, size: Floats, unit: Floats, granule: float) -> Floats:
+def written_back(work: Work, misses: Floats, executions: Floats, size: Floats, unit: Floats, granule: float) -> Floats:
     """[operations, levels]: bytes that stores send back of lines that loads of the same loop fetched.
 
     A store that misses is counted by its miss: it writes its bytes and fetches none. One that hits what a load has just

@@ -189,14 +189,17 @@ def _carried(work: Work) -> dict[int, str]:
             continue
         while loop >= 0:
             if work.iterations[loop] > work.entries[loop] and loop not in carried:
-                source, sink = _shown(work.places[writer]), _shown(work.places[reader])
+                source, sink = shown(work.places[writer]), shown(work.places[reader])
                 carried[loop] = f"an iteration reads what an earlier one wrote ({source} to {sink})"
             loop = _loop_around(work, int(work.parent[loop]))
     return carried
 
 
-def _shown(place: Place) -> str:
-    return f"{place.file.rpartition('/')[2] or place.module.rpartition('/')[2]}:{place.line}"
+def shown(place: Place) -> str:
+    """A place in a sentence: file and line, else the function."""
+    if place.line:
+        return f"{place.file.rpartition('/')[2] or place.module.rpartition('/')[2]}:{place.line}"
+    return place.function or place.module.rpartition("/")[2]
 
 
 class _Stored:

@@ -256,7 +256,7 @@ class _General:
         return threads, share
 
     def _nested(self, outer: Floats, trips: float, *, is_shared: bool) -> Floats:
-        """Threads of a parallel loop inside others, [fast, typical, slow]; `is_shared`: they have a result in common."""
+        """Threads of a parallel loop inside others, [fast, typical, slow]; `is_shared`: they have one result."""
         typical = min(trips, float(self.rates.warp_threads[TYPICAL])) if is_shared else trips
         slow = float(outer[SLOW]) if is_shared else max(float(outer[SLOW]), trips)
         return np.array([outer[FAST] * trips, outer[TYPICAL] * typical, slow])
