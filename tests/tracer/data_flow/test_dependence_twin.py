@@ -13,9 +13,6 @@ from foretrace.tracer.data_flow.raw_dependences import RawDependences, RawKind, 
 from foretrace.tracer.execution_tree.raw_tree import NONE, RawTree, raw_tree
 
 
-NO_LOOP = (1 << 32) - 1
-
-
 def read(program: AccessProgram) -> tuple[RawDependences, RawTree, list[tuple[int, bool]]]:
     stream = program.stream()
     stream.read()
@@ -42,9 +39,9 @@ def rows_of(
 ) -> dict[Row, tuple[int, int, int]]:
     """Rows other than of stores, by what they are of: count, least and most distance."""
     paths = paths_by_rank(tree)
-    loops = [(paths[rank], header) for rank, _, header, *_ in found.loops.tolist()]
+    loops = dict(enumerate((paths[rank], header) for rank, _, header, *_ in found.loops.tolist()))
     return {
-        (RawKind(kind), operations[source], operations[sink], None if loop == NO_LOOP else loops[loop]): (count, least, most)
+        (RawKind(kind), operations[source], operations[sink], loops.get(loop)): (count, least, most)
         for kind, source, sink, loop, count, least, most in found.rows.tolist()
         if kind != RawKind.STORES
     }
