@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from foretrace.benchmarks.validation import dependences
 from foretrace.benchmarks.validation.dependences import FOLDER, HELD_BACK, TUNED, judge, labels, programs
-from foretrace.tracer.data_flow.verdicts import Verdict
+from foretrace.tracer.data_flow.verdicts import Verdict, verdicts
+from foretrace.tracer.structure import Structure
+from foretrace.tracer.tracing import trace_binary
 
 
 @pytest.mark.parametrize(
@@ -22,6 +25,25 @@ def test_labelled_loops(name: str, level: str, tmp_path: Path) -> None:
     seen = {one.found for one in judged}
     assert {Verdict.NONE, Verdict.REDUCTION, Verdict.RECURRENCE, Verdict.COLLISION} <= seen
     assert sum(one.found is None for one in judged) <= len(judged) // 10
+
+
+@pytest.mark.parametrize(("colours", "expected"), [("1", Verdict.RECURRENCE), ("8", Verdict.NONE)])
+def test_gauss_seidel_by_order_of_its_rows(colours: str, expected: Verdict, tmp_path: Path) -> None:
+    """In natural order each row of a sweep uses rows before it; within one colour, no row uses another."""
+    source = FOLDER.parent / "offload" / "cg_gauss_seidel.c"
+    executable = tmp_path / source.stem
+    include = f"-I{FOLDER.parent}"
+    subprocess.run(["gcc", "-O2", "-g", include, "-o", str(executable), str(source), "-lm"], check=True)
+    command = [str(executable), "6", "2", colours]
+    signature = trace_binary(command, (), structure=Structure(has_dependences=True)).signature
+    tree = signature.tree
+    assert tree is not None
+    over_rows = {
+        (tree.keys[loop.node].function, loop.verdict)
+        for loop in verdicts(signature)
+        if tree.keys[loop.node].function.startswith("sweep_") and tree.loop_id[tree.parent[loop.node]] < 0
+    }
+    assert over_rows == {("sweep_forward", expected), ("sweep_backward", expected)}
 
 
 def test_there_are_sixty_loops_of_all_kinds() -> None:

@@ -12,7 +12,7 @@ from foretrace.tracer.data_flow.raw_dependences import RawKind
 
 Operation = tuple[int, bool]  # block, whether it stores
 Loop = tuple[Path, int]  # calls above, header
-Row = tuple[RawKind, Operation, Operation, Loop]
+Row = tuple[RawKind, Operation, Operation, Loop | None]  # updates have no loop
 PLACES = 0x7000
 SHADOW_BYTES = 1 << 30
 
@@ -62,6 +62,11 @@ class AccessProgram(Program):
         self._range: dict[Operation, tuple[int, int]] = {}
         self.rows: dict[Row, Count] = {}
         self.stores: dict[Operation, int] = {}
+        self.iterations: dict[Loop, int] = {}
+        self._counted_entries: set[int] = set()
+        self._first_runs: dict[int, int] = {}
+        self._perhaps_left: dict[int, tuple[Running, int]] = {}  # by entry, with the time at which it was left
+        self._running: list[Running] = []
 
     def _body(self, function: int, functions: int, nesting: int) -> list[tuple]:  # type: ignore[type-arg]
         body = super()._body(function, functions, nesting)
@@ -70,6 +75,7 @@ class AccessProgram(Program):
     def _step(self, path: Path, block: int) -> None:
         super()._step(path, block)
         self._trail.append((path, block))
+        self._follow_loops(path, block)
         words = [ENTRY | block]
         kind = self.random.random()
         address = self._address_at_random()
@@ -79,6 +85,32 @@ class AccessProgram(Program):
             other = address if self.random.random() < 0.4 else self._address_at_random()
             words.append(self._access(block, other, is_store=True))
         self._words.append(words)
+
+    def _follow_loops(self, path: Path, block: int) -> None:
+        """Counts iterations, and remembers loops that may still run as far as blocks tell.
+
+        Nothing but a return tells that a loop was left, or else a block of its function that ran before it was left.
+        """
+        now = len(self.ran)
+        first = self._first_runs.setdefault(block, now)
+        known = self._known()
+        for loop in self._running:
+            if loop not in known:
+                self._perhaps_left[loop.entry] = loop, now
+        for loop, left in list(self._perhaps_left.values()):
+            if path[: len(loop.path)] != loop.path or (path == loop.path and first < left):
+                del self._perhaps_left[loop.entry]
+        self._running = known
+        if known and (known[-1].path, known[-1].header) == (path, block):
+            loop = known[-1]
+            new = 1 if loop.entry in self._counted_entries else loop.iteration + 1
+            self._counted_entries.add(loop.entry)
+            self.iterations[path, block] = self.iterations.get((path, block), 0) + new
+
+    def _latest_entry(self) -> int:
+        """When the last loop began of those that may run, as far as blocks tell."""
+        entries = [loop.entry for loop in self._running] + list(self._perhaps_left)
+        return max(entries, default=-1) + 1
 
     def _address_at_random(self) -> int:
         return PLACES + self._unit * self.random.randrange(self._num_places)
@@ -92,7 +124,7 @@ class AccessProgram(Program):
         loops = self._known()
         now = Moment(len(self.ran), tuple((of.path, of.header, of.entry, of.iteration) for of in loops))
         self._range[operation] = (address, address + (1 << shift))
-        if is_store and loops:
+        if is_store:
             self.stores[operation] = self.stores.get(operation, 0) + 1
         before: tuple[object, ...] | None = None
         for place in range(address, address + (1 << shift)):
@@ -105,7 +137,7 @@ class AccessProgram(Program):
                 self._bytes[place] = Byte(now, operation)
                 continue
             byte.last_reader = operation
-            if byte.first_read is None or byte.first_read.time < (loops[-1].entry + 1 if loops else 0):
+            if byte.first_read is None or byte.first_read.time < self._latest_entry():
                 byte.first_read, byte.first_reader = now, operation
         return (1 + is_store) << 51 | shift << 48 | address
 
@@ -113,10 +145,10 @@ class AccessProgram(Program):
         if not operation[1]:
             self._enter(RawKind.FLOW, byte.written, byte.writer, operation, now)
             return
-        if byte.first_read is not None and byte.last_reader is not None and now.loops:
+        if byte.first_read is not None and byte.last_reader is not None:
             first, last = self._range[byte.last_reader]
             if first <= place < last:
-                self._add(RawKind.UPDATE, byte.last_reader, operation, now.loops[-1][:2], 0)
+                self._add(RawKind.UPDATE, byte.last_reader, operation, None, 0)
         self._enter(RawKind.OUTPUT, byte.written, byte.writer, operation, now)
         self._enter(RawKind.ANTI, byte.first_read, byte.first_reader, operation, now)
 
@@ -140,7 +172,7 @@ class AccessProgram(Program):
         """Iterations of an entry that had begun at a time, less one: its header ran that often in its context."""
         return sum(1 for position in range(entry, time) if self._trail[position] == (path, header)) - 1
 
-    def _add(self, kind: RawKind, source: Operation, sink: Operation, loop: Loop, distance: int) -> None:
+    def _add(self, kind: RawKind, source: Operation, sink: Operation, loop: Loop | None, distance: int) -> None:
         count = self.rows.setdefault((kind, source, sink, loop), Count())
         count.count += 1
         count.distances.add(distance)

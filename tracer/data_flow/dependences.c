@@ -3,8 +3,12 @@
  * Invariants
  *  - Levels of a thread: entry <= start <= the entry of the next one inside. Those of one frame of the stack are together.
  *  - A cell without a writer has `written` 0, one that was not read since it was written `first_read` 0.
- *  - Where a block runs for the first time, the tree cannot know yet whether it is inside of a loop. The levels of its frame are
- *    then in doubt, and dependences that they would carry are kept in `doubtful` until a block that ran before tells.
+ *  - Where a block runs for the first time, the tree cannot know yet whether it is in the loops that ran so far: a branch of
+ *    theirs may have led there, or they were left. The levels of its frame are then in doubt, since that time. A block that
+ *    first ran before it ends the doubt: a level stays if that block is in its loop. A level in doubt begins no iteration.
+ *  - `doubtful` has the rows of levels in doubt, with the number of the level instead of the loop.
+ *  - Levels that are in doubt are so since a time that ascends from the outermost to the innermost one; where one is, so are
+ *    those of its frame around it.
  *  - A page's number is in the table if and only if its hash is at most `limit`, and it was touched.
  */
 #include "dependences.h"
@@ -18,7 +22,6 @@
 #define CACHED_PAGES 256u
 #define RECENT 1024u /* iterations whose beginnings a level remembers; of those before, every 1024th */
 #define ARRAY_DEPTH UINT32_MAX
-#define MOST_DOUBTFUL (1u << 16) /* beyond, they are lost */
 #define THREAD_BITS 16
 
 struct cell {
@@ -34,15 +37,25 @@ struct page {
 
 struct level {
     uint64_t entry, start, iterations;
+    uint64_t doubt_since; /* 0: not in doubt */
     uint32_t depth, slot, loop;
-    bool is_in_doubt;
     uint64_t *recent, *coarse; /* times at which iterations began; they stay with the place in the stack of levels */
     uint32_t coarse_capacity;
 };
 
 struct frame {
-    uint64_t since, node, doubt_since; /* 0: its levels are not in doubt */
+    uint64_t since, node;
     uint32_t function, version;
+};
+
+struct row {
+    uint64_t count, least, most; /* count 0: free */
+    uint32_t source, sink, loop, kind;
+};
+
+struct rows {
+    struct row *rows; /* open addressing */
+    uint64_t capacity, number;
 };
 
 struct thread {
@@ -50,6 +63,7 @@ struct thread {
     uint32_t num_levels, levels_capacity;
     struct frame *frames;
     uint32_t num_frames, frames_capacity;
+    struct rows doubtful;
 };
 
 struct loop {
@@ -57,20 +71,9 @@ struct loop {
     uint32_t function, slot, array_id;
 };
 
-struct row {
-    uint64_t count, least, most;
-    uint32_t source, sink, loop, kind;
-};
-
 struct operation {
     uint64_t first, last_exclusive; /* of its last access */
-    uint64_t stores;                /* inside of loops */
-};
-
-/* An access of operation `op` that depends on an earlier one: see depends(). */
-struct pair {
-    uint64_t stamp;
-    uint32_t source, op, kind, within;
+    uint64_t stores;
 };
 
 /* When a block first and last ran. */
@@ -99,12 +102,9 @@ struct ft_dependences {
     uint32_t num_loops, loops_capacity;
     uint32_t *loop_table;
     uint64_t loop_table_capacity;
-    struct row *rows; /* count 0: free */
-    uint64_t rows_capacity, num_rows;
+    struct rows rows;
     struct operation *operations;
     uint32_t operations_capacity;
-    struct pair *doubtful;
-    uint32_t num_doubtful, doubtful_capacity;
     struct times *functions;
     uint32_t functions_capacity;
 };
@@ -137,56 +137,66 @@ static bool reserve(void *array, uint32_t *capacity, uint32_t index, size_t elem
 
 /* ---- what was found ----------------------------------------------------------------------------------------------- */
 
-static struct row *row_at(const struct ft_dependences *d, uint32_t kind, uint32_t source, uint32_t sink, uint32_t loop)
+static struct row *row_at(const struct rows *rows, const struct row *like)
 {
-    uint64_t at = mix(((uint64_t)source << 32 | sink) ^ mix((uint64_t)loop << 3 | kind)) & (d->rows_capacity - 1);
-    for (;; at = (at + 1) & (d->rows_capacity - 1)) {
-        struct row *row = &d->rows[at];
-        if (!row->count || (row->source == source && row->sink == sink && row->loop == loop && row->kind == kind))
+    const uint64_t hash = mix(((uint64_t)like->source << 32 | like->sink) ^ mix((uint64_t)like->loop << 3 | like->kind));
+    for (uint64_t at = hash & (rows->capacity - 1);; at = (at + 1) & (rows->capacity - 1)) {
+        struct row *row = &rows->rows[at];
+        if (!row->count || (row->source == like->source && row->sink == like->sink && row->loop == like->loop &&
+                            row->kind == like->kind))
             return row;
     }
 }
 
-static bool grow_rows(struct ft_dependences *d)
+static bool grow_rows(struct rows *rows)
 {
-    struct ft_dependences grown = *d;
-    grown.rows_capacity = d->rows_capacity ? 2 * d->rows_capacity : 1024;
-    grown.rows = calloc(grown.rows_capacity, sizeof *grown.rows);
+    struct rows grown = {.capacity = rows->capacity ? 2 * rows->capacity : 64, .number = rows->number};
+    grown.rows = calloc(grown.capacity, sizeof *grown.rows);
     if (!grown.rows)
         return false;
-    for (uint64_t i = 0; i < d->rows_capacity; i++)
-        if (d->rows[i].count)
-            *row_at(&grown, d->rows[i].kind, d->rows[i].source, d->rows[i].sink, d->rows[i].loop) = d->rows[i];
-    free(d->rows);
-    d->rows = grown.rows;
-    d->rows_capacity = grown.rows_capacity;
+    for (uint64_t i = 0; i < rows->capacity; i++)
+        if (rows->rows[i].count)
+            *row_at(&grown, &rows->rows[i]) = rows->rows[i];
+    free(rows->rows);
+    *rows = grown;
     return true;
 }
 
-static bool add_row(struct ft_dependences *d, uint32_t kind, uint32_t source, uint32_t sink, uint32_t loop, uint64_t distance)
+static bool add_row(struct rows *rows, const struct row *added)
 {
-    if (2 * d->num_rows >= d->rows_capacity && !grow_rows(d))
+    if (2 * rows->number >= rows->capacity && !grow_rows(rows))
         return false;
-    struct row *row = row_at(d, kind, source, sink, loop);
+    struct row *row = row_at(rows, added);
     if (!row->count) {
-        *row = (struct row){0, distance, distance, source, sink, loop, kind};
-        d->num_rows++;
+        *row = *added;
+        rows->number++;
+        return true;
     }
-    row->count++;
-    row->least = distance < row->least ? distance : row->least;
-    row->most = distance > row->most ? distance : row->most;
+    row->count += added->count;
+    row->least = added->least < row->least ? added->least : row->least;
+    row->most = added->most > row->most ? added->most : row->most;
     return true;
+}
+
+/* Adds a row of a level, which may be in doubt; `row.loop` is the level's number. */
+static bool add_to_level(struct ft_dependences *d, struct row row)
+{
+    const struct level *level = &d->thread->levels[row.loop];
+    if (level->doubt_since)
+        return add_row(&d->thread->doubtful, &row);
+    row.loop = level->loop;
+    return add_row(&d->rows, &row);
 }
 
 static uint64_t iteration_at(const struct level *level, uint64_t then);
 
-/* Enters that `op` depends on what `source` did at a time; as `within` if that was in the same iteration, unless that is
- * NONE. */
-static inline bool depends(struct ft_dependences *d, struct pair pair)
+/* Enters that operation `op` depends on what `source` did at the time of `stamp`. What was in the same iteration counts for
+ * FT_FLOW only. */
+static inline bool depends(struct ft_dependences *d, uint64_t stamp, uint32_t source, uint32_t op, uint32_t kind)
 {
     const struct thread *t = d->thread;
-    const uint64_t then = pair.stamp >> THREAD_BITS;
-    if (!pair.stamp || (pair.stamp & ((1u << THREAD_BITS) - 1)) != d->thread_number)
+    const uint64_t then = stamp >> THREAD_BITS;
+    if (!stamp || (stamp & ((1u << THREAD_BITS) - 1)) != d->thread_number)
         return true;
     uint32_t i = t->num_levels;
     while (i > 0 && then < t->levels[i - 1].entry)
@@ -194,29 +204,41 @@ static inline bool depends(struct ft_dependences *d, struct pair pair)
     if (i == 0)
         return true;
     const struct level *level = &t->levels[i - 1];
-    if (then >= level->start && pair.within == NONE)
-        return true;
-    if (level->is_in_doubt) {
-        if (d->num_doubtful == MOST_DOUBTFUL)
+    struct row row = {1, 0, 0, source, op, i - 1, kind};
+    if (then >= level->start) {
+        if (kind != FT_FLOW)
             return true;
-        if (!reserve(&d->doubtful, &d->doubtful_capacity, d->num_doubtful, sizeof *d->doubtful))
-            return false;
-        d->doubtful[d->num_doubtful++] = pair;
-        return true;
-    }
-    if (then < level->start)
-        return add_row(d, pair.kind, pair.source, pair.op, level->loop, level->iterations - 1 - iteration_at(level, then));
-    return add_row(d, pair.within, pair.source, pair.op, level->loop, 0);
+        row.kind = FT_FLOW_WITHIN;
+    } else
+        row.least = row.most = level->iterations - 1 - iteration_at(level, then);
+    return add_to_level(d, row);
 }
 
-/* Enters what was doubtful, as far as it is no longer. */
-static bool settle(struct ft_dependences *d)
+/* Ends all levels but the first `number`, and enters what is no longer in doubt. A level that ends in doubt had been left
+ * before: what it seemed to carry was within one iteration of the level around it. */
+static bool end_levels(struct ft_dependences *d, uint32_t number)
 {
-    const uint32_t number = d->num_doubtful;
+    struct thread *t = d->thread;
+    const struct rows doubtful = t->doubtful;
     bool done = true;
-    d->num_doubtful = 0;
-    for (uint32_t i = 0; i < number && done; i++)
-        done = depends(d, d->doubtful[i]); /* which keeps at most as many as it was given */
+    t->num_levels = number;
+    if (!doubtful.number)
+        return true;
+    t->doubtful = (struct rows){0};
+    for (uint64_t i = 0; i < doubtful.capacity && done; i++) {
+        struct row row = doubtful.rows[i];
+        if (!row.count)
+            continue;
+        if (row.loop >= number) {
+            if (!number || (row.kind != FT_FLOW && row.kind != FT_FLOW_WITHIN))
+                continue;
+            row.kind = FT_FLOW_WITHIN;
+            row.loop = number - 1;
+            row.least = row.most = 0;
+        }
+        done = add_to_level(d, row);
+    }
+    free(doubtful.rows);
     return done;
 }
 
@@ -285,7 +307,7 @@ static bool push_level(struct ft_dependences *d, struct loop loop, uint32_t dept
         return false;
     level->depth = depth;
     level->slot = loop.slot;
-    level->is_in_doubt = false;
+    level->doubt_since = 0;
     level->iterations = 0;
     d->loops[level->loop].entries++;
     t->num_levels++;
@@ -334,19 +356,20 @@ static bool follow_frames(struct ft_dependences *d, const struct ft_tree_place *
                                 .version = place->version};
     if (!reserve(&t->frames, &t->frames_capacity, place->depth, sizeof *t->frames))
         return false;
-    bool was_in_doubt = false;
-    while (t->num_levels && t->levels[t->num_levels - 1].depth > place->depth)
-        was_in_doubt |= t->levels[--t->num_levels].is_in_doubt;
-    for (; t->num_frames <= place->depth; t->num_frames++)
-        t->frames[t->num_frames] = fresh;
-    t->num_frames = place->depth + 1;
     struct frame *frame = &t->frames[place->depth];
-    if (frame->node == place->node && frame->function == place->function)
-        return !was_in_doubt || settle(d);
-    while (t->num_levels && t->levels[t->num_levels - 1].depth == place->depth)
-        was_in_doubt |= t->levels[--t->num_levels].is_in_doubt;
-    *frame = fresh;
-    return !was_in_doubt || settle(d);
+    const bool stays = place->depth < t->num_frames && frame->node == place->node && frame->function == place->function;
+    const uint32_t kept = place->depth + stays; /* frames */
+    uint32_t end = t->num_levels;
+    while (end && t->levels[end - 1].depth >= kept)
+        end--;
+    if (end < t->num_levels && !end_levels(d, end))
+        return false;
+    for (uint32_t i = t->num_frames; i < place->depth; i++)
+        t->frames[i] = fresh;
+    if (!stays)
+        *frame = fresh;
+    t->num_frames = place->depth + 1;
+    return true;
 }
 
 /* Of a function's local block. NULL when memory ran out. */
@@ -373,58 +396,69 @@ static uint64_t entry_of(const struct ft_dependences *d, const struct ft_tree_pl
     return before && is_of_frame ? before : d->time;
 }
 
-/* Makes the loops from the one at `slot` outwards the levels of the frame at hand. `*end` is where those inside begin. */
-static bool follow_loops(struct ft_dependences *d, const struct ft_tree_place *place, uint32_t slot, uint32_t *end)
+static uint32_t parent_of(const struct ft_dependences *d, const struct ft_tree_place *place, uint32_t slot)
 {
-    struct thread *t = d->thread;
-    if (slot == NONE) {
-        for (*end = t->num_levels; *end && t->levels[*end - 1].depth == place->depth && !t->levels[*end - 1].is_in_doubt;)
-            --*end;
+    return ft_tree_loop_place(d->tree, place->function, slot).parent;
+}
+
+/* The first level of the frame at hand that is not in doubt. */
+static uint32_t first_level(const struct thread *t, const struct ft_tree_place *place)
+{
+    uint32_t first = t->num_levels;
+    while (first && t->levels[first - 1].depth == place->depth && !t->levels[first - 1].doubt_since)
+        first--;
+    return first;
+}
+
+/* Enters the loop at `slot`, and those around it: `number` loops in all. */
+static bool enter_loops(struct ft_dependences *d, const struct ft_tree_place *place, uint32_t slot, uint32_t number)
+{
+    if (!number)
         return true;
-    }
     const struct ft_tree_loop_place loop = ft_tree_loop_place(d->tree, place->function, slot);
-    if (!follow_loops(d, place, loop.parent, end))
-        return false;
-    const uint32_t at = (*end)++;
-    if (at < t->num_levels && t->levels[at].slot == slot) {
-        if (loop.header != place->local)
-            return true;
-        t->num_levels = at + 1;
-        return begin_iteration(d, &t->levels[at]);
-    }
-    t->num_levels = at;
-    const uint64_t entry = entry_of(d, place, &loop);
     const struct loop like = {.node = place->node, .function = place->function, .slot = slot};
-    if (!push_level(d, like, place->depth, entry))
+    return enter_loops(d, place, loop.parent, number - 1) && push_level(d, like, place->depth, entry_of(d, place, &loop));
+}
+
+/* Leaves the loops that are not around a block, and enters those that are. */
+static bool follow_loops(struct ft_dependences *d, const struct ft_tree_place *place, struct ft_tree_part part)
+{
+    struct thread *t = d->thread;
+    const uint32_t first = first_level(t, place);
+    uint32_t number = 0, same, i;
+    for (uint32_t slot = part.slot; slot != NONE; slot = parent_of(d, place, slot))
+        number++;
+    i = same = number;
+    for (uint32_t slot = part.slot; slot != NONE; slot = parent_of(d, place, slot), i--)
+        if (first + i > t->num_levels || t->levels[first + i - 1].slot != slot)
+            same = i - 1;
+    if (!end_levels(d, first + same) || !enter_loops(d, place, part.slot, number - same))
         return false;
-    return entry == d->time || loop.header != place->local || begin_iteration(d, &t->levels[at]);
+    if (!part.is_header)
+        return true;
+    struct level *top = &t->levels[t->num_levels - 1];
+    return top->start == d->time || begin_iteration(d, top);
 }
 
-/* Leaves the loops of the frame at hand that are not around a block. */
-static void leave_loops(struct ft_dependences *d, const struct ft_tree_place *place, uint32_t slot)
+/* A block runs that has not run before: whether the loops of its frame were left is in doubt. */
+static void begin_doubt(struct ft_dependences *d, const struct ft_tree_place *place)
 {
     struct thread *t = d->thread;
-    while (t->num_levels && t->levels[t->num_levels - 1].depth == place->depth) {
-        struct level *top = &t->levels[t->num_levels - 1];
-        uint32_t around = slot;
-        while (around != NONE && around != top->slot)
-            around = ft_tree_loop_place(d->tree, place->function, around).parent;
-        if (around != NONE)
-            break;
-        t->num_levels--;
+    for (uint32_t i = first_level(t, place); i < t->num_levels; i++)
+        t->levels[i].doubt_since = d->time;
+}
+
+/* Ends the doubts that began after a time; whether there were any. */
+static bool end_doubts(struct ft_dependences *d, const struct ft_tree_place *place, uint64_t since)
+{
+    struct thread *t = d->thread;
+    bool was_in_doubt = false;
+    for (uint32_t i = t->num_levels; i > 0 && t->levels[i - 1].depth == place->depth; i--) {
+        struct level *level = &t->levels[i - 1];
+        was_in_doubt |= level->doubt_since > since;
+        level->doubt_since = level->doubt_since > since ? 0 : level->doubt_since;
     }
-    for (uint32_t i = t->num_levels; i > 0 && t->levels[i - 1].depth == place->depth; i--)
-        t->levels[i - 1].is_in_doubt = false;
-}
-
-/* Whether it is not known yet if a block, which has not run before, is in the loops of the frame at hand. */
-static bool comes_into_doubt(struct ft_dependences *d, const struct ft_tree_place *place)
-{
-    struct thread *t = d->thread;
-    const uint32_t end = t->num_levels;
-    for (uint32_t i = end; i > 0 && t->levels[i - 1].depth == place->depth; i--)
-        t->levels[i - 1].is_in_doubt = true;
-    return end && t->levels[end - 1].depth == place->depth;
+    return was_in_doubt;
 }
 
 /* Runs the beginning of the block at `d->place`. */
@@ -433,30 +467,21 @@ static bool run_part(struct ft_dependences *d)
     struct thread *t = d->thread;
     const struct ft_tree_place *place = &d->place;
     const struct ft_tree_part part = ft_tree_part(d->tree, place->function, place->local);
-    uint32_t end;
     d->time++;
     d->last_operation = NONE;
-    const struct level *top = t->num_levels ? &t->levels[t->num_levels - 1] : NULL;
-    const bool is_same = part.slot == NONE ? !top || top->depth != place->depth
-                                           : top && top->depth == place->depth && top->slot == part.slot;
     struct runs *runs = runs_of(d, place->function, place->local);
     if (!runs)
         return false;
-    struct frame *frame = &t->frames[place->depth];
-    if (!runs->first && !frame->doubt_since && part.slot == NONE && comes_into_doubt(d, place))
-        frame->doubt_since = d->time;
-    else if (frame->doubt_since && (runs->first ? runs->first < frame->doubt_since : part.slot != NONE)) {
-        frame->doubt_since = 0;
-        leave_loops(d, place, part.slot);
-        if (!settle(d))
-            return false;
-    }
-    if (!is_same || part.is_header) {
-        if (!follow_loops(d, place, part.slot, &end))
-            return false;
-        t->num_levels = end;
-    }
-    frame->version = place->version;
+    const bool is_unplaced = !runs->first && part.slot == NONE;
+    if (is_unplaced)
+        begin_doubt(d, place);
+    const bool ends_doubts = !is_unplaced && end_doubts(d, place, runs->first);
+    const struct level *top = t->num_levels ? &t->levels[t->num_levels - 1] : NULL;
+    const bool is_same = part.slot == NONE ? !top || top->depth != place->depth || top->doubt_since
+                                           : top && top->depth == place->depth && top->slot == part.slot;
+    if ((ends_doubts || !is_same || part.is_header) && !follow_loops(d, place, part))
+        return false;
+    t->frames[place->depth].version = place->version;
     d->next = part.next;
     d->next_at = part.next == NONE ? 0 : d->block_instructions - ft_tree_part(d->tree, place->function, part.next).instructions;
     runs->first = runs->first ? runs->first : d->time;
@@ -636,7 +661,7 @@ static bool load(struct ft_dependences *d, struct cell *cell, const struct cell 
     const struct thread *t = d->thread;
     const uint64_t entry = t->num_levels ? t->levels[t->num_levels - 1].entry : 0;
     const bool is_new = !before || cell->written != before->written || cell->writer != before->writer;
-    if (is_new && !depends(d, (struct pair){cell->written, cell->writer, op, FT_FLOW, FT_FLOW_WITHIN}))
+    if (is_new && !depends(d, cell->written, cell->writer, op, FT_FLOW))
         return false;
     cell->last_reader = op;
     if (cell->first_read >> THREAD_BITS < entry || !cell->first_read) {
@@ -648,17 +673,17 @@ static bool load(struct ft_dependences *d, struct cell *cell, const struct cell 
 
 static bool store(struct ft_dependences *d, struct cell *cell, const struct cell *before, uint64_t address, uint32_t op)
 {
-    const struct thread *t = d->thread;
     const bool is_new = !before || cell->written != before->written || cell->writer != before->writer ||
                         cell->first_read != before->first_read || cell->first_reader != before->first_reader;
-    if (is_new && cell->first_read && t->num_levels && cell->last_reader < d->operations_capacity) {
+    if (is_new && cell->first_read && cell->last_reader < d->operations_capacity) {
+        const struct row update = {1, 0, 0, cell->last_reader, op, NONE, FT_UPDATE};
         const struct operation *reader = &d->operations[cell->last_reader];
         if (address >= reader->first && address < reader->last_exclusive &&
-            !add_row(d, FT_UPDATE, cell->last_reader, op, t->levels[t->num_levels - 1].loop, 0))
+            !add_row(&d->rows, &update))
             return false;
     }
-    if (is_new && !(depends(d, (struct pair){cell->written, cell->writer, op, FT_OUTPUT, NONE}) &&
-                    depends(d, (struct pair){cell->first_read, cell->first_reader, op, FT_ANTI, NONE})))
+    if (is_new && !(depends(d, cell->written, cell->writer, op, FT_OUTPUT) &&
+                    depends(d, cell->first_read, cell->first_reader, op, FT_ANTI)))
         return false;
     *cell = (struct cell){.written = d->time << THREAD_BITS | d->thread_number, .writer = op, .last_reader = NONE};
     return true;
@@ -685,7 +710,7 @@ bool ft_dependences_access(struct ft_dependences *d, uint64_t address, uint32_t 
         return true;
     if (!run_parts(d, instruction) || !note_operation(d, address, op, size_bytes))
         return false;
-    d->operations[op].stores += is_store && d->thread->num_levels;
+    d->operations[op].stores += is_store;
     const bool is_fine = (address | size_bytes) & ((1u << GRANULE_BITS) - 1);
     struct cell before;
     bool has_before = false, done = true;
@@ -733,6 +758,7 @@ void ft_dependences_free(struct ft_dependences *d)
         if (t) {
             free(t->levels);
             free(t->frames);
+            free(t->doubtful.rows);
         }
         free(t);
     }
@@ -745,17 +771,16 @@ void ft_dependences_free(struct ft_dependences *d)
     free(d->pages);
     free(d->loops);
     free(d->loop_table);
-    free(d->rows);
+    free(d->rows.rows);
     free(d->operations);
     free(d->functions);
-    free(d->doubtful);
     free(d);
 }
 
 uint64_t ft_dependences_rows(const struct ft_dependences *d, uint64_t *out)
 {
-    for (uint64_t i = 0; i < d->rows_capacity && out; i++) {
-        const struct row *row = &d->rows[i];
+    for (uint64_t i = 0; i < d->rows.capacity && out; i++) {
+        const struct row *row = &d->rows.rows[i];
         if (!row->count)
             continue;
         const uint64_t values[FT_DEPENDENCE_COLUMNS] = {row->kind,  row->source, row->sink, row->loop,
@@ -763,7 +788,7 @@ uint64_t ft_dependences_rows(const struct ft_dependences *d, uint64_t *out)
         memcpy(out, values, sizeof values);
         out += FT_DEPENDENCE_COLUMNS;
     }
-    uint64_t num_rows = d->num_rows;
+    uint64_t num_rows = d->rows.number;
     for (uint32_t op = 0; op < d->operations_capacity; op++) {
         if (!d->operations[op].stores)
             continue;

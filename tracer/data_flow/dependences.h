@@ -23,8 +23,8 @@ enum ft_dependence {
     FT_FLOW,        /* written, read in a later iteration */
     FT_OUTPUT,      /* written, and again in a later iteration */
     FT_ANTI,        /* read, overwritten in a later iteration */
-    FT_UPDATE,      /* read, and overwritten before the same operation reads anything else */
-    FT_STORES       /* all stores of an operation in loops; there is neither a source nor a loop */
+    FT_UPDATE,      /* read, and overwritten before the same operation reads anything else, in a loop or not; has no loop */
+    FT_STORES       /* all stores of an operation; there is neither a source nor a loop */
 };
 
 /* NULL when out of memory. Shadow memory takes `max_bytes`; where the program touches more, pages are followed by chance. The

@@ -88,7 +88,7 @@ class CarriedValues:
     """Classifies what loops carry.
 
     `updates` are, by load and store, how often the store overwrote what the load had just read, `stores` how often a
-    store ran in loops; `fixed` are operations that only ever touched one place; `indirect` those whose address comes
+    store ran; `fixed` are operations that only ever touched one place; `indirect` those whose address comes
     from an index.
     """
 

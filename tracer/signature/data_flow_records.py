@@ -107,10 +107,11 @@ class DependenceKind(IntEnum):
 class Dependence:
     """One thing that a loop carries.
 
-    `node` is the loop's. `source` and `sink` are the operations (`MemoryOperation.operation_id`) that write and read it
-    (of PRIVATISABLE the two writes), -1 for a register or a Python variable; `where` names that one. `count` is how
-    often it occurred in what was examined; `least_distance` and `most_distance` are in iterations. `operation` of a
-    reduction or collision is "add", "multiply", "min", "max", "and", "or", "xor", or "" where unknown.
+    `node` is the loop's. `source` and `sink` are the operations (`MemoryOperation.operation_id`) that write and read
+    it, -1 for a register or a Python variable; `where` names that one. Of PRIVATISABLE, the sink is a store that
+    overwrites the place in a later iteration, and the source a store (output dependence) or a load (anti dependence).
+    `count` is how often it occurred in what was examined; `least_distance` and `most_distance` are in iterations.
+    `operation` of a reduction or collision is "add", "multiply", "min", "max", "and", "or", "xor", or "" where unknown.
     """
 
     node: int
