@@ -110,7 +110,9 @@ class Touched:
 
 def _run(engine: Engine) -> np.ndarray:
     recorder = _Recorder()
-    recording = Session(engine, [DEFAULT_HIERARCHY], tee=lambda _: recorder.capsule, structure=Structure(has_tree=False)).run()
+    recording = Session(
+        engine, [DEFAULT_HIERARCHY], tee=lambda _: recorder.capsule, structure=Structure(has_tree=False)
+    ).run()
     assert recording.problem == ""
     assert recording.ending.exit_code == 0
     return np.concatenate(recorder.kept)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -84,7 +85,7 @@ def node_flow(raw: RawFlow, node_of_place: Ints, objects: Objects) -> DataFlow:
     lengths = [len(members) for members in sets]
     return DataFlow(
         set_starts=np.cumsum([0, *lengths]),
-        set_nodes=np.array([node for members in sets for node in members], np.int64),
+        set_nodes=np.concatenate(sets),
         flow_writer=flow_writer,
         flow_readers=flow_readers,
         flow_bytes=flow_bytes,
@@ -98,19 +99,19 @@ def node_flow(raw: RawFlow, node_of_place: Ints, objects: Objects) -> DataFlow:
     )
 
 
-def _node_sets(raw: RawFlow, node_of_place: Ints) -> tuple[list[tuple[int, ...]], Ints]:
-    """The different sets of nodes, the empty one first, and which of them each set of places is; 0 for sets that no
-    version and no stretch of memory has."""
-    numbers: dict[tuple[int, ...], int] = {(): 0}
-    is_used = np.zeros(len(raw.starts) - 1, bool)
+def _node_sets(raw: RawFlow, node_of_place: Ints) -> tuple[list[Ints], Ints]:
+    """The different sets of nodes, ascending, the empty one first, and the number of each set of places; 0 for sets
+    that no version and no stretch of memory has."""
+    num_sets, num_nodes = len(raw.starts) - 1, int(node_of_place.max(initial=0)) + 1
+    is_used = np.zeros(num_sets, bool)
     is_used[raw.readers] = is_used[raw.touched_by] = True
-    starts: list[int] = raw.starts.tolist()
-    nodes: list[int] = (node_of_place[raw.members] if len(node_of_place) else raw.members).tolist()
-    set_of = [
-        numbers.setdefault(tuple(sorted(set(nodes[begin:end]))), len(numbers)) if used else 0
-        for begin, end, used in zip(starts, starts[1:], is_used.tolist(), strict=False)
-    ]
-    return list(numbers), np.array(set_of, np.int64)
+    owner = np.repeat(np.arange(num_sets), np.diff(raw.starts))
+    kept = is_used[owner]
+    owner, nodes = np.divmod(np.unique(owner[kept] * num_nodes + node_of_place[raw.members[kept]]), num_nodes)
+    bounds = np.searchsorted(owner, np.arange(num_sets + 1)).tolist()
+    numbers: dict[bytes, int] = {b"": 0}
+    number_of = [numbers.setdefault(nodes[begin:end].tobytes(), len(numbers)) for begin, end in pairwise(bounds)]
+    return [np.frombuffer(members, np.int64) for members in numbers], np.array(number_of, np.int64)
 
 
 def _summed(one: Ints, other: Ints, values: Floats) -> tuple[Ints, Ints, Floats]:
@@ -121,7 +122,7 @@ def _summed(one: Ints, other: Ints, values: Floats) -> tuple[Ints, Ints, Floats]
     return keys // width - 1, keys % width, sums
 
 
-def _relative_error(raw: RawFlow, writer: Ints, readers: Ints, sets: Sequence[tuple[int, ...]]) -> float:
+def _relative_error(raw: RawFlow, writer: Ints, readers: Ints, sets: Sequence[Ints]) -> float:
     """Of all flow between different nodes in the sum: from how far groups of blocks, chosen by hash, differ.
 
     The random-groups estimator (Wolter, "Introduction to Variance Estimation", chapter 2), with the correction for a
@@ -129,7 +130,7 @@ def _relative_error(raw: RawFlow, writer: Ints, readers: Ints, sets: Sequence[tu
     """
     if raw.sampled_share == 1:
         return 0.0
-    own = [members[0] if len(members) == 1 else OUTSIDE for members in sets]
+    own = [int(members[0]) if len(members) == 1 else OUTSIDE for members in sets]
     is_read = np.array([len(members) > 0 for members in sets], bool)[readers]
     between = is_read & ((writer == OUTSIDE) | (np.array(own, np.int64)[readers] != writer))
     sums = raw.version_bytes[between].sum(axis=0).astype(np.float64)

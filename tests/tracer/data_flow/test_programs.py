@@ -163,7 +163,7 @@ def test_arrays_of_python(tmp_path: Path) -> None:
 def test_it_can_be_left_out(tmp_path: Path) -> None:
     script = tmp_path / "none.py"
     script.write_text("print(1)\n")
-    assert trace_python(str(script), has_data_flow=False).signature.data_flow is None
+    assert trace_python(str(script), structure=Structure(has_data_flow=False)).signature.data_flow is None
     assert trace_python(str(script), structure=Structure(has_tree=False)).signature.data_flow is None
     assert OUTSIDE not in flow_of(trace_python(str(script)).signature).set_nodes
 
