@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from foretrace.errors import SignatureError
-from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow
+from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow, ObjectKind
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.tree_records import TreeNodeKind
@@ -202,6 +202,17 @@ def test_threads_share_memory(compile_c: Callable[..., Path]) -> None:
     program = compile_c(THREADS, "-O1", "-g", "-pthread", "-fno-tree-loop-distribute-patterns")
     flow = between_lines(trace_binary([str(program)]).signature, f"{program.name}.c", (6, 10, 20))
     assert flow == {(6, (10,)): 4000, (10, (20,)): 4000}
+
+
+def test_static_variables_are_objects(compile_c: Callable[..., Path]) -> None:
+    flow = flow_of(trace_binary([str(compile_c(PRODUCT, "-O1", "-g"))]).signature)
+    touched: Counter[tuple[str, int]] = Counter()
+    for number, num_bytes in zip(flow.touched_object.tolist(), flow.touched_bytes.tolist(), strict=True):
+        one = flow.objects[number]
+        if one.kind == ObjectKind.STATIC and one.name in ("row", "column", "value", "x", "y"):
+            touched[one.name, one.last_exclusive - one.first] += num_bytes
+    sizes = {"row": 301 * 4, "column": 900 * 4, "value": 900 * 8, "x": 300 * 8, "y": 300 * 8}
+    assert touched == {(name, size): size for name, size in sizes.items()}
 
 
 ARRAYS = """
