@@ -19,6 +19,8 @@ from .tree_reports import node_names
 _MAX_READERS = 4
 """Named in a row; the others are counted."""
 
+_MAX_OBJECTS = 3
+
 
 @dataclass(frozen=True, slots=True)
 class NodeBytes:
@@ -56,18 +58,45 @@ def _hottest(flow: DataFlow) -> list[int]:
     return [row for row in order if readers_of(flow, int(flow.flow_readers[row])) != [int(flow.flow_writer[row])]]
 
 
+def objects_of(flow: DataFlow, row: int) -> list[str]:
+    """The objects of which the writer and all readers of a flow touch the same bytes, by how many: static variables by
+    name, others by kind. They are where the flow may be: versions have no addresses."""
+    members = {*readers_of(flow, int(flow.flow_readers[row])), int(flow.flow_writer[row])} - {OUTSIDE}
+    is_shared = np.ones(len(flow.set_starts) - 1, bool)
+    for node in members:
+        is_shared &= flow.sets_with(np.arange(max(flow.set_nodes.max(initial=0), node) + 1) == node)
+    num_bytes: dict[str, float] = {}
+    for touched in np.flatnonzero(is_shared[flow.touched_by]).tolist():
+        one = flow.objects[int(flow.touched_object[touched])]
+        name = one.name or one.kind.name.lower()
+        num_bytes[name] = num_bytes.get(name, 0.0) + float(flow.touched_bytes[touched])
+    return sorted(num_bytes, key=lambda name: -num_bytes[name])[:_MAX_OBJECTS]
+
+
 def show(tree: ExecutionTree, flow: DataFlow, top: int) -> None:
     """Print the hottest flows, and the nodes with the largest live-in and live-out."""
     out, names, total = console(), node_names(tree), float(flow.flow_bytes.sum())
     table = Table(title="Data flow between nodes of the execution tree", box=None, title_justify="left")
-    for column, justify in (("bytes", "right"), ("share", "right"), ("written by", "left"), ("read by", "left")):
+    for column, justify in (
+        ("bytes", "right"),
+        ("share", "right"),
+        ("written by", "left"),
+        ("read by", "left"),
+        ("in", "left"),
+    ):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
     for row in _hottest(flow)[:top]:
         num_bytes = float(flow.flow_bytes[row])
         share = num_bytes / total if total else 0.0
         writer, readers = int(flow.flow_writer[row]), readers_of(flow, int(flow.flow_readers[row]))
         who = "outside" if writer == OUTSIDE else plain(names[writer])
-        table.add_row(format_bytes(num_bytes), f"{share:.1%}", who, _names(names, readers))
+        table.add_row(
+            format_bytes(num_bytes),
+            f"{share:.1%}",
+            who,
+            _names(names, readers),
+            plain(", ".join(objects_of(flow, row))),
+        )
     out.print(table)
     nodes = sorted(nodes_of(flow, len(tree.kind)), key=lambda one: one.live_in + one.live_out, reverse=True)
     table = Table(title="Nodes", box=None, title_justify="left")

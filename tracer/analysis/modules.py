@@ -70,6 +70,10 @@ class ModuleMap:
         position = bisect_right(self._starts, address) - 1
         return self._owners[position] if position >= 0 else None
 
+    def first_of(self, path: str) -> Mapping | None:
+        """The mapping of a file with the lowest address, or None."""
+        return next((owner for owner in self._owners if owner is not None and owner.path == path), None)
+
     def find_all(self, addresses: npt.NDArray[np.uint64]) -> Iterator[tuple[Mapping | None, npt.NDArray[np.intp]]]:
         """The mappings that hold guest addresses, each with the positions of those that it holds."""
         number = np.searchsorted(np.array(self._starts, np.uint64), addresses, side="right")

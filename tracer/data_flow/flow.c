@@ -13,9 +13,10 @@
 #define LARGEST_SHIFT 3 /* of an entry's length in bytes */
 #define HOT_FACTOR 16u  /* a block is hot that has as many times the accesses of others */
 #define HOT_BYTES 8192u /* around the hottest block */
-#define FREE_ACCESSES (UINT64_C(1) << 22) /* that are followed in any case; */
+#define FREE_ACCESSES (UINT64_C(1) << 20) /* that are followed in any case; */
 #define LEAST_SKIPPED 64u                  /* of the others at most one in so many, hot blocks aside */
-#define WINDOW_ACCESSES (UINT64_C(1) << 21) /* between looks at that */
+#define WINDOW_ACCESSES (UINT64_C(1) << 18) /* between looks at that */
+#define FEW_WORDS 16u    /* taken apart at once */
 #define PIECE_WORDS 128u /* looked at before those of a run are taken apart */
 
 struct entry {
@@ -395,7 +396,7 @@ bool ft_flow_run(struct ft_flow *flow, struct ft_flow_slot *slots, uint32_t num_
         if (UNLIKELY(before != flow->epoch))
             slots[j].hint = (struct ft_flow_hint){0};
     }
-    if (!flow->log_weight || most_bytes > FT_FLOW_BLOCK_BYTES)
+    if (!flow->log_weight || most_bytes > FT_FLOW_BLOCK_BYTES || iterations * num_words < FEW_WORDS)
         return run_some(flow, slots, num_slots, words, num_words, address_mask, iterations);
     const uint64_t step = num_words < PIECE_WORDS ? PIECE_WORDS / num_words : 1;
     for (uint64_t i = 0, now; i < iterations; i += now, words += now * num_words) {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +22,22 @@ _LARGEST_GAP_BYTES = 4096
 """Within an object, between stretches of touched memory, where all blocks are followed."""
 
 
+class StaticVariable(Protocol):
+    """A variable that a symbol table names: guest addresses [start, end)."""
+
+    @property
+    def name(self) -> str:
+        """Name in the symbol table."""
+
+    @property
+    def start(self) -> int:
+        """First address."""
+
+    @property
+    def end(self) -> int:
+        """Address behind the last byte."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Objects:
     """What the touched bytes are of: `number` int64 [stretches] is the object of each stretch of `RawFlow`."""
@@ -28,22 +46,60 @@ class Objects:
     number: Ints
 
 
-def data_flow_of(raw: RawTrace, nodes: Ints) -> DataFlow | None:
-    """The flow of a recording; None where it was not followed. `nodes` are those of the used places."""
+def data_flow_of(raw: RawTrace, nodes: Ints, variables: Sequence[StaticVariable] = ()) -> DataFlow | None:
+    """The flow of a recording; None where it was not followed. `nodes` are those of the used places; `variables` the
+    static ones of all modules."""
     flow = raw.flow
     if flow is None or flow.is_partial or flow.overflowed:
         return None
-    objects = _objects(raw, flow)
+    variables = _apart(variables)
+    flow = _cut(flow, variables)
+    objects = _objects(raw, flow, variables)
     node_of_place = np.full(len(flow.node), -1, np.int64)
     node_of_place[flow.used] = nodes
     return node_flow(flow, node_of_place, objects)
 
 
-def _objects(raw: RawTrace, flow: RawFlow) -> Objects:
-    """Stretches of touched memory without gaps: of what is mapped from one file, of Python's arrays, or unknown."""
+def _apart(variables: Sequence[StaticVariable]) -> list[StaticVariable]:
+    """By address, without those that begin in another, of a module that was mapped there at another time."""
+    kept: list[StaticVariable] = []
+    for one in sorted(variables, key=lambda one: (one.start, one.end)):
+        if 0 <= one.start < one.end < 1 << 63 and (not kept or one.start >= kept[-1].end):
+            kept.append(one)
+    return kept
+
+
+def _cut(flow: RawFlow, variables: Sequence[StaticVariable]) -> RawFlow:
+    """The flow with touched stretches that end where variables do."""
+    cuts = np.unique(np.array([edge for one in variables for edge in (one.start, one.end)], np.uint64))
+    ends = flow.address + flow.length_bytes.astype(np.uint64)
+    first = np.searchsorted(cuts, flow.address, side="right")
+    pieces = np.searchsorted(cuts, ends, side="left") - first + 1
+    stretch = np.repeat(np.arange(len(pieces)), pieces)
+    piece = np.arange(len(stretch)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    begin, end = flow.address[stretch], ends[stretch]
+    is_later, is_earlier = piece > 0, piece < pieces[stretch] - 1
+    at = first[stretch] + piece
+    begin[is_later] = cuts[at[is_later] - 1]
+    end[is_earlier] = cuts[at[is_earlier]]
+    return replace(
+        flow,
+        address=begin,
+        length_bytes=(end - begin).astype(np.int64),
+        touched_by=flow.touched_by[stretch],
+        weight=flow.weight[stretch],
+    )
+
+
+def _objects(raw: RawTrace, flow: RawFlow, variables: Sequence[StaticVariable]) -> Objects:
+    """Static variables, and elsewhere stretches of touched memory without gaps: of what is mapped from one file, of
+    Python's arrays, or unknown."""
     order = np.argsort(flow.address, kind="stable")
     address = flow.address[order]
     ends = address + flow.length_bytes[order].astype(np.uint64)
+    variable = np.searchsorted(np.array([one.start for one in variables], np.uint64), address, side="right") - 1
+    limits = np.array([*(one.end for one in variables), 0], np.uint64)  # the last: before all variables
+    variable = np.where(address < limits[variable], variable, -1)
     owner = np.zeros(len(address), np.int64)
     numbers: dict[str, int] = {"": 0}
     for mapping, positions in ModuleMap(raw.maps, raw.guest_base).find_all(address):
@@ -51,20 +107,22 @@ def _objects(raw: RawTrace, flow: RawFlow) -> Objects:
             owner[positions] = numbers.setdefault(mapping.path, len(numbers))
     gap = np.uint64(_LARGEST_GAP_BYTES / flow.sampled_share)
     begins = np.ones(len(address), bool)
-    begins[1:] = (address[1:] > ends[:-1] + gap) | (owner[1:] != owner[:-1])
-    number_in_order = np.cumsum(begins) - 1
+    is_other = (address[1:] > ends[:-1] + gap) | (owner[1:] != owner[:-1])
+    begins[1:] = np.where(variable[1:] < 0, is_other, False) | (variable[1:] != variable[:-1])
     number = np.empty(len(address), np.int64)
-    number[order] = number_in_order
+    number[order] = np.cumsum(begins) - 1
     firsts = np.flatnonzero(begins)
     lasts = np.append(firsts, len(address))[1:]
     others = ObjectKind.ARRAY if raw.python_blocks else ObjectKind.UNKNOWN
-    objects = tuple(
-        MemoryObject(
-            ObjectKind.STATIC if owner[first] else others, "", int(address[first]), int(ends[first:last].max())
-        )
-        for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
-    )
-    return Objects(objects, number)
+    objects: list[MemoryObject] = []
+    for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+        if variable[first] >= 0:
+            one = variables[variable[first]]
+            objects.append(MemoryObject(ObjectKind.STATIC, one.name, one.start, one.end))
+        else:
+            kind = ObjectKind.STATIC if owner[first] else others
+            objects.append(MemoryObject(kind, "", int(address[first]), int(ends[first:last].max())))
+    return Objects(tuple(objects), number)
 
 
 def node_flow(raw: RawFlow, node_of_place: Ints, objects: Objects) -> DataFlow:
@@ -84,7 +142,7 @@ def node_flow(raw: RawFlow, node_of_place: Ints, objects: Objects) -> DataFlow:
     lengths = [len(members) for members in sets]
     return DataFlow(
         set_starts=np.cumsum([0, *lengths]),
-        set_nodes=np.array([node for members in sets for node in members], np.int64),
+        set_nodes=np.concatenate(sets),
         flow_writer=flow_writer,
         flow_readers=flow_readers,
         flow_bytes=flow_bytes,
@@ -98,19 +156,19 @@ def node_flow(raw: RawFlow, node_of_place: Ints, objects: Objects) -> DataFlow:
     )
 
 
-def _node_sets(raw: RawFlow, node_of_place: Ints) -> tuple[list[tuple[int, ...]], Ints]:
-    """The different sets of nodes, the empty one first, and which of them each set of places is; 0 for sets that no
-    version and no stretch of memory has."""
-    numbers: dict[tuple[int, ...], int] = {(): 0}
-    is_used = np.zeros(len(raw.starts) - 1, bool)
+def _node_sets(raw: RawFlow, node_of_place: Ints) -> tuple[list[Ints], Ints]:
+    """The different sets of nodes, ascending, the empty one first, and the number of each set of places; 0 for sets
+    that no version and no stretch of memory has."""
+    num_sets, num_nodes = len(raw.starts) - 1, int(node_of_place.max(initial=0)) + 1
+    is_used = np.zeros(num_sets, bool)
     is_used[raw.readers] = is_used[raw.touched_by] = True
-    starts: list[int] = raw.starts.tolist()
-    nodes: list[int] = (node_of_place[raw.members] if len(node_of_place) else raw.members).tolist()
-    set_of = [
-        numbers.setdefault(tuple(sorted(set(nodes[begin:end]))), len(numbers)) if used else 0
-        for begin, end, used in zip(starts, starts[1:], is_used.tolist(), strict=False)
-    ]
-    return list(numbers), np.array(set_of, np.int64)
+    owner = np.repeat(np.arange(num_sets), np.diff(raw.starts))
+    kept = is_used[owner]
+    owner, nodes = np.divmod(np.unique(owner[kept] * num_nodes + node_of_place[raw.members[kept]]), num_nodes)
+    bounds = np.searchsorted(owner, np.arange(num_sets + 1)).tolist()
+    numbers: dict[bytes, int] = {b"": 0}
+    number_of = [numbers.setdefault(nodes[begin:end].tobytes(), len(numbers)) for begin, end in pairwise(bounds)]
+    return [np.frombuffer(members, np.int64) for members in numbers], np.array(number_of, np.int64)
 
 
 def _summed(one: Ints, other: Ints, values: Floats) -> tuple[Ints, Ints, Floats]:
@@ -121,7 +179,7 @@ def _summed(one: Ints, other: Ints, values: Floats) -> tuple[Ints, Ints, Floats]
     return keys // width - 1, keys % width, sums
 
 
-def _relative_error(raw: RawFlow, writer: Ints, readers: Ints, sets: Sequence[tuple[int, ...]]) -> float:
+def _relative_error(raw: RawFlow, writer: Ints, readers: Ints, sets: Sequence[Ints]) -> float:
     """Of all flow between different nodes in the sum: from how far groups of blocks, chosen by hash, differ.
 
     The random-groups estimator (Wolter, "Introduction to Variance Estimation", chapter 2), with the correction for a
@@ -129,7 +187,7 @@ def _relative_error(raw: RawFlow, writer: Ints, readers: Ints, sets: Sequence[tu
     """
     if raw.sampled_share == 1:
         return 0.0
-    own = [members[0] if len(members) == 1 else OUTSIDE for members in sets]
+    own = [int(members[0]) if len(members) == 1 else OUTSIDE for members in sets]
     is_read = np.array([len(members) > 0 for members in sets], bool)[readers]
     between = is_read & ((writer == OUTSIDE) | (np.array(own, np.int64)[readers] != writer))
     sums = raw.version_bytes[between].sum(axis=0).astype(np.float64)

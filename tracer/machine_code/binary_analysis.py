@@ -15,7 +15,7 @@ from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.data_flow.node_flow import data_flow_of
 from foretrace.tracer.execution_tree.code_tree import CodeTree, engine_blocks
 from foretrace.tracer.machine_code.debug_info.line_table import LineTable
-from foretrace.tracer.machine_code.debug_info.symbols import Function, Symbols
+from foretrace.tracer.machine_code.debug_info.symbols import Function, Symbols, Variable
 from foretrace.tracer.machine_code.isa import registry as isa
 from foretrace.tracer.reader.raw_trace import RawTrace
 from foretrace.tracer.sampling.bursts import BurstCounts
@@ -78,7 +78,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         decoded_share=_decoded_share(blocks),
         paths=find_paths(raw.paths, blocks, instruction_set),
         tree=tree,
-        data_flow=_data_flow(raw, blocks, maker) if maker else None,
+        data_flow=_data_flow(raw, blocks, maker, places) if maker else None,
         dependences=found.dependences,
         examined_loops=found.examined,
         notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks), *found.notes),
@@ -121,6 +121,19 @@ class _Places:
         self._first_lines: dict[tuple[str, int], tuple[int, int]] = {}
         self._tables: dict[str, tuple[int, LineTable]] = {}
         self._find_lines()
+
+    def variables(self) -> list[Variable]:
+        """The static variables of all modules with code that ran, by guest address. What a module has mapped nowhere,
+        such as memory that is 0 at first, lies as far from its code as in the file."""
+        found: list[Variable] = []
+        for path, symbols in self._symbols.items():
+            mapping = self._map.first_of(path)
+            link_address = symbols.link_address(mapping.file_offset) if mapping else None
+            if mapping is None or link_address is None:
+                continue
+            moved = mapping.start - link_address
+            found += [Variable(one.name, one.start + moved, one.end + moved) for one in symbols.variables()]
+        return found
 
     def _locate(self, addresses: Counts) -> tuple[Ints, Counts]:
         """Module (position in `module_paths`) and link-time address of each address."""
@@ -272,11 +285,11 @@ def _tree(raw: RawTrace, basic: BasicBlocks, blocks: Sequence[Block], loops: Seq
     return CodeTree(raw.tree, engine, blocks, loops)
 
 
-def _data_flow(raw: RawTrace, basic: BasicBlocks, maker: CodeTree) -> DataFlow | None:
+def _data_flow(raw: RawTrace, basic: BasicBlocks, maker: CodeTree, places: _Places) -> DataFlow | None:
     if raw.flow is None:
         return None
     block_of = basic.block_of[basic.operation_instruction][basic.operation_map]
-    return data_flow_of(raw, maker.nodes_of(raw.flow.places(block_of.tolist())))
+    return data_flow_of(raw, maker.nodes_of(raw.flow.places(block_of.tolist())), places.variables())
 
 
 def _operation_counts(blocks: BasicBlocks) -> list[tuple[OperationCount, ...]]:

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #define MAX_BLOCKS 32768u
-#define MAX_SETS 65536u
+#define MAX_SETS 8192u
 #define MAX_PLACES (1u << 20)
 #define EARLY_USES 32u /* of an operation, while it is a place of its own */
 #define CODE_ARRAY (UINT32_C(1) << 31) /* codes of places: array operations, */

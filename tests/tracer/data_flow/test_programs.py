@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from foretrace.errors import SignatureError
-from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow
+from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow, ObjectKind
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.tree_records import TreeNodeKind
@@ -105,7 +105,7 @@ def between_lines(signature: Signature, file: str, lines: Sequence[int]) -> Flow
     return found
 
 
-@pytest.mark.parametrize("level", ["-O0", "-O1"])
+@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2"])
 def test_producers_and_consumers(level: str, compile_c: Callable[..., Path]) -> None:
     program = compile_c(PRODUCERS, level, "-g")
     signature = trace_binary([str(program)]).signature
@@ -138,6 +138,81 @@ def test_a_sparse_product(level: str, compile_c: Callable[..., Path], tmp_path: 
     read = flow_of(read_signature(tmp_path / "s.sig"))
     for name in DataFlow.__slots__:
         assert str(getattr(read, name)) == str(getattr(flow_of(signature), name))
+
+
+CHILDREN = """
+#include <sys/wait.h>
+#include <unistd.h>
+#define N 1000
+double a[N], b[N];
+int main(void) {
+    double sum = 0;
+    for (int i = 0; i < N; i++) a[i] = i;                        /* line 8 */
+    if (fork() == 0) {
+        for (int i = 0; i < N; i++) b[i] = a[i];                 /* line 10 */
+        for (int i = 0; i < N / 2; i++) sum += b[i];             /* line 11 */
+        _exit(sum < 0);
+    }
+    wait(0);
+    for (int i = 0; i < N / 4; i++) sum += a[i] + b[i];          /* line 15 */
+    return sum < 0;
+}
+"""
+
+THREADS = """
+#include <pthread.h>
+#define N 1000
+double a[N], b[N];
+static void *fill(void *p) {
+    for (int i = 0; i < N; i++) a[i] = i;                        /* line 6 */
+    return p;
+}
+static void *copy(void *p) {
+    for (int i = 0; i < N / 2; i++) b[i] = a[i];                 /* line 10 */
+    return p;
+}
+int main(void) {
+    pthread_t thread;
+    double sum = 0;
+    pthread_create(&thread, 0, fill, 0);
+    pthread_join(thread, 0);
+    pthread_create(&thread, 0, copy, 0);
+    pthread_join(thread, 0);
+    for (int i = 0; i < N; i++) sum += b[i];                     /* line 20 */
+    return sum < 0;
+}
+"""
+
+
+def test_children_have_memory_of_their_own(compile_c: Callable[..., Path]) -> None:
+    """What the parent wrote is from outside for the child, and what the child wrote never reaches the parent."""
+    program = compile_c(CHILDREN, "-O1", "-g", "-fno-tree-loop-distribute-patterns")
+    signature = trace_binary([str(program)], follow_children=True).signature
+    flow = between_lines(signature, f"{program.name}.c", (8, 10, 11, 15))
+    assert flow == {(8, (15,)): 2000, (10, (11,)): 4000}
+    tree = signature.tree
+    assert tree is not None
+    (copies,) = (n for n, key in enumerate(tree.keys) if key.line == 10 and key.file.endswith(f"{program.name}.c"))
+    is_read = flow_of(signature).sets_with(np.arange(len(tree.keys)) == copies)[flow_of(signature).flow_readers]
+    from_outside = is_read & (flow_of(signature).flow_writer == OUTSIDE)
+    assert flow_of(signature).flow_bytes[from_outside].sum() == 8000
+
+
+def test_threads_share_memory(compile_c: Callable[..., Path]) -> None:
+    program = compile_c(THREADS, "-O1", "-g", "-pthread", "-fno-tree-loop-distribute-patterns")
+    flow = between_lines(trace_binary([str(program)]).signature, f"{program.name}.c", (6, 10, 20))
+    assert flow == {(6, (10,)): 4000, (10, (20,)): 4000}
+
+
+def test_static_variables_are_objects(compile_c: Callable[..., Path]) -> None:
+    flow = flow_of(trace_binary([str(compile_c(PRODUCT, "-O1", "-g"))]).signature)
+    touched: Counter[tuple[str, int]] = Counter()
+    for number, num_bytes in zip(flow.touched_object.tolist(), flow.touched_bytes.tolist(), strict=True):
+        one = flow.objects[number]
+        if one.kind == ObjectKind.STATIC and one.name in ("row", "column", "value", "x", "y"):
+            touched[one.name, one.last_exclusive - one.first] += num_bytes
+    sizes = {"row": 301 * 4, "column": 900 * 4, "value": 900 * 8, "x": 300 * 8, "y": 300 * 8}
+    assert touched == {(name, size): size for name, size in sizes.items()}
 
 
 ARRAYS = """

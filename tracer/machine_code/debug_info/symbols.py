@@ -28,7 +28,7 @@ _SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
 )
 _RELOCATION = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
-_STT_NOTYPE, _STT_FUNC, _STT_GNU_IFUNC = 0, 2, 10
+_STT_NOTYPE, _STT_OBJECT, _STT_FUNC, _STT_GNU_IFUNC = 0, 1, 2, 10
 _STB_LOCAL = 0
 _PLT_ENTRY_BYTES = 16
 _LAST_ADDRESS = (1 << 64) - 1
@@ -38,6 +38,14 @@ Addresses = npt.NDArray[np.uint64]
 
 class Function(msgspec.Struct, frozen=True):
     """A function, from `start` to `end` (link-time addresses)."""
+
+    name: str
+    start: int
+    end: int
+
+
+class Variable(msgspec.Struct, frozen=True):
+    """A static variable, from `start` to `end` (link-time addresses)."""
 
     name: str
     start: int
@@ -128,6 +136,26 @@ class Symbols:
             for position, (start, end) in enumerate(zip(named.starts, named.ends, strict=True))
         ]
 
+    def variables(self) -> list[Variable]:
+        """Those that a symbol table names, by where they start; of several at the same bytes the one that begins first,
+        then the longest, then the global one."""
+        ranked = []
+        for section_name in (".symtab", ".dynsym"):
+            try:
+                table, strings = self._table(section_name)
+                table = table[((table["info"] & 15) == _STT_OBJECT) & (table["size"] > 0) & (table["value"] > 0)]
+                for offset, info, _, _, start, size in table.tolist():
+                    text = text_at(strings, offset)
+                    is_local = info >> 4 == _STB_LOCAL
+                    ranked.append((start, -size, is_local, len(text) - len(text.lstrip("_")), len(text), text))
+            except Exception as error:  # a damaged file can make the reader raise anything
+                self._note(f"variables of {section_name} left out", error)
+        found: list[Variable] = []
+        for start, negative_size, *_, name in sorted(ranked):
+            if name and start - negative_size <= _LAST_ADDRESS and (not found or start >= found[-1].end):
+                found.append(Variable(name, start, start - negative_size))
+        return found
+
     def lines(self, addresses: Addresses) -> LineTable:
         """The lines of all compilation units that hold any of these link-time addresses."""
         if self._elf is None or not _tells_lines(self._elf):
@@ -180,19 +208,25 @@ class Symbols:
 
         return _Functions(starts.tolist(), ends.tolist(), name)
 
-    def _symbols(self, section_name: str) -> tuple[npt.NDArray[np.void], bytes]:
-        """The function symbols of a symbol table, and its strings."""
+    def _table(self, section_name: str) -> tuple[npt.NDArray[np.void], bytes]:
+        """All of a symbol table, and its strings; empty where the file has no such table."""
         elf = self._elf
         section = elf.section(section_name) if elf else None
         if elf is None or section is None:
             return np.empty(0, _SYMBOL), b""
         data = elf.data(section)
         table = np.frombuffer(data[: len(data) // _SYMBOL.itemsize * _SYMBOL.itemsize], _SYMBOL)
+        return table, elf.data(elf.sections[section.link])
+
+    def _symbols(self, section_name: str) -> tuple[npt.NDArray[np.void], bytes]:
+        """The named function symbols of a symbol table, and its strings."""
+        table, strings = self._table(section_name)
+        if not len(table):
+            return table, strings
         kind, binding = table["info"] & 15, table["info"] >> 4
         code = np.isin(table["section"], [number for number, _, _ in self._code_sections])
         is_label = (kind == _STT_NOTYPE) & (binding != _STB_LOCAL)
         table = table[code & ((kind == _STT_FUNC) | (kind == _STT_GNU_IFUNC) | is_label) & (table["value"] != 0)]
-        strings = elf.data(elf.sections[section.link])
         return table[np.frombuffer(strings, np.uint8)[table["name"]] != 0], strings
 
     def _ended(self, starts: Addresses, ends: Addresses) -> tuple[Addresses, Addresses, npt.NDArray[np.intp]]:

@@ -1,0 +1,47 @@
+"""Which objects the reports of the data flow name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from command_line import run
+from flow_samples import flow_of
+
+from foretrace.reports.data_flow_reports import objects_of
+from foretrace.tracer.signature.data_flow_records import OUTSIDE, MemoryObject, ObjectKind
+from foretrace.tracer.signature.file import write_signature
+from foretrace.tracer.tracing import trace_binary
+
+COPIES = """
+double from[1000], to[1000];
+int main(void) {
+    for (int i = 0; i < 1000; i++) from[i] = i;
+    for (int i = 0; i < 1000; i++) to[i] = from[i] + 1;
+    return to[7] < 0;
+}
+"""
+
+
+def test_objects_are_those_that_all_touch() -> None:
+    objects = [MemoryObject(ObjectKind.STATIC, name, 0, 64) for name in ("small", "large", "written")]
+    objects.append(MemoryObject(ObjectKind.UNKNOWN, "", 64, 128))
+    flow = flow_of(
+        [(0, [1], 64), (OUTSIDE, [2], 8), (0, [1, 2], 8)],
+        [([0, 1], 8), ([0, 1, 2], 32), ([0], 64), ([1, 2], 16)],
+        objects,
+    )
+    flow = replace(flow, touched_object=np.array([0, 1, 2, 3]))
+    assert objects_of(flow, 0) == ["large", "small"]
+    assert objects_of(flow, 1) == ["large", "unknown"]
+    assert objects_of(flow, 2) == ["large"]
+
+
+def test_info_names_static_variables(compile_c: Callable[..., Path], tmp_path: Path) -> None:
+    program = compile_c(COPIES, "-O1", "-g")
+    write_signature(trace_binary([str(program)]).signature, tmp_path / "copies.sig")
+    flows, _ = run("info", tmp_path / "copies.sig", "--data-flow").output.split("Nodes", 1)
+    (line,) = (row for row in flows.splitlines() if ".c:4" in row and ".c:5" in row)
+    assert line.rstrip().endswith("from")
