@@ -1,7 +1,6 @@
 /* What the side table of a stream says of its blocks, operations and array operations. See parts.h. */
 #include "parts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_BLOCKS (1u << 26)
