@@ -26,9 +26,6 @@ struct ft_table {
 uint32_t ft_table_find(const struct ft_table *table, uint64_t a, uint64_t b);
 bool ft_table_put(struct ft_table *table, uint64_t a, uint64_t b, uint32_t value);
 
-/* Makes room in an array for element `index`; what is new is zero. */
-bool ft_tree_reserve(void **array, uint32_t *capacity, uint32_t index, size_t element_bytes);
-
 /* ---- blocks and functions: functions.c ------------------------------------------------------------------------ */
 
 struct ft_code {

@@ -1,33 +1,15 @@
 /* What the side table of a stream says of its blocks, operations and array operations. See parts.h. */
 #include "parts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_BLOCKS (1u << 26)
-
-/* Makes room for entry `index` in an array of zeroed elements. */
-static bool reserve(void **array, uint32_t *capacity, uint32_t index, size_t element_bytes)
-{
-    if (index < *capacity)
-        return true;
-    uint32_t bigger = *capacity ? *capacity : 1024;
-    while (bigger <= index)
-        bigger *= 2;
-    unsigned char *grown = realloc(*array, bigger * element_bytes);
-    if (!grown)
-        return false;
-    memset(grown + *capacity * element_bytes, 0, (bigger - *capacity) * element_bytes);
-    *array = grown;
-    *capacity = bigger;
-    return true;
-}
 
 static enum ft_read_status add_block(struct ft_reader *reader, uint32_t id, uint64_t n_slots)
 {
     if (id != reader->n_blocks + 1 || id >= MAX_BLOCKS || n_slots > FT_TAG_MAX)
         return ft_reader_corrupt(reader, "a block is numbered out of order");
-    if (!reserve((void **)&reader->blocks, &reader->blocks_capacity, id, sizeof *reader->blocks))
+    if (!ft_tree_reserve((void **)&reader->blocks, &reader->blocks_capacity, id, sizeof *reader->blocks))
         return FT_READ_MEMORY;
     reader->n_blocks = id;
     reader->blocks[id].n_slots = (uint16_t)n_slots;
@@ -64,7 +46,7 @@ enum ft_read_status ft_reader_add_operation(struct ft_reader *reader, uint32_t b
     uint32_t id = reader->n_operations;
     if (id == FT_NO_OPERATION - 1)
         return FT_READ_MEMORY;
-    if (!reserve((void **)&reader->operations, &reader->operations_capacity, id, sizeof *reader->operations))
+    if (!ft_tree_reserve((void **)&reader->operations, &reader->operations_capacity, id, sizeof *reader->operations))
         return FT_READ_MEMORY;
     reader->operations[id] = (struct ft_operation){.block_id = block_id, .slot = slot, .array_id = array_id};
     reader->n_operations = id + 1;
@@ -81,7 +63,7 @@ static enum ft_read_status add_array(struct ft_reader *reader, const struct ft_s
     for (uint32_t i = 0; i < facts->n_operands; i++)
         if (facts->operands[i].size_bytes == 0)
             return ft_reader_corrupt(reader, "an array operand has no size");
-    if (!reserve((void **)&reader->arrays, &reader->arrays_capacity, id, sizeof *reader->arrays))
+    if (!ft_tree_reserve((void **)&reader->arrays, &reader->arrays_capacity, id, sizeof *reader->arrays))
         return FT_READ_MEMORY;
     struct ft_array *array = &reader->arrays[id];
     array->facts = *facts;
