@@ -99,7 +99,7 @@ class Conditions:
 
 
 def hand_over_s(profile: Profile) -> tuple[float, tuple[Assumption, ...]]:
-    """What it takes until who waits for a lock has it, once it is given back; and what is assumed of it."""
+    """Seconds from the release of a contended lock until the next thread holds it, with what was assumed."""
     name = "line_transfer_latency_s"
     given = profile.core.line_transfer_latency_s if profile.core else None
     if given is not None:

@@ -20,7 +20,7 @@ from .residency import Versions
 
 HOST = "host"
 HostRuns = Callable[[int, Sequence[int], float], tuple[Run, ...]]
-"""What the host does for a node's nodes in so many seconds."""
+"""From a node, the nodes below it and their time on the host to the activities that run there."""
 
 
 def one_run(node: int, nodes: Sequence[int], host_s: float) -> tuple[Run, ...]:

@@ -72,7 +72,7 @@ def random_planner(seed: int, *, latency_s: float) -> Planner:
 
 
 def divisions(planner: Planner) -> Iterator[tuple[int, ...]]:
-    """Every set of kernels of which none is in another."""
+    """All sets of kernels in which no kernel is part of another."""
     nodes = sorted(planner.able)
     for size in range(len(nodes) + 1):
         for chosen in itertools.combinations(nodes, size):

@@ -88,7 +88,7 @@ class SourceLoops:
         return False
 
     def is_new(self, line: int, loop_line: int) -> bool:
-        """Whether a line stores into something that is made anew in each iteration of the loop on another line."""
+        """Whether a line stores into an object that each iteration of the loop on `loop_line` creates anew."""
         names = {name for statement in self._statements.get(line, ()) for name in _stored_into(statement)}
         loop = self._loops.get(loop_line)
         if not names or loop is None:
@@ -139,7 +139,7 @@ def _is_element(name: str, loop: Loop) -> bool:
 
 
 def _element_targets(loop: ast.For | ast.AsyncFor) -> set[str]:
-    """The names by which a loop goes over elements, not over numbers in order."""
+    """The loop variables that are elements of a collection, not numbers of a range."""
     called = _called(loop.iter) if isinstance(loop.iter, ast.Call) else ""
     if called == "range":
         return set()
