@@ -194,7 +194,7 @@ class Node:
             devices=dict.fromkeys(device_names(self.accelerators), 1),
             barriers={name: count for job in jobs for name, count in job.barriers.items()},
             semaphores={name: units for job in jobs for name, units in job.semaphores.items()},
-            hand_over_s=self.conditions.hand_over_s,
+            waking=self.conditions.waking,
         )
 
     def _interpreters(self) -> dict[str, tuple[float, ...]]:

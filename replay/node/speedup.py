@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Profile
-from foretrace.replay.engine.program import Lock, Part, Repeat, Unlock
+from foretrace.replay.engine.program import Lock, Part, Repeat, Unlock, Waking
 from foretrace.replay.predict import TURNS, prediction_of
 from foretrace.replay.records import Limit, Model, Prediction, Scaling
 from foretrace.replay.threads.tree_programs import team_size
@@ -22,7 +22,7 @@ from foretrace.tracer.signature.records import Signature
 from foretrace.units import format_seconds
 
 from .machine_run import MOST_THREADS, Node, check_cores, cores_of
-from .replay import of_assumed_bandwidth, of_locks, of_signature
+from .replay import of_assumed_bandwidth, of_waits, of_signature
 
 _NOTABLE = 0.01
 _ASSUMED = 2.0
@@ -162,7 +162,7 @@ def _with_threads(node: Node, workload: Workload, work: TreeWork, alone: Predict
         has = node.profile.core.cores if node.profile.core else None
         some = f"has {node.cores} cores" if node.cores == has else f"gives {node.cores} of its cores"
         warnings.append(f"{node.profile.name} {some}: {count} threads share them")
-    of_threads = (*node.conditions.assumptions, *of_locks(node, outcome))
+    of_threads = (*node.conditions.assumptions, *of_waits(node, outcome))
     assumed = {str(one): one for one in (*alone.assumptions, *of_threads)}
     speedups = [alone.time_s / end_s if end_s else 1.0 for end_s in (time_s, *ends_s)]
     limit = most if lost_s[most] > _NOTABLE * time_s else Limit.NONE
@@ -187,7 +187,7 @@ def _lost(node: Node, work: TreeWork, alone_s: float, time_s: float, count: int)
     if count > node.cores:
         node = replace(node, cores=count, made={})
         steps.append((Limit.CORES, node))
-    node = replace(_without_locks(node), interpreter_threads=count)
+    node = replace(_without_locks(node), interpreter_threads=count, conditions=replace(node.conditions, waking=Waking()))
     steps.append((Limit.SYNCHRONISATION, node))
     lost_s = {}
     for limit, freed in steps:

@@ -31,8 +31,8 @@ class Stops:
         """One stop for `times`."""
         if not self.is_wait:
             return [Post(self.semaphore, times * self.units)]
-        wait = Wait(self.semaphore, times * self.units)
-        return [wait] if self.held is None else [Unlock(self.held), wait, Lock(self.held)]
+        wait = Wait(self.semaphore, times * self.units, sleeps=True)
+        return [wait] if self.held is None else [Unlock(self.held), wait, Lock(self.held, sleeps=True)]
 
 
 Draft = Part | Stops

@@ -126,6 +126,7 @@ class _Job:
         self.parallel = {node for node, role in work.special.items() if role is Role.PARALLEL}
         self.held: str | None = None
         self.phased = Phased(work)
+        self.team_sleeps = work.team_sleeps
         self.nested = 0
         self.scale = 1.0
         self.divided: frozenset[int] = frozenset()
@@ -308,7 +309,7 @@ class _Job:
                     left.remove(inside)
             if place in begins:
                 self.held = f"{self.prefix} {begins[place].name}"
-                parts[0].append(Lock(self.held))
+                parts[0].append(Lock(self.held, begins[place].sleeps))
                 parts[0] += self.runs(begins[place].own_s, times * share / self.scale_of(node))
             if place in ends:
                 self.add(parts, self.child(child, times * share, creations))
@@ -378,13 +379,13 @@ class _Job:
             nodes = member.get(key, [])
             self.scale = self.shares[key][number] if key in self.shares else 1.0
             self.divided = frozenset(below for node in nodes for below in self.below(node))
-            inner: list[Draft] = [Barrier(begin)]
+            inner: list[Draft] = [Barrier(begin, self.team_sleeps)]
             if not self.scale:
-                made.append(repeated(count, [*inner, Barrier(end)], times))
+                made.append(repeated(count, [*inner, Barrier(end, self.team_sleeps)], times))
                 continue
             for node in nodes:
                 inner += self.body(node, times * count, creations)[0]
-            made.append(repeated(count, [*inner, Barrier(end)], times))
+            made.append(repeated(count, [*inner, Barrier(end, self.team_sleeps)], times))
         self.members, self.divided = members, divided
         self.barriers[begin] = self.barriers[end] = len(members)
         return made
@@ -407,7 +408,7 @@ class _Job:
         if special in (Role.LOCK, Role.UNLOCK):
             return [[*self.runs(self.work.sums_below(node), times / self.scale_of(node))]]
         if special is Role.BARRIER:
-            return [[Barrier(f"{self.prefix} pthread barrier")] * max(round(entries / times), 1)]
+            return [[Barrier(f"{self.prefix} pthread barrier", sleeps=True)] * max(round(entries / times), 1)]
         is_small = self.work.inclusive_s[node] / times <= LEAST_SHARE * self.total_s
         if not self.work.is_special_below[node] and (is_small or self.nested > MOST_NESTED):
             return [[*self.runs(self.phased.sums(node), times / self.scale_of(node))]]
@@ -468,7 +469,7 @@ class _Job:
             if pool:
                 name = pool.pop(0)
                 creations.created.append(name)
-                found.append(Spawn(name))
+                found.append(Spawn(name, asleep=True))
         return found
 
     def joined(self, node: int, entries: int, times: float, creations: _Creations) -> list[Part]:
@@ -484,7 +485,7 @@ class _Job:
             if told or left:
                 name = told.pop(0) if told else left[0]
                 creations.joined.add(name)
-                found.append(Join(name))
+                found.append(Join(name, sleeps=True))
         return found
 
     def with_barriers(self, made: list[ThreadProgram]) -> list[ThreadProgram]:
@@ -502,14 +503,18 @@ class _Job:
 def _visits(program: Iterable[Part], barrier: str) -> int:
     """How often a program comes to a barrier."""
     return sum(
-        part.count * _visits(part.body, barrier) if isinstance(part, Repeat) else part == Barrier(barrier)
+        part.count * _visits(part.body, barrier) if isinstance(part, Repeat) else _is_at(part, barrier)
         for part in program
     )
+
+
+def _is_at(part: Part, barrier: str) -> bool:
+    return isinstance(part, Barrier) and part.name == barrier
 
 
 def _without(program: Iterable[Part], barrier: str) -> tuple[Part, ...]:
     return tuple(
         Repeat(part.count, _without(part.body, barrier)) if isinstance(part, Repeat) else part
         for part in program
-        if part != Barrier(barrier)
+        if not _is_at(part, barrier)
     )

@@ -76,6 +76,8 @@ ROLES = {
     "sem_timedwait": Role.TAKE,
     "sem_post": Role.GIVE,
 }
+SLEEPING_LOCKS = ("pthread_mutex_lock", "mtx_lock")
+"""Locks that glibc sleeps for at once if they are taken; others spin, unless an edge shows that a thread slept."""
 PYTHON_ROLES = {
     "Thread.start": Role.CREATE,
     "Thread.join": Role.JOIN,
@@ -131,6 +133,7 @@ class Waits:
         joins: threads whose ends a node's calls waited for.
         same_lock: pairs of calls that take and give back the same lock.
         roles: of nodes that have one, by name or by their edges.
+        team_wakes: how often a thread woke another one inside the runtime of parallel regions, but for locks.
     """
 
     stops: dict[int, list[Stop]] = field(default_factory=lambda: defaultdict(list))
@@ -139,6 +142,7 @@ class Waits:
     joins: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     same_lock: list[tuple[int, int]] = field(default_factory=list)
     roles: dict[int, Role] = field(default_factory=dict)
+    team_wakes: int = 0
 
 
 def waits_of(tree: ExecutionTree) -> Waits:
@@ -161,6 +165,8 @@ def waits_of(tree: ExecutionTree) -> Waits:
             waits.roles.setdefault(target, Role.JOIN)
             waits.joins[target].append(edge.source)
         elif edge.kind is SynchronisationKind.WAKE and source >= 0 and target >= 0:
+            if all(_is_runtime(tree, node) and node not in waits.roles for node in (source, target)):
+                waits.team_wakes += edge.count
             _sort_wake(tree, waits, edge, source, target, wakes)
     for number, component in enumerate(_components(wakes)):
         _add_semaphore(tree, waits, f"semaphore {number}", component)
@@ -196,6 +202,11 @@ def _sort_wake(
         is_raw = before is None or behind is None
         if not is_raw or not any(_is_internal(tree, node) for node in (edge.source_node, edge.target_node)):
             wakes.append(_Wake(source, target, edge.count, edge.source_line, edge.target_line))
+
+
+def _is_runtime(tree: ExecutionTree, node: int) -> bool:
+    """Whether a call is into a runtime of parallel regions."""
+    return _RUNTIME.match(tree.keys[node].module.rpartition("/")[2]) is not None
 
 
 def _place(tree: ExecutionTree, roles: dict[int, Role], node: int) -> int:

@@ -15,7 +15,7 @@ from foretrace.replay.spread import Floats
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 
-from .tree_waits import Role, Waits, find, waits_of
+from .tree_waits import SLEEPING_LOCKS, Role, Waits, find, waits_of
 
 _OUTLINED = re.compile(r"(\._omp_fn\.\d+$)|(\.omp_outlined)|(^__omp_outlined)")
 """Functions that a compiler made of parallel regions: GCC's and Clang's names."""
@@ -25,12 +25,14 @@ _LOADER = re.compile(r"^ld[-.]")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A critical section in a body: its lock's name, the places of both calls among the children, its own seconds."""
+    """A critical section in a body: its lock's name, the places of both calls among the children, its own seconds,
+    whether threads sleep for the lock."""
 
     name: str
     first: int
     last: int
     own_s: dict[int, float]
+    sleeps: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -63,6 +65,8 @@ class TreeWork:
     row_line: np.typing.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     row_s: Floats = field(default_factory=lambda: np.zeros(0))
     lock_names: dict[str, str] = field(default_factory=dict)
+    sleeping_locks: set[str] = field(default_factory=set)
+    """Names of locks that threads sleep for."""
     units: dict[int | None, dict[str, int]] = field(default_factory=dict)
     """Units of semaphores at the start, by number of threads, once they have been found."""
 
@@ -111,7 +115,8 @@ class TreeWork:
         A node's own work is in a section if its source lines lie between those of the two calls. Each pair of places
         is a lock of its own, unless one waited for another.
         """
-        return [replace(section, name=self.lock_names.get(section.name, section.name)) for section in self._pairs(node)]
+        found = [replace(one, name=self.lock_names.get(one.name, one.name)) for one in self._pairs(node)]
+        return [replace(one, sleeps=one.name in self.sleeping_locks) for one in found]
 
     def _pairs(self, node: int) -> list[Section]:
         found: list[Section] = []
@@ -124,26 +129,33 @@ class TreeWork:
                 lines = [self.tree.keys[self.children[node][at]].site_line for at in (first, place)]
                 key = self.tree.keys[node]
                 name = f"lock {short_name(key.function)}:{lines[0] or key.line}"
-                found.append(Section(name, first, place, self._between(node, *lines)))
+                taken_by = self.tree.keys[self.children[node][first]].function.partition("@")[0]
+                sleeps = taken_by in SLEEPING_LOCKS
+                found.append(Section(name, first, place, self._between(node, *lines), sleeps))
                 first = None
         return found
 
     def same_locks(self) -> dict[str, str]:
-        """The name that stands for each lock that has several."""
+        """The name that stands for each lock that has several. Fills `sleeping_locks`."""
         names: dict[int, str] = {}
+        sleeping: set[str] = set()
         for node in {int(self.tree.parent[call]) for call, role in self.special.items() if role is Role.LOCK}:
             for section in self._pairs(node):
                 for child in self.children[node][section.first : section.last + 1]:
                     names[child] = section.name
+                sleeping |= {section.name} if section.sleeps else set()
         number: dict[str, int] = {}
         leader: dict[int, int] = {}
         for source, target in self.waits.same_lock:
             pair = [names.get(self._child_with_section(node, names), "") for node in (source, target)]
             if all(pair):
+                sleeping |= set(pair)
                 one, other = (find(leader, number.setdefault(name, len(number))) for name in pair)
                 leader[max(one, other)] = min(one, other)
         of_number = list(number)
-        return {name: of_number[find(leader, one)] for name, one in number.items()}
+        found = {name: of_number[find(leader, one)] for name, one in number.items()}
+        self.sleeping_locks = {found.get(name, name) for name in sleeping}
+        return found
 
     def _child_with_section(self, node: int, names: dict[int, str]) -> int:
         """The node, or the loop around it that tests a condition, which lies in a critical section."""
@@ -160,6 +172,14 @@ class TreeWork:
             if seconds > 0:
                 sums[int(region)] = sums.get(int(region), 0.0) + float(seconds)
         return sums
+
+    @property
+    def team_sleeps(self) -> bool:
+        """Whether threads slept, rather than spun, before and after most parallel regions when traced."""
+        tree, first = self.tree, {thread.process: thread.root for thread in reversed(self.tree.threads)}
+        others = [thread.root for thread in tree.threads if thread.root != first[thread.process]]
+        entries = sum(int(tree.entries[node]) for root in others for node in self.all_parallel(root))
+        return entries > 0 and self.waits.team_wakes >= entries  # two waits for each entry
 
     def sums_below(self, node: int) -> dict[int, float]:
         """Seconds by region of a node and all nodes below it."""

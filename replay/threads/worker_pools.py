@@ -152,7 +152,7 @@ def _renamed(program: Iterable[Part], traced: set[str], names: Sequence[str]) ->
             elif isinstance(part, Spawn | Join) and part.entity in traced:
                 if type(part) not in begun:
                     begun.add(type(part))
-                    yield from (type(part)(name) for name in names)
+                    yield from (replace(part, entity=name) for name in names)
             elif not isinstance(part, Wait | Post | Broadcast):
                 yield part
 
