@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -138,9 +139,8 @@ class Reference:
 
     def steps_of(self, name):
         """The parts left, an attempt to get a lock first that it was woken for."""
-        if name in self.retries:
-            yield self.walkers[name].again
-        yield from self.walkers[name].steps
+        walker = self.walkers[name]
+        return chain([walker.again], walker.steps) if name in self.retries else walker.steps
 
     def step(self, name):
         """Go on with an entity until it waits."""
