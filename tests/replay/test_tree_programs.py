@@ -8,6 +8,7 @@ from foretrace.errors import PredictionError
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.predict import predict
+from foretrace.tracer.signature.tree_records import SynchronisationKind
 
 
 def host(cores=4, **waking):
@@ -55,8 +56,9 @@ def test_loops_of_many_iterations_cost_few_events():
     assert replayed.outcome.events_simulated < 1000
 
 
-def openmp(works, entries=10, serial=5):
-    """A loop around a parallel region; `works` are the executions of each thread in all. The runtime spins."""
+def openmp(works, entries=10, serial=5, wakes=0):
+    """A loop around a parallel region; `works` are the executions of each thread in all. The runtime spins, or threads
+    wake each other there."""
     tree = Tree()
     main = tree.call(tree.thread(), "main")
     loop = tree.loop(main, entries)
@@ -70,7 +72,17 @@ def openmp(works, entries=10, serial=5):
         start = tree.call(tree.thread(number), "start", module="/lib/libgomp.so.1")
         tree.does(start, 50_000, spins)
         tree.does(tree.call(start, "main._omp_fn.0", entries=entries), work, block)
+        if wakes:
+            tree.waits(SynchronisationKind.WAKE, 0, number, wakes, source_node=spin, target_node=start)
     return tree.signature()
+
+
+@pytest.mark.parametrize(("wakes", "latency_s"), [(0, 1e-6), (3, 1e-6), (10, 5e-6), (20, 5e-6)])
+def test_a_team_that_slept_is_woken_before_and_after_each_entry(wakes, latency_s):
+    """Ten entries have twenty waits; the other thread works longer, and the first one waits for it."""
+    machine = host(line_transfer_latency_s=1e-6, thread_wake_latency_s=5e-6)
+    replayed = replay_on(openmp((40, 100), wakes=wakes), machine)
+    assert replayed.makespan_s == pytest.approx((50 + 100) * STEP_S + 20 * latency_s)
 
 
 def test_a_team_takes_its_slowest_thread():
@@ -331,6 +343,18 @@ def test_a_lock_that_somebody_spins_for_takes_time_to_be_handed_over():
         assert path["transfer of a cache line"] == pytest.approx(19 * latency_s)
     assumed = [any("line_transfer" in str(text) for text in replayed.assumptions) for replayed in found.values()]
     assert assumed == [False, True]
+
+
+def test_a_mutex_is_slept_for():
+    """Each of two threads wakes the other one, takes the lock again meanwhile, and is woken in the end."""
+    signature = spinning_and_sleeping("pthread_mutex_lock", "pthread_mutex_unlock")
+    found = {wake_s: replay_on(signature, host(thread_wake_latency_s=wake_s)) for wake_s in (1e-12, 5e-6, 1.0)}
+    path = {part.activity for part in found[5e-6].critical_path}
+    assert "waking a thread" in path
+    assert "transfer of a cache line" not in path
+    assert found[1e-12].makespan_s == pytest.approx(200 * STEP_S)
+    # begun, woken by the first of ten updates of the other one, which go on without it, and awaited
+    assert found[1.0].makespan_s == pytest.approx(3 * 1.0 + (10 + 100) * STEP_S)
 
 
 def test_that_one_thread_tells_no_imbalance_is_said():
