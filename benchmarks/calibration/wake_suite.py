@@ -41,7 +41,4 @@ def wake_measurements(cpus: Sequence[int]) -> dict[str, Measurement]:
         "thread_wake_latency_s": asleep,
         "thread_wake_call_s": calling,
     }
-    return {
-        name: Measurement(name, run, least_sample_s=_LEAST_SAMPLE_S)
-        for name, run in runs.items()
-    }
+    return {name: Measurement(name, run, least_sample_s=_LEAST_SAMPLE_S) for name, run in runs.items()}

@@ -75,11 +75,12 @@ class Compiled:
 
     def engine(self, *, most_segments: int, most_events: int, folding: bool) -> _engine.Engine:
         """An event loop at time 0."""
+        waking = self.system.waking
         return _engine.Engine(
             self.operations.tobytes(), self.starts.tobytes(), self.classes.tobytes(), self.resources.tobytes(),
             self.units.tobytes(), self.cores.tobytes(), self.conditions.tobytes(), self.points.tobytes(),
             len(self.labels), min(len(self.labels), MOST_PATH_LABELS), self.num_caches, self.num_jobs, most_segments,
-            most_events, folding, self.system.waking.transfer_s, self.system.waking.latency_s, self.system.waking.call_s,
+            most_events, folding, waking.transfer_s, waking.latency_s, waking.call_s,
         )  # fmt: skip
 
 

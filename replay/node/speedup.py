@@ -22,7 +22,7 @@ from foretrace.tracer.signature.records import Signature
 from foretrace.units import format_seconds
 
 from .machine_run import MOST_THREADS, Node, check_cores, cores_of
-from .replay import of_assumed_bandwidth, of_waits, of_signature
+from .replay import of_assumed_bandwidth, of_signature, of_waits
 
 _NOTABLE = 0.01
 _ASSUMED = 2.0
@@ -187,7 +187,9 @@ def _lost(node: Node, work: TreeWork, alone_s: float, time_s: float, count: int)
     if count > node.cores:
         node = replace(node, cores=count, made={})
         steps.append((Limit.CORES, node))
-    node = replace(_without_locks(node), interpreter_threads=count, conditions=replace(node.conditions, waking=Waking()))
+    node = replace(
+        _without_locks(node), interpreter_threads=count, conditions=replace(node.conditions, waking=Waking())
+    )
     steps.append((Limit.SYNCHRONISATION, node))
     lost_s = {}
     for limit, freed in steps:
