@@ -2,7 +2,9 @@
  *
  *   _agent.c            the extension module: attaches the stream, runs the program as Python itself would
  *   native_threads.c    processor time of threads that compiled code starts (without Python.h)
- *   processes.c         child processes that the program starts
+ *   processes.c         child processes that the program starts, and the agent in them
+ *   far.c               what processes wait for one another at
+ *   exchange.c          memory that they tell each other in (without Python.h)
  *
  * blocks/: which block of bytecode runs, and for how long
  *

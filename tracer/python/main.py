@@ -4,6 +4,8 @@
     python main.py --fd N --agent PATH --core NAME -m MODULE ARGS...
     python main.py --fd N --agent PATH --core NAME -c CODE ARGS...
 
+In a child process of a traced program, in place of N, stands where to ask for a stream; without one the program runs alone.
+
 It leaves `sys` as the program alone would find it, and runs the program with no frame of ours above its first.
 """
 
@@ -63,7 +65,7 @@ def _set_first_path(agent: "ModuleType", name: str, kind: int) -> bool:
 
 
 def _main() -> None:
-    fd, agent_path, core = int(sys.argv[2]), sys.argv[4], sys.argv[6]
+    bootstrap, stream, agent_path, core = sys.argv[0], sys.argv[2], sys.argv[4], sys.argv[6]
     modules = set(sys.modules)
     agent = _load_agent(agent_path)
     kind = {"-m": _MODULE, "-c": _CODE}.get(sys.argv[_ARGUMENTS], _SCRIPT)
@@ -72,7 +74,14 @@ def _main() -> None:
     is_package = _set_first_path(agent, name, kind)
     for module in set(sys.modules) - modules:
         del sys.modules[module]
-    agent.attach(fd, core)
+    try:
+        agent.attach(stream, core, bootstrap, agent_path, sys.orig_argv)
+    except OSError:
+        if ":" not in stream:
+            raise
+        import posix
+
+        posix.execv(sys.executable or "/proc/self/exe", sys.orig_argv)
     agent.run("__main__" if is_package else name, _MODULE if is_package else kind, not is_package)
 
 
