@@ -322,8 +322,8 @@ static PyObject *with_agent(PyObject *words, enum ft_request_kind request)
         done = PyList_Append(found, PyList_GET_ITEM(list, i)) == 0;
     done = done && (!group || PyList_Append(found, group) == 0) && append_path(found, own_bootstrap) &&
            append_bytes(found, PyBytes_FromString("--fd")) &&
-           append_bytes(found, PyBytes_FromFormat("%u:%u:%d:%llu", atomic_load(&header->reader_pid), header->request.own_fd,
-                                                  (int)request, (unsigned long long)far_here())) &&
+           append_bytes(found, PyBytes_FromFormat("%u:%u:%d:%lu", atomic_load(&header->reader_pid), header->request.own_fd,
+                                                  (int)request, (unsigned long)far_here())) &&
            append_bytes(found, PyBytes_FromString("--agent")) && append_path(found, own_agent) &&
            append_bytes(found, PyBytes_FromString("--core")) && append_path(found, own_core) &&
            append_bytes(found, PyBytes_FromString(kind));
