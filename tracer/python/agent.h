@@ -67,6 +67,7 @@ struct agent_thread {
     struct ft_cursor *cursor; /* NULL until the thread's first word */
     uint64_t created;         /* the event that created it; 0: none, or not known */
     uint64_t ends_at;         /* what waits for its end waits there; 0: not known */
+    uint64_t behalf;          /* of a thread with no cursor, a library's: the place that it hands things on for (far.h); 0: none */
     struct agent_times *times; /* the timing that runs, see timing.h; NULL: none does */
     uint64_t timed_points;    /* of array operations that were recorded since the last timing ended */
     uint32_t charged;         /* the block that array operations are charged to; 0: not known */

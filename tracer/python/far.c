@@ -39,6 +39,26 @@ uint64_t far_here(void)
     return agent_thread.cursor ? place(agent_charged_block()) : 0;
 }
 
+uint64_t far_behalf(void)
+{
+    return agent_thread.cursor ? far_here() : agent_thread.behalf;
+}
+
+static bool is_of_other_process(uint64_t from)
+{
+    return from >> FT_FAR_PROCESS_SHIFT != ft_writer_header()->request.process;
+}
+
+bool far_woken(uint64_t from)
+{
+    if (!agent_thread.cursor && from)
+        agent_thread.behalf = from;
+    if (!from || !is_of_other_process(from))
+        return false;
+    far_write(FT_SYNC_WOKEN, from);
+    return true;
+}
+
 uint64_t far_root(void)
 {
     return place(0);
@@ -47,8 +67,7 @@ uint64_t far_root(void)
 void far_write(enum ft_synchronisation kind, uint64_t from)
 {
     struct ft_cursor *cursor = agent_thread.cursor;
-    const uint64_t own = (far_root() ^ from) >> FT_FAR_PROCESS_SHIFT;
-    if (!cursor || !from || !own) /* within a process, locks tell */
+    if (!cursor || !from || !is_of_other_process(from)) /* within a process, locks tell */
         return;
     ft_write(cursor, (uint64_t)FT_TAG_SYNCHRONISATION << FT_TAG_SHIFT | (uint64_t)FT_SYNC_FAR << FT_SIZE_SHIFT |
                          (uint64_t)kind << FT_FAR_KIND_SHIFT | from);
@@ -69,10 +88,10 @@ static uint64_t stream_of(PyObject *number)
 
 static PyObject *hooked_write(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
-    const uint64_t stream = n == 2 && agent_thread.cursor ? stream_of(args[0]) : 0;
+    const uint64_t stream = n == 2 && far_behalf() ? stream_of(args[0]) : 0;
     if (stream) {
         const uint64_t other = exchange_other_end(stream);
-        exchange_post(other ? other : stream, far_here());
+        exchange_post(other ? other : stream, far_behalf());
     }
     return AS(fast_function, original_write)(self, args, n);
 }
@@ -80,11 +99,11 @@ static PyObject *hooked_write(PyObject *self, PyObject *const *args, Py_ssize_t 
 static PyObject *hooked_read(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
     PyObject *result = AS(fast_function, original_read)(self, args, n);
-    if (!result || n != 2 || !agent_thread.cursor || !PyBytes_CheckExact(result) || PyBytes_GET_SIZE(result) == 0)
+    if (!result || n != 2 || !PyBytes_CheckExact(result) || PyBytes_GET_SIZE(result) == 0)
         return result;
     const uint64_t stream = stream_of(args[0]);
     if (stream)
-        far_write(FT_SYNC_WOKEN, exchange_take(stream));
+        far_woken(exchange_take(stream));
     return result;
 }
 
@@ -133,9 +152,9 @@ static bool is_lock(PyObject *self)
 
 static void released(PyObject *self)
 {
-    const uint64_t semaphore = agent_thread.cursor ? semaphore_of(self) : 0;
+    const uint64_t semaphore = far_behalf() ? semaphore_of(self) : 0;
     if (semaphore)
-        exchange_post(semaphore, far_here());
+        exchange_post(semaphore, far_behalf());
 }
 
 static PyObject *hooked_release(PyObject *self, PyObject *args)

@@ -8,6 +8,12 @@ enum far_kind { FAR_END, FAR_STREAM, FAR_SEMAPHORE }; /* of objects (exchange.h)
 
 /* Where this thread is, as others are told (stream.h, FT_FAR_); 0 where it is not traced. `far_root`: not where in the thread. */
 uint64_t far_here(void);
+
+/* The same; of a thread of a library, such as the one that feeds a queue of `multiprocessing`, the place it acts for. */
+uint64_t far_behalf(void);
+
+/* This thread may go on by what was done on behalf of that place. Returns whether that was in another process. */
+bool far_woken(uint64_t place);
 uint64_t far_root(void);
 
 /* This thread has waited, in that way, for what happened there. */

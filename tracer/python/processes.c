@@ -66,7 +66,7 @@ void processes_begin(void)
 
 static void before_fork(void)
 {
-    place_at_fork = exchange_is_there() ? far_here() : 0;
+    place_at_fork = exchange_is_there() ? far_behalf() : 0;
 }
 
 static void in_forked_child(void)
@@ -323,7 +323,7 @@ static PyObject *with_agent(PyObject *words, enum ft_request_kind request)
     done = done && (!group || PyList_Append(found, group) == 0) && append_path(found, own_bootstrap) &&
            append_bytes(found, PyBytes_FromString("--fd")) &&
            append_bytes(found, PyBytes_FromFormat("%u:%u:%d:%lu", atomic_load(&header->reader_pid), header->request.own_fd,
-                                                  (int)request, (unsigned long)far_here())) &&
+                                                  (int)request, (unsigned long)far_behalf())) &&
            append_bytes(found, PyBytes_FromString("--agent")) && append_path(found, own_agent) &&
            append_bytes(found, PyBytes_FromString("--core")) && append_path(found, own_core) &&
            append_bytes(found, PyBytes_FromString(kind));
