@@ -13,6 +13,7 @@
 
 #include "tracer/python/arrays/hooks.h"
 #include "tracer/python/native_threads.h"
+#include "tracer/python/blocks/markers.h"
 #include "tracer/python/blocks/timing.h"
 #include "exchange.h"
 #include "far.h"
@@ -73,6 +74,7 @@ static void in_forked_child(void)
 {
     timing_forked();
     native_threads_forked();
+    markers_forked();
     created_at = place_at_fork;
     if (agent_thread.cursor)
         processes_begin();
