@@ -34,7 +34,7 @@ SERVER_ENDS_S = 1.0
 """For the fork server of `multiprocessing` to end once the program has: it does when it finds its pipe closed."""
 _FORK_SERVER = "from multiprocessing.forkserver import"
 _PAUSE_S = 0.01
-NOT_FOLLOWED = "not followed: it is no program of this Python interpreter"
+NOT_FOLLOWED = "not followed: another program"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,12 +218,12 @@ class Ends:
         """Of the first program and all that descend from it."""
         told = [(0, recording), *((member.number, member.recording) for member in members)]
         self._status = {child.pid: child.status for _, one in told for child in one.children if child.status is not None}
-        followed = {member.pid for member in members}
+        followed = {member.pid for member in members}  # one that became another program keeps its number
         self.others = [
             (number, child)
             for number, one in told
             for child in one.children
-            if child.status is None and child.command and child.pid not in followed
+            if child.status is None and child.command and (child.became or child.pid not in followed)
         ]
 
     def status_of(self, pid: int) -> int | None:

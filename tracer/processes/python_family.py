@@ -19,7 +19,7 @@ def summed_up(
     """The recording and the part that hold for all processes, and a record of each; of none if there is only one."""
     ends = Ends(recording, members)
     members = with_endings(members, ends)
-    if recording.end_unknown and (became := [child for number, child in ends.others if number == 0 and not child.pid]):
+    if recording.end_unknown and (became := [child for number, child in ends.others if number == 0 and child.became]):
         recording = replace(recording, problem=f"it replaced itself by {became[-1].command[0]}, which is not followed")
     processes = records(command, recording, part, members, ends) if members or ends.others else ()
     if not members:

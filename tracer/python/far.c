@@ -1,5 +1,5 @@
 /* See far.h. Objects are told apart by what all processes see alike: a pipe by its inode, the two ends of a socket pair by theirs,
- * a semaphore by its name.
+ * a semaphore by its name, or its address.
  *
  * A write to a pipe is a post, a read takes one: each message that has been written, and read in whatever number of pieces, is one
  * edge. A semaphore is tried without waiting first; only where that fails is it an edge, as with locks of threads.
@@ -127,7 +127,17 @@ static PyObject *hooked_pair(PyObject *self, PyObject *args)
 
 /* ---- semaphores ------------------------------------------------------------------------------------------------- */
 
-/* By its name, which the processes that it was handed to know. 0 without one. */
+/* Of one without a name: its address, which forked processes share. */
+static uint64_t unnamed_semaphore(PyObject *self)
+{
+    PyObject *handle = PyObject_GetAttrString(self, "handle");
+    const uint64_t address = handle && PyLong_Check(handle) ? PyLong_AsUnsignedLongLongMask(handle) : 0;
+    Py_XDECREF(handle);
+    PyErr_Clear();
+    return address ? exchange_object(FAR_SEMAPHORE, address, 1) : 0;
+}
+
+/* By its name, which the processes that it was handed to know; where processes are forked, it has none. */
 static uint64_t semaphore_of(PyObject *self)
 {
     PyObject *name = PyObject_GetAttrString(self, "name");
@@ -135,7 +145,7 @@ static uint64_t semaphore_of(PyObject *self)
     uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/ */
     for (const char *at = text; at && *at; at++)
         hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-    const uint64_t object = text ? exchange_object(FAR_SEMAPHORE, hash, 0) : 0;
+    const uint64_t object = text ? exchange_object(FAR_SEMAPHORE, hash, 0) : unnamed_semaphore(self);
     Py_XDECREF(name);
     PyErr_Clear();
     return object;

@@ -46,6 +46,23 @@ def _absolute(path: str) -> str:
     return path if path.startswith("/") else f"{posix.getcwd()}/{path}"
 
 
+def _exists(path: str) -> bool:
+    import posix
+
+    try:
+        posix.stat(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _run_alone() -> None:
+    """Become the program as it was to be run."""
+    import posix
+
+    posix.execv(sys.executable or "/proc/self/exe", sys.orig_argv)
+
+
 def _set_first_path(agent: "ModuleType", name: str, kind: int) -> bool:
     """Set sys.path[0] as the interpreter does; returns whether `name` is a directory or an archive with a program."""
     import posix
@@ -71,6 +88,8 @@ def _main() -> None:
     kind = {"-m": _MODULE, "-c": _CODE}.get(sys.argv[_ARGUMENTS], _SCRIPT)
     _forget_ourselves()
     name = _absolute(sys.argv[0]) if kind == _SCRIPT else sys.argv.pop(1)
+    if ":" in stream and kind == _SCRIPT and not _exists(name):
+        _run_alone()
     is_package = _set_first_path(agent, name, kind)
     for module in set(sys.modules) - modules:
         del sys.modules[module]
@@ -79,9 +98,7 @@ def _main() -> None:
     except OSError:
         if ":" not in stream:
             raise
-        import posix
-
-        posix.execv(sys.executable or "/proc/self/exe", sys.orig_argv)
+        _run_alone()
     agent.run("__main__" if is_package else name, _MODULE if is_package else kind, not is_package)
 
 

@@ -136,7 +136,7 @@ bool processes_attach(const char *stream, PyObject *bootstrap, PyObject *agent, 
 /* ---- children that are told of ---------------------------------------------------------------------------------- */
 
 struct told_child {
-    uint32_t pid, has_ended, command_bytes;
+    uint32_t pid, event, command_bytes;
     int32_t status;
     const char *command;
 };
@@ -146,7 +146,7 @@ static void fill_child(void *memory, uint32_t number, void *context)
     struct ft_side_child *side = memory;
     const struct told_child *child = context;
     (void)number;
-    *side = (struct ft_side_child){{FT_SIDE_CHILD, 0}, child->pid, child->has_ended, child->status, child->command_bytes};
+    *side = (struct ft_side_child){{FT_SIDE_CHILD, 0}, child->pid, child->event, child->status, child->command_bytes};
     if (child->command_bytes)
         memcpy(side + 1, child->command, child->command_bytes);
 }
@@ -156,8 +156,8 @@ static void tell(const struct told_child *child)
     ft_writer_append(sizeof(struct ft_side_child) + child->command_bytes, NULL, fill_child, (void *)child);
 }
 
-/* Tells of a child with these words, str or bytes, that is not followed. */
-static void tell_begun(uint32_t pid, PyObject *words)
+/* Tells of a program with these words, str or bytes, that is not followed. */
+static void tell_begun(enum ft_child_event event, uint32_t pid, PyObject *words)
 {
     char text[MAX_COMMAND_BYTES];
     uint32_t used = 0;
@@ -175,7 +175,7 @@ static void tell_begun(uint32_t pid, PyObject *words)
     }
     Py_XDECREF(list);
     PyErr_Clear();
-    tell(&(struct told_child){.pid = pid, .command = text, .command_bytes = used});
+    tell(&(struct told_child){.pid = pid, .event = event, .command = text, .command_bytes = used});
 }
 
 /* Of a result (pid, status, ...) of a function that waits for children. */
@@ -188,7 +188,7 @@ static PyObject *waited(PyObject *result)
         PyErr_Clear();
     } else if (pid > 0) {
         const uint64_t place = exchange_last(end_of((uint32_t)pid));
-        tell(&(struct told_child){.pid = (uint32_t)pid, .has_ended = 1, .status = (int32_t)status});
+        tell(&(struct told_child){.pid = (uint32_t)pid, .event = FT_CHILD_ENDED, .status = (int32_t)status});
         if (place && agent_thread.cursor)
             far_write(FT_SYNC_JOINED, place);
     }
@@ -263,7 +263,7 @@ static Py_ssize_t end_of_options(PyObject *words, const char **kind, PyObject **
             return 0;
         *kind = special == 'c' ? "-c" : "-m";
         if (plain)
-            *group = PyBytes_FromFormat("-%.*s", (int)plain, word + 1);
+            *group = PyBytes_FromStringAndSize(word, (Py_ssize_t)plain + 1);
         return i + 1 < n ? i + 1 : 0;
     }
     return 0;
@@ -339,16 +339,25 @@ static PyObject *with_agent(PyObject *words, enum ft_request_kind request)
     return found;
 }
 
+static bool is_executable(PyObject *path)
+{
+    PyObject *bytes;
+    if (!PyUnicode_FSConverter(path, &bytes)) {
+        PyErr_Clear();
+        return false;
+    }
+    const bool is = access(PyBytes_AS_STRING(bytes), X_OK) == 0;
+    Py_DECREF(bytes);
+    return is;
+}
+
 /* The first of several files that can be executed; a borrowed reference, or NULL. */
 static PyObject *first_executable(PyObject *files)
 {
-    PyObject *list = PySequence_Check(files) ? PySequence_List(files) : NULL, *found = NULL, *bytes;
+    PyObject *list = PySequence_Check(files) ? PySequence_List(files) : NULL, *found = NULL;
     for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list) && !found; i++)
-        if (PyUnicode_FSConverter(PyList_GET_ITEM(list, i), &bytes)) {
-            if (access(PyBytes_AS_STRING(bytes), X_OK) == 0)
-                found = PyList_GET_ITEM(list, i);
-            Py_DECREF(bytes);
-        }
+        if (is_executable(PyList_GET_ITEM(list, i)))
+            found = PyList_GET_ITEM(list, i);
     Py_XDECREF(list); /* the sequence still holds it */
     PyErr_Clear();
     return found;
@@ -399,7 +408,7 @@ static PyObject *started(struct start *start, PyObject *result, uint32_t forks, 
     if (ft_writer_forks() == forks && !start->is_tracker)
         begun(result);
     if (result && !start->words && !start->is_tracker && follows() && PyLong_Check(result))
-        tell_begun((uint32_t)PyLong_AsUnsignedLongMask(result), words);
+        tell_begun(FT_CHILD_BEGUN, (uint32_t)PyLong_AsUnsignedLongMask(result), words);
     Py_CLEAR(start->words);
     Py_CLEAR(start->files);
     return result;
@@ -451,7 +460,7 @@ static PyObject *spawned(PyCFunction original, bool looks_up, PyObject *self, Py
     }
     PyObject *result = begun(AS(fast_kw_function, original)(self, words ? changed : args, n, names));
     if (result && !words && follows() && n > 1 && PyLong_Check(result))
-        tell_begun((uint32_t)PyLong_AsUnsignedLongMask(result), args[1]);
+        tell_begun(FT_CHILD_BEGUN, (uint32_t)PyLong_AsUnsignedLongMask(result), args[1]);
     Py_XDECREF(words);
     return result;
 }
@@ -471,7 +480,7 @@ static PyObject *hooked_command(PyObject *self, PyObject *const *args, Py_ssize_
     PyObject *result = begun(AS(fast_kw_function, run_command)(self, args, n, names));
     if (result && n > 0 && follows()) {
         PyObject *words = PyTuple_Pack(1, args[0]);
-        tell_begun(0, words);
+        tell_begun(FT_CHILD_BEGUN, 0, words);
         Py_XDECREF(words);
         PyErr_Clear();
     }
@@ -490,8 +499,8 @@ static PyObject *replaced(PyCFunction original, PyObject *self, PyObject *const 
         memcpy(changed, args, (size_t)n * sizeof *changed);
         changed[1] = words;
         atomic_store(&header->replaced, 1);
-    } else if (follows() && n > 1) {
-        tell_begun((uint32_t)getpid(), args[1]);
+    } else if (follows() && n > 1 && is_executable(args[0])) {
+        tell_begun(FT_CHILD_BECAME, (uint32_t)getpid(), args[1]);
     }
     PyObject *const *given = words ? changed : args;
     PyObject *result = original == exec_program ? AS(fast_function, original)(self, given, n)

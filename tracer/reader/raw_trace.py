@@ -141,12 +141,13 @@ class RawPath(msgspec.Struct, frozen=True, eq=False):
 class RawChild(msgspec.Struct, frozen=True):
     """A child process that was begun and is not followed, or whose end the program waited for (`status`, as waitpid).
 
-    `pid` is 0 where it is not known.
+    Or, `became`, the program that a process became, which is not followed. `pid` is 0 where it is not known.
     """
 
     pid: int
     status: int | None
     command: tuple[str, ...]
+    became: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

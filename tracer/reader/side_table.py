@@ -21,6 +21,7 @@ MEMORY_BYTES = 1 << 30
 
 SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN, SIDE_LINEAR, SIDE_COMPILED = 1, 2, 3, 4, 5, 6, 7
 SIDE_CHILD = 8
+CHILD_ENDED, CHILD_BECAME = 1, 2
 MAX_OPERANDS = 8
 INSTRUCTIONS_PER_BLOCK = 2
 """That a table of blocks has room for, on average."""
@@ -151,9 +152,10 @@ def _compiled(entry: bytes) -> RawCompiled:
 
 
 def _child(entry: bytes) -> RawChild:
-    _, _, pid, has_ended, status, command_bytes = CHILD.unpack_from(entry)
+    _, _, pid, event, status, command_bytes = CHILD.unpack_from(entry)
     words = entry[CHILD.size : CHILD.size + command_bytes].split(b"\0")[:-1]
-    return RawChild(pid, status if has_ended else None, tuple(os.fsdecode(word) for word in words))
+    command = tuple(os.fsdecode(word) for word in words)
+    return RawChild(pid, status if event == CHILD_ENDED else None, command, event == CHILD_BECAME)
 
 
 class SideTable:

@@ -328,12 +328,15 @@ struct ft_side_compiled {
     _Atomic uint64_t rounds; /* in millionths of a round, as in struct ft_side_pyblock */
 };
 
-/* A child process: one that was begun and is not followed, or (`has_ended`) one whose end the program has waited for. */
+/* A child process: one that was begun and is not followed, or one whose end the program has waited for; or the program that a process
+ * became, which is not followed. */
+enum ft_child_event { FT_CHILD_BEGUN, FT_CHILD_ENDED, FT_CHILD_BECAME };
+
 struct ft_side_child {
     struct ft_side_entry entry;
     uint32_t pid;
-    uint32_t has_ended;
-    int32_t status; /* as waitpid() tells it */
+    uint32_t event;
+    int32_t status; /* as waitpid() tells it, of one that has ended */
     uint32_t command_bytes;
 };
 

@@ -271,8 +271,12 @@ static PyObject *thread_start_call(ThreadStart *self, PyObject *args, PyObject *
     agent_thread.ends_at = self->ends_at;
     agent_thread.behalf = self->behalf;
     agent_trace_thread();
+    if (agent_thread.behalf) /* it may never come to code that is traced; it runs Python all the same */
+        native_threads_begin_python();
     PyObject *result = PyObject_Call(self->function, args, kwargs);
     waits_thread_ends();
+    if (agent_thread.behalf && !agent_thread.cursor)
+        native_threads_end_python();
     return result;
 }
 
