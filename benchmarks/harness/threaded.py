@@ -1,7 +1,8 @@
-"""The threaded programs of `programs/threaded/`: OpenMP in C, C++ and Fortran, POSIX threads, and Python's threads and processes.
+"""The threaded programs of `programs/threaded/`: OpenMP in C, C++ and Fortran, POSIX threads, Python's threads
+and processes.
 
-Each takes the number of threads or processes as its only argument, prints a checksum that does not depend on it but for rounding,
-and runs 0.05 to 0.3 s with one.
+Each takes the number of threads or processes as its only argument, prints a checksum that does not depend on it but for
+rounding, and runs 0.05 to 0.3 s with one.
 """
 
 from __future__ import annotations

@@ -217,9 +217,7 @@ def _show(signature: Signature, top: int) -> None:
         followed = sum(process.followed for process in p.processes)
         beside = len(p.processes) - followed
         others = f"; {beside} not followed, which ran beside the trace" if beside else ""
-        out.print(
-            f"processes     {followed} followed and summed up, each with simulated caches of its own{others}"
-        )
+        out.print(f"processes     {followed} followed and summed up, each with simulated caches of its own{others}")
     if p.sampling is not None:
         _show_sampling(p.sampling)
     kind = "" if p.guest == "python" else f" ({plain(p.guest)})"

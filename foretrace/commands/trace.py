@@ -71,8 +71,10 @@ if TYPE_CHECKING:
     help="Also keep all accesses, compressed, for foretrace simulate.",
 )
 @click.option(
-    "--follow-children", is_flag=True, help="Trace the processes it forks and the programs these become, summed up; of Python also those it starts in the "
-    "same interpreter."
+    "--follow-children",
+    is_flag=True,
+    help="Trace the processes it forks and the programs these become, summed up; of Python also those it starts in the "
+    "same interpreter.",
 )
 @click.option("--force", is_flag=True, help="Overwrite the files if they are a signature and a stored stream.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import MachineKind, Profile
@@ -191,8 +191,7 @@ class Node:
         return System(
             cores={CORES: float(self.cores)},
             caches=tuple(f"{CACHE} {number}" for number in range(self.num_caches)),
-            bandwidths={MEMORY: self.bandwidth.points(self.conditions.stored_share)}
-            | self._interpreters(),
+            bandwidths={MEMORY: self.bandwidth.points(self.conditions.stored_share)} | self._interpreters(),
             devices=dict.fromkeys(device_names(self.accelerators), 1),
             barriers={name: count for job in jobs for name, count in job.barriers.items()},
             semaphores={name: units for job in jobs for name, units in job.semaphores.items()},
@@ -251,7 +250,11 @@ class Node:
         return found
 
     def _job(
-        self, work: TreeWork, sharings: Sequence[Sharing], prefix: str, locked: Mapping[int, Sequence[Sharing]] = NO_LOCKS
+        self,
+        work: TreeWork,
+        sharings: Sequence[Sharing],
+        prefix: str,
+        locked: Mapping[int, Sequence[Sharing]] = NO_LOCKS,
     ) -> JobPrograms:
         """A job whose processes share as `locked` says, and as `sharings` says where they have one thread."""
         threads = None if self.pool is not None else self.threads
@@ -308,4 +311,3 @@ def _idle(work: TreeWork) -> tuple[str, ...]:
     if not idle:
         return ()
     return (f"{idle} of {len(threads)} threads did less than {LEAST_SHARE:.2%} of the work each",)
-

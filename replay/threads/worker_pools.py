@@ -1,4 +1,4 @@
-"""Workers of Python programs, threads or processes, that run the same functions: their calls, divided among another number of threads.
+"""Workers of Python programs, threads or processes: their calls, divided among another number of them.
 
 The workers of a `concurrent.futures` pool take tasks one by one, so that none is busy for longer than a task beyond the
 others. Which threads are workers follows from the frames of the pool, where the tree has them, else from what they ran:
@@ -97,9 +97,8 @@ class Pool:
             ThreadProgram(name, tuple(self._program(number, size, labels, sharings)), is_born)
             for number, name in enumerate(names)
         ]
-        note = (
-            f"{len(self.workers)} {'processes' if self.process < 0 else 'threads'} ran the same functions: their {self.calls:,} calls are divided among {size}"
-        )
+        workers = f"{len(self.workers)} {'processes' if self.process < 0 else 'threads'}"
+        note = f"{workers} ran the same functions: their {self.calls:,} calls are divided among {size}"
         return JobPrograms((*kept, *made), job.barriers, (*job.notes, note))
 
     @property

@@ -6,7 +6,6 @@ A forked child and a program about to replace itself ask for a stream (children.
 
 from __future__ import annotations
 
-import mmap
 import os
 import select
 import threading
@@ -17,7 +16,6 @@ from dataclasses import dataclass, replace
 
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import ForetraceError
-from foretrace.tracer.reader import _reader
 from foretrace.tracer.recorded import Part, part_of
 from foretrace.tracer.sampling.burst_schedule import Schedule
 from foretrace.tracer.session import Ending, Engine, Recording, Session
@@ -29,7 +27,7 @@ MAX_IN_ALL = 1024
 """Processes that are read in one run: what is kept of each takes some 600 KB. More go on untraced."""
 
 EXCHANGE_BYTES = 4 << 20
-"""Of the memory in which processes of a Python program tell each other what they wait for (tracer/python/exchange.h)."""
+"""Of the memory in which Python processes tell each other what they wait for (tracer/python/exchange.h)."""
 SERVER_ENDS_S = 1.0
 """For the fork server of `multiprocessing` to end once the program has: it does when it finds its pipe closed."""
 _FORK_SERVER = "from multiprocessing.forkserver import"
@@ -186,9 +184,11 @@ def _member(recording: Recording, number: int, parent: int, pid: int, command: t
 
 
 def with_endings(members: Sequence[Member], ends: Ends) -> list[Member]:
-    """Members whose end only those that waited for them know: what a child did until a signal killed it was recorded."""
+    """Members; those that a signal killed are whole, if somebody waited for them: all was recorded until then."""
     return [
-        replace(member, problem="") if member.recording.end_unknown and ends.status_of(member.pid) is not None else member
+        replace(member, problem="")
+        if member.recording.end_unknown and ends.status_of(member.pid) is not None
+        else member
         for member in members
     ]
 
@@ -217,7 +217,9 @@ class Ends:
     def __init__(self, recording: Recording, members: Sequence[Member]) -> None:
         """Of the first program and all that descend from it."""
         told = [(0, recording), *((member.number, member.recording) for member in members)]
-        self._status = {child.pid: child.status for _, one in told for child in one.children if child.status is not None}
+        self._status = {
+            child.pid: child.status for _, one in told for child in one.children if child.status is not None
+        }
         followed = {member.pid for member in members}  # one that became another program keeps its number
         self.others = [
             (number, child)
@@ -251,9 +253,7 @@ def records(
     for m in members:
         code, signal = ends.codes_of(m.pid)
         work = _work(m.part)
-        found.append(
-            ProcessRecord(m.number, m.parent, m.command, *work, m.threads, m.problem, m.pid, code, signal)
-        )
+        found.append(ProcessRecord(m.number, m.parent, m.command, *work, m.threads, m.problem, m.pid, code, signal))
     last = max((m.number for m in members), default=0)
     for number, (parent, child) in enumerate(ends.others, last + 1):
         code, signal = ends.codes_of(child.pid)

@@ -35,6 +35,15 @@ Ints = npt.NDArray[np.int64]
 _Row = TypeVar("_Row", bound=msgspec.Struct)
 
 _TIMES = ("executions", "timed", "timed_rounds", "timed_faults", "long_rounds", "array_rounds")
+_BLOCK_COLUMNS = {
+    "nodes": (1, 2),
+    "counts": (1,),
+    "loops": (1,),
+    "histograms": (1,),
+    "stretches": (1,),
+    "edges": (3, 6),
+}
+"""Of the tables of a tree: columns of blocks."""
 _CALLS = ("calls", "bytes", "one_pass_calls", "one_pass_bytes")
 
 
@@ -132,7 +141,11 @@ def combine_python(parts: Sequence[Part], parents: Sequence[int], numbers: Seque
     moved = [replace(part, raw=_moved(part.raw, ids)) for part, ids in zip(parts, unified.block_maps, strict=True)]
     offsets = np.cumsum([0, *(part.statistics.num_operations for part in parts)])[:-1].tolist()
     reuse, bursts = reuse_of([part.reuse for part in parts], offsets), bursts_of([part.bursts for part in parts])
-    trees = None if any(part.raw.tree is None for part in parts) else [_near(parts, moved, n, numbers) for n in range(len(parts))]
+    trees = (
+        None
+        if any(part.raw.tree is None for part in parts)
+        else [_near(parts, moved, n, numbers) for n in range(len(parts))]
+    )
     with_trees = moved if trees is None else [
         replace(part, raw=replace(part.raw, tree=tree)) for part, tree in zip(moved, trees, strict=True)
     ]  # fmt: skip
@@ -209,9 +222,7 @@ def _moved(raw: RawTrace, ids: dict[int, int]) -> RawTrace:
 
 def _tree_moved(tree: RawTree, number: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.uint64]]) -> RawTree:
     changed: dict[str, Any] = {}
-    for name, columns in (
-        ("nodes", (1, 2)), ("counts", (1,)), ("loops", (1,)), ("histograms", (1,)), ("stretches", (1,)), ("edges", (3, 6)),
-    ):  # fmt: skip
+    for name, columns in _BLOCK_COLUMNS.items():
         table = getattr(tree, name).copy()
         for column in columns:
             near = table[:, 2] != FAR if name == "edges" and column == 3 else np.ones(len(table), np.bool_)
@@ -226,9 +237,7 @@ def _near(parts: Sequence[Part], moved: Sequence[Part], process: int, numbers: S
     assert tree is not None, "checked by the caller"
     is_far = tree.edges[:, 2] == FAR
     rows = [
-        found
-        for edge in tree.edges[is_far].tolist()
-        if (found := _source_of(edge, parts, moved, numbers)) is not None
+        found for edge in tree.edges[is_far].tolist() if (found := _source_of(edge, parts, moved, numbers)) is not None
     ]
     return replace(tree, edges=tree.edges[~is_far], far=np.array(rows, np.uint64).reshape(-1, 9))
 
@@ -275,5 +284,3 @@ def _summed(rows: Iterable[_Row], names: Sequence[str]) -> tuple[_Row, ...]:
             row = msgspec.structs.replace(row, **{name: getattr(row, name) + getattr(before, name) for name in names})
         found[key] = row
     return tuple(found.values())
-
-

@@ -4,7 +4,7 @@
     python main.py --fd N --agent PATH --core NAME -m MODULE ARGS...
     python main.py --fd N --agent PATH --core NAME -c CODE ARGS...
 
-In a child process of a traced program, in place of N, stands where to ask for a stream; without one the program runs alone.
+In a child of a traced program, in place of N, stands where to ask for a stream; without one it runs alone.
 
 It leaves `sys` as the program alone would find it, and runs the program with no frame of ours above its first.
 """

@@ -1,14 +1,14 @@
 """usage: process_queue.py [PROCESSES]
 
-Primes below limits from a queue, which processes take one by one. The limits come in pairs of a large and a small one, and the
-last is as long as several others: the processes do not end together.
+Primes below limits from a queue, which processes take one by one. Large and small limits alternate, and the last is as
+long as several others: the processes do not end together.
 """
 
 import multiprocessing
 import sys
 from multiprocessing.queues import Queue, SimpleQueue
 
-LIMITS = [*[5_000, 1_000] * 8, 16_000]
+LIMITS = [*[12_000, 2_500] * 8, 40_000]
 
 
 def primes_below(limit: int) -> int:
