@@ -58,7 +58,7 @@ class Pool:
         workers = tuple(number for number, (is_worker, _, _) in found.items() if is_worker)
         if not workers:
             ran = {number: {_name(work, call) for call in calls} for number, (_, calls, _) in found.items()}
-            ran = {number: tasks for number, names in ran.items() if (tasks := _tasks(names))}
+            ran = {number: own for number, names in ran.items() if (own := _tasks(names))}
             first = next(iter(ran.values()), set())
             if len(ran) < 2 or any(not names & first for names in ran.values()):
                 return None

@@ -154,4 +154,5 @@ def _by_position(edges: Counts, numbers: Counts) -> Counts:
     is_known = (is_far | np.isin(edges[:, 1], numbers)) & np.isin(edges[:, 4], numbers)
     found[~is_far, 1] = np.searchsorted(numbers, edges[~is_far, 1])
     found[:, 4] = np.searchsorted(numbers, edges[:, 4])
-    return found[is_known]
+    kept: Counts = found[is_known]
+    return kept

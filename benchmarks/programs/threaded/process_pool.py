@@ -5,6 +5,7 @@ Lengths of Collatz sequences in tasks of a pool of processes, each of which has 
 
 import multiprocessing
 import sys
+from concurrent.futures import ProcessPoolExecutor
 
 TASKS, NUMBERS = 24, 1600
 
@@ -29,5 +30,6 @@ def workers() -> int:
 
 
 if __name__ == "__main__":
-    with multiprocessing.get_context("fork").Pool(workers()) as pool:
-        print(sum(pool.map(steps, range(1, TASKS * NUMBERS, NUMBERS), chunksize=1)))
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(max_workers=workers(), mp_context=context) as pool:
+        print(sum(pool.map(steps, range(1, TASKS * NUMBERS, NUMBERS))))
