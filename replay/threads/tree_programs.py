@@ -30,7 +30,7 @@ from itertools import pairwise
 
 from foretrace.errors import PredictionError
 from foretrace.replay.engine.program import Barrier, Join, Lock, Part, Repeat, Run, Sharing, Spawn, Unlock
-from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
+from foretrace.tracer.signature.tree_records import SynchronisationKind, TreeNodeKind, TreeThread
 
 from .phases import Phased
 from .schedules import chunks, shares_of_blocks, shares_of_chunks
@@ -161,6 +161,14 @@ class _Job:
         if self.work.elsewhere_s and made:
             first = made[0]
             made[0] = ThreadProgram(first.name, (*self.runs(self.work.elsewhere_s, 1.0), *first.program), first.is_born)
+        process_of = {thread.number: thread.process for thread in self.work.tree.threads}
+        locks = sum(
+            edge.count
+            for edge in self.work.tree.synchronisation
+            if edge.kind is SynchronisationKind.LOCK and process_of[edge.source] != process_of[edge.target]
+        )
+        if locks:
+            self.notes.append(f"{locks:,} waits for locks between processes are left out")
         if self.work.waited_s > 0.01 * self.total_s:
             self.notes.append(
                 "threads spun in the runtime of parallel regions when the program was traced: they wait in its place"

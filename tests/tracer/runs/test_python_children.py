@@ -135,6 +135,10 @@ def test_what_processes_hand_each_other_is_an_edge(method: str, tmp_path: Path) 
     assert edges["JOIN", 0, run.line("child.join()")] == 1
     assert edges["WAKE", run.line("tasks.put(n)"), run.line("while (n := tasks.get())")] == 9
     assert edges["WAKE", run.line("results.put(work(n))"), run.line("print(sum(results.get()")] == 8
+    shown = subprocess.run(
+        [*TRACE[:-1], "info", "--tree", "program.sig"], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    assert f"{sum(edges.values())} of these between processes" in shown
     tree = run.signature.tree
     assert tree is not None
     assert [thread.parent for thread in tree.threads] == [-1, 0]
@@ -164,6 +168,8 @@ if __name__ == "__main__":
     assert edges["LOCK", run.line("lock.release()"), run.line("with lock:")] == 1
     assert edges["WAKE", run.line("ours.send(1)"), run.line("end.send(end.recv()")] == 1
     assert edges["WAKE", run.line("end.send(end.recv()"), run.line("print(ours.recv())")] == 1
+    warnings = predict_threads(run.signature, library.find("epyc-9654"), [2])[0].warnings
+    assert "1 waits for locks between processes are left out" in warnings
 
 
 ENDS = """
