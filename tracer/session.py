@@ -156,6 +156,8 @@ class Recording:
     """System calls of a compiled program that ask for the time."""
     children: tuple[RawChild, ...] = ()
     """Of a Python program whose children are followed: those that are not, and how children ended."""
+    pid: int = 0
+    """Of the first program."""
     end_unknown: bool = False
     """`problem` is that nobody said how it ended."""
 
@@ -219,6 +221,7 @@ class Session:
                 schedule.measured_chunks,
             )  # fmt: skip
         self._side = SideTable()
+        self._pid = 0
         self._problem = ""
         self._family, self._number = family, number
         self._followed = 0
@@ -256,7 +259,7 @@ class Session:
         signals = sum(1 << number for number in FORWARDED_SIGNALS)
         _reader.catch_signals(signals)
         try:
-            pid = self._start()
+            pid = self._pid = self._start()
             _reader.catch_ignored_signals(signals)
             on_start()
             ending = self._follow(pid, on_progress)
@@ -407,6 +410,7 @@ class Session:
             exception=header["exception"].decode(errors="ignore"),
             clock_reads=header["clock_reads"],
             children=tuple(self._side_table().children),
+            pid=self._pid,
             end_unknown=end_unknown,
         )
 

@@ -247,7 +247,7 @@ def records(
     """A line for each process, and for each child of a Python program that is not followed."""
     own = ProcessRecord(
         0, 0, command, *_work(part), recording.threads, recording.problem,
-        exit_code=recording.ending.exit_code, signal=recording.ending.signal_number,
+        recording.pid, recording.ending.exit_code, recording.ending.signal_number,
     )  # fmt: skip
     found = [own]
     for m in members:

@@ -337,3 +337,11 @@ def test_a_pools_calls_are_divided_among_any_number(tmp_path: Path) -> None:
     assert one.time_s > two.time_s > four.time_s
     assert two.scaling is not None
     assert 1.3 < two.scaling.speedup <= 2.0
+
+
+def test_a_process_that_became_another_is_one(tmp_path: Path) -> None:
+    source = "if len(sys.argv) == 1:\n    os.execv(sys.executable, [sys.executable, __file__, 'again'])\nwork(30)\n"
+    run = follow(tmp_path, source)
+    assert [process.pid for process in run.processes] == [run.processes[0].pid] * 2
+    (one,) = predict_threads(run.signature, library.find("epyc-9654"), [1])
+    assert not [warning for warning in one.warnings if "processes" in warning]
