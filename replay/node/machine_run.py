@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import MachineKind, Profile
@@ -28,6 +29,7 @@ MOST_COPIES = 10_000
 """Of a job on a machine. More than that is a mistake in the command."""
 MOST_THREADS = 10_000
 """Of a program; the same."""
+NO_LOCKS: Mapping[int, Sequence[Sharing]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +191,7 @@ class Node:
         return System(
             cores={CORES: float(self.cores)},
             caches=tuple(f"{CACHE} {number}" for number in range(self.num_caches)),
-            bandwidths={MEMORY: self.bandwidth.points(self.conditions.stored_share)}
-            | (self._interpreters() if self.has_interpreter_lock else {}),
+            bandwidths={MEMORY: self.bandwidth.points(self.conditions.stored_share)} | self._interpreters(),
             devices=dict.fromkeys(device_names(self.accelerators), 1),
             barriers={name: count for job in jobs for name, count in job.barriers.items()},
             semaphores={name: units for job in jobs for name, units in job.semaphores.items()},
@@ -198,10 +199,13 @@ class Node:
         )
 
     def _interpreters(self) -> dict[str, tuple[float, ...]]:
-        """Python's locks: how many threads run together where 1, 2, ... want to."""
-        return {
-            _interpreter(job): tuple(map(float, range(1, self.interpreter_threads + 1))) for job in range(self.copies)
-        }
+        """Python's locks, one for each process with several threads: how many run together where 1, 2, ... want to."""
+        together = tuple(map(float, range(1, self.interpreter_threads + 1)))
+        return {self._interpreter(job, one): together for job in range(self.copies) for one in self.threaded_processes}
+
+    def _interpreter(self, job: int, process: int) -> str:
+        is_only = self.work is None or len({thread.process for thread in self.work.tree.threads}) == 1
+        return f"interpreter {job}" if is_only else f"interpreter {job} of process {process}"
 
     @property
     def divided_pool(self) -> Pool | None:
@@ -241,16 +245,24 @@ class Node:
                 program = regions_in_order(self.conditions, self.names, cache)
                 found.append(JobPrograms((ThreadProgram(f"job {job}", program, True),), {}, ()))
             else:
-                sharings = self.sharings(cache, _interpreter(job)) if self.has_interpreter_lock else by_cache[cache]
-                found.append(self._job(self.work, sharings, f"job {job}"))
+                locked = {one: self.sharings(cache, self._interpreter(job, one)) for one in self.threaded_processes}
+                found.append(self._job(self.work, by_cache[cache], f"job {job}", locked))
         return found
 
-    def _job(self, work: TreeWork, sharings: Sequence[Sharing], prefix: str) -> JobPrograms:
+    def _job(
+        self,
+        work: TreeWork,
+        sharings: Sequence[Sharing],
+        prefix: str,
+        locked: Mapping[int, Sequence[Sharing]] = NO_LOCKS,
+    ) -> JobPrograms:
+        """A job whose processes share as `locked` says, and as `sharings` says where they have one thread."""
         threads = None if self.pool is not None else self.threads
-        made = job_programs(work, self.names, sharings, prefix, threads)
+        made = job_programs(work, self.names, sharings, prefix, threads, locked)
         pool = self.divided_pool
         if pool is None:
             return made
+        sharings = locked.get(pool.process, sharings)
         return pool.divided(made, self.threads or len(pool.workers), self.names, sharings, prefix)
 
     def sharings(self, cache: str, interpreter: str | None) -> list[Sharing]:
@@ -258,10 +270,13 @@ class Node:
         return [self.conditions.sharing(region, cache, interpreter) for region in range(len(self.names))]
 
     @property
-    def has_interpreter_lock(self) -> bool:
-        """Whether several threads of the program share a Python interpreter."""
+    def threaded_processes(self) -> list[int]:
+        """Processes in which several threads share a Python interpreter."""
         is_python = self.conditions.run.workload.signature.provenance.guest == "python"
-        return is_python and self.work is not None and len(self.work.tree.threads) > 1
+        if not is_python or self.work is None:
+            return []
+        threads = Counter(thread.process for thread in self.work.tree.threads)
+        return sorted(process for process, count in threads.items() if count > 1)
 
     def notes(self) -> tuple[str, ...]:
         """What could not be told of the program's threads, and of those that did nothing."""
@@ -296,7 +311,3 @@ def _idle(work: TreeWork) -> tuple[str, ...]:
     if not idle:
         return ()
     return (f"{idle} of {len(threads)} threads did less than {LEAST_SHARE:.2%} of the work each",)
-
-
-def _interpreter(job: int) -> str:
-    return f"interpreter {job}"

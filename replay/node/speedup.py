@@ -19,6 +19,7 @@ from foretrace.replay.threads.tree_programs import team_size
 from foretrace.replay.threads.tree_work import TreeWork
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
+from foretrace.tracer.signature.tree_records import ExecutionTree, SynchronisationKind
 from foretrace.units import format_seconds
 
 from .machine_run import MOST_THREADS, Node, check_cores, cores_of
@@ -27,6 +28,20 @@ from .replay import of_assumed_bandwidth, of_signature, of_waits
 _NOTABLE = 0.01
 _ASSUMED = 2.0
 """An assumed bandwidth may be off by this factor, as in a replay's interval."""
+
+
+def who_began_processes_is_known(tree: ExecutionTree) -> bool:
+    """Whether the signature says where each process but the first was begun, so that it is known which ran at the same
+    time; so it is of one process."""
+    begun = {
+        edge.target
+        for edge in tree.synchronisation
+        if edge.kind is SynchronisationKind.CREATE and edge.source_node >= 0
+    }
+    firsts: dict[int, int] = {}
+    for thread in tree.threads:
+        firsts.setdefault(thread.process, thread.number)
+    return all(number in begun for process, number in firsts.items() if process)
 
 
 def traced_threads(signature: Signature) -> int:
@@ -106,8 +121,10 @@ def _working(node: Node) -> int:
     if traced == 1 or team_size(node.work):
         return traced
     outcome, _ = node.simulate(0)
-    waits = float(outcome.seconds("join")[0]) >= 0.5 * float(outcome.busy_s[1:].max(initial=0.0))
-    return traced - waits
+    waited_s = float(outcome.seconds("join")[0])
+    if len({thread.process for thread in node.work.tree.threads}) > 1:  # for results of processes, too
+        waited_s += float(outcome.seconds("wait")[0])
+    return traced - (waited_s >= 0.5 * float(outcome.busy_s[1:].max(initial=0.0)))
 
 
 def possible_threads(signature: Signature, profile: Profile) -> set[int] | None:

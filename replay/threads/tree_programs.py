@@ -24,13 +24,13 @@ Phases: a loop that the program enters once is split where loops below it change
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from foretrace.errors import PredictionError
 from foretrace.replay.engine.program import Barrier, Join, Lock, Part, Repeat, Run, Sharing, Spawn, Unlock
-from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
+from foretrace.tracer.signature.tree_records import SynchronisationKind, TreeNodeKind, TreeThread
 
 from .phases import Phased
 from .schedules import chunks, shares_of_blocks, shares_of_chunks
@@ -94,7 +94,12 @@ class _Creations:
 
 
 def job_programs(
-    work: TreeWork, labels: Sequence[str], sharings: Sequence[Sharing], prefix: str, threads: int | None = None
+    work: TreeWork,
+    labels: Sequence[str],
+    sharings: Sequence[Sharing],
+    prefix: str,
+    threads: int | None = None,
+    of_process: Mapping[int, Sequence[Sharing]] | None = None,
 ) -> JobPrograms:
     """The programs of all threads of a traced program.
 
@@ -104,8 +109,9 @@ def job_programs(
         sharings: of regions.
         prefix: of the threads' and barriers' names, so that copies differ.
         threads: of each team of a parallel region; None: as traced.
+        of_process: of regions, for processes whose threads share them otherwise.
     """
-    return _Job(work, labels, sharings, prefix).programs(threads)
+    return _Job(work, labels, sharings, prefix, of_process or {}).programs(threads)
 
 
 def team_size(work: TreeWork) -> int:
@@ -114,8 +120,17 @@ def team_size(work: TreeWork) -> int:
 
 
 class _Job:
-    def __init__(self, work: TreeWork, labels: Sequence[str], sharings: Sequence[Sharing], prefix: str) -> None:
+    def __init__(
+        self,
+        work: TreeWork,
+        labels: Sequence[str],
+        sharings: Sequence[Sharing],
+        prefix: str,
+        of_process: Mapping[int, Sequence[Sharing]],
+    ) -> None:
         self.work, self.labels, self.sharings, self.prefix = work, labels, sharings, prefix
+        self.plain, self.of_process = sharings, of_process
+        self.begun: set[str] = set()
         self.total_s = float(sum(work.inclusive_s[thread.root] for thread in work.tree.threads)) or 1.0
         self.shared_roots = Counter(thread.root for thread in work.tree.threads)
         self.notes: list[str] = []
@@ -147,6 +162,14 @@ class _Job:
         if self.work.elsewhere_s and made:
             first = made[0]
             made[0] = ThreadProgram(first.name, (*self.runs(self.work.elsewhere_s, 1.0), *first.program), first.is_born)
+        process_of = {thread.number: thread.process for thread in self.work.tree.threads}
+        locks = sum(
+            edge.count
+            for edge in self.work.tree.synchronisation
+            if edge.kind is SynchronisationKind.LOCK and process_of[edge.source] != process_of[edge.target]
+        )
+        if locks:
+            self.notes.append(f"{locks:,} waits for locks between processes are left out")
         if self.work.waited_s > 0.01 * self.total_s:
             self.notes.append(
                 "threads spun in the runtime of parallel regions when the program was traced: they wait in its place"
@@ -155,6 +178,7 @@ class _Job:
 
     def process(self, threads: list[TreeThread], asked: int | None) -> list[ThreadProgram]:
         main, *others = sorted(threads, key=lambda thread: thread.number)
+        self.sharings = self.of_process.get(main.process, self.plain)
         has_team = bool(self.work.all_parallel(main.root))
         in_team = [thread for thread in others if has_team and self.work.all_parallel(thread.root)]
         teams = [main, *in_team]
@@ -179,14 +203,18 @@ class _Job:
                 "one thread was traced, which tells no imbalance of loops divided beforehand: none is assumed"
             )
         apart = [thread for thread in others if thread not in in_team]
-        creations = self.creations(apart)
+        creations = self.creations(apart, self.processes_of(threads))
         parts = self.root(main.root, creations, together)
         names = [self.name(main.number), *(self.name(thread.number) for thread in in_team)]
         names += [f"{self.prefix} member {number}" for number in range(len(names), size)]
-        made = [ThreadProgram(name, tuple(part), True) for name, part in zip(names[:size], parts, strict=True)]
+        made = [
+            ThreadProgram(name, tuple(part), name not in self.begun)
+            for name, part in zip(names[:size], parts, strict=True)
+        ]
         self.members = []
         own = [(thread, tuple(self.root(thread.root, creations)[0])) for thread in apart]
         begun = set(creations.created)
+        self.begun |= begun
         unseen = [thread for thread, _ in own if self.name(thread.number) not in begun]
         if unseen:
             self.notes.append(f"who began {len(unseen)} threads is not known: they begin with the program")
@@ -196,9 +224,18 @@ class _Job:
         ]
         return made
 
-    def creations(self, apart: list[TreeThread]) -> _Creations:
-        """Of threads that are in no team."""
-        names = {thread.number: self.name(thread.number) for thread in apart}
+    def processes_of(self, threads: list[TreeThread]) -> list[TreeThread]:
+        """First threads of the processes that these threads began, at places that edges name."""
+        numbers, own = {thread.number for thread in threads}, threads[0].process
+        firsts: dict[int, TreeThread] = {}
+        for thread in self.work.tree.threads:
+            firsts.setdefault(thread.process, thread)
+        return [one for process, one in firsts.items() if process > own and one.parent in numbers]
+
+    def creations(self, apart: list[TreeThread], processes: list[TreeThread]) -> _Creations:
+        """Of threads that are in no team, and of processes."""
+        known_processes = {thread.number for thread in processes}
+        names = {thread.number: self.name(thread.number) for thread in (*apart, *processes)}
         known, ends = (
             {node: [names[number] for number in numbers if number in names] for node, numbers in edges.items()}
             for edges in (self.work.waits.creates, self.work.waits.joins)
@@ -207,7 +244,8 @@ class _Job:
             edges = known if inside.what is Role.CREATE else ends
             edges[id(inside)] = [names[number] for number in inside.threads if number in names]
         told = {name for created in known.values() for name in created}
-        return _Creations([name for name in names.values() if name not in told], known, ends)
+        pool = [name for number, name in names.items() if name not in told and number not in known_processes]
+        return _Creations(pool, known, ends)
 
     def divided_among(
         self,

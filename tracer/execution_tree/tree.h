@@ -150,7 +150,9 @@ uint64_t ft_tree_threads(const struct ft_tree *tree, uint64_t *out);
 
 #define FT_TREE_EDGE_COLUMNS 8
 /* per kind of waiting (enum ft_synchronisation) and places of both threads, in the order in which they first occurred: kind; thread,
- * node (or UINT64_MAX) and block (0: none) that others waited for; the same of the one that waited; count */
+ * node (or UINT64_MAX) and block (0: none) that others waited for; the same of the one that waited; count. Where others waited for
+ * another process, the node is UINT64_MAX - 1, the thread's number has that of the process above its 14 bits, and the block is one
+ * of that process */
 uint64_t ft_tree_edges(const struct ft_tree *tree, uint64_t *out);
 
 /* per node, loop and stretch of its entries, in order: node, block of the header, entries, iterations */

@@ -68,19 +68,19 @@ def combine(parts: Sequence[Part], parents: Sequence[int]) -> Part:
         maps=(regions.maps(),),
         guest_base=0,
         paths=tuple(path for moved in raws for path in moved.paths),
-        tree=_tree(parts, parents),
-        flow=_flow(parts, offsets),
+        tree=tree_of(parts, parents),
+        flow=flow_of(parts, offsets),
     )
     return Part(
         raw=raw,
-        statistics=_statistics([part.statistics for part in parts]),
-        simulated=[_simulated(of_one) for of_one in zip(*(part.simulated for part in parts), strict=True)],
-        reuse=_reuse([part.reuse for part in parts], offsets),
-        bursts=_bursts([part.bursts for part in parts]),
+        statistics=statistics_of([part.statistics for part in parts]),
+        simulated=[simulated_of(of_one) for of_one in zip(*(part.simulated for part in parts), strict=True)],
+        reuse=reuse_of([part.reuse for part in parts], offsets),
+        bursts=bursts_of([part.bursts for part in parts]),
     )
 
 
-def _tree(parts: Sequence[Part], parents: Sequence[int]) -> RawTree | None:
+def tree_of(parts: Sequence[Part], parents: Sequence[int]) -> RawTree | None:
     """The trees of all processes, if each has one."""
     known = [part.raw.tree for part in parts if part.raw.tree is not None]
     if len(known) < len(parts):
@@ -89,7 +89,7 @@ def _tree(parts: Sequence[Part], parents: Sequence[int]) -> RawTree | None:
     return combined(known, list(itertools.accumulate(largest, initial=0))[:-1], parents)
 
 
-def _flow(parts: Sequence[Part], operation_offsets: Sequence[int]) -> RawFlow | None:
+def flow_of(parts: Sequence[Part], operation_offsets: Sequence[int]) -> RawFlow | None:
     """The data flow of all processes, if it was followed in each."""
     known = [(part.raw.flow, part.raw.tree) for part in parts]
     flows = [flow for flow, tree in known if flow is not None and tree is not None]
@@ -120,12 +120,14 @@ def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) ->
     )
 
 
-def _statistics(parts: Sequence[OperationStatistics]) -> OperationStatistics:
+def statistics_of(parts: Sequence[OperationStatistics]) -> OperationStatistics:
+    """Rows of all processes, one's behind the other's."""
     names = [field.name for field in fields(OperationStatistics)]
     return OperationStatistics(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
-def _simulated(parts: Sequence[SimulatedHierarchy]) -> SimulatedHierarchy:
+def simulated_of(parts: Sequence[SimulatedHierarchy]) -> SimulatedHierarchy:
+    """Likewise."""
     events = [part.events for part in parts if part.events is not None]
     return SimulatedHierarchy(
         parts[0].hierarchy,
@@ -138,12 +140,13 @@ def _events(parts: Sequence[MemoryEvents]) -> MemoryEvents:
     return replace(parts[0], by_operation=np.concatenate([part.by_operation for part in parts]))
 
 
-def _bursts(parts: Sequence[BurstCounts | None]) -> BurstCounts | None:
+def bursts_of(parts: Sequence[BurstCounts | None]) -> BurstCounts | None:
+    """Likewise; None unless all have some."""
     known = [part for part in parts if part is not None]
     return concatenated(known) if len(known) == len(parts) else None
 
 
-def _reuse(parts: Sequence[ReuseHistograms | None], offsets: Sequence[int]) -> ReuseHistograms | None:
+def reuse_of(parts: Sequence[ReuseHistograms | None], offsets: Sequence[int]) -> ReuseHistograms | None:
     """Histograms of all processes; `sampling_rate` is the lowest of theirs."""
     known = [(part, offset) for part, offset in zip(parts, offsets, strict=True) if part is not None]
     if len(known) < len(parts):

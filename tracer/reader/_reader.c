@@ -440,9 +440,12 @@ static PyObject *stream_reader_follow(StreamReader *self, PyObject *args)
 {
     struct ft_request *request = &self->reader->header->request;
     unsigned long long execve_call;
-    unsigned int elf_machine;
-    if (!PyArg_ParseTuple(args, "KI", &execve_call, &elf_machine))
+    unsigned int elf_machine, process, own_fd, exchange_fd;
+    if (!PyArg_ParseTuple(args, "KIIII", &execve_call, &elf_machine, &process, &own_fd, &exchange_fd))
         return NULL;
+    request->process = process;
+    request->own_fd = own_fd;
+    request->exchange_fd = exchange_fd;
     request->execve_call = execve_call;
     request->elf_machine = elf_machine;
     atomic_store(&request->follow, 1);
@@ -483,11 +486,11 @@ static PyObject *stream_reader_detach(StreamReader *self, PyObject *Py_UNUSED(ig
 /* The layout as this compiler sees it, for the tests that compare it with tracer/reader/side_table.py and write streams. */
 static PyObject *layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    return Py_BuildValue("{snsnsnsnsnsnsnsnsnsnsnsnsnsnsn}", "side_entry", sizeof(struct ft_side_entry), "side_block",
+    return Py_BuildValue("{snsnsnsnsnsnsnsnsnsnsnsnsnsnsnsn}", "side_entry", sizeof(struct ft_side_entry), "side_block",
                          sizeof(struct ft_side_block), "side_pyblock", sizeof(struct ft_side_pyblock),
                          "side_operation", sizeof(struct ft_side_operation), "side_unseen",
                          sizeof(struct ft_side_unseen), "side_linear", sizeof(struct ft_side_linear), "side_compiled",
-                         sizeof(struct ft_side_compiled), "operand", sizeof(struct ft_operand),
+                         sizeof(struct ft_side_compiled), "side_child", sizeof(struct ft_side_child), "operand", sizeof(struct ft_operand),
                          "ready_bytes", sizeof(struct ft_ready), "chunk_words", (Py_ssize_t)FT_CHUNK_WORDS, "ready_head", offsetof(struct ft_header, ready_head),
                          "ready", offsetof(struct ft_header, ready), "side_used_bytes",
                          offsetof(struct ft_header, side_used_bytes), "chunks_offset",
@@ -521,7 +524,7 @@ static PyMethodDef stream_reader_methods[] = {
     {"sample", (PyCFunction)stream_reader_sample, METH_VARARGS,
      "sample(seed, first_chunks, period_chunks, warm_chunks, measured_chunks): in bursts of what is in the stream"},
     {"mark", (PyCFunction)stream_reader_mark, METH_NOARGS, "mark() -> the last one read"},
-    {"follow", (PyCFunction)stream_reader_follow, METH_VARARGS, "follow(execve_call, elf_machine)"},
+    {"follow", (PyCFunction)stream_reader_follow, METH_VARARGS, "follow(execve_call, elf_machine, process, own_fd, exchange_fd)"},
     {"request", (PyCFunction)stream_reader_request, METH_NOARGS, "(pid, kind, command) of who asks for a stream"},
     {"answer", (PyCFunction)stream_reader_answer, METH_O, "answer(fd)"},
     {"detach", (PyCFunction)stream_reader_detach, METH_NOARGS, "stop reading"},

@@ -138,6 +138,18 @@ class RawPath(msgspec.Struct, frozen=True, eq=False):
     address: npt.NDArray[np.uint64]
 
 
+class RawChild(msgspec.Struct, frozen=True):
+    """A child process that was begun and is not followed, or whose end the program waited for (`status`, as waitpid).
+
+    Or, `became`, the program that a process became, which is not followed. `pid` is 0 where it is not known.
+    """
+
+    pid: int
+    status: int | None
+    command: tuple[str, ...]
+    became: bool = False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RawTrace:
     """All that the stream told. Operation ids are the simulator's: dense, in order of first use.

@@ -414,7 +414,7 @@ static enum ft_read_status read_executions(struct ft_reader *reader, struct ft_r
 static enum ft_read_status read_synchronisation(struct ft_reader *reader, uint64_t word)
 {
     const uint64_t kind = word >> FT_SIZE_SHIFT & 7, event = word & FT_ADDRESS_MASK;
-    if (kind > FT_SYNC_LOCKED)
+    if (kind > FT_SYNC_FAR)
         return ft_reader_corrupt(reader, "a thread waits in an impossible way");
     return !reader->tree || ft_tree_wait(reader->tree, (uint32_t)kind, event) ? FT_READ_IDLE : FT_READ_MEMORY;
 }

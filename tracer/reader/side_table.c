@@ -105,7 +105,8 @@ static enum ft_read_status read_side_entry(struct ft_reader *reader, const unsig
     if (kind == FT_SIDE_UNSEEN && bytes >= sizeof(struct ft_side_unseen))
         return FT_READ_IDLE;
     if ((kind == FT_SIDE_LINEAR && bytes >= sizeof(struct ft_side_linear)) ||
-        (kind == FT_SIDE_COMPILED && bytes >= sizeof(struct ft_side_compiled)))
+        (kind == FT_SIDE_COMPILED && bytes >= sizeof(struct ft_side_compiled)) ||
+        (kind == FT_SIDE_CHILD && bytes >= sizeof(struct ft_side_child)))
         return FT_READ_IDLE;
     return kind == FT_SIDE_MAPS ? FT_READ_IDLE : ft_reader_corrupt(reader, "the side table has an unknown entry");
 }

@@ -5,6 +5,7 @@ Its bytes come from the memory of a program that may have gone wrong: what does 
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
 from functools import lru_cache
@@ -13,12 +14,14 @@ import msgspec
 
 from foretrace.errors import ForetraceError
 
-from .raw_trace import RawCompiled, RawLinear, RawUnseen
+from .raw_trace import RawChild, RawCompiled, RawLinear, RawUnseen
 
 MEMORY_BYTES = 1 << 30
 """Of the shared memory. Pages never touched cost nothing; nearly all of it is room for the side table."""
 
 SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN, SIDE_LINEAR, SIDE_COMPILED = 1, 2, 3, 4, 5, 6, 7
+SIDE_CHILD = 8
+CHILD_ENDED, CHILD_BECAME = 1, 2
 MAX_OPERANDS = 8
 INSTRUCTIONS_PER_BLOCK = 2
 """That a table of blocks has room for, on average."""
@@ -31,6 +34,7 @@ OPERAND = struct.Struct("<HBBB3x")
 UNSEEN = struct.Struct("<IIIIQQQQ")
 LINEAR = struct.Struct("<IIIIIIIIQQQQQQQQ")
 COMPILED = struct.Struct("<IIIIQ")
+CHILD = struct.Struct("<IIIIiI")
 OPERATION_BYTES = OPERATION.size + MAX_OPERANDS * OPERAND.size
 
 
@@ -147,6 +151,13 @@ def _compiled(entry: bytes) -> RawCompiled:
     return RawCompiled(block_id, _text(entry[COMPILED.size : COMPILED.size + name_bytes]), rounds)
 
 
+def _child(entry: bytes) -> RawChild:
+    _, _, pid, event, status, command_bytes = CHILD.unpack_from(entry)
+    words = entry[CHILD.size : CHILD.size + command_bytes].split(b"\0")[:-1]
+    command = tuple(os.fsdecode(word) for word in words)
+    return RawChild(pid, status if event == CHILD_ENDED else None, command, event == CHILD_BECAME)
+
+
 class SideTable:
     """The entries read so far. Block and operation ids are positions in `blocks` and `operations`, counted from 1."""
 
@@ -155,6 +166,7 @@ class SideTable:
         self.blocks: list[BlockEntry | PythonBlockEntry] = []
         self.operations: list[OperationEntry] = []
         self.maps: list[str] = []
+        self.children: list[RawChild] = []
         self._unseen: list[slice] = []
         self._linear: list[slice] = []
         self._compiled: list[slice] = []
@@ -193,6 +205,8 @@ class SideTable:
         elif kind == SIDE_LINEAR:
             _linear(entry)
             self._linear.append(slice(self._position, self._position + len(entry)))
+        elif kind == SIDE_CHILD:
+            self.children.append(_child(entry))
         elif kind == SIDE_COMPILED:
             _compiled(entry)
             self._compiled.append(slice(self._position, self._position + len(entry)))

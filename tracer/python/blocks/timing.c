@@ -92,6 +92,16 @@ void timing_end_thread(void)
     agent_thread.times = NULL;
 }
 
+void timing_forked(void)
+{
+    agent_thread.times = NULL;
+    atomic_store(&n_threads, own ? 1 : 0);
+    if (own) {
+        own->last_known = false;
+        waited_ns();
+    }
+}
+
 /* A timing that has just ended, less all waiting that may have been in it. */
 static uint64_t without_waiting(uint64_t taken_ns)
 {
