@@ -632,6 +632,11 @@ struct ft_tree *ft_tree_new(enum ft_guest guest, uint32_t max_nodes)
     return tree;
 }
 
+bool ft_tree_is_python(const struct ft_tree *tree)
+{
+    return tree->guest == FT_GUEST_NONE;
+}
+
 void ft_tree_free(struct ft_tree *tree)
 {
     if (!tree)
