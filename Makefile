@@ -123,9 +123,9 @@ WITH_SANITIZERS = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-
 sanitize: $(INSTALLED) ## run the tests of the C cores under AddressSanitizer and UBSan
 	$(BUILD_SANITIZED)
 	$(WITH_SANITIZERS) $(PYTEST) $(addprefix --deselect=,$(UNSANITIZED)) \
-		$(or $(ARGS),tests/cache_sim tests/replay/test_core_model.py tests/replay/test_core_model_twin.py \
-		tests/replay/test_simulation.py \
-		tests/benchmarks/calibration/test_kernels.py tests/tracer/reader tests/tracer/stored)
+		$(or $(ARGS),tests/cache_sim tests/replay/core tests/replay/engine \
+		tests/benchmarks/calibration/test_kernels.py tests/tracer/execution_tree/test_twin.py \
+		tests/tracer/reader tests/tracer/stored)
 
 fuzz: $(INSTALLED) ## read millions of mutated traces and streams under AddressSanitizer and UBSan (ARGS="--cases 100000")
 	$(BUILD_SANITIZED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from foretrace.errors import PredictionError
@@ -12,12 +12,13 @@ from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.conditions import CACHE, CORES, MEMORY, Conditions
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.program import Entity, Sharing, System
-from foretrace.replay.engine.simulation import simulate
+from foretrace.replay.engine.simulation import DeadlockError, simulate
 from foretrace.replay.memory.bandwidth import MemoryBandwidth
 from foretrace.replay.offload.decisions import Decider, Policy, Program, device_names
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.program import OffloadedProgram
 from foretrace.replay.records import Model
+from foretrace.replay.threads.stops import MOST_ATTEMPTS
 from foretrace.replay.threads.tree_programs import LEAST_SHARE, JobPrograms, ThreadProgram, job_programs, team_size
 from foretrace.replay.threads.tree_work import TreeWork
 from foretrace.replay.threads.worker_pools import Pool
@@ -125,6 +126,8 @@ class Node:
     made: dict[tuple[int, int, int], list[JobPrograms]] = field(default_factory=dict)
     offers: dict[tuple[int, int, int], list[Program]] = field(default_factory=dict)
     """By the keys of `made`: what each job offers to accelerators."""
+    loosened: set[str] = field(default_factory=set)
+    """Semaphores that got units, without which threads of a replay waited forever."""
 
     @classmethod
     def of(
@@ -282,13 +285,44 @@ class Node:
         """What could not be told of the program's threads, and of those that did nothing."""
         if self.work is not None:
             idle = () if self.threads is not None or self.divided_pool is not None else _idle(self.work)
-            return idle + self._job(self.work, [Sharing()] * len(self.names), "").notes
+            loose = (
+                (f"threads wait less than they did at {len(self.loosened)} places: their order there is not known",)
+                if self.loosened else ()
+            )  # fmt: skip
+            return idle + self._job(self.work, [Sharing()] * len(self.names), "").notes + loose
         if not self.accelerators:
             return ("the signature has no execution tree: its regions are replayed in order, each once, as one thread",)
         return ()
 
     def simulate(self, most_segments: int) -> tuple[Outcome, Decider | None]:
-        """Run all jobs. `most_segments` of the timeline are kept."""
+        """Run all jobs. `most_segments` of the timeline are kept.
+
+        Where threads wait for a semaphore forever, it gets units and they begin again.
+
+        Raises:
+            DeadlockError: threads wait forever for something else.
+        """
+        for attempt in range(MOST_ATTEMPTS):
+            try:
+                return self._simulated(most_segments)
+            except DeadlockError as error:
+                if not self._loosen(error.semaphores, 1 << attempt // 4):
+                    raise
+        return self._simulated(most_segments)
+
+    def _loosen(self, semaphores: Sequence[str], units: int) -> bool:
+        """Give the first of some semaphores units in the job that has it; false if none of them is one to give to."""
+        jobs = self.jobs()
+        for name in semaphores:
+            for number, job in enumerate(jobs):
+                if name in job.semaphores and name not in job.shared_locks:
+                    more = job.semaphores | {name: job.semaphores[name] + units}
+                    jobs[number] = replace(job, semaphores=more)
+                    self.loosened.add(name)
+                    return True
+        return False
+
+    def _simulated(self, most_segments: int) -> tuple[Outcome, Decider | None]:
         jobs, decider = self.jobs(), None
         if self.offloaded is not None:
             versions, way = self.offloaded.planner.versions, self.offloaded.device.way

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Profile
-from foretrace.replay.engine.program import Lock, Part, Repeat, Unlock, Waking
+from foretrace.replay.engine.program import Lock, Part, Post, Repeat, Unlock, Wait, Waking
 from foretrace.replay.predict import TURNS, prediction_of
 from foretrace.replay.records import Limit, Model, Prediction, Scaling
 from foretrace.replay.threads.tree_programs import team_size
@@ -231,16 +231,22 @@ def _parallel_s(work: TreeWork) -> float:
 def _without_locks(node: Node) -> Node:
     """The same program as if nobody had to wait for a lock."""
     jobs = [
-        replace(job, threads=tuple(replace(thread, program=_unlocked(thread.program)) for thread in job.threads))
+        replace(
+            job,
+            threads=tuple(
+                replace(thread, program=_unlocked(thread.program, job.shared_locks)) for thread in job.threads
+            ),
+        )
         for job in node.jobs()
     ]
     key = next(key for key, made in node.made.items() if made is node.jobs())
     return replace(node, made={key: jobs})
 
 
-def _unlocked(program: Iterable[Part]) -> tuple[Part, ...]:
+def _unlocked(program: Iterable[Part], shared_locks: frozenset[str]) -> tuple[Part, ...]:
+    """The program without its locks; `shared_locks` are the semaphores that are some."""
     return tuple(
-        Repeat(part.count, _unlocked(part.body)) if isinstance(part, Repeat) else part
+        Repeat(part.count, _unlocked(part.body, shared_locks)) if isinstance(part, Repeat) else part
         for part in program
-        if not isinstance(part, Lock | Unlock)
+        if not isinstance(part, Lock | Unlock) and not (isinstance(part, Wait | Post) and part.name in shared_locks)
     )

@@ -15,6 +15,7 @@ Threads:
   Loops around them are unrolled.
 - From a call that takes a lock to the next one in the same body that gives one back is a critical section, with the own
   work on the lines between them. Each such pair is a lock of its own, but for those that edges show to be the same.
+  Readers of a reader-writer lock hold it together.
 - Condition variables, semaphores and bare futexes are semaphores: see `tree_waits.py`.
 
 Phases: a loop that the program enters once is split where loops below it change (see `phases.py`).
@@ -29,16 +30,30 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from foretrace.errors import PredictionError
-from foretrace.replay.engine.program import Barrier, Join, Lock, Part, Repeat, Run, Sharing, Spawn, Unlock
+from foretrace.replay.engine.program import (
+    Barrier,
+    Join,
+    Lock,
+    Part,
+    Post,
+    Repeat,
+    Run,
+    Sharing,
+    Spawn,
+    Unlock,
+    Wait,
+)
 from foretrace.tracer.signature.tree_records import SynchronisationKind, TreeNodeKind, TreeThread
 
 from .phases import Phased
-from .schedules import chunks, shares_of_blocks, shares_of_chunks
+from .schedules import chunks, runs_as_task, shares_of_blocks, shares_of_chunks
 from .stops import Draft, Stops, finished, one_of_many, repeated, units_at_start
-from .tree_waits import Inside, Role, Stop
-from .tree_work import TreeWork, is_loader, line_of
+from .tree_waits import TAKES, Inside, Role, Stop
+from .tree_work import Section, TreeWork, is_loader, line_of
 
 LEAST_SHARE = 1e-4
+_GO = ("runtime.mstart", "runtime.rt0_go", "runtime.goexit")
+"""Functions of Go's runtime that all its programs run."""
 MOST_UNROLLED = 4096
 """Runs of a loop that creates threads which are told apart."""
 MOST_NESTED = 100
@@ -62,6 +77,8 @@ class JobPrograms:
     barriers: dict[str, int]
     notes: tuple[str, ...]
     semaphores: dict[str, int] = field(default_factory=dict)
+    shared_locks: frozenset[str] = frozenset()
+    """Those of the semaphores that are reader-writer locks: all units are free at first, one is a reader's."""
 
 
 @dataclass(slots=True)
@@ -140,6 +157,8 @@ class _Job:
         self.dynamic: set[tuple[str, str]] = set()
         self.parallel = {node for node, role in work.special.items() if role is Role.PARALLEL}
         self.held: str | None = None
+        self.shared_locks: set[str] = set()
+        self.most_threads = 1
         self.phased = Phased(work)
         self.team_sleeps = work.team_sleeps
         self.nested = 0
@@ -147,18 +166,19 @@ class _Job:
         self.divided: frozenset[int] = frozenset()
 
     def programs(self, threads: int | None) -> JobPrograms:
+        self.most_threads = max(len(self.work.tree.threads), threads or 1)
         by_process: dict[int, list[TreeThread]] = defaultdict(list)
         for thread in self.work.tree.threads:
             by_process[thread.process].append(thread)
         made = [program for process in by_process.values() for program in self.process(process, threads)]
         made = self.with_barriers(made)
-        semaphores: dict[str, int] = {}
+        semaphores = dict.fromkeys(sorted(self.shared_locks), self.most_threads)
         if self.work.waits.stops or self.work.waits.inside:
             if threads not in self.work.units:
                 programs = {thread.name: (thread.program, thread.is_born) for thread in made}
-                found = units_at_start(programs, self.barriers)
+                found = units_at_start(programs, self.barriers, semaphores)
                 self.work.units[threads] = {name.removeprefix(self.prefix): units for name, units in found.items()}
-            semaphores = {f"{self.prefix}{name}": units for name, units in self.work.units[threads].items()}
+            semaphores |= {f"{self.prefix}{name}": units for name, units in self.work.units[threads].items()}
         if self.work.elsewhere_s and made:
             first = made[0]
             made[0] = ThreadProgram(first.name, (*self.runs(self.work.elsewhere_s, 1.0), *first.program), first.is_born)
@@ -170,11 +190,16 @@ class _Job:
         )
         if locks:
             self.notes.append(f"{locks:,} waits for locks between processes are left out")
+        if any(key.function.startswith(_GO) for key in self.work.tree.keys):
+            self.notes.append(
+                "a Go program: its goroutines stay on the threads that ran them when it was traced, as much as each "
+                "ran; Go would hand them to those that are free"
+            )
         if self.work.waited_s > 0.01 * self.total_s:
             self.notes.append(
                 "threads spun in the runtime of parallel regions when the program was traced: they wait in its place"
             )
-        return JobPrograms(tuple(made), self.barriers, tuple(self.notes), semaphores)
+        return JobPrograms(tuple(made), self.barriers, tuple(self.notes), semaphores, frozenset(self.shared_locks))
 
     def process(self, threads: list[TreeThread], asked: int | None) -> list[ThreadProgram]:
         main, *others = sorted(threads, key=lambda thread: thread.number)
@@ -257,10 +282,14 @@ class _Job:
     ) -> list[float]:
         """Shares of a parallel region's work of each of `size` threads; none where it stays as it was traced."""
         work = self.work
+        own = groups[0].get(key, [])
+        if any(runs_as_task(work.tree, node) for node in own):
+            self.dynamic.add(key)
+            return shares_of_chunks(sum(int(work.tree.entries[node]) for node in nodes), size)
         found = chunks(work.tree, work.children, nodes, self.parallel)
         if found:
             self.dynamic.add(key)
-            entries = max(int(work.tree.entries[groups[0][key][0]]) if key in groups[0] else 1, 1)
+            entries = max(int(work.tree.entries[own[0]]) if own else 1, 1)
             return shares_of_chunks(found / entries, size)
         if as_traced:
             return []
@@ -346,12 +375,13 @@ class _Job:
                     parts[0] += self.inside(inside, times * share, creations)
                     left.remove(inside)
             if place in begins:
-                self.held = f"{self.prefix} {begins[place].name}"
-                parts[0].append(Lock(self.held, begins[place].sleeps))
+                taken, _ = self.lock(begins[place])
+                self.held = taken.name if isinstance(taken, Lock) else held
+                parts[0].append(taken)
                 parts[0] += self.runs(begins[place].own_s, times * share / self.scale_of(node))
             if place in ends:
                 self.add(parts, self.child(child, times * share, creations))
-                parts[0].append(Unlock(f"{self.prefix} {ends[place].name}"))
+                parts[0].append(self.lock(ends[place])[1])
                 self.held = held
                 continue
             if child in self.work.waits.stops:
@@ -374,6 +404,19 @@ class _Job:
         for inside in sorted(left, key=lambda inside: inside.what is Role.JOIN):
             parts[0] += self.inside(inside, times * share, creations)
         return parts
+
+    def lock(self, section: Section) -> tuple[Lock | Wait, Unlock | Post]:
+        """What begins a critical section, and what ends it.
+
+        A reader-writer lock is a semaphore: a reader takes one of its units, a writer all of them, first come, first
+        served.
+        """
+        name = f"{self.prefix} {section.name}"
+        if section.takes is Role.LOCK:
+            return Lock(name, section.sleeps), Unlock(name)
+        self.shared_locks.add(name)
+        units = 1 if section.takes is Role.READ_LOCK else self.most_threads
+        return Wait(name, units, section.sleeps), Post(name, units)
 
     def inside(self, inside: Inside, times: float, creations: _Creations) -> list[Draft]:
         """What a thread does on a line of a body of its own, in one run of that."""
@@ -443,7 +486,7 @@ class _Job:
             return [[*self.created(node, entries, times, creations)]]
         if special is Role.JOIN:
             return [[*self.joined(node, entries, times, creations)]]
-        if special in (Role.LOCK, Role.UNLOCK):
+        if special in (*TAKES, Role.UNLOCK):
             return [[*self.runs(self.work.sums_below(node), times / self.scale_of(node))]]
         if special is Role.BARRIER:
             return [[Barrier(f"{self.prefix} pthread barrier", sleeps=True)] * max(round(entries / times), 1)]

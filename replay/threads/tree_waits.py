@@ -29,6 +29,8 @@ ONE_FOR_ONE = 0.1
 """Share by which passes and signals may differ, besides one for each thread, to be taken to need each other."""
 _C_LIBRARY = re.compile(r"^lib(c|pthread)[.-]")
 _LOCKS = re.compile(r"^_*(lll_lock|lll_unlock|lll_mutex|mutex_lock|mutex_unlock)")
+_RUST_LOCK = re.compile(r"(futex.*|::)(Mutex|RwLock)\W*\d*(lock_contended|wake|read_contended|write_contended)")
+"""Waits of Rust's `Mutex` and `RwLock`, whose uncontended cases are inlined; plain and mangled names."""
 _RUNTIME = re.compile(r"^lib(gomp|omp|iomp5)[.-]")
 
 
@@ -40,6 +42,8 @@ class Role(Enum):
     BARRIER = auto()
     LOCK = auto()
     UNLOCK = auto()
+    READ_LOCK = auto()  # of a reader-writer lock: readers hold it together
+    WRITE_LOCK = auto()
     WAIT = auto()  # for a condition variable
     SIGNAL = auto()
     TAKE = auto()  # units of a counting semaphore
@@ -57,6 +61,13 @@ ROLES = {
     "pthread_mutex_unlock": Role.UNLOCK,
     "mtx_lock": Role.LOCK,
     "mtx_unlock": Role.UNLOCK,
+    "pthread_rwlock_rdlock": Role.READ_LOCK,
+    "pthread_rwlock_timedrdlock": Role.READ_LOCK,
+    "pthread_rwlock_clockrdlock": Role.READ_LOCK,
+    "pthread_rwlock_wrlock": Role.WRITE_LOCK,
+    "pthread_rwlock_timedwrlock": Role.WRITE_LOCK,
+    "pthread_rwlock_clockwrlock": Role.WRITE_LOCK,
+    "pthread_rwlock_unlock": Role.UNLOCK,
     "pthread_spin_lock": Role.LOCK,
     "pthread_spin_unlock": Role.UNLOCK,
     "omp_set_lock": Role.LOCK,
@@ -76,7 +87,9 @@ ROLES = {
     "sem_timedwait": Role.TAKE,
     "sem_post": Role.GIVE,
 }
-SLEEPING_LOCKS = ("pthread_mutex_lock", "mtx_lock")
+TAKES = (Role.LOCK, Role.READ_LOCK, Role.WRITE_LOCK)
+"""What begins a critical section."""
+SLEEPING_LOCKS = ("pthread_mutex_lock", "mtx_lock", "pthread_rwlock_rdlock", "pthread_rwlock_wrlock")
 """Locks that glibc sleeps for at once if they are taken; others spin, unless an edge shows that a thread slept."""
 PYTHON_ROLES = {
     "Thread.start": Role.CREATE,
@@ -192,7 +205,7 @@ def _sort_wake(
     tree: ExecutionTree, waits: Waits, edge: Synchronisation, source: int, target: int, wakes: list[_Wake]
 ) -> None:
     before, behind = waits.roles.get(source), waits.roles.get(target)
-    if before is Role.UNLOCK and behind in (Role.LOCK, Role.WAIT):
+    if before is Role.UNLOCK and behind in (*TAKES, Role.WAIT):
         waits.same_lock.append((source, target))
     elif before in (Role.SIGNAL, Role.GIVE, None) and behind in (Role.WAIT, Role.TAKE, None):
         if before is None and _is_python(tree, edge.source_node):
@@ -226,7 +239,7 @@ def _is_internal(tree: ExecutionTree, node: int) -> bool:
     while node >= 0:
         key = tree.keys[node]
         module = key.module.rpartition("/")[2]
-        if _LOCKS.match(key.function) or _RUNTIME.match(module):
+        if _LOCKS.match(key.function) or _RUST_LOCK.search(key.function) or _RUNTIME.match(module):
             return True
         if tree.kind[node] == TreeNodeKind.CALL:
             if not _C_LIBRARY.match(module):

@@ -15,7 +15,7 @@ from foretrace.replay.spread import Floats
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 
-from .tree_waits import SLEEPING_LOCKS, Role, Waits, find, waits_of
+from .tree_waits import SLEEPING_LOCKS, TAKES, Role, Waits, find, waits_of
 
 _OUTLINED = re.compile(r"(\._omp_fn\.\d+$)|(\.omp_outlined)|(^__omp_outlined)")
 """Functions that a compiler made of parallel regions: GCC's and Clang's names."""
@@ -25,13 +25,17 @@ _LOADER = re.compile(r"^ld[-.]")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A critical section in a body: its lock's name, the places of both calls among the children, its own seconds,
-    whether threads sleep for the lock."""
+    """A critical section in a body: its lock's name, the places of both calls among the children, its own seconds.
+
+    `takes` says what its lock is: one that a thread has alone, or one that it reads or writes under; `sleeps`
+    whether threads sleep for it.
+    """
 
     name: str
     first: int
     last: int
     own_s: dict[int, float]
+    takes: Role = Role.LOCK
     sleeps: bool = False
 
 
@@ -121,26 +125,52 @@ class TreeWork:
     def _pairs(self, node: int) -> list[Section]:
         found: list[Section] = []
         first: int | None = None
+        takes = Role.LOCK
         for place, child in enumerate(self.children[node]):
             special = self.special.get(child)
-            if special is Role.LOCK and first is None:
-                first = place
+            if special in TAKES and first is None:
+                first, takes = place, special
             elif special is Role.UNLOCK and first is not None:
                 lines = [self.tree.keys[self.children[node][at]].site_line for at in (first, place)]
                 key = self.tree.keys[node]
                 name = f"lock {short_name(key.function)}:{lines[0] or key.line}"
                 taken_by = self.tree.keys[self.children[node][first]].function.partition("@")[0]
                 sleeps = taken_by in SLEEPING_LOCKS
-                found.append(Section(name, first, place, self._between(node, *lines), sleeps))
+                found.append(Section(name, first, place, self._between(node, *lines), takes, sleeps))
                 first = None
+        if first is not None:
+            self._add_merged(node, first, takes, found)
         return found
 
+    def _add_merged(self, node: int, first: int, takes: Role, found: list[Section]) -> None:
+        """Add the section of a lock that no later call gives back, if an earlier one does so, too.
+
+        Where branches end in the same call that gives their locks back, a compiler makes one of them, which stands
+        behind the branch that ran first. What ran for the first time later is of the other one.
+        """
+        children, entries = self.children[node], self.tree.entries
+        for section in found:
+            if entries[children[section.last]] >= entries[children[section.first]] + entries[children[first]]:
+                lines = [self.tree.keys[children[at]].site_line for at in (first, section.last)]
+                key = self.tree.keys[node]
+                name = f"lock {short_name(key.function)}:{lines[0] or key.line}"
+                found.append(Section(name, first, len(children) - 1, self._between(node, *lines), takes))
+                return
+
     def same_locks(self) -> dict[str, str]:
-        """The name that stands for each lock that has several. Fills `sleeping_locks`."""
+        """The name that stands for each lock that has several.
+
+        Where all that write hold the same reader-writer lock, those who read hold that one, too: a lock that nobody
+        writes under keeps nobody waiting. Fills `sleeping_locks`.
+        """
         names: dict[int, str] = {}
         sleeping: set[str] = set()
-        for node in {int(self.tree.parent[call]) for call, role in self.special.items() if role is Role.LOCK}:
+        readers: dict[str, None] = {}
+        writers: dict[str, None] = {}
+        for node in sorted({int(self.tree.parent[call]) for call, role in self.special.items() if role in TAKES}):
             for section in self._pairs(node):
+                if section.takes is not Role.LOCK:
+                    (readers if section.takes is Role.READ_LOCK else writers)[section.name] = None
                 for child in self.children[node][section.first : section.last + 1]:
                     names[child] = section.name
                 sleeping |= {section.name} if section.sleeps else set()
@@ -151,6 +181,11 @@ class TreeWork:
             if all(pair):
                 sleeping |= set(pair)
                 one, other = (find(leader, number.setdefault(name, len(number))) for name in pair)
+                leader[max(one, other)] = min(one, other)
+        written = [number.setdefault(name, len(number)) for name in writers]
+        if written and len({find(leader, one) for one in written}) == 1:
+            for name in readers:
+                one, other = find(leader, written[0]), find(leader, number.setdefault(name, len(number)))
                 leader[max(one, other)] = min(one, other)
         of_number = list(number)
         found = {name: of_number[find(leader, one)] for name, one in number.items()}

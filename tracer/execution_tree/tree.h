@@ -33,6 +33,9 @@ struct ft_tree;
 struct ft_tree *ft_tree_new(enum ft_guest guest, uint32_t max_nodes);
 void ft_tree_free(struct ft_tree *tree);
 
+/* Whether the program is one of Python: then all its blocks are bytecode, and none of another program's are. */
+bool ft_tree_is_python(const struct ft_tree *tree);
+
 /* Describes block `id` (1, 2, ...): `n` instructions of `lengths` bytes each, which are at `code`, `bytes` in all. False when memory
  * ran out. */
 bool ft_tree_add_block(struct ft_tree *tree, uint32_t id, uint64_t address, const unsigned char *lengths, uint32_t n,

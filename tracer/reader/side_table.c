@@ -79,9 +79,20 @@ static enum ft_read_status add_array(struct ft_reader *reader, const struct ft_s
     return FT_READ_IDLE;
 }
 
+/* Whether blocks are of the program's kind. A tree follows either machine code or bytecode, by what it knows of their blocks. */
+static bool fits_tree(const struct ft_reader *reader, uint32_t kind)
+{
+    if (!reader->tree || (kind != FT_SIDE_BLOCK && kind != FT_SIDE_PYBLOCK))
+        return true;
+    return ft_tree_is_python(reader->tree) == (kind == FT_SIDE_PYBLOCK);
+}
+
 static enum ft_read_status read_side_entry(struct ft_reader *reader, const unsigned char *entry, uint32_t bytes)
 {
     uint32_t kind = ((const struct ft_side_entry *)entry)->kind;
+    if (!fits_tree(reader, kind))
+        return ft_reader_corrupt(reader, kind == FT_SIDE_BLOCK ? "a Python program has a block of machine code"
+                                                               : "a program of machine code has a block of Python");
     if (kind == FT_SIDE_BLOCK && bytes >= sizeof(struct ft_side_block)) {
         const struct ft_side_block *block = (const struct ft_side_block *)entry;
         enum ft_read_status status = add_block(reader, block->block_id, UINT64_C(2) * block->n_instructions);

@@ -8,7 +8,7 @@ from foretrace.errors import PredictionError
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.predict import predict
-from foretrace.tracer.signature.tree_records import SynchronisationKind
+from foretrace.tracer.signature.tree_records import SynchronisationKind, TreeNodeKind
 
 
 def host(cores=4, **waking):
@@ -288,6 +288,30 @@ def test_tasks_are_divided_by_who_is_free():
     tree.does(tree.call(barrier, "main._omp_fn.1", entries=16), 160, block)
     for threads in (1, 2, 4):
         assert replay_on(tree.signature(), host(), threads=threads).makespan_s == pytest.approx(640 / threads * STEP_S)
+
+
+def test_tasks_that_a_team_runs_where_it_meets_are_divided():
+    """libgomp runs what is left of them in the fork, behind the region's function."""
+    tree = Tree()
+    runtime = tree.call(tree.call(tree.thread(), "main"), "GOMP_parallel", module="/lib/libgomp.so.1")
+    tree.call(runtime, "main._omp_fn.0")
+    end = tree.call(runtime, "gomp_team_end", module="/lib/libgomp.so.1")
+    meets = tree.node(TreeNodeKind.LOOP, end, "loop", iterations=48, module="/lib/libgomp.so.1")
+    block = tree.does(tree.call(meets, "main._omp_fn.1", entries=48), 480)
+    region = tree.call(tree.call(tree.thread(1), "start", module="/lib/libgomp.so.1"), "main._omp_fn.0")
+    tree.does(
+        tree.call(tree.call(region, "GOMP_taskwait", module="/lib/libgomp.so.1"), "main._omp_fn.1", entries=16),
+        160,
+        block,
+    )
+    assert replay_on(tree.signature(), host()).makespan_s == pytest.approx((80 + 240) * STEP_S)
+
+
+def test_that_goroutines_stay_where_they_ran_is_said():
+    tree = Tree()
+    for number in range(2):
+        tree.does(tree.call(tree.call(tree.thread(number), "runtime.mstart"), "main.work"), 100)
+    assert any("a Go program" in warning for warning in replay_on(tree.signature(), host()).warnings)
 
 
 def test_nested_regions_are_no_tasks():
