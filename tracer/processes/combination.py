@@ -16,7 +16,7 @@ import numpy as np
 from foretrace.cache_sim.results import MemoryEvents, OperationStatistics, SimulatedHierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms
 from foretrace.tracer.analysis.modules import ModuleMap
-from foretrace.tracer.data_flow.raw_flow import RawFlow
+from foretrace.tracer.data_flow.raw_flow import RawFlow, with_sites
 from foretrace.tracer.data_flow.raw_flow import combined as combined_flows
 from foretrace.tracer.execution_tree.raw_tree import RawTree, combined
 from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
@@ -69,7 +69,7 @@ def combine(parts: Sequence[Part], parents: Sequence[int]) -> Part:
         guest_base=0,
         paths=tuple(path for moved in raws for path in moved.paths),
         tree=_tree(parts, parents),
-        flow=_flow(parts, offsets),
+        flow=_flow(parts, regions, offsets),
     )
     return Part(
         raw=raw,
@@ -89,14 +89,26 @@ def _tree(parts: Sequence[Part], parents: Sequence[int]) -> RawTree | None:
     return combined(known, list(itertools.accumulate(largest, initial=0))[:-1], parents)
 
 
-def _flow(parts: Sequence[Part], operation_offsets: Sequence[int]) -> RawFlow | None:
+def _flow(parts: Sequence[Part], regions: _Regions, operation_offsets: Sequence[int]) -> RawFlow | None:
     """The data flow of all processes, if it was followed in each."""
     known = [(part.raw.flow, part.raw.tree) for part in parts]
-    flows = [flow for flow, tree in known if flow is not None and tree is not None]
+    flows = [
+        with_sites(part.raw.flow, partial(_address, ModuleMap(part.raw.maps, part.raw.guest_base), regions, process))
+        for process, part in enumerate(parts)
+        if part.raw.flow is not None and part.raw.tree is not None
+    ]
     if len(flows) < len(parts):
         return None
     num_nodes = [0 if tree is None else len(tree.nodes) for _, tree in known]
     return combined_flows(flows, list(itertools.accumulate(num_nodes, initial=0))[:-1], operation_offsets)
+
+
+def _address(maps: ModuleMap, regions: _Regions, process: int, address: int) -> int:
+    """Where an address of a process lies when each module has a region of its own."""
+    path, offset = maps.locate(address)
+    if path.startswith("/"):
+        return regions.of(path) + offset % _REGION_BYTES
+    return regions.of(path, process, address // _REGION_BYTES) + address % _REGION_BYTES
 
 
 def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) -> RawTrace:
@@ -104,11 +116,7 @@ def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) ->
     maps = ModuleMap(raw.maps, raw.guest_base)
 
     def move(block: RawBlock) -> RawBlock:
-        path, offset = maps.locate(block.address)
-        if path.startswith("/"):
-            address = regions.of(path) + offset % _REGION_BYTES
-        else:
-            address = regions.of(path, process, block.address // _REGION_BYTES) + block.address % _REGION_BYTES
+        address = _address(maps, regions, process, block.address)
         return msgspec.structs.replace(block, block_id=block.block_id + block_offset, address=address)
 
     return replace(

@@ -13,12 +13,13 @@ import msgspec
 
 from foretrace.errors import ForetraceError
 
-from .raw_trace import RawCompiled, RawLinear, RawUnseen
+from .raw_trace import RawCompiled, RawLinear, RawObject, RawUnseen
 
 MEMORY_BYTES = 1 << 30
 """Of the shared memory. Pages never touched cost nothing; nearly all of it is room for the side table."""
 
 SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN, SIDE_LINEAR, SIDE_COMPILED = 1, 2, 3, 4, 5, 6, 7
+SIDE_OBJECT = 8
 MAX_OPERANDS = 8
 INSTRUCTIONS_PER_BLOCK = 2
 """That a table of blocks has room for, on average."""
@@ -31,6 +32,7 @@ OPERAND = struct.Struct("<HBBB3x")
 UNSEEN = struct.Struct("<IIIIQQQQ")
 LINEAR = struct.Struct("<IIIIIIIIQQQQQQQQ")
 COMPILED = struct.Struct("<IIIIQ")
+OBJECT = struct.Struct("<IIIIQII")
 OPERATION_BYTES = OPERATION.size + MAX_OPERANDS * OPERAND.size
 
 
@@ -142,6 +144,11 @@ def _linear(entry: bytes) -> RawLinear:
     )
 
 
+def _object(entry: bytes) -> RawObject:
+    _, _, _, kind, site, name_bytes, _ = OBJECT.unpack_from(entry)
+    return RawObject(kind, site, _text(entry[OBJECT.size : OBJECT.size + name_bytes]))
+
+
 def _compiled(entry: bytes) -> RawCompiled:
     _, _, block_id, name_bytes, rounds = COMPILED.unpack_from(entry)
     return RawCompiled(block_id, _text(entry[COMPILED.size : COMPILED.size + name_bytes]), rounds)
@@ -155,6 +162,7 @@ class SideTable:
         self.blocks: list[BlockEntry | PythonBlockEntry] = []
         self.operations: list[OperationEntry] = []
         self.maps: list[str] = []
+        self.objects: list[RawObject] = []
         self._unseen: list[slice] = []
         self._linear: list[slice] = []
         self._compiled: list[slice] = []
@@ -185,6 +193,8 @@ class SideTable:
             self._python_blocks[len(self.blocks)] = self._position
         elif kind == SIDE_OPERATION:
             self.operations.append(_operation(entry))
+        elif kind == SIDE_OBJECT:
+            self.objects.append(_object(entry))
         elif kind == SIDE_MAPS:
             self.maps.append(sys.intern(_text(entry[ENTRY.size :].rstrip(b"\0"))))
         elif kind == SIDE_UNSEEN:

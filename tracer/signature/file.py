@@ -57,7 +57,7 @@ from .records import (
     merge_ranges,
 )
 
-VERSION = 12
+VERSION = 13
 MAX_FILE_BYTES = 8 << 30
 _HEADER_BYTES = 100
 
