@@ -58,11 +58,12 @@ class Reference:
             before = self.object.get(byte, 0)
             if before == number:
                 continue
-            if byte in self.touched:
-                self.left[before, self.touched.pop(byte)] += 1
             writer, readers = self.version.get(byte, (OUTSIDE, frozenset()))
-            if readers or writer != OUTSIDE:
-                self.touched[byte] = readers | ({writer} - {OUTSIDE})
+            kept, touched = readers | ({writer} - {OUTSIDE}), self.touched.pop(byte, frozenset())
+            if touched not in (frozenset(), kept):
+                self.left[before, touched] += 1
+            if kept:
+                self.touched[byte] = kept
             self.object[byte] = number
 
     def release(self, first: int, length_bytes: int) -> None:

@@ -253,12 +253,14 @@ static bool give(struct ft_flow *flow, struct ft_flow_block *block, uint32_t fro
         const uint32_t before = flow->states.states[entry->state].object;
         if (before == object)
             continue;
-        if (entry->touched && !leave(flow, before, entry->touched, UINT64_C(1) << (block->shift + block->log_weight)))
-            return false;
         const uint32_t writer = flow->states.states[entry->state].writer;
-        entry->touched = flow->states.states[entry->state].set; /* who wrote and read what is kept */
+        uint32_t kept = flow->states.states[entry->state].set; /* who wrote and read the version that stays */
         if (writer != FT_FLOW_OUTSIDE)
-            entry->touched = ft_flow_union(&flow->states, entry->touched, writer);
+            kept = ft_flow_union(&flow->states, kept, writer);
+        if (entry->touched && entry->touched != kept &&
+            !leave(flow, before, entry->touched, UINT64_C(1) << (block->shift + block->log_weight)))
+            return false;
+        entry->touched = kept;
         entry->state = ft_flow_moved(&flow->states, entry->state, object);
         if (entry->state == FT_FLOW_NONE || entry->touched == FT_FLOW_NONE)
             return false;

@@ -40,8 +40,8 @@ class StaticVariable(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objects:
-    """What the touched bytes are of: `number` int64 [stretches] is the object of each stretch of `RawFlow`, `left` int64
-    that of each row of what was left."""
+    """What the touched bytes are of: `number` int64 [stretches] is the object of each stretch of `RawFlow`, `left`
+    int64 that of each row of what was left."""
 
     objects: tuple[MemoryObject, ...]
     number: Ints
@@ -139,8 +139,8 @@ def _objects(raw: RawTrace, flow: RawFlow, variables: Sequence[StaticVariable]) 
             owner[positions] = numbers.setdefault(mapping.path, len(numbers))
     gap = np.uint64(_LARGEST_GAP_BYTES / flow.sampled_share)
     begins = np.ones(len(address), bool)
-    is_other = (address[1:] > ends[:-1] + gap) | (owner[1:] != owner[:-1])
-    is_other |= allocation[1:] != allocation[:-1]
+    is_other = (address[1:] > ends[:-1] + gap) | (allocation[1:] != allocation[:-1])
+    is_other |= (owner[1:] != owner[:-1]) & (allocation[1:] < 0)
     begins[1:] = np.where(variable[1:] < 0, is_other, False) | (variable[1:] != variable[:-1])
     number = np.empty(len(address), np.int64)
     number[order] = np.cumsum(begins) - 1

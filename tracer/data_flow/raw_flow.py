@@ -46,14 +46,14 @@ class RawAllocation:
 class RawFlow:
     """Tables of numbers.
 
-    Per place: `node` int64 [places], its node in the tree of the recording, -1 for the system; `operation` int64 [places], a memory
-    operation there. Set s is `members[starts[s]:starts[s + 1]]` int64, places; `is_merged` bool [sets] says which sets
-    stand for several. Per version: `writer` int64, a place or -1; `readers` int64, a set; `version_bytes` int64
-    [versions, 1 + GROUPS], scaled up: of blocks that were all followed, then of sampled ones by group. Per stretch of
-    memory that the same places touched: `address` uint64; `length_bytes`, `touched_by` (a set) and `weight` int64 (of
-    how many blocks its block is one). `version_object` and `touched_object` int64 are the object of each, 0 if it is not
-    known; object i is `allocations[i - 1]`. Memory that belongs to another object by now, int64 each: `left_object`,
-    `left_by` (a set), `left_bytes`.
+    Per place: `node` int64 [places], its node in the tree of the recording, -1 for the system; `operation` int64
+    [places], a memory operation there. Set s is `members[starts[s]:starts[s + 1]]` int64, places; `is_merged` bool
+    [sets] says which sets stand for several. Per version: `writer` int64, a place or -1; `readers` int64, a set;
+    `version_object` int64, an object, 0 if it is not known; `version_bytes` int64 [versions, 1 + GROUPS], scaled up: of
+    blocks that were all followed, then of sampled ones by group. Per stretch of memory that the same places touched:
+    `address` uint64; `length_bytes`, `touched_by` (a set), `weight` (of how many blocks its block is one) and
+    `touched_object` int64. Memory that belongs to another object by now, int64 each: `left_object`, `left_by` (a set),
+    `left_bytes`. Object i is `allocations[i - 1]`.
     `is_partial`: it was followed until the first gap between bursts of accesses. `overflowed`: until there were too
     many places.
     """

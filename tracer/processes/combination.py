@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from functools import partial
 
 import msgspec
 import numpy as np

@@ -199,7 +199,8 @@ def check_data_flow(flow: DataFlow, num_nodes: int) -> None:
             raise ValueError("bytes of the data flow are negative or no number")
     if not len(flow.flow_allocation) == len(flow.flow_by_system) == len(flow.flow_bytes):
         raise ValueError("the columns of the data flow differ in length")
-    if len(flow.set_has_system) != num_sets or flow.set_has_system[0] or np.any(flow.flow_writer[flow.flow_by_system] >= 0):
+    by_nodes_too = np.any(flow.flow_writer[flow.flow_by_system] >= 0)
+    if len(flow.set_has_system) != num_sets or flow.set_has_system[0] or by_nodes_too:
         raise ValueError("the system's part of the data flow does not fit the rest")
     of_allocations = (flow.flow_allocation, np.array([one.allocation for one in flow.objects], np.int64))
     if any(np.any(column < -1) or np.any(column >= len(flow.allocations)) for column in of_allocations):
