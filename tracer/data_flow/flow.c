@@ -517,6 +517,34 @@ FT_FOR_WIDE_PROCESSORS static bool may_matter(const struct ft_flow *flow, const 
     return any;
 }
 
+/* The same of so few words that more at once do not pay. */
+static inline bool may_matter_few(const struct ft_flow *flow, const uint64_t *words, uint64_t num_words, uint64_t address_mask,
+                                  uint32_t most_bytes)
+{
+    const uint32_t last_hash = flow->last_hash, last_offset = FT_FLOW_BLOCK_BYTES - most_bytes;
+    const uint64_t hot_from = flow->hot_from & ~(uint64_t)OFFSET_MASK, hot_bytes = flow->hot_bytes;
+    for (uint64_t i = 0; i < num_words; i++) {
+        const uint64_t address = words[i] & address_mask;
+        const uint32_t hash = hash_of(address >> FT_FLOW_BLOCK_SHIFT), offset = (uint32_t)address & OFFSET_MASK;
+        if (UNLIKELY((hash <= last_hash) | (offset > last_offset) | (address - hot_from < hot_bytes)))
+            return true;
+    }
+    return false;
+}
+
+bool ft_flow_skips(struct ft_flow *flow, const uint64_t *words, uint64_t num_words, uint64_t address_mask, uint32_t most_bytes,
+                   uint64_t accesses)
+{
+    if (!flow->log_weight || num_words > PIECE_WORDS || most_bytes > FT_FLOW_BLOCK_BYTES ||
+        flow->accesses + accesses >= WINDOW_ACCESSES)
+        return false;
+    if (num_words >= FEW_WORDS ? may_matter(flow, words, num_words, address_mask, most_bytes)
+                               : may_matter_few(flow, words, num_words, address_mask, most_bytes))
+        return false;
+    flow->accesses += accesses;
+    return true;
+}
+
 /* The accesses of some iterations, as far as they matter. */
 static bool run_some(struct ft_flow *flow, struct ft_flow_slot *slots, uint32_t num_slots, const uint64_t *words,
                      uint32_t num_words, uint64_t address_mask, uint64_t iterations)

@@ -61,6 +61,11 @@ struct ft_flow_slot {
 bool ft_flow_run(struct ft_flow *flow, struct ft_flow_slot *slots, uint32_t num_slots, const uint64_t *words, uint32_t num_words,
                  uint64_t address_mask, uint64_t iterations);
 
+/* Whether all addresses in a few words are of blocks that are not followed; then it has counted the `accesses`, none of more than
+ * `most_bytes`, and they need not be run. */
+bool ft_flow_skips(struct ft_flow *flow, const uint64_t *words, uint64_t num_words, uint64_t address_mask, uint32_t most_bytes,
+                   uint64_t accesses);
+
 /* The accesses of an array operation. It reads all its operands before it writes, each byte once. */
 bool ft_flow_array(struct ft_flow *flow, uint32_t place, const struct ft_array_run *run);
 

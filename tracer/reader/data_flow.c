@@ -18,7 +18,8 @@
 struct ft_path_flow {
     uint64_t loops_known;
     uint32_t epoch, num_steps;
-    bool is_early; /* some operation is a place of its own */
+    uint32_t most_bytes; /* of one access */
+    bool is_early;       /* some operation is a place of its own */
     struct ft_flow_slot *slots;
     uint32_t contexts[]; /* of the steps, that the slots' places are in; FT_TREE_MIXED: none yet */
 };
@@ -196,6 +197,8 @@ static struct ft_path_flow *path_flow_new(const struct ft_path *path)
     for (uint32_t i = 0; i < path->num_accesses; i++)
         flow->slots[i] = (struct ft_flow_slot){.size_bytes = path->accesses[i].size_bytes, .word = path->accesses[i].word,
                                                .is_store = path->accesses[i].flags & FT_ACCESS_STORE};
+    for (uint32_t i = 0; i < path->num_accesses; i++)
+        flow->most_bytes = flow->most_bytes > path->accesses[i].size_bytes ? flow->most_bytes : path->accesses[i].size_bytes;
     return flow;
 }
 
@@ -256,11 +259,14 @@ bool ft_reader_follow_path(struct ft_reader *reader, struct ft_path *path, const
         const uint64_t done = ft_tree_follow(reader->tree, &path->tree, step->number, times);
         if (!done)
             return false;
-        if (!are_places_known(reader, path, step->number) && !find_places(reader, path, step->number, done))
-            return false;
-        if (!ft_flow_run(reader->flow, path->flow->slots, iteration->num_accesses, words, iteration->num_words,
-                         iteration->address_mask, done))
-            return false;
+        if (!ft_flow_skips(reader->flow, words, done * iteration->num_words, iteration->address_mask, path->flow->most_bytes,
+                           done * iteration->num_accesses)) {
+            if (!are_places_known(reader, path, step->number) && !find_places(reader, path, step->number, done))
+                return false;
+            if (!ft_flow_run(reader->flow, path->flow->slots, iteration->num_accesses, words, iteration->num_words,
+                             iteration->address_mask, done))
+                return false;
+        }
         words += done * iteration->num_words;
         times -= done;
     }
