@@ -124,7 +124,7 @@ def _show_flow(signature: Signature, path: Path, top: int, *, as_json: bool) -> 
     if flow is None:
         why = "--no-data-flow left it out, or it had too many places"
         if signature.provenance.sampling is not None:
-            why = "accesses were recorded in bursts, and what is stored between them is not seen, so writers are unknown"
+            why = "accesses were recorded in bursts, and what is stored between them is not seen: writers are unknown"
         raise SignatureError(f"{path}: has no data flow: {why}; trace the program again, with --accuracy high")
     if as_json:
         print_json(data_flow_reports.document(tree, flow))

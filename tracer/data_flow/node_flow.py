@@ -87,7 +87,7 @@ def _allocation(raw: RawAllocation, site: Site) -> Allocation:
 
 
 def _kind(raw: RawAllocation) -> ObjectKind:
-    return ObjectKind(raw.kind) if raw.kind in iter(ObjectKind) else ObjectKind.UNKNOWN
+    return ObjectKind(raw.kind) if 0 <= raw.kind < len(ObjectKind) else ObjectKind.UNKNOWN
 
 
 def _apart(variables: Sequence[StaticVariable]) -> list[StaticVariable]:

@@ -83,8 +83,8 @@ class RawFlow:
     @property
     def used(self) -> Ints:
         """The places that have written, read or touched anything; int64."""
-        used = np.unique(np.concatenate([self.members, self.writer[self.writer >= 0]]))
-        return used[self.node[used] >= 0]
+        used: Ints = np.unique(np.concatenate([self.members, self.writer[self.writer >= 0]]))
+        return np.asarray(used[self.node[used] >= 0], np.int64)
 
     def places(self, block_of_operation: Sequence[int]) -> list[tuple[int, int]]:
         """Node and block of each of the `used` places, by the block of each of the recording's operations."""

@@ -43,9 +43,9 @@ def read_paths(
 
 
 def _path(words: npt.NDArray[np.uint64], first_tag: npt.NDArray[np.int64]) -> RawPath:
-    tags = words >> _TAG_SHIFT
-    is_memory = tags == _TAG_MEMORY  # of two words
-    words = words[(tags != _TAG_SYNCHRONISATION) & ~is_memory & ~np.concatenate(([False], is_memory[:-1]))]
+    tag_bits = words >> _TAG_SHIFT
+    is_memory = tag_bits == _TAG_MEMORY  # of two words
+    words = words[(tag_bits != _TAG_SYNCHRONISATION) & ~is_memory & ~np.concatenate(([False], is_memory[:-1]))]
     is_entry = words >> np.uint64(63) == 1
     short = words >> _ID_SHIFT & _SHORT_ID
     ids = np.where(short > 0, short, words & _LONG_ID).astype(np.int64)

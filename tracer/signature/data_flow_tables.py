@@ -144,10 +144,12 @@ def _allocations(database: sqlite3.Connection, as_text: Callable[[Any], Any]) ->
     found: list[Allocation] = []
     for row in database.execute("SELECT * FROM allocations ORDER BY allocation_id"):
         values = (*row[:2], *map(as_text, row[2:5]), *row[5:])
-        number, kind, *rest = msgspec.convert(values, type=tuple[int, str, str, str, str, int, int, int], strict=True)
+        number, kind, name, function, file, line, count, size = msgspec.convert(
+            values, type=tuple[int, str, str, str, str, int, int, int], strict=True
+        )
         if number != len(found) or kind not in kinds:
             raise ValueError("an allocation of the data flow is numbered out of order, or of an impossible kind")
-        found.append(Allocation(kinds[kind], *rest))
+        found.append(Allocation(kinds[kind], name, function, file, line, count, size))
     return tuple(found)
 
 
