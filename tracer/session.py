@@ -467,7 +467,7 @@ class Session:
             native_threads_rounds=self._reader.header()["native_threads_rounds"],
             paths=read_paths(self._reader.samples(), table.blocks),
             tree=raw_tree(self._reader.tree()),
-            flow=raw_flow(self._reader.data_flow()),
+            flow=raw_flow(self._reader.data_flow(), table.objects),
             dependences=raw_dependences(self._reader.dependences()),
         )
 

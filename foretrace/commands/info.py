@@ -122,10 +122,10 @@ def _show_dependences(read: Signature, path: Path, top: int, *, as_json: bool) -
 def _show_flow(signature: Signature, path: Path, top: int, *, as_json: bool) -> None:
     tree, flow = _tree_of(signature, path), signature.data_flow
     if flow is None:
-        raise SignatureError(
-            f"{path}: has no data flow: --no-data-flow left it out, or its accesses were recorded in bursts; trace the "
-            "program again, with --accuracy high"
-        )
+        why = "--no-data-flow left it out, or it had too many places"
+        if signature.provenance.sampling is not None:
+            why = "accesses were recorded in bursts, and what is stored between them is not seen: writers are unknown"
+        raise SignatureError(f"{path}: has no data flow: {why}; trace the program again, with --accuracy high")
     if as_json:
         print_json(data_flow_reports.document(tree, flow))
     else:

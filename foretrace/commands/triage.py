@@ -14,12 +14,16 @@ from foretrace.api.triages import Comparison, Triage, cores_asked, triage
 from foretrace.names import short_name
 from foretrace.replay.predict import NOTABLE_SHARE
 from foretrace.replay.records import Instance, ProgramGain
+from foretrace.reports.data_flow_reports import allocation_name
 from foretrace.reports.prediction_documents import hit_rates_document, place_document
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.units import format_bytes, format_seconds
 from foretrace.verb import Verb
 
 from .predict import short_place, show_assumptions
+
+_MAX_ARRAYS = 8
+"""Arrays with a row of their own."""
 
 
 @click.command(cls=Verb, epilog="Example: foretrace triage cg.sig --host epyc-9654 --accelerator h200-sxm-141gb")
@@ -72,6 +76,7 @@ def document(report: Triage) -> dict[str, Any]:
         "unseen_share": report.unseen_s / report.program.host_s if report.program.host_s else 0.0,
         "unseen": [plain(name) for name in report.unseen],
         "policies": [asdict(policy) for policy in report.policies],
+        "arrays": [asdict(one) for one in report.arrays],
         "explained": [_instance_document(instance) for instance in report.explained],
     }
 
@@ -145,6 +150,7 @@ def _show(report: Triage, top: int | None) -> None:
         out.print()
         if not report.is_unit:
             _show_policies(report)
+        _show_arrays(report)
         for line in gain_lines(report):
             out.print(plain(line))
     out.print(f"Hit rates: {report.hit_rates.source}.")
@@ -231,6 +237,23 @@ def _show_policies(report: Triage) -> None:
             one.policy, format_seconds(one.time_s), f"{one.speedup:.2f}", str(one.kernels),
             format_bytes(round(one.moved_bytes)),
         )  # fmt: skip
+    out = console()
+    out.print(rows)
+    out.print()
+
+
+def _show_arrays(report: Triage) -> None:
+    """What the plan moves of each array."""
+    if not report.arrays:
+        return
+    rows = table("array", "there", "back", left=("array",))
+    for one in report.arrays[:_MAX_ARRAYS]:
+        sizes = (format_bytes(round(size)) for size in (one.to_device_bytes, one.from_device_bytes))
+        rows.add_row(plain(allocation_name(one)), *sizes)
+    rest = report.arrays[_MAX_ARRAYS:]
+    if rest:
+        there, back = sum(one.to_device_bytes for one in rest), sum(one.from_device_bytes for one in rest)
+        rows.add_row(f"{len(rest)} more", format_bytes(round(there)), format_bytes(round(back)))
     out = console()
     out.print(rows)
     out.print()

@@ -21,6 +21,7 @@ from foretrace.replay.records import (
     LEAST_SHOWN_SHARE,
     Answer,
     Instance,
+    MovedArray,
     OffloadCost,
     Place,
     PolicyOutcome,
@@ -39,7 +40,7 @@ from .policies import offered_by
 from .program import node_names, work_for
 from .ranks import activities, replay
 from .reasons import Verdict, break_even_footprint, break_even_launch_s, explanation, flip, reason
-from .residency import HOST, Moved, Residency, results_of
+from .residency import HOST, Moved, Residency, moved_by_allocation, results_of
 
 MOST_OF_THE_GAIN = 0.95
 
@@ -159,7 +160,25 @@ class _Report:
             is_unit=self.device.rates is None,
             policies=self.policies,
             explained=tuple(explained),
+            arrays=self._arrays(),
         )
+
+    def _arrays(self) -> tuple[MovedArray, ...]:
+        """What the plan moves of each allocation; nothing where memory is shared or data flow was not followed."""
+        flow = self.signature.data_flow
+        if flow is None or self.device.way.shared_memory:
+            return ()
+        is_there = np.zeros(len(self.work), np.bool_)
+        is_there[[below for node in self.kernels for below in self.planner.able[node].nodes]] = True
+        found = []
+        for number, (to_device, from_device) in moved_by_allocation(self.planner.versions, is_there).items():
+            if number < 0:
+                found.append(MovedArray("unknown", "", "", "", 0, to_device, from_device))
+            else:
+                one = flow.allocations[number]
+                place = (one.kind.name.lower(), one.name, one.function, one.file, one.line)
+                found.append(MovedArray(*place, to_device, from_device))
+        return tuple(sorted(found, key=lambda one: -one.to_device_bytes - one.from_device_bytes))
 
     def _listed(self) -> list[int]:
         """Nodes that have a row: kernels, threaded loops, and in what is left the outermost loops that could go."""

@@ -134,8 +134,7 @@ class TreeWork:
                 lines = [self.tree.keys[self.children[node][at]].site_line for at in (first, place)]
                 key = self.tree.keys[node]
                 name = f"lock {short_name(key.function)}:{lines[0] or key.line}"
-                taken_by = self.tree.keys[self.children[node][first]].function.partition("@")[0]
-                sleeps = taken_by in SLEEPING_LOCKS
+                sleeps = self._sleeps(self.children[node][first])
                 found.append(Section(name, first, place, self._between(node, *lines), takes, sleeps))
                 first = None
         if first is not None:
@@ -154,8 +153,13 @@ class TreeWork:
                 lines = [self.tree.keys[children[at]].site_line for at in (first, section.last)]
                 key = self.tree.keys[node]
                 name = f"lock {short_name(key.function)}:{lines[0] or key.line}"
-                found.append(Section(name, first, len(children) - 1, self._between(node, *lines), takes))
+                sleeps = self._sleeps(children[first])
+                found.append(Section(name, first, len(children) - 1, self._between(node, *lines), takes, sleeps))
                 return
+
+    def _sleeps(self, call: int) -> bool:
+        """Whether threads sleep for the lock that a call takes."""
+        return self.tree.keys[call].function.partition("@")[0] in SLEEPING_LOCKS
 
     def same_locks(self) -> dict[str, str]:
         """The name that stands for each lock that has several.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from foretrace.cache_sim.results import MemoryEvents, OperationStatistics, SimulatedHierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms
 from foretrace.tracer.analysis.modules import ModuleMap
-from foretrace.tracer.data_flow.raw_flow import RawFlow
+from foretrace.tracer.data_flow.raw_flow import RawFlow, with_sites
 from foretrace.tracer.data_flow.raw_flow import combined as combined_flows
 from foretrace.tracer.execution_tree.raw_tree import RawTree, combined
 from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
@@ -57,6 +58,7 @@ def combine(parts: Sequence[Part], parents: Sequence[int]) -> Part:
         raws.append(_moved(part.raw, regions, process, block_offset))
         block_offset += max((block.block_id for block in part.raw.blocks), default=0)
     offsets = np.cumsum([0, *(part.statistics.num_operations for part in parts)])[:-1].tolist()
+    flows = _flows(parts, regions)
     raw = replace(
         parts[0].raw,
         blocks=tuple(block for moved in raws for block in moved.blocks),
@@ -69,7 +71,7 @@ def combine(parts: Sequence[Part], parents: Sequence[int]) -> Part:
         guest_base=0,
         paths=tuple(path for moved in raws for path in moved.paths),
         tree=tree_of(parts, parents),
-        flow=flow_of(parts, offsets),
+        flow=flow_of(flows, parts, offsets),
     )
     return Part(
         raw=raw,
@@ -89,14 +91,39 @@ def tree_of(parts: Sequence[Part], parents: Sequence[int]) -> RawTree | None:
     return combined(known, list(itertools.accumulate(largest, initial=0))[:-1], parents)
 
 
-def flow_of(parts: Sequence[Part], operation_offsets: Sequence[int]) -> RawFlow | None:
+def _flows(parts: Sequence[Part], regions: _Regions) -> list[RawFlow | None]:
+    """The data flow of each process, with the sites of allocations at their modules' addresses."""
+    return [
+        None
+        if part.raw.flow is None
+        else with_sites(
+            part.raw.flow, partial(_address, ModuleMap(part.raw.maps, part.raw.guest_base), regions, process)
+        )
+        for process, part in enumerate(parts)
+    ]
+
+
+def flow_of(
+    flows: Sequence[RawFlow | None], parts: Sequence[Part], operation_offsets: Sequence[int]
+) -> RawFlow | None:
     """The data flow of all processes, if it was followed in each."""
-    known = [(part.raw.flow, part.raw.tree) for part in parts]
-    flows = [flow for flow, tree in known if flow is not None and tree is not None]
-    if len(flows) < len(parts):
+    known = [
+        (flow, part.raw.tree)
+        for flow, part in zip(flows, parts, strict=True)
+        if flow is not None and part.raw.tree is not None
+    ]
+    if len(known) < len(parts):
         return None
-    num_nodes = [0 if tree is None else len(tree.nodes) for _, tree in known]
-    return combined_flows(flows, list(itertools.accumulate(num_nodes, initial=0))[:-1], operation_offsets)
+    num_nodes = [len(tree.nodes) for _, tree in known]
+    return combined_flows([flow for flow, _ in known], list(itertools.accumulate(num_nodes, initial=0))[:-1], operation_offsets)
+
+
+def _address(maps: ModuleMap, regions: _Regions, process: int, address: int) -> int:
+    """Where an address of a process lies when each module has a region of its own."""
+    path, offset = maps.locate(address)
+    if path.startswith("/"):
+        return regions.of(path) + offset % _REGION_BYTES
+    return regions.of(path, process, address // _REGION_BYTES) + address % _REGION_BYTES
 
 
 def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) -> RawTrace:
@@ -104,11 +131,7 @@ def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) ->
     maps = ModuleMap(raw.maps, raw.guest_base)
 
     def move(block: RawBlock) -> RawBlock:
-        path, offset = maps.locate(block.address)
-        if path.startswith("/"):
-            address = regions.of(path) + offset % _REGION_BYTES
-        else:
-            address = regions.of(path, process, block.address // _REGION_BYTES) + block.address % _REGION_BYTES
+        address = _address(maps, regions, process, block.address)
         return msgspec.structs.replace(block, block_id=block.block_id + block_offset, address=address)
 
     return replace(

@@ -270,7 +270,7 @@ def _source_of(
 
 
 def _flow(parts: Sequence[Part], offsets: Sequence[int], mapping: Ints) -> RawFlow | None:
-    found = flow_of(parts, offsets)
+    found = flow_of([part.raw.flow for part in parts], parts, offsets)
     return None if found is None else replace(found, operation=mapping[found.operation])
 
 

@@ -314,7 +314,7 @@ static PyObject *flow_places(const struct ft_reader *reader)
     ft_tree_contexts(reader->tree, nodes);
     for (uint32_t i = 0; i < places->num_places; i++) {
         uint32_t *row = (uint32_t *)PyBytes_AS_STRING(bytes) + 2 * (size_t)i;
-        row[0] = nodes[places->places[i].context];
+        row[0] = i == FT_FLOW_SYSTEM ? 0 : nodes[places->places[i].context];
         row[1] = places->places[i].operation;
     }
     free(nodes);
@@ -331,9 +331,11 @@ static PyObject *stream_reader_data_flow(StreamReader *self, PyObject *Py_UNUSED
     if (!ft_reader_tidy_flow(reader))
         return PyErr_NoMemory();
     ft_flow_finish(flow);
-    return Py_BuildValue("{sNsNsNsNsIsOsO}", "places", flow_places(reader), "sets", flow_sets(flow), "versions",
-                         flow_rows(flow, ft_flow_versions, FT_FLOW_PARTS + 2), "touched",
-                         flow_rows(flow, ft_flow_touched, 4), "log_weight", ft_flow_log_weight(flow), "ended",
+    return Py_BuildValue("{sNsNsNsNsNsNsIsOsO}", "places", flow_places(reader), "sets", flow_sets(flow), "versions",
+                         flow_rows(flow, ft_flow_versions, FT_FLOW_PARTS + 3), "touched",
+                         flow_rows(flow, ft_flow_touched, 5), "left", flow_rows(flow, ft_flow_left, 3), "objects",
+                         PyBytes_FromStringAndSize((const char *)(reader->objects + 1),
+                                                   (Py_ssize_t)(reader->n_objects * sizeof *reader->objects)), "log_weight", ft_flow_log_weight(flow), "ended",
                          reader->flow_ended ? Py_True : Py_False, "overflowed",
                          reader->flow_overflowed ? Py_True : Py_False);
 }
@@ -486,7 +488,7 @@ static PyObject *stream_reader_detach(StreamReader *self, PyObject *Py_UNUSED(ig
 /* The layout as this compiler sees it, for the tests that compare it with tracer/reader/side_table.py and write streams. */
 static PyObject *layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    return Py_BuildValue("{snsnsnsnsnsnsnsnsnsnsnsnsnsnsnsn}", "side_entry", sizeof(struct ft_side_entry), "side_block",
+    return Py_BuildValue("{snsnsnsnsnsnsnsnsnsnsnsnsnsnsnsnsn}", "side_object", sizeof(struct ft_side_object), "side_entry", sizeof(struct ft_side_entry), "side_block",
                          sizeof(struct ft_side_block), "side_pyblock", sizeof(struct ft_side_pyblock),
                          "side_operation", sizeof(struct ft_side_operation), "side_unseen",
                          sizeof(struct ft_side_unseen), "side_linear", sizeof(struct ft_side_linear), "side_compiled",

@@ -62,6 +62,8 @@ class FlowRows(TypedDict):
     sets: bytes
     versions: bytes
     touched: bytes
+    left: bytes
+    objects: bytes
     log_weight: int
     ended: bool
     overflowed: bool

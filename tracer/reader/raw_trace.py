@@ -114,6 +114,14 @@ class RawLinear(msgspec.Struct, frozen=True):
     calls: int
 
 
+class RawObject(msgspec.Struct, frozen=True):
+    """Memory that was declared or allocated at one place of the program: see struct ft_side_object."""
+
+    kind: int
+    site: int
+    name: str
+
+
 class RawCompiled(msgspec.Struct, frozen=True):
     """Time that a block of bytecode spent in a compiled function whose accesses were not seen.
 

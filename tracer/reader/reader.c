@@ -60,6 +60,7 @@ void ft_reader_free(struct ft_reader *reader)
     free(reader->blocks);
     free(reader->operations);
     free(reader->arrays);
+    free(reader->objects);
     free(reader->edges);
     ft_dependences_free(reader->dependences);
     ft_tree_free(reader->tree);
@@ -426,6 +427,8 @@ static enum ft_read_status read_record(struct ft_reader *reader, const uint64_t 
     if (tag == FT_TAG_SYNCHRONISATION)
         return read_synchronisation(reader, *words);
     *length = 2;
+    if (tag == FT_TAG_MEMORY)
+        return ft_reader_read_memory(reader, words, left);
     return tag == FT_TAG_BULK ? ft_reader_read_bulk(reader, words, left, length) : ft_reader_read_element(reader, words, left);
 }
 

@@ -119,6 +119,12 @@ static enum ft_read_status read_side_entry(struct ft_reader *reader, const unsig
         (kind == FT_SIDE_COMPILED && bytes >= sizeof(struct ft_side_compiled)) ||
         (kind == FT_SIDE_CHILD && bytes >= sizeof(struct ft_side_child)))
         return FT_READ_IDLE;
+    if (kind == FT_SIDE_OBJECT && bytes >= sizeof(struct ft_side_object)) {
+        if (((const struct ft_side_object *)entry)->object_id != reader->n_objects + 1 || reader->n_objects == FT_MAX_OBJECTS)
+            return ft_reader_corrupt(reader, "an object is numbered out of order");
+        reader->n_objects++;
+        return FT_READ_IDLE;
+    }
     return kind == FT_SIDE_MAPS ? FT_READ_IDLE : ft_reader_corrupt(reader, "the side table has an unknown entry");
 }
 

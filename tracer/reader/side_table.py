@@ -14,7 +14,7 @@ import msgspec
 
 from foretrace.errors import ForetraceError
 
-from .raw_trace import RawChild, RawCompiled, RawLinear, RawUnseen
+from .raw_trace import RawChild, RawCompiled, RawLinear, RawObject, RawUnseen
 
 MEMORY_BYTES = 1 << 30
 """Of the shared memory. Pages never touched cost nothing; nearly all of it is room for the side table."""
@@ -22,6 +22,7 @@ MEMORY_BYTES = 1 << 30
 SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN, SIDE_LINEAR, SIDE_COMPILED = 1, 2, 3, 4, 5, 6, 7
 SIDE_CHILD = 8
 CHILD_ENDED, CHILD_BECAME = 1, 2
+SIDE_OBJECT = 9
 MAX_OPERANDS = 8
 INSTRUCTIONS_PER_BLOCK = 2
 """That a table of blocks has room for, on average."""
@@ -35,6 +36,7 @@ UNSEEN = struct.Struct("<IIIIQQQQ")
 LINEAR = struct.Struct("<IIIIIIIIQQQQQQQQ")
 COMPILED = struct.Struct("<IIIIQ")
 CHILD = struct.Struct("<IIIIiI")
+OBJECT = struct.Struct("<IIIIQII")
 OPERATION_BYTES = OPERATION.size + MAX_OPERANDS * OPERAND.size
 
 
@@ -146,6 +148,11 @@ def _linear(entry: bytes) -> RawLinear:
     )
 
 
+def _object(entry: bytes) -> RawObject:
+    _, _, _, kind, site, name_bytes, _ = OBJECT.unpack_from(entry)
+    return RawObject(kind, site, _text(entry[OBJECT.size : OBJECT.size + name_bytes]))
+
+
 def _compiled(entry: bytes) -> RawCompiled:
     _, _, block_id, name_bytes, rounds = COMPILED.unpack_from(entry)
     return RawCompiled(block_id, _text(entry[COMPILED.size : COMPILED.size + name_bytes]), rounds)
@@ -167,6 +174,7 @@ class SideTable:
         self.operations: list[OperationEntry] = []
         self.maps: list[str] = []
         self.children: list[RawChild] = []
+        self.objects: list[RawObject] = []
         self._unseen: list[slice] = []
         self._linear: list[slice] = []
         self._compiled: list[slice] = []
@@ -197,6 +205,8 @@ class SideTable:
             self._python_blocks[len(self.blocks)] = self._position
         elif kind == SIDE_OPERATION:
             self.operations.append(_operation(entry))
+        elif kind == SIDE_OBJECT:
+            self.objects.append(_object(entry))
         elif kind == SIDE_MAPS:
             self.maps.append(sys.intern(_text(entry[ENTRY.size :].rstrip(b"\0"))))
         elif kind == SIDE_UNSEEN:

@@ -103,7 +103,7 @@ struct ft_header {
     uint64_t side_offset;
     uint64_t side_capacity_bytes;
     _Atomic uint32_t reader_pid; /* set by the reader before the program starts; 0 once it stops reading */
-    uint32_t padding0;
+    uint32_t follows_memory; /* set by the reader: it wants records of memory (FT_TAG_MEMORY) */
     uint64_t mmap_call;     /* numbers of the two system calls that can map code, in the traced program's system */
     uint64_t mprotect_call;
 
@@ -162,6 +162,9 @@ struct ft_header {
  *                         operation id from the side table (FT_SIDE_OPERATION). It never crosses a chunk's end.
  *   tag FT_TAG_ELEMENT    one access by an operation of one operand: bits 31..0 its id, the next word the address. It
  *                         never crosses a chunk's end.
+ *   tag FT_TAG_MEMORY     what becomes of memory, or what the system does with it: bits 50..48 enum ft_memory, bits 47..0 an
+ *                         address; the next word has an object (FT_SIDE_OBJECT) in bits 62..48, and a length in bytes below. It
+ *                         never crosses a chunk's end.
  *   tag FT_TAG_SYNCHRONISATION  how the thread waits for others, or they for it: bits 50..48 enum ft_synchronisation, bits
  *                         47..0 an event
  */
@@ -171,7 +174,8 @@ struct ft_header {
 #define FT_TAG_BULK 0xfffu
 #define FT_TAG_ELEMENT 0xffeu
 #define FT_TAG_SYNCHRONISATION 0xffdu
-#define FT_TAG_MAX 0xffcu
+#define FT_TAG_MEMORY 0xffcu
+#define FT_TAG_MAX 0xffbu
 #define FT_INSTRUCTIONS_PER_BLOCK 2u
 #define FT_MAX_BULK_WORDS 4096u
 
@@ -199,6 +203,15 @@ enum ft_synchronisation {
 #define FT_FAR_MAX_PROCESS 0x7ffu
 #define FT_FAR_MAX_THREAD 0x3fffu
 #define FT_FAR_MAX_BLOCK 0xfffffu
+
+enum ft_memory {
+    FT_MEMORY_ALLOCATED,  /* it belongs to the object */
+    FT_MEMORY_RELEASED,   /* it is used no more; a length of 0 stands for all that was allocated there */
+    FT_MEMORY_READ,       /* the system reads it: the program writes to a file */
+    FT_MEMORY_WRITTEN     /* the system writes it: the program reads a file */
+};
+#define FT_MAX_OBJECTS 4096u
+#define FT_MAX_SYSTEM_BYTES UINT64_C(0x7ffff000) /* that one system call reads or writes (Linux: MAX_RW_COUNT) */
 
 /* A bulk record: n operands are walked in lockstep over a (row-major) iteration space, and at each point every operand
  * is accessed once, in order. The words after the first:
@@ -232,7 +245,8 @@ enum ft_side_kind {
     FT_SIDE_UNSEEN = 5,    /* struct ft_side_unseen, then its name (UTF-8, not terminated) */
     FT_SIDE_LINEAR = 6,    /* struct ft_side_linear, then its name (UTF-8, not terminated) */
     FT_SIDE_COMPILED = 7,  /* struct ft_side_compiled, then its name (UTF-8, not terminated) */
-    FT_SIDE_CHILD = 8      /* struct ft_side_child, then the words of its command, each with a NUL after it */
+    FT_SIDE_CHILD = 8,     /* struct ft_side_child, then the words of its command, each with a NUL after it */
+    FT_SIDE_OBJECT = 9     /* struct ft_side_object, then its name (UTF-8, not terminated) */
 };
 
 struct ft_side_entry {
@@ -317,6 +331,16 @@ struct ft_side_linear {
     uint64_t shape[6];
     uint64_t batch;
     _Atomic uint64_t calls;
+};
+
+/* Memory that the program declared or allocated: all that is allocated at one place of its code is one object. */
+struct ft_side_object {
+    struct ft_side_entry entry;
+    uint32_t object_id; /* ids count from 1 */
+    uint32_t kind;      /* ObjectKind of tracer/signature/data_flow_records.py */
+    uint64_t site;      /* address behind the call that allocates it; of Python's arrays the id of a block; 0: not known */
+    uint32_t name_bytes;
+    uint32_t padding;
 };
 
 /* Time that a block of bytecode spent in one compiled function whose accesses are not in the stream. It is part of the
