@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from foretrace.benchmarks.validation import dependences
@@ -44,6 +45,62 @@ def test_gauss_seidel_by_order_of_its_rows(colours: str, expected: Verdict, tmp_
         if tree.keys[loop.node].function.startswith("sweep_") and tree.loop_id[tree.parent[loop.node]] < 0
     }
     assert over_rows == {("sweep_forward", expected), ("sweep_backward", expected)}
+
+
+REPETITION = """
+#define N 300
+double x[N], y[N], rows[N][20], scratch[64];
+static __attribute__((noinline)) void scale(double *to, const double *from, int n)
+{
+    for (int i = 0; i < n; i++)
+        to[i] = 2 * from[i] + 1;
+}
+static __attribute__((noinline)) double sum(const double *from, int n)
+{
+    double total = 0;
+    for (int i = 0; i < n; i++)
+        total += from[i];
+    return total;
+}
+int main(int argc, char **argv)
+{
+    double total = 0;
+    for (int again = 0; again < 20 * argc; again++) // 18
+        scale(y, x, N);
+    total += sum(y, N);
+    for (int tile = 0; tile < 20 * argc; tile++) // 21
+        scale(rows[tile], x, 20);
+    total += sum(rows[5], 20);
+    for (int i = 0; i < N * argc; i++) { // 24: most of what it stores is temporary
+        scale(scratch, x + i % 8, 64);
+        y[i] = scratch[i % 64];
+    }
+    return total + y[7] > 1e9;
+}
+"""
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+def test_a_repetition_is_no_parallel_loop(level: str, tmp_path: Path) -> None:
+    source, executable = tmp_path / "again.c", tmp_path / "again"
+    source.write_text(REPETITION.lstrip())
+    subprocess.run(["gcc", level, "-g", "-fno-inline", "-o", str(executable), str(source)], check=True)
+    signature = trace_binary([str(executable)], (), structure=Structure(has_dependences=True)).signature
+    tree = signature.tree
+    assert tree is not None
+    assert signature.data_flow is not None
+    of_main = {tree.keys[one.node].line: one for one in verdicts(signature) if tree.keys[one.node].function == "main"}
+    again, tiles, temporaries = (of_main[line] for line in (18, 21, 24))
+    assert [one.is_repetition for one in (again, tiles, temporaries)] == [True, False, False]
+    assert again.overwritten > 0.94
+    assert tiles.overwritten == 0
+    assert temporaries.overwritten > 0.97
+    assert again.live_bytes == pytest.approx(300 * 8)
+    # Without recorded dependences: results that nothing read count once, however often they were stored.
+    inside = np.array([node == again.node or tree.parent[node] == again.node for node in range(len(tree))])
+    inside |= np.isin(tree.parent, np.flatnonzero(inside))
+    if level == "-O2":  # otherwise variables on the stack are stored and read all the time
+        assert signature.data_flow.written_bytes(inside) < 0.2 * 20 * 300 * 8
 
 
 def test_there_are_sixty_loops_of_all_kinds() -> None:

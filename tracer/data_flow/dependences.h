@@ -24,7 +24,9 @@ enum ft_dependence {
     FT_OUTPUT,      /* written, and again in a later iteration */
     FT_ANTI,        /* read, overwritten in a later iteration */
     FT_UPDATE,      /* read, and overwritten before the same operation reads anything else, in a loop or not; has no loop */
-    FT_STORES       /* all stores of an operation; there is neither a source nor a loop */
+    FT_STORES,      /* all stores of an operation; there is neither a source nor a loop */
+    FT_WRITTEN      /* stored where no store of the same iteration went. That is so for the row's loop and all those inside it, down
+                     * to the innermost one around the store: the source is that loop, no operation */
 };
 
 /* NULL when out of memory. Shadow memory takes `max_bytes`; where the program touches more, pages are followed by chance. The
@@ -47,8 +49,8 @@ bool ft_dependences_access(struct ft_dependences *d, uint64_t address, uint32_t 
 bool ft_dependences_array(struct ft_dependences *d, uint32_t array_id, bool goes_on);
 bool ft_dependences_point(struct ft_dependences *d);
 
-#define FT_DEPENDENCE_COLUMNS 7
-/* kind (enum ft_dependence), source and sink operation, loop (a row below), count, least and most distance in iterations.
+#define FT_DEPENDENCE_COLUMNS 8
+/* kind (enum ft_dependence), source and sink operation, loop (a row below), count, least and most distance in iterations, bytes.
  * Returns how many rows there are, and writes them if `out` is not NULL. */
 uint64_t ft_dependences_rows(const struct ft_dependences *d, uint64_t *out);
 

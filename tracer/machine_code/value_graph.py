@@ -100,6 +100,7 @@ class ValueGraph:
         for block, function in enumerate(function_of):
             self._members[function].append(block)
         self._stack = stack_registers(blocks, isa)
+        self._frames: dict[int, frozenset[str]] = {}
         self._in_block: dict[int, BlockValues] = {}
         self._summaries: dict[int, tuple[frozenset[str], frozenset[str]]] = {}
         self._under_way: set[int] = set()
@@ -141,6 +142,20 @@ class ValueGraph:
     def function(self, function: int) -> LoopValues:
         """A function's values in one call."""
         return self._solve(self._members[function], -1)
+
+    def frame_registers(self, function: int) -> frozenset[str]:
+        """The stack pointer, and the registers that a function sets from it: they point into its frame."""
+        if function not in self._frames:
+            pointer = self._isa.stack_pointer
+            found = {pointer}
+            for block in self._members[function]:
+                for value in self.block(block).values:
+                    flow = value.flow
+                    summed = [name for name, _ in flow.sum.registers] if flow.sum is not None else []
+                    if summed == [pointer] or (flow.copies and list(flow.reads) == [pointer]):
+                        found.update(flow.writes)
+            self._frames[function] = frozenset(found)
+        return self._frames[function]
 
     # ---- one block ----
 
