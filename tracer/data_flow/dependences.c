@@ -20,7 +20,9 @@
 
 #define NONE UINT32_MAX
 #define PAGE_BITS 12
-#define GRANULE_BITS 2
+#define GRANULE_BITS 3 /* at most */
+#define KINDS 8u /* room for those of enum ft_dependence */
+#define WAYS 2u
 #define CACHED_PAGES 256u
 #define RECENT 1024u /* iterations whose beginnings a level remembers; of those before, every 1024th */
 #define ARRAY_DEPTH UINT32_MAX
@@ -76,6 +78,7 @@ struct loop {
 struct operation {
     uint64_t first, last_exclusive; /* of its last access */
     uint64_t stores;
+    uint32_t at[KINDS][WAYS]; /* where some of its rows are, by kind; or were, before the table grew */
 };
 
 /* When a block first and last ran. */
@@ -164,20 +167,42 @@ static bool grow_rows(struct rows *rows)
     return true;
 }
 
+static inline void add_to_row(struct row *row, const struct row *added)
+{
+    row->count += added->count;
+    row->bytes += added->bytes;
+    row->least = added->least < row->least ? added->least : row->least;
+    row->most = added->most > row->most ? added->most : row->most;
+}
+
 static bool add_row(struct rows *rows, const struct row *added)
 {
     if (2 * rows->number >= rows->capacity && !grow_rows(rows))
         return false;
     struct row *row = row_at(rows, added);
-    if (!row->count) {
-        *row = *added;
-        rows->number++;
+    if (row->count) {
+        add_to_row(row, added);
         return true;
     }
-    row->count += added->count;
-    row->bytes += added->bytes;
-    row->least = added->least < row->least ? added->least : row->least;
-    row->most = added->most > row->most ? added->most : row->most;
+    *row = *added;
+    rows->number++;
+    return true;
+}
+
+/* Adds to the rows that are no longer in doubt. Most of an operation's rows are those that it added to before. */
+static inline bool add_sure_row(struct ft_dependences *d, const struct row *added)
+{
+    uint32_t *at = &d->operations[added->sink].at[added->kind][(added->source ^ added->loop) % WAYS];
+    struct rows *rows = &d->rows;
+    struct row *row = *at < rows->capacity ? &rows->rows[*at] : NULL;
+    if (row && row->count && row->source == added->source && row->sink == added->sink && row->loop == added->loop &&
+        row->kind == added->kind) {
+        add_to_row(row, added);
+        return true;
+    }
+    if (!add_row(rows, added))
+        return false;
+    *at = (uint32_t)(row_at(rows, added) - rows->rows);
     return true;
 }
 
@@ -188,7 +213,7 @@ static bool add_to_level(struct ft_dependences *d, struct row row)
     if (level->doubt_since)
         return add_row(&d->thread->doubtful, &row);
     row.loop = level->loop;
-    return add_row(&d->rows, &row);
+    return add_sure_row(d, &row);
 }
 
 /* Adds a row of FT_WRITTEN, of the levels from `row.loop` to `row.source`. Those inside all that are in doubt are sure. */
@@ -203,7 +228,7 @@ static bool add_to_levels(struct ft_dependences *d, struct row row)
         const uint32_t last = row.source;
         row.source = levels[last].loop;
         row.loop = levels[sure].loop;
-        if (!add_row(&d->rows, &row))
+        if (!add_sure_row(d, &row))
             return false;
     }
     if (sure == first)
@@ -373,6 +398,8 @@ static bool push_level(struct ft_dependences *d, struct loop loop, uint32_t dept
 /* The number, from 0, of the iteration that time `then` is in, of those at or before the current one. */
 static uint64_t iteration_at(const struct level *level, uint64_t then)
 {
+    if (level->iterations > 1 && level->recent[(level->iterations - 2) % RECENT] <= then)
+        return level->iterations - 1 - (level->start > then);
     const uint64_t oldest = level->iterations > RECENT ? level->iterations - RECENT : 0;
     uint64_t low, high; /* low began by then; high did not */
     if (level->recent[oldest % RECENT] <= then) {
@@ -530,8 +557,12 @@ static bool run_part(struct ft_dependences *d)
     const struct level *top = t->num_levels ? &t->levels[t->num_levels - 1] : NULL;
     const bool is_same = part.slot == NONE ? !top || top->depth != place->depth || top->doubt_since
                                            : top && top->depth == place->depth && top->slot == part.slot;
-    if ((ends_doubts || !is_same || part.is_header) && !follow_loops(d, place, part))
+    if (part.is_header && is_same && !ends_doubts && !top->doubt_since && t->frames[place->depth].version == place->version) {
+        if (!begin_iteration(d, &t->levels[t->num_levels - 1]))
+            return false;
+    } else if ((ends_doubts || !is_same || part.is_header) && !follow_loops(d, place, part)) {
         return false;
+    }
     t->frames[place->depth].version = place->version;
     d->next = part.next;
     d->next_at = part.next == NONE ? 0 : d->block_instructions - ft_tree_part(d->tree, place->function, part.next).instructions;
@@ -664,23 +695,23 @@ static struct page *new_page(struct ft_dependences *d, uint64_t number)
     return page;
 }
 
-/* Gives a page a cell for each byte. */
-static bool split_page(struct ft_dependences *d, struct page *page)
+/* Gives a page smaller cells. */
+static bool split_page(struct ft_dependences *d, struct page *page, uint32_t granule_bits)
 {
-    struct cell *cells = malloc(cells_of(0) * sizeof *cells);
+    struct cell *cells = malloc(cells_of(granule_bits) * sizeof *cells);
     if (!cells)
         return false;
-    for (uint64_t i = 0; i < cells_of(0); i++)
-        cells[i] = page->cells[i >> page->granule_bits];
+    for (uint64_t i = 0; i < cells_of(granule_bits); i++)
+        cells[i] = page->cells[i >> (page->granule_bits - granule_bits)];
     free(page->cells);
-    d->shadow_bytes += (cells_of(0) - cells_of(page->granule_bits)) * sizeof *cells;
+    d->shadow_bytes += (cells_of(granule_bits) - cells_of(page->granule_bits)) * sizeof *cells;
     page->cells = cells;
-    page->granule_bits = 0;
+    page->granule_bits = granule_bits;
     return true;
 }
 
-/* `*page` is NULL for one that is not followed. False when memory ran out. */
-static bool find_page(struct ft_dependences *d, uint64_t number, bool is_fine, struct page **page)
+/* A page with cells of 2^`granule_bits` bytes or less; `*page` is NULL for one that is not followed. False when memory ran out. */
+static bool find_page(struct ft_dependences *d, uint64_t number, uint32_t granule_bits, struct page **page)
 {
     struct page **cached = &d->cached[number % CACHED_PAGES];
     *page = *cached;
@@ -695,7 +726,7 @@ static bool find_page(struct ft_dependences *d, uint64_t number, bool is_fine, s
             return false;
         *page = *cached = *place;
     }
-    if (is_fine && (*page)->granule_bits && !split_page(d, *page))
+    if (granule_bits < (*page)->granule_bits && !split_page(d, *page, granule_bits))
         return false;
     while (d->shadow_bytes > d->max_bytes && d->limit) {
         d->limit /= 2;
@@ -740,7 +771,7 @@ static bool end_piece(struct ft_dependences *d, const struct piece *piece, uint3
     if (cell->first_read && cell->last_reader < d->operations_capacity) {
         const struct row update = {1, 0, 0, piece->bytes, cell->last_reader, op, NONE, FT_UPDATE};
         const struct operation *reader = &d->operations[cell->last_reader];
-        if (piece->address >= reader->first && piece->address < reader->last_exclusive && !add_row(&d->rows, &update))
+        if (piece->address >= reader->first && piece->address < reader->last_exclusive && !add_sure_row(d, &update))
             return false;
     }
     return depends(d, cell->written, cell->writer, op, FT_OUTPUT, piece->bytes) &&
@@ -770,13 +801,14 @@ bool ft_dependences_access(struct ft_dependences *d, uint64_t address, uint32_t 
     if (!run_parts(d, instruction) || !note_operation(d, address, op, size_bytes))
         return false;
     d->operations[op].stores += is_store;
-    const bool is_fine = (address | size_bytes) & ((1u << GRANULE_BITS) - 1);
+    const uint64_t unit = address | size_bytes;
+    const uint32_t granule_bits = unit & 3 ? 0 : unit & 7 ? 2 : GRANULE_BITS;
     struct piece piece = {.bytes = 0};
     bool done = true;
     while (address < end && done) {
         struct page *page;
         const uint64_t page_end = ((address >> PAGE_BITS) + 1) << PAGE_BITS, until = end < page_end ? end : page_end;
-        done = find_page(d, address >> PAGE_BITS, is_fine, &page);
+        done = find_page(d, address >> PAGE_BITS, granule_bits, &page);
         const uint64_t step = UINT64_C(1) << (page ? page->granule_bits : 0);
         for (; address < until && page && done; address += step) {
             struct cell *cell = &page->cells[(address & ((1u << PAGE_BITS) - 1)) >> page->granule_bits];

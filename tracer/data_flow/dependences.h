@@ -2,7 +2,7 @@
  *
  * Time is the number of block executions so far. A *level* is a loop that is being run, by its thread and in its calling
  * context: the time at which it was entered, and the time at which its current iteration began. Levels are nested, so
- * these times ascend from the outermost to the innermost one. Shadow memory holds for each 4-byte granule (each byte, on
+ * these times ascend from the outermost to the innermost one. Shadow memory holds for each granule of 8 bytes (4 or 1, on
  * pages with smaller or unaligned accesses) who wrote it last and when, who read that first, and who read it last.
  *
  * An access that meets an earlier one of its thread, at time t, depends on it. The innermost level entered by then either
