@@ -254,6 +254,8 @@ class CarriedValues:
             found = "add" if node % STEPS == STEPS - 1 else self._isa.combines(self._blocks.codes[node // STEPS])
             if value.flow.sum is not None and any(scale != 1 for _, scale in value.flow.sum.registers):
                 found = ""  # a sum of multiples
+            elif node % STEPS and value.flow.sum is not None and value.flow.sum.registers and not value.flow.stores:
+                found = "add"  # a register that held an address moves on
             elif not found and (value.flow.copies or self._kind(node) is OperationKind.MOVE):
                 found = "move"
             self._combining[node] = found
@@ -272,7 +274,7 @@ class CarriedValues:
         """The kind of a cycle, and its operation."""
         nodes = [node for node in cycle if node >= 0]
         operations = {self._combines(node) for node in nodes} - {"move"}
-        if any(self._chooses_address(node, cycle, graph) for node in nodes):
+        if any(self._chooses_address(node, cycle, graph) or self._multiplies(node, cycle, graph) for node in nodes):
             return DependenceKind.RECURRENCE, ""
         if any(self._is_compare(node) for node in nodes):
             is_choice = all(
@@ -320,6 +322,14 @@ class CarriedValues:
         value = self._graph.value_of[node]
         of_one = graph.inputs.get(node, {})
         return any(not cycle.isdisjoint(of_one.get(name, ())) for name in value.address)
+
+    def _multiplies(self, node: int, cycle: set[int], graph: _Graph) -> bool:
+        """Whether an instruction multiplies a value of the cycle before it adds to the product."""
+        if node % STEPS or self._combines(node) != "add":
+            return False
+        of_one = graph.inputs.get(node, {})
+        names = self._isa.multiplied(self._blocks.codes[node // STEPS])
+        return any(not cycle.isdisjoint(of_one.get(name, ())) for name in names)
 
     def _are_updates(self, pairs: Collection[Pair]) -> bool:
         """Whether each store overwrites what was loaded just before."""

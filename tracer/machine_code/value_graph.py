@@ -194,6 +194,7 @@ class ValueGraph:
                 writes += [FLAGS] if writes_flags else []
                 if is_call:
                     taken, given = self._call(block)
+                    taken -= {self._isa.return_address}  # the call itself sets it
                     reads, writes = sorted(taken), sorted(given)
             yield Value(
                 instruction * STEPS + step, flow, self._kept(reads), self._kept(_registers(flow.loads)),

@@ -444,10 +444,14 @@ _COMBINES = (
 )
 
 
+_MULTIPLIES_AND_ADDS = re.compile(r"fn?m(add|sub)|m(add|sub)|[su]m(add|sub)l|ml[as]|fml[as]")
+
+
 class AArch64:
     """A64, as Linux programs use it (Procedure Call Standard for the Arm 64-bit Architecture, AAPCS64)."""
 
     stack_pointer = "sp"
+    return_address = "x30"
     # AAPCS64, sections 6.1.1 and 6.1.2: r19 to r29, SP and the low halves of v8 to v15 are preserved; r18 belongs to
     # the platform, and on Linux to nobody.
     call_clobbered = frozenset(
@@ -486,6 +490,14 @@ class AArch64:
         """What an instruction combines its inputs by, if that is associative."""
         text = self._text(code, 0)
         return associative(_COMBINES, text[0]) if text else ""
+
+    def multiplied(self, code: bytes) -> frozenset[str]:
+        """Registers that an instruction multiplies before it adds to their product."""
+        text = self._text(code, 0)
+        if text is None or not _MULTIPLIES_AND_ADDS.fullmatch(text[0]):
+            return frozenset()
+        registers = [_register(operand.split("[")[0]) for operand in split_operands(text[1])]
+        return frozenset(filter(None, registers[1:3]))
 
     def stack_use(self, _code: bytes) -> StackUse | None:
         """AArch64 has no stack of registers."""
