@@ -28,7 +28,7 @@ from foretrace.tracer.structure import Structure
 from foretrace.tracer.tracing import trace_binary, trace_python
 
 FOLDER = Path(__file__).parents[1] / "programs" / "dependences"
-TUNED, HELD_BACK = "loops", "held_back"
+TUNED, UNUSUAL, HELD_BACK, LATER = "loops", "unusual", "held_back", "later"
 LEVELS = ("-O0", "-O2")
 _WITH_DEPENDENCES = Structure(has_dependences=True)
 _COMPILERS = {".c": "gcc", ".f90": "gfortran"}
@@ -141,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out = console()
     try:
         with tempfile.TemporaryDirectory(prefix="foretrace-dependences-") as name:
-            for set_name in (TUNED, HELD_BACK):
+            for set_name in (TUNED, UNUSUAL, HELD_BACK, LATER):
                 judged = [
                     one
                     for source in programs(set_name)

@@ -167,16 +167,24 @@ class CarriedValues:
                     continue
                 collides = table is seen.output and sink in self._indirect and source in self._indirect
                 kind = DependenceKind.COLLISION if collides else DependenceKind.PRIVATISABLE
+                if self._is_atomic(source) and self._is_atomic(sink):
+                    kind = DependenceKind.COLLISION if collides else DependenceKind.REDUCTION
                 total, _ = places.setdefault((sink, kind), (Occurrence(), (source, sink)))
                 total.add(occurred.count, occurred.least, occurred.most)
         for (_, kind), (total, (source, sink)) in places.items():
-            yield Dependence(seen.node, kind, source, sink, total.count, total.least, total.most)
+            operation = self._combines(self._graph.node_of(sink)) if self._is_atomic(sink) else ""
+            operation = "" if operation == "move" else operation
+            yield Dependence(seen.node, kind, source, sink, total.count, total.least, total.most, operation)
 
     def overwritten_bytes(self, loop: int, seen: Seen) -> int:
         """Bytes that were stored where an earlier iteration of the same entry had stored, but for private variables."""
         return sum(one.size_bytes for (_, sink), one in seen.output.items() if not self.is_private(sink, loop))
 
     # ---- places ----
+
+    def _is_atomic(self, operation: int) -> bool:
+        """Whether a store is an atomic update, whose load the engine does not report."""
+        return self._isa.is_atomic(self._blocks.codes[self._graph.node_of(operation) // STEPS])
 
     def is_private(self, operation: int, loop: int) -> bool:
         """Whether it goes to a variable of the loop's own function, or to the frame of one that it calls."""
@@ -266,6 +274,8 @@ class CarriedValues:
         if value.flow.stores or value.is_call:
             return False
         is_branch = self._blocks.instruction_class(node // STEPS).flow is Flow.BRANCH
+        if self._kind(node) is OperationKind.FP_COMPARE:
+            return True
         return value.writes == (FLAGS,) or (is_branch and bool(value.reads) and value.reads != (FLAGS,))
 
     def _classify(

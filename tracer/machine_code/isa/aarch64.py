@@ -434,7 +434,7 @@ def _atomic(mnemonic: str, operands: list[str], address: AddressSum, loads: bool
 
 
 _COMBINES = (
-    ("add", re.compile(r"f?(add|sub)s?|fn?m(add|sub)|m(add|sub)|[su]m(add|sub)l|ml[as]|fml[as]|addv|addp|faddp")),
+    ("add", re.compile(r"(ld|st)add(al?|l)?[bh]?|f?(add|sub)s?|fn?m(add|sub)|m(add|sub)|[su]m(add|sub)l|ml[as]|fml[as]|addv|addp|faddp")),
     ("multiply", re.compile(r"f?mul|fnmul|[su]mull")),
     ("min", re.compile(r"[su]min[vp]?|fmin(nm)?[vp]?")),
     ("max", re.compile(r"[su]max[vp]?|fmax(nm)?[vp]?")),
@@ -498,6 +498,11 @@ class AArch64:
             return frozenset()
         registers = [_register(operand.split("[")[0]) for operand in split_operands(text[1])]
         return frozenset(filter(None, registers[1:3]))
+
+    def is_atomic(self, code: bytes) -> bool:
+        """Whether an instruction reads and writes one place at once."""
+        text = self._text(code, 0)
+        return text is not None and bool(_ATOMIC.fullmatch(text[0]) or _COMPARE_AND_SWAP.fullmatch(text[0]))
 
     def stack_use(self, _code: bytes) -> StackUse | None:
         """AArch64 has no stack of registers."""

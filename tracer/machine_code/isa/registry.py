@@ -132,6 +132,11 @@ class Isa(Protocol):
         """Registers that an instruction multiplies before it adds to their product; none for all others."""
         ...
 
+    def is_atomic(self, code: bytes) -> bool:
+        """Whether an instruction reads and writes one place without another thread between. The engine reports such
+        an access as a store."""
+        ...
+
     def stack_use(self, code: bytes) -> StackUse | None:
         """What an instruction does with a stack of registers; None if it uses none."""
         ...

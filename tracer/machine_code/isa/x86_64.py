@@ -375,6 +375,11 @@ class X8664:
         chosen = [operands[int(number) - 1].strip() for number in match[2][:2] if int(number) <= len(operands)]
         return frozenset(PARENT[name] for name in chosen if name in PARENT)
 
+    def is_atomic(self, code: bytes) -> bool:
+        """Whether an instruction reads and writes one place at once."""
+        text = self._text(code)
+        return text is not None and (text[0].startswith("lock") or (text[0] == "xchg" and "[" in text[1]))
+
     def stack_use(self, code: bytes) -> StackUse | None:
         """What an instruction does with x87's stack; None if it is none of x87."""
         return x87_stack.stack_use(code)
