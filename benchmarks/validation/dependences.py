@@ -173,10 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     continue
                 sources = [source for set_name in SETS for source in programs(set_name) if source.suffix == ".c"]
                 judged = [
-                    one
-                    for source in sources
-                    for level in LEVELS
-                    for one in judge(source, level, Path(name), compiler)
+                    one for source in sources for level in LEVELS for one in judge(source, level, Path(name), compiler)
                 ]
                 _show(judged, f"C of all sets, on {guest}")
     except ForetraceError as error:

@@ -20,7 +20,11 @@ from foretrace.tracer.tracing import trace_binary
 @pytest.mark.parametrize(
     ("name", "level"),
     [
-        ("loops.c", "-O0"), ("loops.c", "-O2"), ("unusual.c", "-O0"), ("unusual.c", "-O2"), ("held_back.f90", "-O2"),
+        ("loops.c", "-O0"),
+        ("loops.c", "-O2"),
+        ("unusual.c", "-O0"),
+        ("unusual.c", "-O2"),
+        ("held_back.f90", "-O2"),
         ("loops.py", ""),
     ],
 )

@@ -108,6 +108,10 @@ def find_dependences(
     notes = []
     if raw.share < 1:
         notes.append(f"dependences through memory: {raw.share:.1%} of the memory pages were followed")
+    if len(tree.threads) > 1:
+        notes.append(
+            "dependences between threads were not followed: a loop that threads share is judged in each of them"
+        )
     written = _written(new, seen, parents, lambda store, node: carried.is_private(store, int(tree.loop_id[node])))
     examined = tuple(
         ExaminedLoop(node, one.iterations, written[node], carried.overwritten_bytes(int(tree.loop_id[node]), one))

@@ -434,7 +434,12 @@ def _atomic(mnemonic: str, operands: list[str], address: AddressSum, loads: bool
 
 
 _COMBINES = (
-    ("add", re.compile(r"(ld|st)add(al?|l)?[bh]?|f?(add|sub)s?|fn?m(add|sub)|m(add|sub)|[su]m(add|sub)l|ml[as]|fml[as]|addv|addp|faddp")),
+    (
+        "add",
+        re.compile(
+            r"(ld|st)add(al?|l)?[bh]?|f?(add|sub)s?|fn?m(add|sub)|m(add|sub)|[su]m(add|sub)l|ml[as]|fml[as]|addv|addp|faddp"
+        ),
+    ),
     ("multiply", re.compile(r"f?mul|fnmul|[su]mull")),
     ("min", re.compile(r"[su]min[vp]?|fmin(nm)?[vp]?")),
     ("max", re.compile(r"[su]max[vp]?|fmax(nm)?[vp]?")),
