@@ -129,6 +129,11 @@ class DataFlow:
         from_device = is_written_there & (self.sets_with(~device) | self.set_has_system)[self.flow_readers]
         return float(self.flow_bytes[to_device].sum()), float(self.flow_bytes[from_device].sum())
 
+    def written_bytes(self, nodes: npt.NDArray[np.bool_]) -> float:
+        """Bytes of the versions that `nodes`, bool [nodes], stored. What a node stores over and over again counts once
+        until something reads it: far less than the stores' bytes means that most results were overwritten unread."""
+        return float(self.flow_bytes[np.append(nodes, False)[self.flow_writer]].sum())
+
     def footprint_bytes(self, nodes: npt.NDArray[np.bool_]) -> float:
         """Different bytes that any of `nodes`, bool [nodes], touch."""
         return float(self.touched_bytes[self.sets_with(nodes)[self.touched_by]].sum())
@@ -168,10 +173,22 @@ class Dependence:
 @dataclass(frozen=True, slots=True)
 class ExaminedLoop:
     """A loop whose dependences were looked for, in `iterations` of its iterations. Where no `Dependence` names the
-    node, none was seen. This is evidence of one run with one input."""
+    node, none was seen. This is evidence of one run with one input.
+
+    `written_bytes` are those its iterations stored, each byte once an iteration; `overwritten_bytes` those of them that
+    an earlier iteration of the same entry had stored too. Variables in stack frames and what allocators keep are left
+    out.
+    """
 
     node: int
     iterations: int
+    written_bytes: int = 0
+    overwritten_bytes: int = 0
+
+    @property
+    def overwritten(self) -> float:
+        """The share of what is stored that an earlier iteration had stored too; 0 where nothing is."""
+        return self.overwritten_bytes / self.written_bytes if self.written_bytes else 0.0
 
 
 def check_data_flow(flow: DataFlow, num_nodes: int) -> None:
@@ -223,6 +240,8 @@ def check_dependences(
     """
     if any(not 0 <= one.node < num_nodes or one.iterations < 0 for one in examined):
         raise ValueError("a loop whose dependences were examined does not exist")
+    if any(not 0 <= one.overwritten_bytes <= one.written_bytes for one in examined):
+        raise ValueError("a loop overwrites more bytes than it writes")
     for one in dependences:
         operations_exist = all(-1 <= number < num_operations for number in (one.source, one.sink))
         if not 0 <= one.node < num_nodes or not operations_exist:

@@ -355,6 +355,8 @@ def test_merged_ranges_cover_the_same_bytes_and_do_not_overlap(pairs: list[tuple
         "UPDATE dependences SET node_id = 1000000",
         "UPDATE examined_loops SET node_id = 1000000 + node_id",
         "UPDATE examined_loops SET iterations = -1",
+        "UPDATE examined_loops SET overwritten_bytes = -1",
+        "UPDATE examined_loops SET written_bytes = 7, overwritten_bytes = 8",
         "DELETE FROM examined_loops",
     ],
 )
