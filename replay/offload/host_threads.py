@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from foretrace.replay.conditions import Conditions
-from foretrace.replay.offload.devices.evidence import Evidence, Parallel, trip_counts
+from foretrace.replay.offload.devices.evidence import Evidence, trip_counts
 from foretrace.replay.offload.devices.work import NodeKind, Work
 from foretrace.replay.records import Assumption
 from foretrace.replay.spread import Floats
@@ -100,7 +100,7 @@ def _threaded(
     threaded: dict[int, float] = {}
     speedups: dict[int, float] = {}
     for node, kind in enumerate(work.kinds):
-        if kind is not NodeKind.LOOP or evidence.parallel[node] is Parallel.NO or evidence.refused_below[node]:
+        if kind is not NodeKind.LOOP or evidence.parallel[node].is_serial or evidence.refused_below[node]:
             continue
         if not slow_s[node]:
             continue

@@ -404,4 +404,4 @@ def test_a_loop_inside_a_serial_one_says_so():
     signature = examined(with_flow(tree, []), around, loop, dependences=[recurrence(around)])
     (one,) = triage(signature, measured_host(), gpu(), explain="loop").explained[-1:]
     assert one.answer is Answer.LEAVE
-    assert "which is serial: recurrence from register xmm0, distance 1" in one.reason
+    assert "which is serial (recurrence from register xmm0, distance 1)" in one.reason

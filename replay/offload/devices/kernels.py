@@ -242,7 +242,7 @@ class _General:
                 outer = outer * max(float(points), 1.0)
             elif work.kinds[node] is NodeKind.LOOP:
                 trips = float(self.trips[node])
-                if evidence.parallel[node] is Parallel.NO:
+                if evidence.parallel[node].is_serial:
                     is_serial = True
                 elif is_serial:
                     block = min(block * trips, self.rates.block_threads)
