@@ -18,6 +18,7 @@ from foretrace.units import format_bytes, format_bytes_per_s, format_count, form
 from .residency import Moved
 
 _MOST_SCALE = 2.0**40
+_NOTABLE_LONGEST = 1.01
 NOTHING_S = 1e-9
 """Shorter taxes are not worth a word."""
 
@@ -190,6 +191,11 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
             "memory bandwidth": (counts["memory_bytes"], "bytes"),
             "atomics": (counts["atomics"], "updates"),
         }
+        if counts["longest"] > _NOTABLE_LONGEST:
+            lines.append(
+                f"iterations of serial loops differ: the longest thread of a warp takes {counts['longest']:.2f} times "
+                "the mean, and all wait for it"
+            )
         for name, limit in one.terms.limits.items():
             if name == "latency":
                 at_a_time = min(one.terms.threads, float(rates.threads[TYPICAL]))

@@ -7,14 +7,17 @@ of their iterations begins anew: fills the buffer before it is used, or goes to 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
 
+from foretrace.cache_sim.reuse.model import misses_fully_associative
 from foretrace.replay.spread import Floats
 from foretrace.tracer.signature.data_flow_records import DataFlow
+from foretrace.tracer.signature.records import MemoryOperation
 
-from .stores import Stores, loop_around
+from .stores import ARRAY_BYTES, Stores, loop_around
 from .work import Ints, Work, shown
 
 _MOST_PAIRS = 20_000
@@ -23,6 +26,10 @@ _SELF_SHARE = 0.3
 """Of what a node stores, read again by itself, from which on a loop around it is taken to carry it."""
 _SWEEP_SHARE = 0.4
 """Of the different bytes that a node stores, in one entry of a loop that goes over a buffer of two, or all."""
+_MISSED_SHARE = 0.5
+"""Of the bytes that a node leaves to itself: fewer missed by a cache than this are hits."""
+_HIT_SHARE = 0.2
+"""Of what a store writes, missed by the smallest cache, below which it goes to what was loaded just before."""
 _ANEW_SHARE = 0.75
 """Of the bytes that a loop hands from one iteration to the next: filled, or elsewhere, in each iteration further out."""
 _LEAST_PARTS = 4
@@ -64,12 +71,18 @@ class _Reads:
         return float(self.size[low:high][(writers >= first) & (writers < before)].sum())
 
 
-def carried(work: Work) -> dict[int, str]:
-    """Loops that carry something, and what."""
+def carried(work: Work, stores: Stores, accessed: Floats) -> dict[int, str]:
+    """Loops that carry something, and what.
+
+    Args:
+        work: the program.
+        stores: of it.
+        accessed: float64 [nodes], bytes of each node and all below it.
+    """
     reads, found, depth = _Reads.of(work.flow), dict[int, str](), _depths(work)
-    stores = Stores(work)
+    reuse = _Reuse(stores, accessed) if work.run.workload.signature.reuse is not None else None
     for (writer, reader), size in reads.backward(len(work)).items():
-        loop = _carrier(work, depth, writer, reader) if writer != reader else _again(stores, writer, size)
+        loop = _carrier(work, depth, writer, reader) if writer != reader else _again(stores, reuse, writer, size)
         if loop < 0:
             continue
         rounds = max(int(work.iterations[loop] - work.entries[loop]), 1)
@@ -105,21 +118,89 @@ def _begins_anew(
     return sum(one.distinct_bytes for one in arrays) >= _ANEW_SHARE * each * parts
 
 
-def _again(stores: Stores, node: int, size: float) -> int:
+def _again(stores: Stores, reuse: _Reuse | None, node: int, size: float) -> int:
     """The innermost loop that goes again over the bytes that a node leaves to itself; -1 where there is none.
 
-    Loops from the node on outwards belong to one sweep until an entry of them stores most of the different bytes that
-    are stored at all; those around the sweep go over them again.
+    It goes over them an iteration later. So a cache of all that an iteration accesses would hit them, and one of what
+    an iteration of a loop further inside accesses would not. Without reuse distances, loops from the node on outwards
+    belong to one sweep until an entry of them stores most of the different bytes that are stored at all; the one around
+    the sweep goes over them again.
     """
     work, arrays = stores.work, stores.arrays(node, node)
     total = sum(one.stored_bytes for one in arrays)
     if not arrays or size < _SELF_SHARE * total:
         return -1
-    distinct = sum(one.distinct_bytes for one in arrays)
     loop = loop_around(work, node)
+    if reuse is not None:
+        while loop >= 0 and reuse.missed_bytes(node, loop) > _MISSED_SHARE * size:
+            loop = loop_around(work, int(work.parent[loop]))
+        return loop
+    distinct = sum(one.distinct_bytes for one in arrays)
     while loop >= 0 and total / max(int(work.entries[loop]), 1) < _SWEEP_SHARE * distinct:
         loop = loop_around(work, int(work.parent[loop]))
     return loop_around(work, int(work.parent[loop])) if loop >= 0 else -1
+
+
+class _Reuse:
+    """What nodes load again after how many other bytes, by the signature's reuse distances."""
+
+    _LINE_BYTES = 32
+    _SIZES = tuple(1 << power for power in range(9, 36))
+
+    def __init__(self, stores: Stores, accessed: Floats) -> None:
+        """`accessed` float64 [nodes]: bytes of each node and all below it."""
+        self.stores, self.work, self.accessed = stores, stores.work, accessed
+        signature = self.work.run.workload.signature
+        operations = signature.operations
+        executions = np.array([one.executions for one in operations], np.float64)
+        size = np.array([one.size_bytes for one in operations], np.float64)
+        unit = np.array([one.unit_stride + one.repeated for one in operations]) / np.maximum(executions, 1)
+        assert signature.reuse is not None
+        misses = misses_fully_associative(signature.reuse, self._SIZES, self._LINE_BYTES, executions, unit)
+        moved = np.where(unit > 0.5, self._LINE_BYTES, np.minimum(size, self._LINE_BYTES))
+        self.missed = misses * moved[:, None]
+        self.of_block: dict[int, list[MemoryOperation]] = defaultdict(list)
+        for one in operations:
+            if one.range_bytes > ARRAY_BYTES:
+                self.of_block[one.block_id].append(one)
+
+    def missed_bytes(self, node: int, loop: int) -> float:
+        """Bytes that a node loads and that a cache of what an iteration of a loop accesses would miss.
+
+        Where stores hit what was loaded just before, in place, loads of other parts of the array do not count.
+        """
+        loads, in_place, shares = self._loads(node)
+        level = self._level(loop)
+        return sum(float(self.missed[one, level]) * shares[one] for one in (in_place or loads))
+
+    def _loads(self, node: int) -> tuple[list[int], list[int], dict[int, float]]:
+        """A node's loads; those of them that its stores go back to, if they do; and the node's share of each."""
+        work = self.work
+        low, high = np.searchsorted(work.row_node, [node, node + 1])
+        loads: list[int] = []
+        in_place: list[int] = []
+        shares: dict[int, float] = {}
+        for row in range(int(low), int(high)):
+            found = self.of_block.get(int(work.row_block[row]), [])
+            shares |= {one.operation_id: float(work.row_share[row]) for one in found}
+            loaded = [one for one in found if not one.is_store]
+            loads += [one.operation_id for one in loaded]
+            for store in (one for one in found if one.is_store):
+                if loaded and self.missed[store.operation_id, 0] < _HIT_SHARE * store.total_bytes:
+                    nearest = min(loaded, key=lambda one: _distance(one, store))
+                    in_place.append(nearest.operation_id)
+        return loads, in_place, shares
+
+    def _level(self, loop: int) -> int:
+        inside = np.zeros(len(self.work), np.bool_)
+        inside[loop : self.stores.last[loop] + 1] = True
+        held = self.accessed[loop] / max(int(self.work.iterations[loop]), 1)
+        size = min(held, self.work.flow.footprint_bytes(inside) or held)
+        return min(int(np.searchsorted(self._SIZES, size)), len(self._SIZES) - 1)
+
+
+def _distance(one: MemoryOperation, other: MemoryOperation) -> int:
+    return abs(one.first - other.first) + abs(one.last_exclusive - other.last_exclusive)
 
 
 def _depths(work: Work) -> list[int]:

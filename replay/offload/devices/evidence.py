@@ -21,6 +21,7 @@ from .carried import carried
 from .demand import Demand
 from .gather_scatter import LOADERS_CODE, is_loader
 from .repetition import repetitions
+from .stores import Stores
 from .work import NodeKind, Work
 
 _HOST_ONLY = re.compile(
@@ -125,7 +126,8 @@ def _judged(work: Work, demand: Demand) -> list[tuple[Parallel, str]]:
         if one.node in number:
             found[number[one.node]].append(one)
     examined = {number[one.node]: one.iterations for one in signature.examined_loops if one.node in number}
-    handed_on, repeated = carried(work), repetitions(work, demand, found, examined)
+    stores, accessed = Stores(work), work.inclusive(demand.access_bytes)
+    handed_on, repeated = carried(work, stores, accessed), repetitions(work, stores, accessed, found, examined)
     judged = []
     for node, kind in enumerate(work.kinds):
         if kind is NodeKind.ARRAY:

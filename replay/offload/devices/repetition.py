@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from foretrace.replay.records import LEAST_SHOWN_SHARE
+from foretrace.replay.spread import Floats
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
 from foretrace.units import format_bytes
 
-from .demand import Demand
 from .stores import ARRAY_BYTES, Stores
 from .work import NodeKind, Work
 
@@ -27,9 +27,13 @@ _SAME_SHARE = 0.67
 """Bytes accessed in an iteration over different bytes touched in all of them, from which on they use the same data."""
 
 
-def repetitions(work: Work, demand: Demand, found: Mapping[int, Sequence[Dependence]], examined: Mapping[int, int]) -> (
-    dict[int, str]
-):  # fmt: skip
+def repetitions(
+    work: Work,
+    stores: Stores,
+    accessed: Floats,
+    found: Mapping[int, Sequence[Dependence]],
+    examined: Mapping[int, int],
+) -> dict[int, str]:
     """Loops that are repetitions, and why.
 
     Of examined loops the output dependences that they carry tell; of others, stores that advance through an array as
@@ -37,13 +41,12 @@ def repetitions(work: Work, demand: Demand, found: Mapping[int, Sequence[Depende
 
     Args:
         work: the program.
-        demand: its accesses.
+        stores: of it.
+        accessed: float64 [nodes], bytes of each node and all below it.
         found: dependences of each examined loop.
         examined: examined loops.
     """
-    stores = Stores(work)
     stored = work.inclusive(work.of_operations(_store_bytes(work)))
-    accessed = work.inclusive(demand.access_bytes)
     host_s = work.inclusive(work.own_host_s)
     least_s = LEAST_SHOWN_SHARE * float(work.own_host_s.sum())
     kept = _kept_bytes(work)
@@ -75,12 +78,12 @@ def repetitions(work: Work, demand: Demand, found: Mapping[int, Sequence[Depende
     return made
 
 
-def _store_bytes(work: Work) -> np.typing.NDArray[np.float64]:
+def _store_bytes(work: Work) -> Floats:
     operations = work.run.workload.signature.operations
     return np.array([one.total_bytes if one.is_store else 0 for one in operations], np.float64)
 
 
-def _kept_bytes(work: Work) -> np.typing.NDArray[np.float64]:
+def _kept_bytes(work: Work) -> Floats:
     """[nodes]: bytes that a node wrote and reads itself."""
     flow = work.flow
     counts = np.diff(flow.set_starts)[flow.flow_readers]
