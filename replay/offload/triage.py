@@ -170,9 +170,7 @@ class _Report:
         assert evidence is not None
         is_goal = np.array([n in set(self.kernels) or n in self.threaded for n in range(len(work))], np.float64)
         goes = work.inclusive(is_goal) > 0
-        is_able = np.array(
-            [n in able and not evidence.parallel[n].is_serial for n in range(len(work))], np.float64
-        )
+        is_able = np.array([n in able and not evidence.parallel[n].is_serial for n in range(len(work))], np.float64)
         could = work.inclusive(is_able) > 0
         found: list[int] = []
         pending = [node for node in range(len(work)) if work.parent[node] < 0]

@@ -30,8 +30,10 @@ _MISSED_SHARE = 0.5
 """Of the bytes that a node leaves to itself: fewer missed by a cache than this are hits."""
 _HIT_SHARE = 0.2
 """Of what a store writes, missed by the smallest cache, below which it goes to what was loaded just before."""
+_SAME_PART_SHARE = 0.01
+"""Of a store's range, by how much a load's may differ that loads what the store goes back to."""
 _ANEW_SHARE = 0.75
-"""Of the bytes that a loop hands from one iteration to the next: filled, or elsewhere, in each iteration further out."""
+"""Of the bytes that a loop hands on: filled, or elsewhere, in each iteration of a loop further out."""
 _LEAST_PARTS = 4
 """Iterations from which on an array is told from a few buffers that are used in turn."""
 
@@ -100,9 +102,7 @@ def carried(work: Work, stores: Stores, accessed: Floats) -> dict[int, str]:
     return found
 
 
-def _begins_anew(
-    stores: Stores, reads: _Reads, outer: int, loop: int, writer: int, reader: int, each: float
-) -> bool:
+def _begins_anew(stores: Stores, reads: _Reads, outer: int, loop: int, writer: int, reader: int, each: float) -> bool:
     """Whether iterations of an outer loop do not hand on what `loop` hands on, `each` bytes an iteration: nodes before
     `loop` fill it in each of them, or the writer's arrays are as large as what all of them hand on, each in its part.
     """
@@ -167,18 +167,22 @@ class _Reuse:
     def missed_bytes(self, node: int, loop: int) -> float:
         """Bytes that a node loads and that a cache of what an iteration of a loop accesses would miss.
 
-        Where stores hit what was loaded just before, in place, loads of other parts of the array do not count.
+        Where stores hit what was loaded just before, in place, loads of other parts of the array do not count, and of
+        loads of the same part the one that misses most.
         """
         loads, in_place, shares = self._loads(node)
         level = self._level(loop)
-        return sum(float(self.missed[one, level]) * shares[one] for one in (in_place or loads))
+        if in_place:
+            return sum(max(float(self.missed[one, level]) * shares[one] for one in found) for found in in_place)
+        return sum(float(self.missed[one, level]) * shares[one] for one in loads)
 
-    def _loads(self, node: int) -> tuple[list[int], list[int], dict[int, float]]:
-        """A node's loads; those of them that its stores go back to, if they do; and the node's share of each."""
+    def _loads(self, node: int) -> tuple[list[int], list[list[int]], dict[int, float]]:
+        """A node's loads; of each of its stores that go back to what was loaded, the loads that it may be; and the
+        node's share of each."""
         work = self.work
         low, high = np.searchsorted(work.row_node, [node, node + 1])
         loads: list[int] = []
-        in_place: list[int] = []
+        in_place: list[list[int]] = []
         shares: dict[int, float] = {}
         for row in range(int(low), int(high)):
             found = self.of_block.get(int(work.row_block[row]), [])
@@ -186,9 +190,9 @@ class _Reuse:
             loaded = [one for one in found if not one.is_store]
             loads += [one.operation_id for one in loaded]
             for store in (one for one in found if one.is_store):
-                if loaded and self.missed[store.operation_id, 0] < _HIT_SHARE * store.total_bytes:
-                    nearest = min(loaded, key=lambda one: _distance(one, store))
-                    in_place.append(nearest.operation_id)
+                if self.missed[store.operation_id, 0] < _HIT_SHARE * store.total_bytes:
+                    near = [one.operation_id for one in loaded if _is_same_part(one, store)]
+                    in_place += [near] if near else []
         return loads, in_place, shares
 
     def _level(self, loop: int) -> int:
@@ -199,8 +203,9 @@ class _Reuse:
         return min(int(np.searchsorted(self._SIZES, size)), len(self._SIZES) - 1)
 
 
-def _distance(one: MemoryOperation, other: MemoryOperation) -> int:
-    return abs(one.first - other.first) + abs(one.last_exclusive - other.last_exclusive)
+def _is_same_part(one: MemoryOperation, other: MemoryOperation) -> bool:
+    away = abs(one.first - other.first) + abs(one.last_exclusive - other.last_exclusive)
+    return away <= _SAME_PART_SHARE * other.range_bytes
 
 
 def _depths(work: Work) -> list[int]:

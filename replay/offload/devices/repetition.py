@@ -1,9 +1,9 @@
 """Repetitions: loops whose every iteration stores again to where the one before stored, from the same data.
 
-The loop that runs a benchmark a hundred times is one. Nothing is handed from one iteration to the next, so no dependence
-forbids to run them at once; but then they overwrite each other, unless each has a copy of all that it stores. Nobody
-ports them so: they are sequences of kernels. A scratch buffer that each iteration fills does not make a repetition, as
-its results go elsewhere each time; nor does a sum over different data.
+The loop that runs a benchmark a hundred times is one. Nothing is handed from one iteration to the next, so no
+dependence forbids to run them at once; but then they overwrite each other, unless each has a copy of all that it
+stores. Nobody ports them so: they are sequences of kernels. A scratch buffer that each iteration fills does not make a
+repetition, as its results go elsewhere each time; nor does a sum over different data.
 """
 
 from __future__ import annotations
