@@ -85,10 +85,7 @@ class Triage(Shown, records.Triage):
         if not program.loops_offloaded:
             return self.none_ported
         before, after = format_seconds(program.host_s), format_seconds(program.after_s)
-        return (
-            f"porting {self.ported} takes the program from {before} to {after}, "
-            f"{program.speedup:.2f} times as fast"
-        )
+        return f"porting {self.ported} takes the program from {before} to {after}, {program.speedup:.2f} times as fast"
 
     def _table(self) -> ShownTable:
         if not self.is_unit:

@@ -202,7 +202,7 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
             if name == "latency":
                 at_a_time = min(one.terms.threads, float(rates.threads[TYPICAL]))
                 least = round(one.terms.least_threads)
-                fewer = f" ({format_count(least)} if only the widest loop is divided)" if least < at_a_time else ""
+                fewer = f" (at least {format_count(least)})" if least < at_a_time else ""
                 threads = f"{format_count(round(at_a_time))} threads at a time{fewer}, each"
                 text = f"{threads if at_a_time > 1 else '1 thread,'} waiting for its own loads"
             else:

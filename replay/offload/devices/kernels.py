@@ -3,9 +3,10 @@
 On a general accelerator a kernel takes the greatest of: its operations by kind at the device's rates; its instructions
 at the rate of issue; its bytes by level; its atomics; and the time of its threads one after the other over how many
 there are at a time (Little's law). Iterations of parallel loops are threads, of nested ones all together. How well a
-port does that is not known, so the slow end has the threads of the widest loop alone; and of a reduction inside a
-parallel loop that is none itself a warp is taken to share an iteration, all threads at the fast end. Below a serial
-loop only those of one block of threads are left, and a warp takes as long as the longest of its threads (`divergence`).
+port does that is not known, so the slow end has the threads of the widest loop alone, or a warp on each multiprocessor
+if nested loops give as many; and of a reduction inside a parallel loop that is none itself a warp is taken to share an
+iteration, all threads at the fast end. Below a serial loop only those of one block of threads are left, and a warp takes
+as long as the longest of its threads (`divergence`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ LOADS_IN_FLIGHT = (8.0, 4.0, 2.0)
 class Terms:
     """The limits of a kernel, seconds [fast, typical, slow] each; the greatest is its time.
 
-    `threads` are the most that its loops give at a time, `least_threads` those if only its widest loop is divided,
+    `threads` are the most that its loops give at a time, `least_threads` those if its widest loop is divided and what
+    else it takes for a warp on each multiprocessor,
     `counts` what the terms are made of, for people.
     """
 
@@ -284,7 +286,9 @@ class _General:
     def _nested(self, outer: Floats, trips: float, *, is_shared: bool) -> Floats:
         """Threads of a parallel loop inside others, [fast, typical, slow]; `is_shared`: they have one result."""
         typical = min(trips, float(self.rates.warp_threads[TYPICAL])) if is_shared else trips
-        slow = float(outer[SLOW]) if is_shared else max(float(outer[SLOW]), trips)
+        enough = float(self.rates.multiprocessors[TYPICAL] * self.rates.warp_threads[TYPICAL])
+        both = max(float(outer[SLOW]), trips, min(float(outer[SLOW]) * trips, enough))
+        slow = float(outer[SLOW]) if is_shared else both
         return np.array([outer[FAST] * trips, outer[TYPICAL] * typical, slow])
 
 
