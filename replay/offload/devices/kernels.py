@@ -27,6 +27,8 @@ from .work import NodeKind, Work
 
 _IN_WARPS = ("fp64_flops", "fp32_flops", "integer", "special", "instructions", "diverged")
 """Counts that a warp issues for all of its threads, as long as the longest of them runs."""
+MOST_CANDIDATES = 1000
+"""Of a program that are costed."""
 LOADS_IN_FLIGHT = (8.0, 4.0, 2.0)
 """Loads that one thread has under way: compilers place several before the first use. Assumed."""
 
@@ -172,7 +174,10 @@ class _General:
         self.thread_s = diverged / rate + waits_s * (chased + (1 - chased) / flight)
 
     def candidates(self) -> dict[int, Candidate]:
-        return {node: self.candidate(node) for node in np.flatnonzero(self.evidence.is_candidate).tolist()}
+        """By node; of programs with many, those of most time on the host."""
+        nodes = np.flatnonzero(self.evidence.is_candidate)
+        hottest = nodes[np.argsort(-self.host_s[nodes], kind="stable")[:MOST_CANDIDATES]]
+        return {node: self.candidate(node) for node in np.sort(hottest).tolist()}
 
     def candidate(self, node: int) -> Candidate:
         work, way = self.work, self.device.way
