@@ -87,3 +87,9 @@ class TimingError(ForetraceError):
     """A timing of a native run is missing, damaged, or not of the program it is to be compared with."""
 
     exit_code = 82
+
+
+class SourceError(ForetraceError):
+    """Source code is missing, of no language that is read, or a form or pattern file is damaged."""
+
+    exit_code = 83

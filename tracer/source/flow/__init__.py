@@ -1,0 +1,1 @@
+"""Data flow of the source form: normal loops, what each iteration computes from what, subscripts and dependences."""

@@ -1,0 +1,149 @@
+"""What a loop does, with names of temporaries resolved: the records that idioms and dependence tests work on.
+
+The passes, in order:
+
+1. `normal`: a function's form in normal shape. Loops that count are `COUNTED`, whatever their notation (`while`,
+   pointers that move, countdowns); array syntax, slices and array intrinsics are loops; induction variables other than
+   the loop's own are expressed by it (`p` that advances in each iteration is `p0 + i`).
+2. `effects`: for each loop, what an iteration leaves behind. Copies, temporaries and scalars that are assigned before
+   they are read in the same iteration are replaced by their values: data flow decides, not text.
+3. `subscripts`: how each index depends on the induction variables.
+4. `dependences`: which iterations depend on which others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from foretrace.tracer.source.form.records import Expression, Function, Loop, Name, Place, Subscript
+
+
+class IndexKind(StrEnum):
+    """How an index depends on the induction variables of the loops around it."""
+
+    INVARIANT = "invariant"  # not at all
+    AFFINE = "affine"  # a sum of induction variables times invariants, plus an invariant
+    INDIRECT = "indirect"  # through elements of arrays: `depth` of them, one inside the other
+    COUNTER = "counter"  # a scalar that some iterations advance: compaction, queues
+    OPAQUE = "opaque"  # in another way: products of induction variables, remainders, calls
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """One index of a subscript."""
+
+    kind: IndexKind
+    expression: Expression
+    """In terms of induction variables, invariants, loads and carried scalars."""
+    coefficients: tuple[tuple[str, Expression], ...] = ()
+    """AFFINE: induction variable and its factor, outermost first. INDIRECT: of the innermost array's own index."""
+    offset: Expression | None = None
+    """AFFINE: what is added."""
+    depth: int = 0
+    """INDIRECT: loads between the induction variable and this index, 1 for a[b[i]]."""
+    through: tuple[str, ...] = ()
+    """INDIRECT: names of the index arrays, outermost load first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A load or store of array elements, or of what a pointer points at."""
+
+    array: str
+    """The name at the root of the access with its members, `grid.cells`: two accesses of equal `array` may overlap."""
+    subscript: Expression
+    """As resolved: a `Subscript`, or a `Member` of one."""
+    indices: tuple[Index, ...]
+    store: bool
+    place: Place
+    element_bytes: int = 0
+    """0: unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a statement leaves behind for later iterations or for the code after the loop.
+
+    A statement whose value only temporaries of the same iteration take is no effect: its value is part of others'.
+    """
+
+    target: Expression
+    """A `Subscript`, a `Member`, or the `Name` of a scalar that lives on."""
+    value: Expression
+    """With temporaries replaced. What is left are constants, induction variables, invariants, loads (`Subscript`), and
+    names of scalars carried from the iteration before."""
+    conditions: tuple[Expression, ...]
+    """All hold where the statement runs: the guards inside its loops, outermost first, resolved likewise."""
+    nest: tuple[Loop, ...]
+    """The loops around the statement, outermost first, in normal shape."""
+    place: Place
+    store: Access | None
+    """None: the target is a scalar."""
+    loads: tuple[Access, ...]
+    """All array elements that the value, the indices and the conditions read, in order."""
+    atomic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoopFacts:
+    """A loop in normal shape, and what its iterations do."""
+
+    function: Function
+    loop: Loop
+    nest: tuple[Loop, ...]
+    """The loops around it and itself, outermost first."""
+    effects: tuple[Effect, ...]
+    """Of all statements inside it, those of inner loops included, in order."""
+    carried: tuple[Name, ...]
+    """Scalars that an iteration reads as the one before left them."""
+    live_out: tuple[Name, ...]
+    """Scalars whose value is read after the loop."""
+    unknown: tuple[str, ...] = ()
+    """What was not lowered inside it: reasons. An idiom found in spite of it has less confidence."""
+    early_exit: bool = False
+    """A break, return or goto may leave it before its last iteration."""
+    calls: tuple[str, ...] = ()
+    """Functions called inside whose effects are not known."""
+
+
+class Verdict(StrEnum):
+    """What a loop carries from one iteration to the next."""
+
+    PARALLEL = "parallel"
+    REDUCTION = "reduction"
+    RECURRENCE = "recurrence"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """Two accesses of a loop to the same element in different iterations."""
+
+    source: Access
+    sink: Access
+    distance: int | None
+    """Iterations between them. None: it varies, or is not known."""
+    certain: bool
+    """False: it may exist; no test could exclude it."""
+    test: str
+    """The test that found it or failed to exclude it: "gcd", "banerjee", "exact", "scalar", "indirect", "alias"."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopVerdict:
+    """The dependence test's answer for one loop."""
+
+    verdict: Verdict
+    dependences: tuple[Dependence, ...] = ()
+    reductions: tuple[tuple[str, str], ...] = ()
+    """Variable and operator."""
+    private: tuple[str, ...] = ()
+    """Scalars and arrays that each iteration writes before it reads them."""
+    assumptions: tuple[str, ...] = ()
+    """What the answer rests on: "x and y do not overlap", "n >= 1", "col has no value twice"."""
+
+
+__all__ = [
+    "Access", "Dependence", "Effect", "Index", "IndexKind", "LoopFacts", "LoopVerdict", "Subscript", "Verdict",
+]  # fmt: skip
