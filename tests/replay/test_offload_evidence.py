@@ -18,6 +18,7 @@ from foretrace.replay.offload.triage import triage
 from foretrace.replay.predict import HostRun
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, Dependence, DependenceKind, ExaminedLoop
+from foretrace.tracer.signature.records import OperationCount, OperationKind
 
 
 @pytest.mark.parametrize(
@@ -132,3 +133,19 @@ def test_a_buffer_that_each_iteration_fills_is_not_handed_on(filled):
     evidence = Evidence.of(work, Demand.of(work))
     assert evidence.parallel[passes] is Parallel.NO
     assert evidence.parallel[rows] is (Parallel.ASSUMED if filled else Parallel.NO)
+
+
+@pytest.mark.parametrize(("divisions", "special"), [(1, 1), (3, 3), (0, 1)])
+def test_a_division_by_a_root_is_one_reciprocal_root(divisions, special):
+    """One root and so many divisions: the first of them goes into the root."""
+    tree, _, loop = nest(inner=1 << 20)
+    (block,) = (row[1] for row in tree.work if row[0] == loop)
+    counts = (
+        OperationCount(OperationKind.FP_SQRT, 64, 1, 1),
+        *([OperationCount(OperationKind.FP_DIV, 64, 1, divisions)] if divisions else []),
+    )
+    tree.program.blocks[block] = msgspec.structs.replace(tree.program.blocks[block], operations=counts)
+    work = work_for(HostRun.of(Workload.of(with_flow(tree, [])), measured_host()), Device.of(gpu()))
+    demand = Demand.of(work)
+    assert demand.special[loop] == special * (1 << 20)
+    assert demand.fp64_flops[loop] == 18 * special * (1 << 20)

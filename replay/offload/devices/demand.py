@@ -101,6 +101,10 @@ def _of_block(block: Block) -> dict[str, float]:
     fused: dict[tuple[int, OperationKind], float] = defaultdict(float)
     counts = dict.fromkeys(_COUNTS, 0.0)
     decoded = 0.0
+    roots: dict[int, float] = defaultdict(float)
+    for one in block.operations:
+        if one.kind is OperationKind.FP_SQRT:
+            roots[one.element_bits] += one.lanes * one.count
     for one in block.operations:
         threads = float(one.lanes * one.count)
         decoded += one.count
@@ -108,6 +112,8 @@ def _of_block(block: Block) -> dict[str, float]:
             fused[one.element_bits, one.kind] += threads
         elif one.kind in _SPECIAL:
             name, steps = _STEPS[one.kind is OperationKind.INT_DIV, one.element_bits > 32]
+            if one.kind is OperationKind.FP_DIV:  # by a root of the same block: one reciprocal root
+                threads = max(threads - roots[one.element_bits], 0.0)
             counts["special"] += threads
             counts[name] += steps * threads
             counts["instructions"] += steps / 2 * threads

@@ -5,8 +5,8 @@ at the rate of issue; its bytes by level; its atomics; and the time of its threa
 there are at a time (Little's law). Iterations of parallel loops are threads, of nested ones all together. How well a
 port does that is not known, so the slow end has the threads of the widest loop alone, or a warp on each multiprocessor
 if nested loops give as many; and of a reduction inside a parallel loop that is none itself a warp is taken to share an
-iteration, all threads at the fast end. Below a serial loop only those of one block of threads are left, and a warp takes
-as long as the longest of its threads (`divergence`).
+iteration, all threads at the fast end. Below a serial loop only those of one block of threads are left, and a warp
+takes as long as the longest of its threads (`divergence`).
 """
 
 from __future__ import annotations
