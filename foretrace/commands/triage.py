@@ -251,6 +251,8 @@ def gain_lines(report: Triage) -> list[str]:
             f"The plan launches {counted(program.launches, 'kernel')}, moves "
             f"{format_bytes(round(program.to_device_bytes))} there and "
             f"{format_bytes(round(program.from_device_bytes))} back in {counted(program.transfers, 'transfer')}."
+            if program.transfers
+            else f"The plan launches {counted(program.launches, 'kernel')} and transfers nothing."
         )
     few = program.loops_for_95_percent
     if program.loops_offloaded > 1:

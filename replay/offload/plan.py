@@ -15,6 +15,7 @@ moved one by one, to the host, to the parent or to the children, while the exact
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -40,6 +41,11 @@ class Planner:
         self.offers, self.host, self.work = offers, host, offers.work
         self.versions = Versions(offers.work.flow, rounds_of(offers.work))
         self.able = {node: one for node, one in offers.candidates.items() if not one.refusal}
+
+    @cached_property
+    def host_s(self) -> float:
+        """Seconds of the program if nothing goes."""
+        return self.time_s([])
 
     def time_s(self, kernels: Sequence[int], corner: int = TYPICAL) -> float:
         """Seconds of the program with these nodes as kernels, one thread of host work, nothing at the same time."""
