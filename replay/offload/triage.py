@@ -12,10 +12,10 @@ from foretrace.profiles.profile import Profile
 from foretrace.replay.conditions import Conditions
 from foretrace.replay.interval import together
 from foretrace.replay.offload.devices.device import Device
-from foretrace.replay.offload.devices.evidence import Parallel, shown
+from foretrace.replay.offload.devices.evidence import Parallel
 from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes, is_loader
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
-from foretrace.replay.offload.devices.work import NodeKind
+from foretrace.replay.offload.devices.work import NodeKind, shown
 from foretrace.replay.predict import HostRun, unseen_code, unseen_code_of, warnings_of
 from foretrace.replay.records import (
     LEAST_SHOWN_SHARE,
@@ -189,9 +189,7 @@ class _Report:
         assert evidence is not None
         is_goal = np.array([n in set(self.kernels) or n in self.threaded for n in range(len(work))], np.float64)
         goes = work.inclusive(is_goal) > 0
-        is_able = np.array(
-            [n in able and evidence.parallel[n] is not Parallel.NO for n in range(len(work))], np.float64
-        )
+        is_able = np.array([n in able and not evidence.parallel[n].is_serial for n in range(len(work))], np.float64)
         could = work.inclusive(is_able) > 0
         found: list[int] = []
         pending = [node for node in range(len(work)) if work.parent[node] < 0]
@@ -350,9 +348,9 @@ class _Report:
         around = int(self.work.parent[verdict.candidate.node])
         while around >= 0 and self.work.kinds[around] is not NodeKind.LOOP:
             around = int(self.work.parent[around])
-        if around < 0 or evidence.parallel[around] is not Parallel.NO:
+        if around < 0 or not evidence.parallel[around].is_serial:
             return ""
-        return f"; inside {shown(self.work.places[around])}, which is serial: {evidence.texts[around]}"
+        return f"; inside {shown(self.work.places[around])}, which is serial ({evidence.texts[around]})"
 
     def _gathers(self, node: int) -> GatherScatter | None:
         """What the hottest gather/scatter loop below a node does."""
