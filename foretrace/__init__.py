@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .api.signatures import read_signature as read_signature
     from .api.simulations import Simulation as Simulation
     from .api.simulations import simulate as simulate
+    from .api.sources import Idioms as Idioms
+    from .api.sources import idioms as idioms
     from .api.tracing import Trace as Trace
     from .api.tracing import TracedFunctionError as TracedFunctionError
     from .api.tracing import trace as trace
