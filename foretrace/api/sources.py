@@ -13,7 +13,7 @@ from foretrace.tracer.source.idioms.patterns import IdiomDefinition, built_in, d
 from foretrace.tracer.source.idioms.records import Finding, Findings
 from foretrace.tracer.source.scanning import scanned
 
-from .views import MOST_ROWS, Shown, ShownTable, data_frame, shown_as, shortened
+from .views import MOST_ROWS, Shown, ShownTable, data_frame, shortened, shown_as
 
 if TYPE_CHECKING:
     import pandas
@@ -26,7 +26,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Idioms(Shown, Findings):
-    """Idioms in source code (`findings`), its loops with the dependence test's verdict (`loops`), what was `skipped`."""
+    """Idioms in source code (`findings`), its loops with what they carry (`loops`), and what was `skipped`."""
 
     def to_dataframe(self, table: str = "findings") -> pandas.DataFrame:
         """A row for each finding, or for each loop.

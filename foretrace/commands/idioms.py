@@ -129,7 +129,9 @@ def _show(found: Idioms, top: int | None) -> None:
     if not found.findings:
         out.print(f"No idiom found in {_amount(found.files, 'file')}, {found.lines:,} lines.")
     else:
-        rows = table("file", "line", "function", "idiom", "code", left=("file", "function", "idiom", "code"), whole=("idiom",))
+        rows = table(
+            "file", "line", "function", "idiom", "code", left=("file", "function", "idiom", "code"), whole=("idiom",)
+        )
         for one in found.findings[:top]:
             name = one.idiom if one.parent is None else f"  {one.idiom}"
             rows.add_row(plain(one.file), str(one.first_line), plain(one.function), name, plain(one.text))
@@ -180,5 +182,3 @@ def _list(patterns: Path | None) -> None:
 
 def _amount(number: int, what: str) -> str:
     return f"{number:,} {what}" + ("" if number == 1 else "s")
-
-

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from foretrace.errors import SourceError, shortened
 
-from .idioms.patterns import IdiomDefinition
+from .idioms.patterns import IdiomDefinition, as_text
 from .idioms.recognition import recognised
 from .idioms.records import Finding, Findings, LoopReport, SkippedPart
 from .languages import language_of, lower
@@ -86,7 +86,7 @@ def scanned(
         SourceError: a path does not exist or is no source file, or a package is missing.
     """
     files, skipped = source_files(paths)
-    cache = ResultCache(cache_folder, repr([(one.name, one.parts, one.confidence, one.patterns) for one in definitions]))
+    cache = ResultCache(cache_folder, "\n".join(map(as_text, definitions)))
     results: dict[Path, FileResult] = {}
     for path in files:
         known = cache.find(path)
@@ -133,7 +133,7 @@ def _read(
                 except ProcessExpired:
                     yield path, _skipped(path, "reading it ended its process: too large or too deep")
         except BaseException:
-            pool.stop()
+            pool.stop()  # type: ignore[no-untyped-call]
             raise
 
 

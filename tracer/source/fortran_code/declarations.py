@@ -152,7 +152,7 @@ class Declarations:
         pointer = bool(words & {"pointer", "target"})
         strided = assumed and "allocatable" not in words and "contiguous" not in words
         return form.ArrayType(
-            element, tuple(shape), tuple(lower), first_contiguous=True, strided=strided and name in self._parameters
+            element, tuple(shape), tuple(lower), first_contiguous=True, strided=(strided and name in self._parameters)
             or "pointer" in words, alias=pointer,
         )  # fmt: skip
 

@@ -89,7 +89,9 @@ class Expressions:
                 return form.Member(self.lower(base), text_of(rest[-1]).lower())
             case "complex_literal":
                 return form.Call("complex", tuple(map(self.lower, node.named_children)))
-            case "array_literal" if not any(child.type == "implied_do_loop_expression" for child in node.named_children):
+            case "array_literal" if not any(
+                child.type == "implied_do_loop_expression" for child in node.named_children
+            ):
                 return form.Call("array", tuple(map(self.lower, node.named_children)))
             case "extent_specifier":
                 return self.section(node)
@@ -200,9 +202,7 @@ class Expressions:
             return form.Call(common, given)
         return self._user_function(name, given)
 
-    def _reduction(
-        self, name: str, given: tuple[form.Expression, ...], keywords: dict[str, Node]
-    ) -> form.Expression:
+    def _reduction(self, name: str, given: tuple[form.Expression, ...], keywords: dict[str, Node]) -> form.Expression:
         """SUM and the like, with DIM counted from 0, and a choice for MASK."""
         if not given:
             return form.Call(name, given)
@@ -253,7 +253,7 @@ def _arguments(node: Node) -> list[Node]:
 
 
 def _identifiers(node: Node) -> list[str]:
-    found = []
+    found: list[str] = []
     pending = [node]
     while pending and len(found) < 64:
         current = pending.pop()

@@ -1,7 +1,8 @@
 """Fortran's text before it is parsed: fixed form made free, and preprocessor branches chosen. Lines keep their numbers.
 
-Fixed form (Fortran 2018, section 6.3.3): a comment starts with C, c, * or ! in column 1, a label stands in columns 1 to
-5, a character in column 6 other than blank and 0 continues the statement before, and text from column 73 on is left out.
+Fixed form (Fortran 2018, section 6.3.3): a comment starts with C, c, * or ! in column 1, a label stands in columns 1
+to 5, a character in column 6 other than blank and 0 continues the statement before, and text from column 73 on is left
+out.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def free_form(lines: list[str]) -> list[str]:
         else:
             label, mark, text = _fields(line)
             if mark and statement >= 0:
-                free[statement] += "&"
+                free[statement] += " &"
                 free.append(f"     &{text}")
             else:
                 free.append(f"{label:<5} {_spaced(text)}")
@@ -123,6 +124,7 @@ def branches_taken(lines: list[str], defined: Mapping[str, str]) -> tuple[list[s
     Symbols that are not defined count as such, as for a compiler. `#include` stays.
     """
     symbols = dict(defined)
+    macros: dict[str, str] = {}
     kept: list[str] = []
     dropped: list[Dropped] = []
     open_branches: list[list[bool]] = []  # for each #if: whether this branch is taken, and whether one was
@@ -132,7 +134,7 @@ def branches_taken(lines: list[str], defined: Mapping[str, str]) -> tuple[list[s
         found = _DIRECTIVE.match(line) if "#" in line else None
         active = all(taken for taken, _ in open_branches)
         if found is None:
-            kept.append(line if active else "")
+            kept.append(_expanded(line, macros) if active else "")
             continue
         kept.append("")
         word, rest = found[1], re.sub(r"/\*.*?(\*/|$)", "", found[2]).strip()
@@ -149,8 +151,11 @@ def branches_taken(lines: list[str], defined: Mapping[str, str]) -> tuple[list[s
         elif active and word == "define":
             name, _, value = rest.partition(" ")
             symbols[name] = value.strip() or "1"
+            if name.isidentifier() and value.strip():
+                macros[name] = value.strip()
         elif active and word == "undef":
             symbols.pop(rest, None)
+            macros.pop(rest, None)
         now = all(taken for taken, _ in open_branches)
         if active and not now:
             start, reason = number, f"{word} {rest}"
@@ -158,6 +163,19 @@ def branches_taken(lines: list[str], defined: Mapping[str, str]) -> tuple[list[s
             dropped.append(Dropped(start, number, reason.strip()))
             start = 0
     return kept, dropped
+
+
+_MOST_EXPANDED = 10_000
+"""Characters of a line with its macros replaced."""
+
+
+def _expanded(line: str, macros: Mapping[str, str]) -> str:
+    """A line with macros without arguments replaced, once each: none of them is looked for in what came of it."""
+    if not macros or not any(name in line for name in macros):
+        return line
+    names = "|".join(map(re.escape, macros))
+    made = re.sub(rf"\b({names})\b", lambda found: macros[found[0]], line)
+    return made if len(made) <= _MOST_EXPANDED else line
 
 
 def _holds(word: str, text: str, symbols: Mapping[str, str]) -> bool:

@@ -32,7 +32,8 @@ _IGNORED = SPECIFICATIONS | frozenset({
     "comment", "format_statement", "end_subroutine_statement", "end_function_statement", "end_program_statement",
     "end_module_statement", "end_block_data_statement", "program_statement", "module_statement", "subroutine_statement",
     "function_statement", "block_data_statement", "contains_statement", "deallocate_statement", "nullify_statement",
-    "end_do_loop_statement", "end_do_label_loop_statement", "end_if_statement", "end_where_statement", "end_select_statement", "entry_statement",
+    "end_do_loop_statement", "end_do_label_loop_statement",
+    "end_if_statement", "end_where_statement", "end_select_statement", "entry_statement",
     "end_associate_statement", "end_block_construct_statement", "end_forall_statement", "block_label",
     "block_label_start_expression", "statement_label", "do_statement", ";", "\n", "&", "preproc_comment",
     "include_statement", "preproc_include", "submodule_statement", "end_submodule_statement",
@@ -520,9 +521,7 @@ class _Statements:
 
     # Loops
 
-    def _control(
-        self, node: Node
-    ) -> tuple[str, form.Expression, form.Expression, form.Expression | None]:
+    def _control(self, node: Node) -> tuple[str, form.Expression, form.Expression, form.Expression | None]:
         variable, first, last, *step = [child for child in node.named_children if child.type != "comment"]
         lower = self._expressions.lower
         by = lower(step[0]) if step else None
@@ -665,9 +664,7 @@ class _Statements:
             tested = next((one for one in clause.named_children if one.type == "parenthesized_expression"), None)
             inner = self.block([one for one in clause.children if one != tested])
             value = self._expressions.lower(tested) if tested is not None else form.Unknown("")
-            calls = [
-                form.Assign(self._place(clause), form.Name(name), call) for name, call in self._expressions.before
-            ]
+            calls = [form.Assign(self._place(clause), form.Name(name), call) for name, call in self._expressions.before]
             self._expressions.before.clear()
             otherwise = (*calls, form.Branch(self._place(clause), value, inner, otherwise))
         self._expressions.before[:] = pending

@@ -128,7 +128,9 @@ def modules_of(folder: Path) -> dict[str, Path]:
     """Modules that the Fortran files of a folder define, each with its file."""
     found: dict[str, Path] = {}
     try:
-        files = sorted(path for path in folder.iterdir() if path.suffix.lower() in (".f", ".f90", ".f95", ".f03", ".f08"))
+        files = sorted(
+            path for path in folder.iterdir() if path.suffix.lower() in (".f", ".f90", ".f95", ".f03", ".f08")
+        )
     except OSError:
         return {}
     for path in files[:MOST_MODULE_FILES]:

@@ -1,4 +1,4 @@
-"""Matching patterns against what loops do: names of the pattern are bound to parts of the program, or there is no match.
+"""Matching patterns against what loops do: names of a pattern are bound to parts of the program, or nothing matches.
 
 Both sides are trees: the pattern's is Python's syntax tree, the program's is the source form with temporaries resolved.
 A matcher is a generator of bindings; where several ways lead to a match, it tries them in turn.
@@ -7,7 +7,7 @@ A matcher is a generator of bindings; where several ways lead to a match, it tri
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -26,7 +26,8 @@ MOST_NEST = 6
 
 _COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
 _CHAINS = {
-    ast.Add: "+", ast.Sub: "+", ast.Mult: "*", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.And: "and", ast.Or: "or",
+    ast.Add: "+", ast.Sub: "+", ast.Mult: "*", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.And: "and",
+    ast.Or: "or",
 }  # fmt: skip
 _SMALL_TABLE = 65536
 """Elements of the largest array of known size that still counts as a table."""
@@ -70,7 +71,9 @@ class Bindings:
         known = self.arrays.get(name)
         if known is not None:
             return self if known.array == access.array else None
-        return Bindings(self.loops, {**self.arrays, name: access}, self.scalars, self.places, self.values, self.distance)
+        return Bindings(
+            self.loops, {**self.arrays, name: access}, self.scalars, self.places, self.values, self.distance
+        )
 
     def scalar(self, name: str, variable: str) -> Bindings | None:
         """These and `name` for a scalar, unless it stands for another one, or another name stands for it."""
@@ -129,7 +132,9 @@ def prepared(effect: Effect, facts: LoopFacts) -> Step:
 def _canonical(expression: form.Expression) -> form.Expression:
     """Minima and maxima written as choices."""
     match expression:
-        case form.Operation(operator="select", operands=(form.Operation(operator=operator, operands=compared), yes, no)):
+        case form.Operation(
+            operator="select", operands=(form.Operation(operator=operator, operands=compared), yes, no)
+        ):
             if operator in ("<", "<=", ">", ">=") and {yes, no} == set(compared):
                 smaller = (operator in ("<", "<=")) == (yes == compared[0])
                 return form.Call("min" if smaller else "max", (yes, no))
@@ -139,7 +144,7 @@ def _canonical(expression: form.Expression) -> form.Expression:
 def _guarded(
     target: form.Expression, value: form.Expression, conditions: tuple[form.Expression, ...]
 ) -> tuple[form.Expression, tuple[form.Expression, ...]]:
-    """Choices that keep the old value are guards; a guard that compares old and new value makes a minimum or maximum."""
+    """Choices that keep the old value are guards; a guard that compares old and new value is a minimum or maximum."""
     match value:
         case form.Operation(operator="select", operands=(condition, yes, no)) if no == target:
             value, conditions = yes, (*conditions, condition)
@@ -297,9 +302,8 @@ class _Matcher:
                     yield from self._containing(arguments, expression, bindings)
             case ast.Call(func=ast.Name(id=function), args=arguments):
                 if isinstance(expression, form.Call) and expression.function == function:
-                    if len(expression.arguments) == len(arguments):
-                        for order in permutations(expression.arguments):
-                            yield from self._all(arguments, order, bindings)
+                    for order in permutations(expression.arguments, len(arguments)):
+                        yield from self._all(arguments, order, bindings)
             case ast.Subscript() | ast.Attribute():
                 yield from self._element(pattern, expression, bindings)
             case ast.BinOp(op=operator) if type(operator) in _CHAINS:
@@ -319,9 +323,7 @@ class _Matcher:
         for bound in self.value(patterns[0], expressions[0], bindings):
             yield from self._all(patterns[1:], expressions[1:], bound)
 
-    def _free_of_scalars(
-        self, expression: form.Expression, listed: Sequence[ast.expr], bindings: Bindings
-    ) -> bool:
+    def _free_of_scalars(self, expression: form.Expression, listed: Sequence[ast.expr], bindings: Bindings) -> bool:
         """Whether an expression does without the pattern's scalars, but for those listed."""
         allowed = {node.id for one in listed for node in ast.walk(one) if isinstance(node, ast.Name)}
         forbidden = {bindings.scalars[name] for name in self._pattern.scalars - allowed if name in bindings.scalars}
@@ -354,9 +356,7 @@ class _Matcher:
         self, operator: str, wanted: list[tuple[int, ast.expr]], given: Terms, bindings: Bindings
     ) -> Iterator[Bindings]:
         if not wanted:
-            if operator == "*" and all(self._invariant(one) for _, one in given):
-                yield bindings
-            elif not given:
+            if (operator == "*" and all(self._invariant(one) for _, one in given)) or not given:
                 yield bindings
             return
         (sign, pattern), *others = wanted
@@ -373,7 +373,9 @@ class _Matcher:
         if known:
             signed = [(sign * one_sign, one) for one_sign, one in known]
             if all(term in given for term in signed):
-                yield from self._operands(operator, others, tuple(term for term in given if term not in signed), bindings)
+                yield from self._operands(
+                    operator, others, tuple(term for term in given if term not in signed), bindings
+                )
             return
         for position, (one_sign, one) in enumerate(given):
             left = given[:position] + given[position + 1 :]
@@ -713,11 +715,13 @@ def _compares(match: Match, array: str) -> bool:
     step = match.steps[0]
     name = match.bindings.arrays[array].array
     tested = [*step.conditions, *(loop.condition for loop in step.effect.nest if loop.condition is not None)]
-    compared = [
+    compared: list[form.Expression] = [
         part for one in tested for part in within(one)
         if isinstance(part, form.Operation) and part.operator in _COMPARISONS
     ]  # fmt: skip
-    compared_calls = [part for part in within(step.value) if isinstance(part, form.Call) and part.function in ("min", "max")]
+    compared_calls = [
+        part for part in within(step.value) if isinstance(part, form.Call) and part.function in ("min", "max")
+    ]
     return any(
         step.accesses[part].array == name
         for one in (*compared, *compared_calls) for part in within(one) if part in step.accesses
@@ -771,7 +775,7 @@ def _varies(match: Match, name: str) -> bool:
     return any(part in accesses for _, term in match.bindings.values[name] for part in within(term))
 
 
-_QUESTIONS = {
+_QUESTIONS: dict[str, Callable[..., int]] = {
     "same": _same, "differs": _differs, "compares": _compares, "updates": _updates, "offsets": _most_offsets,
     "carried": _carried, "table": _table, "innermost": _innermost, "varies": _varies,
 }  # fmt: skip

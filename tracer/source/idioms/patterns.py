@@ -9,11 +9,12 @@ A pattern is a few statements in Python's syntax, over names that stand for part
 - `p q`: places of an array. `v w`: values. `d`: a whole number other than 0. `M`, after a dot: a member. They are the
   same wherever they stand.
 - other lower-case names: scalars that one iteration hands to the next.
-- `_`: any value; `_(X, Y)`: any value computed from X and Y. Neither contains a scalar of the pattern that is not named.
+- `_`: any value; `_(X, Y)`: any value computed from X and Y. Neither contains a scalar of the pattern that it does not
+  name.
 
-Operands of + and * match in any order, with invariant factors left over. `for i in _`, `for i in span(P)` (from `P[j]` to
-`P[j + 1]`), `while` and `if` ask for loops and guards around a statement; without them any will do. Several statements
-must all be found in the same loops.
+Operands of + and * match in any order, with invariant factors left over. `for i in _`, `for i in span(P)` (from `P[j]`
+to `P[j + 1]`), `while` and `if` ask for loops and guards around a statement; without them any will do. Several
+statements must all be found in the same loops.
 """
 
 from __future__ import annotations
@@ -21,11 +22,10 @@ from __future__ import annotations
 import ast
 import string
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -191,7 +191,8 @@ def _check(node: ast.expr, here: str) -> None:
     if not isinstance(node, _NODES):
         raise SourceError(f"{here}: patterns have no {type(node).__name__.lower()}")
     if isinstance(node, ast.Call):
-        if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS or node.keywords:
+        is_known = isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS and not node.keywords
+        if not is_known:
             raise SourceError(f"{here}: {quoted(ast.unparse(node))}: patterns have {', '.join(sorted(FUNCTIONS))}")
     if isinstance(node, ast.Constant) and node.value is not Ellipsis and not isinstance(node.value, int | float):
         raise SourceError(f"{here}: constants are numbers, not {quoted(ast.unparse(node))}")
@@ -217,7 +218,8 @@ def _statements(
             case ast.If(test=test, body=inner, orelse=[]):
                 yield from _statements(inner, loops, (*guards, test), here)
             case _:
-                raise SourceError(f"{here}: patterns have =, for i in _, while and if; not {quoted(ast.unparse(statement))}")
+                found = quoted(ast.unparse(statement))
+                raise SourceError(f"{here}: patterns have =, for i in _, while and if; not {found}")
 
 
 def _span(over: ast.expr, here: str) -> str:
@@ -260,9 +262,9 @@ def _check_condition(node: ast.expr, here: str) -> None:
             raise SourceError(f"{here}: {quoted(ast.unparse(node))}: conditions are made of {known}")
 
 
-def as_documents(definitions: tuple[IdiomDefinition, ...]) -> list[Mapping[str, Any]]:
-    """Name, summary and patterns of idioms, for listings."""
-    return [
-        {"name": one.name, "summary": one.summary, "patterns": [pattern.text for pattern in one.patterns]}
-        for one in definitions
-    ]
+def as_text(one: IdiomDefinition) -> str:
+    """All of a definition, for telling it from others."""
+    where = "" if one.where is None else ast.unparse(one.where)
+    parts = " ".join(sorted(one.parts))
+    texts = "\n".join(pattern.text for pattern in one.patterns)
+    return f"{one.name} {one.confidence} {one.summary}\n{texts}\nwhere {where}\nparts {parts}"

@@ -78,8 +78,9 @@ def _in_function(
     unit: form.Unit, loops: Sequence[LoopFacts], definitions: Sequence[IdiomDefinition], lines: Sequence[str]
 ) -> list[Finding]:
     steps = [
-        prepared(effect, loop) for loop in loops for effect in loop.effects if effect.nest and effect.nest[-1] is loop.loop
-    ]
+        prepared(effect, loop) for loop in loops for effect in loop.effects
+        if effect.nest and effect.nest[-1] is loop.loop
+    ]  # fmt: skip
     by_name = {definition.name: definition for definition in definitions}
     claimed: set[int] = set()
     found: list[Finding] = []
