@@ -571,7 +571,7 @@ static enum ft_wrong without_wrappers(struct ft_syntax *syntax)
             continue;
         }
         nodes[kept] = nodes[i];
-        nodes[kept++].conversion = converted == nodes[i].type ? -1 : converted;
+        nodes[kept++].conversion = converted;
         converted = -1;
     }
     places[number] = (int)kept;

@@ -19,7 +19,7 @@ struct ft_node {
     int operation; /* of operators: CXBinaryOperatorKind, CXUnaryOperatorKind; of variables: 1 if there is a value */
     int end; /* the node behind the last one inside */
     int type; /* -1: none */
-    int conversion; /* the type it is converted to; -1: its own */
+    int conversion; /* the type that implicit conversions make of it, also of an lvalue that is read; -1: there are none */
     int declaration; /* that it refers to, or that it is; -1: none */
     int line, column, last_line, file;
     enum ft_value value_kind;
