@@ -112,6 +112,7 @@ class Storage(StrEnum):
     LOCAL = "local"
     GLOBAL = "global"  # file scope, modules, COMMON, Python globals
     STATIC = "static"  # local, but kept between calls: C's `static`, Fortran's SAVE
+    REFERENCE = "reference"  # a parameter whose stores the caller sees: Fortran's dummies, C++ references
 
 
 class Variable(Record, frozen=True, tag="variable"):

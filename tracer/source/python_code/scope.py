@@ -157,6 +157,9 @@ class Shape:
                 self._annotate(name, annotation)
             case ast.Subscript():
                 self._subscript(part)
+            case ast.Call(func=ast.Attribute(attr="at"), args=[ast.Name(id=array), ast.Name(id=index), *_]):
+                self._array(array, 1)
+                self._array(index, 1)
             case ast.Attribute(value=ast.Name(id=name), attr=attribute) if attribute in _ARRAY_ATTRIBUTES:
                 self._array(name, 1)
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attribute)) if attribute in _ARRAY_METHODS:
@@ -172,6 +175,12 @@ class Shape:
                         self._array(operand.id, 1)
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self._value(name, value)
+            case ast.Assign(
+                targets=[ast.Tuple(elts=elements)], value=ast.Attribute(value=ast.Name(id=name), attr="shape")
+            ):
+                self._array(name, len(elements))
+            case ast.Assign(targets=[ast.Subscript(slice=ast.Slice())], value=value):
+                self._fancy(value)
             case ast.For(target=ast.Name(id=element), iter=ast.Name(id=array)):
                 self._links.append((element, array, 1))
                 self._array(array, 1)
@@ -182,6 +191,13 @@ class Shape:
                 for inner in ast.walk(part):
                     if isinstance(inner, ast.Nonlocal):
                         self.captured.update(inner.names)
+
+    def _fancy(self, value: ast.expr) -> None:
+        """Bare parameters as indices of a value that goes to a slice are arrays of indices."""
+        for part in ast.walk(value):
+            match part:
+                case ast.Subscript(slice=ast.Name(id=name)) if name not in self.assigned:
+                    self._array(name, 1)
 
     def _value(self, name: str, value: ast.expr) -> None:
         match value:
@@ -206,6 +222,11 @@ class Shape:
     def _subscript(self, node: ast.Subscript) -> None:
         name, indices, textual = _chain(node)
         if not name:
+            match node:
+                case ast.Subscript(
+                    value=ast.Attribute(value=ast.Name(id=array), attr="shape"), slice=ast.Constant(value=int(dimension))
+                ):
+                    self._array(array, dimension + 1)
             return
         if textual:
             self.mappings.add(name)
