@@ -1,0 +1,3 @@
+from .records import LoopVerdict, Verdict, LoopFacts
+def verdict(facts: LoopFacts) -> LoopVerdict:
+    return LoopVerdict(Verdict.UNKNOWN)

@@ -13,7 +13,7 @@ from itertools import permutations
 
 from foretrace.tracer.source.flow.records import Access, Effect, Index, IndexKind, LoopFacts
 from foretrace.tracer.source.form import records as form
-from foretrace.tracer.source.form.walk import names, rebuilt, within
+from foretrace.tracer.source.form.walk import names, rebuilt, replaced, within
 
 from .patterns import DISTANCE, INDUCTION, PLACES, VALUES, IdiomDefinition, LoopPattern, Pattern, StatementPattern
 
@@ -117,14 +117,49 @@ class Match:
     """One for each statement of the pattern."""
 
 
-def prepared(effect: Effect, facts: LoopFacts) -> Step:
-    """An effect, ready to be matched."""
-    value = rebuilt(effect.value, _canonical)
-    conditions = tuple(rebuilt(condition, _canonical) for condition in effect.conditions)
-    value, conditions = _guarded(effect.target, value, conditions)
+def prepared(facts: LoopFacts) -> list[Step]:
+    """The effects of a loop itself, not those of loops inside it, ready to be matched.
+
+    A scalar that keeps an element's old value while the element is overwritten, as in an exchange, stands for that value.
+    """
+    kept = {name.name for name in (*facts.carried, *facts.live_out)}
+    values: dict[str, form.Expression] = {}
+    loads: dict[str, tuple[Access, ...]] = {}
+    steps = []
+    for effect in facts.effects:
+        if not effect.nest or effect.nest[-1] is not facts.loop or _allocates(effect.value):
+            continue
+        step = _prepared(effect, facts, values, loads)
+        if isinstance(effect.target, form.Name) and effect.target.name not in kept:
+            values[effect.target.name] = step.value
+            loads[effect.target.name] = tuple(step.accesses.values())
+        else:
+            steps.append(step)
+    return steps
+
+
+def _allocates(value: form.Expression) -> bool:
+    """New memory without values in it."""
+    return isinstance(value, form.Call) and value.function in ("allocate", "empty")
+
+
+def _prepared(
+    effect: Effect, facts: LoopFacts, values: dict[str, form.Expression], loads: dict[str, tuple[Access, ...]]
+) -> Step:
     accesses: dict[form.Expression, Access] = {load.subscript: load for load in effect.loads}
     if effect.store is not None:
         accesses.setdefault(effect.store.subscript, effect.store)
+    value, conditions = effect.value, effect.conditions
+    mentioned = {name for one in (value, *conditions) for name in names(one) if name in values}
+    if mentioned:
+        value = replaced(value, values)
+        conditions = tuple(replaced(condition, values) for condition in conditions)
+        for name in mentioned:
+            for access in loads[name]:
+                accesses.setdefault(access.subscript, access)
+    value = rebuilt(value, _canonical)
+    conditions = tuple(rebuilt(condition, _canonical) for condition in conditions)
+    value, conditions = _guarded(effect.target, value, conditions)
     variables = tuple(loop.variable for loop in effect.nest)
     return Step(effect, facts, effect.target, value, conditions, accesses, variables)
 

@@ -77,10 +77,7 @@ def _add(findings: list[Finding], found: Sequence[Finding]) -> None:
 def _in_function(
     unit: form.Unit, loops: Sequence[LoopFacts], definitions: Sequence[IdiomDefinition], lines: Sequence[str]
 ) -> list[Finding]:
-    steps = [
-        prepared(effect, loop) for loop in loops for effect in loop.effects
-        if effect.nest and effect.nest[-1] is loop.loop
-    ]  # fmt: skip
+    steps = [step for loop in loops for step in prepared(loop)]
     by_name = {definition.name: definition for definition in definitions}
     claimed: set[int] = set()
     found: list[Finding] = []
