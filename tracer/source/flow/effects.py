@@ -153,10 +153,28 @@ class _Flow:
             if not isinstance(made, form.Subscript):
                 return made
             base, indices = made.base, made.indices
-        simple = tuple([algebra.simplified(index) for index in indices])
+        simple = tuple([self._ran(algebra.simplified(index)) for index in indices])
         if base is part.base and all(map(_same, simple, part.indices)):
             return part
         return form.Subscript(base, simple)
+
+    def _ran(self, index: form.Expression) -> form.Expression:
+        """An index with `max(n, 0)` as n inside a loop that runs n times."""
+        if not any(isinstance(part, form.Call) and part.function == "max" for part in within(index)):
+            return index
+
+        def change(part: form.Expression) -> form.Expression:
+            match part:
+                case form.Call(function="max", arguments=(value, form.Constant(value=0))):
+                    for loop in self.nest:
+                        if loop.kind is LoopKind.COUNTED and loop.step is None and loop.last is not None:
+                            assert loop.first is not None
+                            trips = algebra.subtract(loop.last, loop.first)
+                            if algebra.difference(value, trips) == 1:
+                                return value
+            return part
+
+        return algebra.simplified(rebuilt(index, change))
 
     def _once(self, base: form.Expression, indices: tuple[form.Expression, ...]) -> form.Expression | None:
         variables = self.function.variables
@@ -423,6 +441,8 @@ class _Flow:
         head = msgspec.structs.replace(loop, first=first, last=last, step=step, condition=condition)
         outer_nest, outer_scope, outer_conditions = self.nest, self.scope, self.conditions
         self.nest = (*outer_nest, head)
+        if not outer_nest:
+            self.conditions = ()
         varying = assigned - {part.variable for part in self.nest if part.kind is LoopKind.COUNTED}
         if outer_scope is not None:
             varying |= outer_scope.varying - {loop.variable}
@@ -454,8 +474,7 @@ class _Flow:
         raw = self.raw[marks[0] :]
         inside = self.live.body(loop.body)
         after = frozenset(inside.assigned) if self.live.jumps else self.live.after.get(id(loop), frozenset())
-        live_out = inside.assigned & (after | self.live.lasting)
-        live_out -= {name for name in live_out if self._is_array(name)}
+        live_out = {each.scalar for each in raw if each.scalar} & (after | self.live.lasting)
         needed: set[str] = set(live_out)
         for reads in self.jump_reads[marks[3] :]:
             needed |= reads

@@ -11,7 +11,7 @@ from foretrace.tracer.source.form.records import Kind, LoopKind
 from foretrace.tracer.source.form.types import UNKNOWN, rank, type_of
 
 from . import library
-from .scope import Sequence, Shape, add, as_scalar_type, scalar, subtract
+from .scope import Sequence, Shape, add, as_scalar_type, parameters, scalar, subtract
 
 MOST_DEPTH = 100
 """Expressions and statements nested deeper are opaque."""
@@ -296,7 +296,9 @@ class Expressions:
         return self.impure("yield", (self.expression(node.value),))
 
     def _on_Lambda(self, node: ast.Lambda) -> form.Expression:  # noqa: N802
-        return self.unknown(node)
+        own = {argument.arg for argument in parameters(node)}
+        names = dict.fromkeys(part.id for part in ast.walk(node.body) if isinstance(part, ast.Name))
+        return form.Unknown(self.text(node), tuple(self.name(name) for name in names if name not in own))
 
     def all(self, nodes: list[ast.expr]) -> tuple[form.Expression, ...]:
         """Several expressions, in order."""

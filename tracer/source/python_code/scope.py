@@ -169,6 +169,9 @@ class Shape:
                 self._arguments(part, attribute)
             case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
                 self._array(name, 1)
+            case ast.Call(func=ast.Name(id="range" | "prange"), args=arguments):
+                for argument in arguments:
+                    self._integers(argument)
             case ast.BinOp(op=ast.MatMult(), left=left, right=right):
                 for operand in (left, right):
                     if isinstance(operand, ast.Name):
@@ -192,6 +195,19 @@ class Shape:
                     if isinstance(inner, ast.Nonlocal):
                         self.captured.update(inner.names)
 
+    def _integers(self, node: ast.expr) -> None:
+        """Names that a range counts to are integers."""
+        pending = [node]
+        while pending:
+            part = pending.pop()
+            match part:
+                case ast.Name(id=name):
+                    self.scalars.setdefault(name, _SCALARS["int"])
+                case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.FloorDiv(), left=left, right=right):
+                    pending += [left, right]
+                case ast.UnaryOp(operand=operand):
+                    pending.append(operand)
+
     def _fancy(self, value: ast.expr) -> None:
         """Bare parameters as indices of a value that goes to a slice are arrays of indices."""
         for part in ast.walk(value):
@@ -209,8 +225,9 @@ class Shape:
                 self._links.append((name, array, 0))
             case ast.Subscript():
                 array, indices, _ = _chain(value)
+                slices = sum(isinstance(part, ast.Slice) for part in ast.walk(value))
                 if array:
-                    self._links.append((name, array, indices))
+                    self._links.append((name, array, indices - slices))
 
     def _arguments(self, call: ast.Call, function: str) -> None:
         if function in ("min", "max") and len(call.args) > 1:
