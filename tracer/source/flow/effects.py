@@ -517,7 +517,18 @@ class _Flow:
             tuple(dict.fromkeys(self.unknown[marks[2] :])),
             leaves(loop.body, loop.label),
             tuple(dict.fromkeys(self.calls[marks[1] :])),
+            self._arrays_out(loop, raw),
         )  # fmt: skip
+
+    def _arrays_out(self, loop: form.Loop, raw: Sequence[_Raw]) -> tuple[str, ...]:
+        stored = {_root(each.target) for each in raw if not each.scalar}
+        after = self.live.after.get(id(loop), frozenset())
+        found = []
+        for name in sorted(stored):
+            variable = self.function.variables.get(name)
+            if variable is not None and variable.storage is Storage.LOCAL and (self.live.jumps or name in after):
+                found.append(name)
+        return tuple(found)
 
     def _is_array(self, name: str) -> bool:
         variable = self.function.variables.get(name)
