@@ -67,6 +67,8 @@ class ScalarType(Record, frozen=True, tag="scalar"):
     kind: Kind
     bytes: int = 0
     """Size of a value; 0: unknown."""
+    unsigned: bool = False
+    """An integer without sign: its arithmetic wraps around."""
 
 
 class StructType(Record, frozen=True, tag="struct"):
@@ -158,7 +160,11 @@ class Section(Record, frozen=True, tag="section"):
 
 
 class Subscript(Record, frozen=True, tag="subscript"):
-    """Elements of an array, or what a pointer points at. An index may be a `Section` or an array of indices."""
+    """Elements of an array, or what a pointer points at. An index may be a `Section` or an array of indices.
+
+    Where the elements are arrays themselves (C's `double (*a)[4]`), the indices that follow are theirs: `a[i][j]` is
+    one subscript `a[i, j]`. An array of pointers, or of vectors, takes one subscript for each: `(a[i])[j]`.
+    """
 
     base: Expression
     indices: tuple[Expression, ...]
