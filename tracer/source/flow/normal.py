@@ -9,7 +9,7 @@ their value in terms of the counter and get their last value after the loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -137,7 +137,7 @@ class _Normalizer:
             limit = _quotient(algebra.expression(span), stride)
             value = algebra.add(first, algebra.multiply(counter, form.Constant(stride)))
             placed = [form.Assign(head(loop), form.Name(loop.variable), value), *body]
-            shifted = [msgspec.structs.replace(each, updates=tuple(p + 1 for p in each.updates)) for each in inductions]
+            shifted = [replace(each, updates=tuple(p + 1 for p in each.updates)) for each in inductions]
             zero_based = msgspec.structs.replace(loop, variable=counter.name, first=ZERO, last=limit, step=None)
             return [*made, *self.replaced(zero_based, placed, shifted, {(counter,): 1}, limit, after, [])]
         position = algebra.plus(algebra.polynomial(form.Name(loop.variable)), algebra.polynomial(first), -1)
