@@ -1,6 +1,6 @@
 """Random small loop nests in the source form, and what their iterations touch when they run.
 
-The generator makes functions on the arrays a, b (integers, 96 elements), m (12 x 12) and idx (indices into a), with
+The generator makes functions on the arrays a, b (integers, 128 elements), m (12 x 12) and idx (indices into a), with
 loops of all notations: counted with strides, `while` with one or two variables, countdowns, tests at the end, endless
 loops with a test at the top. Whatever it makes runs and ends.
 """
@@ -20,7 +20,7 @@ from foretrace.tracer.source.form.records import JumpKind, Kind, LoopKind
 from foretrace.tracer.source.form.walk import loops
 
 INTEGER = form.ScalarType(Kind.INTEGER, 8)
-EXTENT, ROWS = 96, 12
+EXTENT, ROWS = 128, 12
 Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -96,9 +96,7 @@ class _Generator:
                 ]
             case 5:
                 step = form.Assign(place, variable, op("-", variable, number(1)))
-                leave = form.Branch(
-                    place, op("<", variable, number(1)), (form.Jump(place, JumpKind.BREAK),)
-                )
+                leave = form.Branch(place, op("<", variable, number(1)), (form.Jump(place, JumpKind.BREAK),))
                 return [
                     form.Assign(place, variable, number(trips)),
                     form.Loop(place, LoopKind.ENDLESS, (leave, step, *body)),
@@ -113,7 +111,9 @@ class _Generator:
                 return [
                     form.Assign(place, variable, number(0)),
                     form.Assign(place, form.Name(other), number(trips)),
-                    form.Loop(place, LoopKind.CONDITIONAL, (*body, *steps), condition=op("<", variable, form.Name(other))),
+                    form.Loop(
+                        place, LoopKind.CONDITIONAL, (*body, *steps), condition=op("<", variable, form.Name(other))
+                    ),
                 ]
             case _:
                 step = form.Assign(place, variable, op("+", variable, number(1)))
@@ -156,9 +156,11 @@ class _Generator:
         value = self.value(around, 2)
         if self.random.random() < 0.3:
             value = op("+", target, value)
-        return [form.Assign(place, target, op("%", value, number(1009)))] if self.random.random() < 0.3 else [
-            form.Assign(place, target, value)
-        ]
+        return (
+            [form.Assign(place, target, op("%", value, number(1009)))]
+            if self.random.random() < 0.3
+            else [form.Assign(place, target, value)]
+        )
 
     def value(self, around: tuple[str, ...], depth: int) -> form.Expression:
         kind = self.random.random()
@@ -199,6 +201,7 @@ def random_function(random: Random) -> form.Function:
 
 def arrays(random: Random) -> Arrays:
     """Arguments for it."""
+
     def filled(*shape: int) -> npt.NDArray[Any]:
         values = [random.randint(-9, 9) for _ in range(int(np.prod(shape)))]
         return np.array(values, np.int64).reshape(shape)

@@ -170,7 +170,9 @@ class _Test:
                     continue
                 return ""
         for loop in self._inner_loops():
-            if any(part is not None and name in names(part) for part in (loop.first, loop.last, loop.step, loop.condition)):
+            if any(
+                part is not None and name in names(part) for part in (loop.first, loop.last, loop.step, loop.condition)
+            ):
                 return ""
         for effect in effects:
             if any(name in names(condition) for condition in effect.conditions) and not guarded:
@@ -643,7 +645,7 @@ class _Test:
                 if kind.restrict:
                     return False
             elif isinstance(kind, form.ArrayType):
-                if not kind.alias or variable.storage is Storage.LOCAL and not kind.strided:
+                if not kind.alias or (variable.storage is Storage.LOCAL and not kind.strided):
                     return False
             elif kind != form.ScalarType(Kind.UNKNOWN):
                 return False
@@ -705,9 +707,7 @@ def _alternatives(bound: form.Expression, function: str) -> list[form.Expression
     return [bound]
 
 
-def _reduced(
-    own: form.Expression, value: form.Expression, conditions: Sequence[form.Expression] = ()
-) -> str:
+def _reduced(own: form.Expression, value: form.Expression, conditions: Sequence[form.Expression] = ()) -> str:
     """The operator by which a value updates what it is stored to; "": none."""
     if isinstance(value, form.Convert):
         return _reduced(own, value.operand, conditions)
@@ -783,5 +783,6 @@ def _uses(expression: form.Expression, own: form.Expression) -> bool:
     if isinstance(own, form.Name):
         return own.name in names(expression)
     root = array_name(own)
-    return any(isinstance(part, (form.Subscript, form.Member)) and array_name(part) == root for part in within(expression))
-
+    return any(
+        isinstance(part, (form.Subscript, form.Member)) and array_name(part) == root for part in within(expression)
+    )

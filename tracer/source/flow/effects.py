@@ -185,8 +185,9 @@ class _Flow:
                     return form.Subscript(inner, filled)
                 moved = algebra.add(at[-1], indices[0])
                 return form.Subscript(inner, (*at[:-1], moved, *indices[1:]))
-            case form.AddressOf(operand=form.Call(function="transpose", arguments=(inner,))) | form.Call(
-                function="transpose", arguments=(inner,)
+            case (
+                form.AddressOf(operand=form.Call(function="transpose", arguments=(inner,)))
+                | form.Call(function="transpose", arguments=(inner,))
             ):
                 return form.Subscript(inner, indices[::-1]) if rank(inner, variables) == len(indices) else None
             case form.AddressOf(operand=form.Name() as name):
@@ -405,7 +406,7 @@ class _Flow:
             if left is not None and right is not None and (left is right or left == right):
                 merged[name] = left
                 continue
-            if left is None and name in one.assigned or right is None and name in other.assigned:
+            if (left is None and name in one.assigned) or (right is None and name in other.assigned):
                 continue
             if (left is None or right is None) and name in outside:
                 continue
@@ -428,9 +429,11 @@ class _Flow:
             self._kill_loads(root, None)
         final: list[form.Expression | None] = []
         for bound, value in zip(bounds, early, strict=True):
-            if value is not None and bound is not None:
-                if names(value) & assigned or any(_loads_from(value, root) for root in stored):
-                    value = self._bound(bound)
+            changes = value is not None and (
+                names(value) & assigned or any(_loads_from(value, root) for root in stored)
+            )
+            if bound is not None and changes:
+                value = self._bound(bound)
             final.append(value)
         first, last, step = final
         if step == form.Constant(1):
@@ -587,10 +590,8 @@ def _may_load(value: form.Expression, root: str, stored: form.Expression | None)
     for part in within(value):
         if isinstance(part, (form.Subscript, form.Member)):
             own = array_name(part)
-            if (
-                own == root or own.startswith(f"{root}.") or root.startswith(f"{own}.")
-                or own.startswith(f"{root}[")
-            ) and not (stored is not None and _distinct(part, stored)):  # fmt: skip
+            same = own == root or own.startswith((f"{root}.", f"{root}[")) or root.startswith(f"{own}.")
+            if same and not (stored is not None and _distinct(part, stored)):
                 return True
         elif stored is None and isinstance(part, form.Name) and part.name == root:
             return True
@@ -614,6 +615,10 @@ def _counters(body: Sequence[form.Statement]) -> frozenset[str]:
     for statement in statements(body):
         if isinstance(statement, form.Assign) and isinstance(statement.target, form.Name):
             value = statement.value
-            if isinstance(value, form.Operation) and value.operator in ("+", "-") and statement.target in value.operands:
+            if (
+                isinstance(value, form.Operation)
+                and value.operator in ("+", "-")
+                and statement.target in value.operands
+            ):
                 found.add(statement.target.name)
     return frozenset(found)

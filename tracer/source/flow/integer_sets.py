@@ -23,6 +23,7 @@ class System:
     """Constraints on integer unknowns; every atom of their polynomials is an unknown."""
 
     def __init__(self) -> None:
+        """Starts without constraints."""
         self._columns: dict[form.Expression, int] = {}
         self._rows: list[tuple[bool, dict[int, int], int]] = []
         self.linear = True
@@ -44,7 +45,12 @@ class System:
 
     def empty(self) -> bool | None:
         """Whether no integers fulfil all constraints; None: not decided."""
-        if islpy is None or not self.linear or len(self._rows) > MOST_CONSTRAINTS or len(self._columns) > MOST_VARIABLES:
+        if (
+            islpy is None
+            or not self.linear
+            or len(self._rows) > MOST_CONSTRAINTS
+            or len(self._columns) > MOST_VARIABLES
+        ):
             return None
         context = islpy.DEFAULT_CONTEXT
         space = islpy.Space.set_alloc(context, 0, len(self._columns))

@@ -42,6 +42,7 @@ class Liveness:
     _kept: list[form.Statement] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        """Works out what is live after each loop."""
         function = self.function
         variables = function.variables
         self.lasting = frozenset(
@@ -155,10 +156,7 @@ class Liveness:
 def addressed(call: form.Call) -> frozenset[str]:
     """Variables whose addresses are arguments of a call."""
     return frozenset(
-        name
-        for argument in call.arguments
-        if isinstance(argument, form.AddressOf)
-        for name in names(argument)
+        name for argument in call.arguments if isinstance(argument, form.AddressOf) for name in names(argument)
     )
 
 

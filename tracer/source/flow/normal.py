@@ -106,9 +106,7 @@ class _Normalizer:
 
     # Kinds of loops
 
-    def _counted(
-        self, loop: form.Loop, body: list[form.Statement], after: frozenset[str]
-    ) -> list[form.Statement]:
+    def _counted(self, loop: form.Loop, body: list[form.Statement], after: frozenset[str]) -> list[form.Statement]:
         assert loop.first is not None
         assert loop.last is not None
         made: list[form.Statement] = []
@@ -458,7 +456,7 @@ class _Normalizer:
         if amount == 0:
             return None
         down = {"<": 1, "<=": 0, "!=": 1, ">": 1, ">=": 0}[operator]
-        if operator in ("<", "<=") and amount < 0 or operator in (">", ">=") and amount > 0:
+        if (operator in ("<", "<=") and amount < 0) or (operator in (">", ">=") and amount > 0):
             return None
         sign = -1 if amount > 0 else 1
         distance = algebra.plus(algebra.scaled(start, sign), {(): -down} if down else {})
@@ -630,9 +628,7 @@ def without_continue(body: Sequence[form.Statement]) -> list[form.Statement]:
     return made
 
 
-def _branch(
-    statement: form.Branch, one: tuple[form.Statement, ...], two: tuple[form.Statement, ...]
-) -> form.Branch:
+def _branch(statement: form.Branch, one: tuple[form.Statement, ...], two: tuple[form.Statement, ...]) -> form.Branch:
     if one:
         return form.Branch(statement.place, statement.condition, one, two)
     return form.Branch(statement.place, negated(statement.condition), two)

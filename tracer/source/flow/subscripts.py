@@ -202,7 +202,9 @@ def _split(terms: Polynomial, unit: Polynomial, scope: Scope) -> list[tuple[Poly
     return [*_split(quotient, algebra.times(size, unit), scope), *_split(remainder, unit, scope)]
 
 
-def _without(product: tuple[form.Expression, ...], symbols: tuple[form.Expression, ...]) -> tuple[form.Expression, ...] | None:
+def _without(
+    product: tuple[form.Expression, ...], symbols: tuple[form.Expression, ...]
+) -> tuple[form.Expression, ...] | None:
     rest = list(product)
     for symbol in symbols:
         if symbol not in rest:

@@ -26,10 +26,38 @@ _SCALARS = {
 }  # fmt: skip
 
 _ARRAY_ATTRIBUTES = frozenset({"shape", "T", "dtype", "ndim", "nbytes", "strides", "flat"})
-_ARRAY_METHODS = frozenset({"sum", "dot", "cumsum", "mean", "astype", "reshape", "ravel", "argsort", "argmax", "argmin"})
+_ARRAY_METHODS = frozenset(
+    {"sum", "dot", "cumsum", "mean", "astype", "reshape", "ravel", "argsort", "argmax", "argmin"}
+)
 _ARRAY_ARGUMENTS = frozenset(
-    "sum dot cumsum bincount argsort argmax argmin prod min max amin amax mean any all count_nonzero take matmul"
-    " vdot inner convolve diff zeros_like ones_like empty_like full_like".split()
+    [
+        "sum",
+        "dot",
+        "cumsum",
+        "bincount",
+        "argsort",
+        "argmax",
+        "argmin",
+        "prod",
+        "min",
+        "max",
+        "amin",
+        "amax",
+        "mean",
+        "any",
+        "all",
+        "count_nonzero",
+        "take",
+        "matmul",
+        "vdot",
+        "inner",
+        "convolve",
+        "diff",
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+        "full_like",
+    ]
 )
 
 
@@ -88,6 +116,7 @@ class Shape:
     """Names assigned in a function, and what their uses tell of them."""
 
     def __init__(self, node: ast.AST, body: list[ast.stmt]) -> None:
+        """Reads the uses of names in a function's (or a module's) body."""
         self.assigned: set[str] = set()
         self.foreign: set[str] = set()
         """Declared `global` or `nonlocal`."""
@@ -241,7 +270,8 @@ class Shape:
         if not name:
             match node:
                 case ast.Subscript(
-                    value=ast.Attribute(value=ast.Name(id=array), attr="shape"), slice=ast.Constant(value=int(dimension))
+                    value=ast.Attribute(value=ast.Name(id=array), attr="shape"),
+                    slice=ast.Constant(value=int(dimension)),
                 ):
                     self._array(array, dimension + 1)
             return
