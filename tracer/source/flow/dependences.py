@@ -649,11 +649,23 @@ class _Test:
                     return False
             elif kind != form.ScalarType(Kind.UNKNOWN):
                 return False
-            kinds.append(kind.element if isinstance(kind, (form.PointerType, form.ArrayType)) else kind)
+            element: form.Type = kind
+            for _ in range(array.count("[]") + 1):
+                while isinstance(element, form.ArrayType):
+                    element = element.element
+                if isinstance(element, form.PointerType):
+                    element = element.element
+            while isinstance(element, form.ArrayType):
+                element = element.element
+            if isinstance(element, form.PointerType):
+                element = form.StructType("pointer", 8)
+            kinds.append(element)
         if "." in one or "." in two:
             return True
-        scalars = [kind for kind in kinds if isinstance(kind, form.ScalarType) and kind.kind is not Kind.UNKNOWN]
-        return len(scalars) < 2 or scalars[0] == scalars[1] or Kind.CHARACTER in (scalars[0].kind, scalars[1].kind)
+        unknown = form.ScalarType(Kind.UNKNOWN)
+        if kinds[0] == kinds[1] or unknown in kinds:
+            return True
+        return any(isinstance(kind, form.ScalarType) and (kind.kind is Kind.CHARACTER or kind.bytes == 1) for kind in kinds)
 
 
 def _head(array: str) -> str:

@@ -355,6 +355,7 @@ class _Flow:
             read = read | names(target)
         for condition in self.conditions:
             read = read | names(condition)
+        read -= {loop.variable for loop in self.nest if loop.kind is LoopKind.COUNTED}
         self.raw.append(
             _Raw(
                 target, value, self.conditions, self.nest, statement.place, statement.atomic, scalar, frozenset(read),

@@ -424,6 +424,10 @@ class _Normalizer:
     def _relation(
         self, condition: form.Expression, inductions: list[_Induction], assigned: frozenset[str], *, shifted: bool
     ) -> _Count | None:
+        if isinstance(condition, form.Operation) and condition.operator == "not":
+            inner = condition.operands[0]
+            if isinstance(inner, form.Operation) and inner.operator in _NEGATED:
+                condition = form.Operation(_NEGATED[inner.operator], inner.operands)
         operator, left, right = "!=", condition, ZERO
         if isinstance(condition, form.Operation) and condition.operator in _NEGATED:
             operator = condition.operator
@@ -642,9 +646,9 @@ def _alike(one: form.Statement, other: form.Statement) -> bool:
 
 
 def negated(condition: form.Expression) -> form.Expression:
-    """The condition that holds where this one does not."""
+    """The condition that holds where this one does not; `<` is not turned into `>=`, of which a NaN fulfils neither."""
     if isinstance(condition, form.Operation):
-        if condition.operator in _NEGATED:
+        if condition.operator in ("==", "!="):
             return form.Operation(_NEGATED[condition.operator], condition.operands)
         if condition.operator == "not":
             return condition.operands[0]
@@ -661,7 +665,7 @@ def conjuncts(condition: form.Expression) -> list[form.Expression]:
             return [part for operand in condition.operands for part in conjuncts(operand)]
         if condition.operator == "not":
             inner = condition.operands[0]
-            if isinstance(inner, form.Operation) and inner.operator in (*_NEGATED, "not", "or"):
+            if isinstance(inner, form.Operation) and inner.operator in ("not", "or"):
                 return conjuncts(negated(inner))
     return [condition]
 
