@@ -665,7 +665,9 @@ class _Test:
         unknown = form.ScalarType(Kind.UNKNOWN)
         if kinds[0] == kinds[1] or unknown in kinds:
             return True
-        return any(isinstance(kind, form.ScalarType) and (kind.kind is Kind.CHARACTER or kind.bytes == 1) for kind in kinds)
+        return any(
+            isinstance(kind, form.ScalarType) and (kind.kind is Kind.CHARACTER or kind.bytes == 1) for kind in kinds
+        )
 
 
 def _head(array: str) -> str:

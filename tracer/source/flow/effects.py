@@ -146,6 +146,8 @@ class _Flow:
     def _direct(self, part: form.Subscript) -> form.Expression:
         """A subscript of an address, a moved pointer or a row, as a subscript of what it points into."""
         base, indices = part.base, part.indices
+        if not indices:
+            return part
         for _ in range(8):
             made = self._once(base, indices)
             if made is None:

@@ -10,10 +10,10 @@ from .algebra import Polynomial
 
 try:
     import islpy
-except ImportError:  # pragma: no cover - the extra `source` is not installed
-    islpy = None
 
-AVAILABLE = islpy is not None
+    AVAILABLE = True
+except ImportError:  # the extra `source` is not installed
+    AVAILABLE = False
 MOST_CONSTRAINTS = 60
 MOST_VARIABLES = 14
 MOST_FACTOR = 1 << 30
@@ -46,7 +46,7 @@ class System:
     def empty(self) -> bool | None:
         """Whether no integers fulfil all constraints; None: not decided."""
         if (
-            islpy is None
+            not AVAILABLE
             or not self.linear
             or len(self._rows) > MOST_CONSTRAINTS
             or len(self._columns) > MOST_VARIABLES

@@ -87,16 +87,16 @@ class Liveness:
             case form.Assign(target=target, value=value):
                 read = names(value)
                 if isinstance(target, form.Name):
-                    one = frozenset((target.name,))
+                    written = frozenset((target.name,))
                     whole = not isinstance(self._type(target.name), form.ArrayType)
-                    certain = one if whole else NONE
+                    sure = written if whole else NONE
                 else:
                     read |= names(target)
-                    one = certain = NONE
+                    written = sure = NONE
                 if isinstance(value, form.Call) and not value.pure:
-                    one |= self.lasting
+                    written |= self.lasting
                     read |= self.lasting
-                return Summary(frozenset(read), certain, one)
+                return Summary(frozenset(read), sure, written)
             case form.Evaluate(call=call):
                 written = addressed(call) | self.lasting
                 return Summary(frozenset(names(call)) | self.lasting, NONE, written)

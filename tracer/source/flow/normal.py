@@ -131,8 +131,7 @@ class _Normalizer:
             if stride is None:
                 return [*made, loop]
             counter = self.fresh.counter(f"%{loop.variable.lstrip('%')}")
-            span = algebra.polynomial(algebra.subtract(last, first))
-            limit = _quotient(algebra.expression(span), stride)
+            limit = _quotient(algebra.subtract(last, first), stride)
             value = algebra.add(first, algebra.multiply(counter, form.Constant(stride)))
             placed = [form.Assign(head(loop), form.Name(loop.variable), value), *body]
             shifted = [replace(each, updates=tuple(p + 1 for p in each.updates)) for each in inductions]
@@ -428,7 +427,8 @@ class _Normalizer:
             inner = condition.operands[0]
             if isinstance(inner, form.Operation) and inner.operator in _NEGATED:
                 condition = form.Operation(_NEGATED[inner.operator], inner.operands)
-        operator, left, right = "!=", condition, ZERO
+        operator, left = "!=", condition
+        right: form.Expression = ZERO
         if isinstance(condition, form.Operation) and condition.operator in _NEGATED:
             operator = condition.operator
             left, right = condition.operands
@@ -768,9 +768,9 @@ def _final(
     else:
         if abs(stride) == 1:
             end = algebra.add(last, form.Constant(stride))
-            ends_at = (integer(first), integer(end))
-            if ends_at[0] is not None and ends_at[1] is not None:
-                return form.Constant(max(ends_at) if stride > 0 else min(ends_at))
+            one, other = integer(first), integer(end)
+            if one is not None and other is not None:
+                return form.Constant(max(one, other) if stride > 0 else min(one, other))
             return form.Call("max" if stride > 0 else "min", (end, first))
         trips = algebra.add(_quotient(algebra.subtract(last, first), stride), ONE)
         amount = form.Constant(stride)

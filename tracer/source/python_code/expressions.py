@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.records import Kind, LoopKind
 from foretrace.tracer.source.form.types import UNKNOWN, rank, type_of
+from foretrace.tracer.source.form.walk import parts
 
 from . import library
 from .scope import Sequence, Shape, add, as_scalar_type, parameters, scalar, subtract
@@ -211,20 +212,22 @@ class Expressions:
         base = self.expression(node.value)
         if isinstance(base, form.Call) and base.function == "shape":
             return form.Call("size", (*base.arguments, self.expression(node.slice)))
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        listed = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        before: tuple[form.Expression, ...] = ()
         if isinstance(base, form.Subscript) and not any(map(self._is_array_index, base.indices)):
-            dimension, base, before = len(base.indices), base.base, base.indices
+            dimension, before = len(base.indices), base.indices
+            base = base.base
         else:
-            dimension, before = 0, ()
+            dimension = 0
         indices: list[form.Expression] = list(before)
-        for position, part in enumerate(parts):
+        for position, part in enumerate(listed):
             if isinstance(part, ast.Constant) and part.value is Ellipsis:
-                missing = self.rank(base) - (dimension + len(parts) - 1)
+                missing = self.rank(base) - (dimension + len(listed) - 1)
                 if self.rank(base) and missing >= 0:
                     indices += [form.Section()] * missing
                     dimension += missing - 1
                     continue
-                if len(parts) == 1:
+                if len(listed) == 1:
                     indices.append(form.Section())
                     continue
                 return self.unknown(node, base)
@@ -441,11 +444,11 @@ class Expressions:
                 return form.Operation(operator, arguments)
         match name, arguments:
             case (("zeros" | "ones" | "empty"), (shape, *_)):
-                return form.Call(name, shape.arguments if _is_tuple(shape) else (shape,))
+                return form.Call(name, _shape(shape))
             case (("zeros_like" | "ones_like" | "empty_like"), (like, *_)) if self.rank(like):
                 return form.Call(name[:-5], tuple(self.extent(like, i) for i in range(self.rank(like))))
             case "full", (shape, value, *_):
-                zeros = form.Call("zeros", shape.arguments if _is_tuple(shape) else (shape,))
+                zeros = form.Call("zeros", _shape(shape))
                 return form.Operation("+", (zeros, value))
             case "full_like", (like, value, *_) if self.rank(like):
                 shape = form.Call("zeros", tuple(self.extent(like, i) for i in range(self.rank(like))))
@@ -737,10 +740,11 @@ class Expressions:
                     add(span, ONE), lambda counter: add(first, form.Operation("*", (counter, step)))
                 )  # fmt: skip
             if name == "enumerate" and node.args and (inner := self.sequence(node.args[0])):
+                element = inner.element
                 start: form.Expression = ZERO
                 if len(node.args) > 1 or node.keywords:
                     start = self.expression(node.args[1] if len(node.args) > 1 else node.keywords[0].value)
-                return Sequence(inner.extent, lambda counter: [add(start, counter), inner.element(counter)])
+                return Sequence(inner.extent, lambda counter: [add(start, counter), element(counter)])
             if name == "zip" and node.args:
                 several = [self.sequence(argument) for argument in node.args]
                 known = [each for each in several if each is not None]
@@ -751,8 +755,8 @@ class Expressions:
                     extent = extent if each.extent == extent else form.Call("min", (extent, each.extent))
                 return Sequence(extent, lambda counter: [each.element(counter) for each in known])
             if name == "reversed" and len(node.args) == 1 and (inner := self.sequence(node.args[0])):
-                last = subtract(inner.extent, ONE)
-                return Sequence(inner.extent, lambda counter: inner.element(subtract(last, counter)))
+                last, element = subtract(inner.extent, ONE), inner.element
+                return Sequence(inner.extent, lambda counter: element(subtract(last, counter)))
             if name in ("list", "tuple") and len(node.args) == 1:
                 return self.sequence(node.args[0])
         value = self.expression(node)
@@ -809,5 +813,7 @@ def _negative(index: form.Expression) -> bool:
     return isinstance(index, form.Operation) and index.operator == "neg"
 
 
-def _is_tuple(value: form.Expression) -> bool:
-    return isinstance(value, form.Call) and value.function in ("tuple", "list")
+def _shape(value: form.Expression) -> tuple[form.Expression, ...]:
+    """The extents that a shape argument gives."""
+    display = isinstance(value, form.Call) and value.function in ("tuple", "list")
+    return parts(value) if display else (value,)

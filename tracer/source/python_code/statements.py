@@ -80,9 +80,9 @@ class Statements(Expressions):
         for part in own_nodes([node]):
             if isinstance(part, ast.Name):
                 (reads if isinstance(part.ctx, ast.Load) else writes)[self.renamed.get(part.id, part.id)] = None
-        listed = [tuple(form.Name(name) for name in each) for each in (reads, writes)]
+        read, written = [tuple(form.Name(name) for name in each) for each in (reads, writes)]
         place = form.Place(node.lineno, node.col_offset + 1, node.end_lineno or 0)
-        self.out.append(form.Opaque(place, type(node).__name__, reason, *listed, anything=True))
+        self.out.append(form.Opaque(place, type(node).__name__, reason, read, written, anything=True))
         self.skipped.append(form.Skipped(place, "statement", reason))
 
     # Stores
