@@ -26,8 +26,9 @@ from foretrace.tracer.source.form.walk import names, rebuilt, statements, within
 
 from . import algebra
 from .liveness import Liveness, addressed
-from .normal import leaves, negated, stored_roots
+from .normal import leaves, negated
 from .records import Access, Effect, LoopFacts
+from .stores import loaded, loads_any, overlaps, reached, stored_arrays
 from .subscripts import Scope, access, array_name, loads
 
 MOST_NODES = 150
@@ -250,11 +251,9 @@ class _Flow:
     def _kill_call(self, call: form.Call) -> None:
         variables = self.function.variables
         self._kill_names(addressed(call) | self.live.lasting)
-        roots = names(call) | self.live.lasting
-        roots |= {name for name, known in variables.items() if known.storage is Storage.GLOBAL}
+        arrays = {*reached(call)} | {name for name, known in variables.items() if known.storage is Storage.GLOBAL}
         env = self.env
-        gone = [name for name, value in env.items() if any(_loads_from(value, root) for root in roots)]
-        for name in gone:
+        for name in [name for name, value in env.items() if loads_any(value, arrays)]:
             del env[name]
 
     # Statements
@@ -401,8 +400,8 @@ class _Flow:
         false: dict[str, form.Expression],
     ) -> dict[str, form.Expression]:
         one, other = self.live.body(statement.body), self.live.body(statement.otherwise)
-        stored = stored_roots(statement.body) | stored_roots(statement.otherwise)
-        steady = not any(_loads_from(condition, root) for root in stored)
+        stored = stored_arrays((*statement.body, *statement.otherwise), outside)
+        steady = not loads_any(condition, stored)
         merged: dict[str, form.Expression] = {}
         for name in true.keys() | false.keys():
             left, right = true.get(name), false.get(name)
@@ -424,7 +423,7 @@ class _Flow:
     def loop(self, loop: form.Loop) -> None:
         summary = self.live.of(loop)
         assigned = summary.assigned
-        stored = stored_roots(loop.body)
+        stored = stored_arrays(loop.body, self.env)
         bounds = (loop.first, loop.last, loop.step)
         early = [None if bound is None else self._bound(bound) for bound in bounds]
         self._kill_names(assigned)
@@ -432,9 +431,7 @@ class _Flow:
             self._kill_loads(root, None)
         final: list[form.Expression | None] = []
         for bound, value in zip(bounds, early, strict=True):
-            changes = value is not None and (
-                names(value) & assigned or any(_loads_from(value, root) for root in stored)
-            )
+            changes = value is not None and (names(value) & assigned or loads_any(value, stored))
             if bound is not None and changes:
                 value = self._bound(bound)
             final.append(value)
@@ -579,24 +576,10 @@ def _root(expression: form.Expression) -> str:
                 return ""
 
 
-def _loads_from(value: form.Expression, root: str) -> bool:
-    for part in within(value):
-        if isinstance(part, (form.Subscript, form.Member)) and root in names(part):
-            return True
-        if isinstance(part, form.Name) and part.name == root:
-            return True
-    return False
-
-
-def _may_load(value: form.Expression, root: str, stored: form.Expression | None) -> bool:
-    """Whether an expression loads an element of `root` that a store to `stored` may change; None: to all of it."""
-    for part in within(value):
-        if isinstance(part, (form.Subscript, form.Member)):
-            own = array_name(part)
-            same = own == root or own.startswith((f"{root}.", f"{root}[")) or root.startswith(f"{own}.")
-            if same and not (stored is not None and _distinct(part, stored)):
-                return True
-        elif stored is None and isinstance(part, form.Name) and part.name == root:
+def _may_load(value: form.Expression, array: str, stored: form.Expression | None) -> bool:
+    """Whether an expression loads an element of an array that a store to `stored` may change; None: to all of it."""
+    for part in loaded(value):
+        if overlaps(array_name(part), array) and not (stored is not None and _distinct(part, stored)):
             return True
     return False
 

@@ -155,9 +155,15 @@ class Liveness:
 
 def addressed(call: form.Call) -> frozenset[str]:
     """Variables whose addresses are arguments of a call."""
-    return frozenset(
-        name for argument in call.arguments if isinstance(argument, form.AddressOf) for name in names(argument)
-    )
+    found: set[str] = set()
+    for argument in call.arguments:
+        if isinstance(argument, form.AddressOf):
+            operand = argument.operand
+            while isinstance(operand, form.Member):
+                operand = operand.base
+            if isinstance(operand, form.Name):
+                found.add(operand.name)
+    return frozenset(found)
 
 
 def ends(body: Sequence[form.Statement]) -> bool:

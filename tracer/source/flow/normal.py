@@ -21,8 +21,9 @@ from foretrace.tracer.source.form.walk import expressions, names, rebuilt, state
 from . import algebra
 from .algebra import Polynomial
 from .arrays import without_array_syntax
-from .liveness import Liveness, ends
+from .liveness import Liveness, addressed, ends
 from .names import Names
+from .stores import loads_any, stored_arrays
 
 ZERO, ONE = form.Constant(0), form.Constant(1)
 MOST_UPDATES = 8
@@ -111,10 +112,10 @@ class _Normalizer:
         assert loop.last is not None
         made: list[form.Statement] = []
         assigned = self.live.body(body).assigned | {loop.variable}
-        stored = stored_roots(body)
+        stored = stored_arrays(body)
         bounds: list[form.Expression | None] = []
         for bound in (loop.first, loop.last, loop.step):
-            if bound is not None and (names(bound) & assigned or loaded_roots(bound) & stored):
+            if bound is not None and (names(bound) & assigned or loads_any(bound, stored)):
                 frozen = self.fresh.variable("%bound", type_of(bound, self.variables))
                 made.append(form.Assign(head(loop), frozen, bound))
                 bound = frozen
@@ -283,7 +284,7 @@ class _Normalizer:
         if isinstance(previous, form.Assign) and previous.target == form.Name(name):
             value = previous.value
             pure = not (isinstance(value, form.Call) and not value.pure)
-            if pure and not names(value) & (assigned | {name}) and not loaded_roots(value):
+            if pure and not names(value) & (assigned | {name}) and not _loads(value):
                 return value, []
         copy = self.fresh.variable(f"%{name.lstrip('%')}_first", type_of(form.Name(name), self.variables))
         return copy, [form.Assign(head(loop), copy, form.Name(name))]
@@ -409,12 +410,13 @@ class _Normalizer:
     ) -> _Count | None:
         """How often a loop with this condition runs. `shifted`: it is tested after the body."""
         parts = conjuncts(condition)
-        stored = stored_roots(body)
+        fixed = _directly_assigned(body)
+        stored = stored_arrays(body)
         for position, part in enumerate(parts):
             seen = rebuilt(part, lambda each: known.get(each.name, each) if isinstance(each, form.Name) else each)
-            if loaded_roots(seen) & stored:
+            if loads_any(seen, stored):
                 continue
-            count = self._relation(seen, inductions, assigned, shifted=shifted)
+            count = self._relation(seen, inductions, fixed, shifted=shifted)
             if count is not None:
                 others = tuple(parts[:position] + parts[position + 1 :])
                 return _Count(count.last, others, None if others and shifted else count.natural)
@@ -710,29 +712,23 @@ def _inside(target: str) -> bool:
     return False
 
 
-def stored_roots(body: Sequence[form.Statement]) -> frozenset[str]:
-    """Names at the root of what a body stores to; "*": calls may store anywhere they reach."""
+def _loads(expression: form.Expression) -> bool:
+    return any(isinstance(part, (form.Subscript, form.Member)) for part in within(expression))
+
+
+def _directly_assigned(body: Sequence[form.Statement]) -> frozenset[str]:
+    """Names that statements of a body assign, not those that its calls might."""
     found: set[str] = set()
     for statement in statements(body):
         match statement:
-            case form.Assign(target=target, value=value):
-                if not isinstance(target, form.Name):
-                    found |= names(target)
-                if isinstance(value, form.Call) and not value.pure:
-                    found |= names(value)
-            case form.Evaluate(call=call):
-                found |= names(call)
+            case form.Assign(target=form.Name(name=name)) | form.Loop(variable=name) if name:
+                found.add(name)
             case form.Opaque(writes=writes):
                 found |= {name for part in writes for name in names(part)}
-    return frozenset(found)
-
-
-def loaded_roots(expression: form.Expression) -> frozenset[str]:
-    """Names inside the loads of an expression."""
-    found: set[str] = set()
-    for part in within(expression):
-        if isinstance(part, (form.Subscript, form.Member)):
-            found |= names(part)
+            case form.Evaluate(call=call):
+                found |= addressed(call)
+        if isinstance(statement, form.Assign) and isinstance(statement.value, form.Call):
+            found |= addressed(statement.value)
     return frozenset(found)
 
 
