@@ -126,8 +126,17 @@ def expression(terms: Polynomial) -> form.Expression:
 
 def simplified(value: form.Expression) -> form.Expression:
     """An integer expression with like terms taken together; the same object if nothing changes."""
-    if isinstance(value, form.Operation) and value.operator in ("+", "-", "*", "neg", "<<"):
-        return expression(polynomial(value))
+    match value:
+        case form.Operation(operator="+" | "-" | "*" | "neg" | "<<"):
+            return expression(polynomial(value))
+        case form.Operation(operator="//", operands=(left, right)):
+            return form.Operation("//", (simplified(left), simplified(right)))
+        case form.Call(function="max" | "min", arguments=(left, right)):
+            left, right = simplified(left), simplified(right)
+            gap = difference(left, right)
+            if gap is not None:
+                return left if (gap >= 0) == (value.function == "max") else right
+            return form.Call(value.function, (left, right))
     return value
 
 

@@ -79,7 +79,9 @@ class _Arrays:
             case form.Loop(body=body, first=first, last=last, step=step):
                 if first is not None and last is not None:
                     first, last = self.scalars(first), self.scalars(last)
-                self.out.append(msgspec.structs.replace(statement, body=tuple(self.body(body)), first=first, last=last, step=step))
+                self.out.append(
+                    msgspec.structs.replace(statement, body=tuple(self.body(body)), first=first, last=last, step=step)
+                )
             case form.Branch(condition=condition, body=body, otherwise=otherwise):
                 condition = self.scalars(condition)
                 self.out.append(
@@ -100,9 +102,10 @@ class _Arrays:
         for part in within(expression):
             if isinstance(part, form.Section) or (isinstance(part, form.Call) and part.function in _ARRAY_CALLS):
                 return True
-            if isinstance(part, form.Subscript):
-                if any(isinstance(index, form.Name) and rank(index, self.variables) for index in part.indices):
-                    return True
+            if isinstance(part, form.Subscript) and any(
+                isinstance(index, form.Name) and rank(index, self.variables) for index in part.indices
+            ):
+                return True
         return False
 
     def scalars(self, expression: form.Expression) -> form.Expression:
@@ -272,7 +275,10 @@ class _Arrays:
         match call.function:
             case "matmul" | "dot":
                 left, right = ranges[0], ranges[1]
-                return tuple(each.extent for each in (*left[:-1], *right[:-2], *right[len(right) - 1 : len(right) if len(right) > 1 else 0]))
+                return tuple(
+                    each.extent
+                    for each in (*left[:-1], *right[:-2], *right[len(right) - 1 : len(right) if len(right) > 1 else 0])
+                )
             case "cumsum":
                 return tuple(each.extent for each in ranges[0])
             case "bincount":
@@ -425,16 +431,12 @@ class _Arrays:
         elif function in ("minloc", "maxloc"):
             best = self.scalar(Kind.UNKNOWN)
             self.out.append(form.Assign(self.place, best, start))
-            start = ZERO if len(counters) == 1 else ZERO
+            start = ZERO
             if len(counters) != 1:
                 raise _NotLoweredError(f"{function} over several dimensions")
             better = form.Operation("<" if function == "minloc" else ">", (element, best))
-            body = (
-                form.Branch(
-                    self.place, better,
-                    (form.Assign(self.place, best, element), form.Assign(self.place, result, self._position(counters[0]))),
-                ),
-            )  # fmt: skip
+            moved = form.Assign(self.place, result, self._position(counters[0]))
+            body = (form.Branch(self.place, better, (form.Assign(self.place, best, element), moved)),)
         self.out.append(form.Assign(self.place, result, start))
         self.out.append(self.nest(counters, body))
 

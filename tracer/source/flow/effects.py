@@ -26,8 +26,9 @@ from foretrace.tracer.source.form.walk import names, rebuilt, statements, within
 
 from . import algebra
 from .liveness import Liveness, addressed
-from .normal import leaves, negated, stored_roots
+from .normal import leaves, negated
 from .records import Access, Effect, LoopFacts
+from .stores import loaded, loads_any, overlaps, reached, stored_arrays
 from .subscripts import Scope, access, array_name, loads
 
 MOST_NODES = 150
@@ -146,6 +147,8 @@ class _Flow:
     def _direct(self, part: form.Subscript) -> form.Expression:
         """A subscript of an address, a moved pointer or a row, as a subscript of what it points into."""
         base, indices = part.base, part.indices
+        if not indices:
+            return part
         for _ in range(8):
             made = self._once(base, indices)
             if made is None:
@@ -153,10 +156,28 @@ class _Flow:
             if not isinstance(made, form.Subscript):
                 return made
             base, indices = made.base, made.indices
-        simple = tuple([algebra.simplified(index) for index in indices])
+        simple = tuple([self._ran(algebra.simplified(index)) for index in indices])
         if base is part.base and all(map(_same, simple, part.indices)):
             return part
         return form.Subscript(base, simple)
+
+    def _ran(self, index: form.Expression) -> form.Expression:
+        """An index with `max(n, 0)` as n inside a loop that runs n times."""
+        if not any(isinstance(part, form.Call) and part.function == "max" for part in within(index)):
+            return index
+
+        def change(part: form.Expression) -> form.Expression:
+            match part:
+                case form.Call(function="max", arguments=(value, form.Constant(value=0))):
+                    for loop in self.nest:
+                        if loop.kind is LoopKind.COUNTED and loop.step is None and loop.last is not None:
+                            assert loop.first is not None
+                            trips = algebra.subtract(loop.last, loop.first)
+                            if algebra.difference(value, trips) == 1:
+                                return value
+            return part
+
+        return algebra.simplified(rebuilt(index, change))
 
     def _once(self, base: form.Expression, indices: tuple[form.Expression, ...]) -> form.Expression | None:
         variables = self.function.variables
@@ -167,8 +188,9 @@ class _Flow:
                     return form.Subscript(inner, filled)
                 moved = algebra.add(at[-1], indices[0])
                 return form.Subscript(inner, (*at[:-1], moved, *indices[1:]))
-            case form.AddressOf(operand=form.Call(function="transpose", arguments=(inner,))) | form.Call(
-                function="transpose", arguments=(inner,)
+            case (
+                form.AddressOf(operand=form.Call(function="transpose", arguments=(inner,)))
+                | form.Call(function="transpose", arguments=(inner,))
             ):
                 return form.Subscript(inner, indices[::-1]) if rank(inner, variables) == len(indices) else None
             case form.AddressOf(operand=form.Name() as name):
@@ -229,11 +251,9 @@ class _Flow:
     def _kill_call(self, call: form.Call) -> None:
         variables = self.function.variables
         self._kill_names(addressed(call) | self.live.lasting)
-        roots = names(call) | self.live.lasting
-        roots |= {name for name, known in variables.items() if known.storage is Storage.GLOBAL}
+        arrays = {*reached(call)} | {name for name, known in variables.items() if known.storage is Storage.GLOBAL}
         env = self.env
-        gone = [name for name, value in env.items() if any(_loads_from(value, root) for root in roots)]
-        for name in gone:
+        for name in [name for name, value in env.items() if loads_any(value, arrays)]:
             del env[name]
 
     # Statements
@@ -336,6 +356,7 @@ class _Flow:
             read = read | names(target)
         for condition in self.conditions:
             read = read | names(condition)
+        read -= {loop.variable for loop in self.nest if loop.kind is LoopKind.COUNTED}
         self.raw.append(
             _Raw(
                 target, value, self.conditions, self.nest, statement.place, statement.atomic, scalar, frozenset(read),
@@ -379,15 +400,15 @@ class _Flow:
         false: dict[str, form.Expression],
     ) -> dict[str, form.Expression]:
         one, other = self.live.body(statement.body), self.live.body(statement.otherwise)
-        stored = stored_roots(statement.body) | stored_roots(statement.otherwise)
-        steady = not any(_loads_from(condition, root) for root in stored)
+        stored = stored_arrays((*statement.body, *statement.otherwise), outside)
+        steady = not loads_any(condition, stored)
         merged: dict[str, form.Expression] = {}
         for name in true.keys() | false.keys():
             left, right = true.get(name), false.get(name)
             if left is not None and right is not None and (left is right or left == right):
                 merged[name] = left
                 continue
-            if left is None and name in one.assigned or right is None and name in other.assigned:
+            if (left is None and name in one.assigned) or (right is None and name in other.assigned):
                 continue
             if (left is None or right is None) and name in outside:
                 continue
@@ -402,7 +423,7 @@ class _Flow:
     def loop(self, loop: form.Loop) -> None:
         summary = self.live.of(loop)
         assigned = summary.assigned
-        stored = stored_roots(loop.body)
+        stored = stored_arrays(loop.body, self.env)
         bounds = (loop.first, loop.last, loop.step)
         early = [None if bound is None else self._bound(bound) for bound in bounds]
         self._kill_names(assigned)
@@ -410,9 +431,9 @@ class _Flow:
             self._kill_loads(root, None)
         final: list[form.Expression | None] = []
         for bound, value in zip(bounds, early, strict=True):
-            if value is not None and bound is not None:
-                if names(value) & assigned or any(_loads_from(value, root) for root in stored):
-                    value = self._bound(bound)
+            changes = value is not None and (names(value) & assigned or loads_any(value, stored))
+            if bound is not None and changes:
+                value = self._bound(bound)
             final.append(value)
         first, last, step = final
         if step == form.Constant(1):
@@ -423,6 +444,8 @@ class _Flow:
         head = msgspec.structs.replace(loop, first=first, last=last, step=step, condition=condition)
         outer_nest, outer_scope, outer_conditions = self.nest, self.scope, self.conditions
         self.nest = (*outer_nest, head)
+        if not outer_nest:
+            self.conditions = ()
         varying = assigned - {part.variable for part in self.nest if part.kind is LoopKind.COUNTED}
         if outer_scope is not None:
             varying |= outer_scope.varying - {loop.variable}
@@ -454,8 +477,7 @@ class _Flow:
         raw = self.raw[marks[0] :]
         inside = self.live.body(loop.body)
         after = frozenset(inside.assigned) if self.live.jumps else self.live.after.get(id(loop), frozenset())
-        live_out = inside.assigned & (after | self.live.lasting)
-        live_out -= {name for name in live_out if self._is_array(name)}
+        live_out = {each.scalar for each in raw if each.scalar} & (after | self.live.lasting)
         needed: set[str] = set(live_out)
         for reads in self.jump_reads[marks[3] :]:
             needed |= reads
@@ -498,7 +520,18 @@ class _Flow:
             tuple(dict.fromkeys(self.unknown[marks[2] :])),
             leaves(loop.body, loop.label),
             tuple(dict.fromkeys(self.calls[marks[1] :])),
+            self._arrays_out(loop, raw),
         )  # fmt: skip
+
+    def _arrays_out(self, loop: form.Loop, raw: Sequence[_Raw]) -> tuple[str, ...]:
+        stored = {_root(each.target) for each in raw if not each.scalar}
+        after = self.live.after.get(id(loop), frozenset())
+        found = []
+        for name in sorted(stored):
+            variable = self.function.variables.get(name)
+            if variable is not None and variable.storage is Storage.LOCAL and (self.live.jumps or name in after):
+                found.append(name)
+        return tuple(found)
 
     def _is_array(self, name: str) -> bool:
         variable = self.function.variables.get(name)
@@ -543,26 +576,10 @@ def _root(expression: form.Expression) -> str:
                 return ""
 
 
-def _loads_from(value: form.Expression, root: str) -> bool:
-    for part in within(value):
-        if isinstance(part, (form.Subscript, form.Member)) and root in names(part):
-            return True
-        if isinstance(part, form.Name) and part.name == root:
-            return True
-    return False
-
-
-def _may_load(value: form.Expression, root: str, stored: form.Expression | None) -> bool:
-    """Whether an expression loads an element of `root` that a store to `stored` may change; None: to all of it."""
-    for part in within(value):
-        if isinstance(part, (form.Subscript, form.Member)):
-            own = array_name(part)
-            if (
-                own == root or own.startswith(f"{root}.") or root.startswith(f"{own}.")
-                or own.startswith(f"{root}[")
-            ) and not (stored is not None and _distinct(part, stored)):  # fmt: skip
-                return True
-        elif stored is None and isinstance(part, form.Name) and part.name == root:
+def _may_load(value: form.Expression, array: str, stored: form.Expression | None) -> bool:
+    """Whether an expression loads an element of an array that a store to `stored` may change; None: to all of it."""
+    for part in loaded(value):
+        if overlaps(array_name(part), array) and not (stored is not None and _distinct(part, stored)):
             return True
     return False
 
@@ -584,6 +601,10 @@ def _counters(body: Sequence[form.Statement]) -> frozenset[str]:
     for statement in statements(body):
         if isinstance(statement, form.Assign) and isinstance(statement.target, form.Name):
             value = statement.value
-            if isinstance(value, form.Operation) and value.operator in ("+", "-") and statement.target in value.operands:
+            if (
+                isinstance(value, form.Operation)
+                and value.operator in ("+", "-")
+                and statement.target in value.operands
+            ):
                 found.add(statement.target.name)
     return frozenset(found)

@@ -42,6 +42,7 @@ class Liveness:
     _kept: list[form.Statement] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        """Works out what is live after each loop."""
         function = self.function
         variables = function.variables
         self.lasting = frozenset(
@@ -86,16 +87,16 @@ class Liveness:
             case form.Assign(target=target, value=value):
                 read = names(value)
                 if isinstance(target, form.Name):
-                    one = frozenset((target.name,))
+                    written = frozenset((target.name,))
                     whole = not isinstance(self._type(target.name), form.ArrayType)
-                    certain = one if whole else NONE
+                    sure = written if whole else NONE
                 else:
                     read |= names(target)
-                    one = certain = NONE
+                    written = sure = NONE
                 if isinstance(value, form.Call) and not value.pure:
-                    one |= self.lasting
+                    written |= self.lasting
                     read |= self.lasting
-                return Summary(frozenset(read), certain, one)
+                return Summary(frozenset(read), sure, written)
             case form.Evaluate(call=call):
                 written = addressed(call) | self.lasting
                 return Summary(frozenset(names(call)) | self.lasting, NONE, written)
@@ -154,12 +155,15 @@ class Liveness:
 
 def addressed(call: form.Call) -> frozenset[str]:
     """Variables whose addresses are arguments of a call."""
-    return frozenset(
-        name
-        for argument in call.arguments
-        if isinstance(argument, form.AddressOf)
-        for name in names(argument)
-    )
+    found: set[str] = set()
+    for argument in call.arguments:
+        if isinstance(argument, form.AddressOf):
+            operand = argument.operand
+            while isinstance(operand, form.Member):
+                operand = operand.base
+            if isinstance(operand, form.Name):
+                found.add(operand.name)
+    return frozenset(found)
 
 
 def ends(body: Sequence[form.Statement]) -> bool:

@@ -12,6 +12,7 @@ class Names:
     """Makes variables whose names are not in use yet."""
 
     def __init__(self, function: form.Function) -> None:
+        """Starts with the function's own variables."""
         self.variables = dict(function.variables)
         self._numbers: dict[str, int] = {}
 

@@ -9,7 +9,7 @@ their value in terms of the counter and get their last value after the loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -21,8 +21,9 @@ from foretrace.tracer.source.form.walk import expressions, names, rebuilt, state
 from . import algebra
 from .algebra import Polynomial
 from .arrays import without_array_syntax
-from .liveness import Liveness, ends
+from .liveness import Liveness, addressed, ends
 from .names import Names
+from .stores import loads_any, stored_arrays
 
 ZERO, ONE = form.Constant(0), form.Constant(1)
 MOST_UPDATES = 8
@@ -106,17 +107,15 @@ class _Normalizer:
 
     # Kinds of loops
 
-    def _counted(
-        self, loop: form.Loop, body: list[form.Statement], after: frozenset[str]
-    ) -> list[form.Statement]:
+    def _counted(self, loop: form.Loop, body: list[form.Statement], after: frozenset[str]) -> list[form.Statement]:
         assert loop.first is not None
         assert loop.last is not None
         made: list[form.Statement] = []
         assigned = self.live.body(body).assigned | {loop.variable}
-        stored = stored_roots(body)
+        stored = stored_arrays(body)
         bounds: list[form.Expression | None] = []
         for bound in (loop.first, loop.last, loop.step):
-            if bound is not None and (names(bound) & assigned or loaded_roots(bound) & stored):
+            if bound is not None and (names(bound) & assigned or loads_any(bound, stored)):
                 frozen = self.fresh.variable("%bound", type_of(bound, self.variables))
                 made.append(form.Assign(head(loop), frozen, bound))
                 bound = frozen
@@ -133,11 +132,10 @@ class _Normalizer:
             if stride is None:
                 return [*made, loop]
             counter = self.fresh.counter(f"%{loop.variable.lstrip('%')}")
-            span = algebra.polynomial(algebra.subtract(last, first))
-            limit = _quotient(algebra.expression(span), stride)
+            limit = _quotient(algebra.subtract(last, first), stride)
             value = algebra.add(first, algebra.multiply(counter, form.Constant(stride)))
             placed = [form.Assign(head(loop), form.Name(loop.variable), value), *body]
-            shifted = [msgspec.structs.replace(each, updates=tuple(p + 1 for p in each.updates)) for each in inductions]
+            shifted = [replace(each, updates=tuple(p + 1 for p in each.updates)) for each in inductions]
             zero_based = msgspec.structs.replace(loop, variable=counter.name, first=ZERO, last=limit, step=None)
             return [*made, *self.replaced(zero_based, placed, shifted, {(counter,): 1}, limit, after, [])]
         position = algebra.plus(algebra.polynomial(form.Name(loop.variable)), algebra.polynomial(first), -1)
@@ -286,7 +284,7 @@ class _Normalizer:
         if isinstance(previous, form.Assign) and previous.target == form.Name(name):
             value = previous.value
             pure = not (isinstance(value, form.Call) and not value.pure)
-            if pure and not names(value) & (assigned | {name}) and not loaded_roots(value):
+            if pure and not names(value) & (assigned | {name}) and not _loads(value):
                 return value, []
         copy = self.fresh.variable(f"%{name.lstrip('%')}_first", type_of(form.Name(name), self.variables))
         return copy, [form.Assign(head(loop), copy, form.Name(name))]
@@ -412,12 +410,13 @@ class _Normalizer:
     ) -> _Count | None:
         """How often a loop with this condition runs. `shifted`: it is tested after the body."""
         parts = conjuncts(condition)
-        stored = stored_roots(body)
+        fixed = _directly_assigned(body)
+        stored = stored_arrays(body)
         for position, part in enumerate(parts):
             seen = rebuilt(part, lambda each: known.get(each.name, each) if isinstance(each, form.Name) else each)
-            if loaded_roots(seen) & stored:
+            if loads_any(seen, stored):
                 continue
-            count = self._relation(seen, inductions, assigned, shifted=shifted)
+            count = self._relation(seen, inductions, fixed, shifted=shifted)
             if count is not None:
                 others = tuple(parts[:position] + parts[position + 1 :])
                 return _Count(count.last, others, None if others and shifted else count.natural)
@@ -426,7 +425,12 @@ class _Normalizer:
     def _relation(
         self, condition: form.Expression, inductions: list[_Induction], assigned: frozenset[str], *, shifted: bool
     ) -> _Count | None:
-        operator, left, right = "!=", condition, ZERO
+        if isinstance(condition, form.Operation) and condition.operator == "not":
+            inner = condition.operands[0]
+            if isinstance(inner, form.Operation) and inner.operator in _NEGATED:
+                condition = form.Operation(_NEGATED[inner.operator], inner.operands)
+        operator, left = "!=", condition
+        right: form.Expression = ZERO
         if isinstance(condition, form.Operation) and condition.operator in _NEGATED:
             operator = condition.operator
             left, right = condition.operands
@@ -458,7 +462,7 @@ class _Normalizer:
         if amount == 0:
             return None
         down = {"<": 1, "<=": 0, "!=": 1, ">": 1, ">=": 0}[operator]
-        if operator in ("<", "<=") and amount < 0 or operator in (">", ">=") and amount > 0:
+        if (operator in ("<", "<=") and amount < 0) or (operator in (">", ">=") and amount > 0):
             return None
         sign = -1 if amount > 0 else 1
         distance = algebra.plus(algebra.scaled(start, sign), {(): -down} if down else {})
@@ -630,9 +634,7 @@ def without_continue(body: Sequence[form.Statement]) -> list[form.Statement]:
     return made
 
 
-def _branch(
-    statement: form.Branch, one: tuple[form.Statement, ...], two: tuple[form.Statement, ...]
-) -> form.Branch:
+def _branch(statement: form.Branch, one: tuple[form.Statement, ...], two: tuple[form.Statement, ...]) -> form.Branch:
     if one:
         return form.Branch(statement.place, statement.condition, one, two)
     return form.Branch(statement.place, negated(statement.condition), two)
@@ -646,9 +648,9 @@ def _alike(one: form.Statement, other: form.Statement) -> bool:
 
 
 def negated(condition: form.Expression) -> form.Expression:
-    """The condition that holds where this one does not."""
+    """The condition that holds where this one does not; `<` is not turned into `>=`, of which a NaN fulfils neither."""
     if isinstance(condition, form.Operation):
-        if condition.operator in _NEGATED:
+        if condition.operator in ("==", "!="):
             return form.Operation(_NEGATED[condition.operator], condition.operands)
         if condition.operator == "not":
             return condition.operands[0]
@@ -665,7 +667,7 @@ def conjuncts(condition: form.Expression) -> list[form.Expression]:
             return [part for operand in condition.operands for part in conjuncts(operand)]
         if condition.operator == "not":
             inner = condition.operands[0]
-            if isinstance(inner, form.Operation) and inner.operator in (*_NEGATED, "not", "or"):
+            if isinstance(inner, form.Operation) and inner.operator in ("not", "or"):
                 return conjuncts(negated(inner))
     return [condition]
 
@@ -710,29 +712,23 @@ def _inside(target: str) -> bool:
     return False
 
 
-def stored_roots(body: Sequence[form.Statement]) -> frozenset[str]:
-    """Names at the root of what a body stores to; "*": calls may store anywhere they reach."""
+def _loads(expression: form.Expression) -> bool:
+    return any(isinstance(part, (form.Subscript, form.Member)) for part in within(expression))
+
+
+def _directly_assigned(body: Sequence[form.Statement]) -> frozenset[str]:
+    """Names that statements of a body assign, not those that its calls might."""
     found: set[str] = set()
     for statement in statements(body):
         match statement:
-            case form.Assign(target=target, value=value):
-                if not isinstance(target, form.Name):
-                    found |= names(target)
-                if isinstance(value, form.Call) and not value.pure:
-                    found |= names(value)
-            case form.Evaluate(call=call):
-                found |= names(call)
+            case form.Assign(target=form.Name(name=name)) | form.Loop(variable=name) if name:
+                found.add(name)
             case form.Opaque(writes=writes):
                 found |= {name for part in writes for name in names(part)}
-    return frozenset(found)
-
-
-def loaded_roots(expression: form.Expression) -> frozenset[str]:
-    """Names inside the loads of an expression."""
-    found: set[str] = set()
-    for part in within(expression):
-        if isinstance(part, (form.Subscript, form.Member)):
-            found |= names(part)
+            case form.Evaluate(call=call):
+                found |= addressed(call)
+        if isinstance(statement, form.Assign) and isinstance(statement.value, form.Call):
+            found |= addressed(statement.value)
     return frozenset(found)
 
 
@@ -768,9 +764,9 @@ def _final(
     else:
         if abs(stride) == 1:
             end = algebra.add(last, form.Constant(stride))
-            ends_at = (integer(first), integer(end))
-            if ends_at[0] is not None and ends_at[1] is not None:
-                return form.Constant(max(ends_at) if stride > 0 else min(ends_at))
+            one, other = integer(first), integer(end)
+            if one is not None and other is not None:
+                return form.Constant(max(one, other) if stride > 0 else min(one, other))
             return form.Call("max" if stride > 0 else "min", (end, first))
         trips = algebra.add(_quotient(algebra.subtract(last, first), stride), ONE)
         amount = form.Constant(stride)

@@ -158,16 +158,20 @@ def loads(expression: form.Expression, scope: Scope, place: form.Place) -> Itera
 
 def delinearised(linear: Index, scope: Scope) -> tuple[Index, ...]:
     """`i*n + j` with `j` in 0 .. n-1 as the indices i and j; the index itself where that is not evident."""
-    terms = algebra.polynomial(linear.expression)
-    split = _split(terms, scope)
+    split = parted(linear.expression, scope)
     if len(split) == 1:
         return (linear,)
-    made = [index(algebra.expression(part), scope) for part in split]
+    made = [index(algebra.expression(part), scope) for part, _ in split]
     allowed = (IndexKind.AFFINE, IndexKind.INVARIANT)
     return tuple(made) if all(part.kind in allowed for part in made) else (linear,)
 
 
-def _split(terms: Polynomial, scope: Scope) -> list[Polynomial]:
+def parted(linear: form.Expression, scope: Scope) -> list[tuple[Polynomial, Polynomial]]:
+    """A linear subscript as parts with their strides, the part with the largest stride first."""
+    return _split(algebra.polynomial(linear), {(): 1}, scope)
+
+
+def _split(terms: Polynomial, unit: Polynomial, scope: Scope) -> list[tuple[Polynomial, Polynomial]]:
     inductions = frozenset(scope.inductions)
     strides: dict[tuple[tuple[form.Expression, ...], int], None] = {}
     units = 0
@@ -180,7 +184,7 @@ def _split(terms: Polynomial, scope: Scope) -> list[Polynomial]:
             else:
                 units += 1
     if not strides or not units:
-        return [terms]
+        return [(terms, unit)]
     stride = max(strides, key=lambda each: (len(each[0]), each[1]))
     symbols, number = stride
     quotient: Polynomial = {}
@@ -194,11 +198,13 @@ def _split(terms: Polynomial, scope: Scope) -> list[Polynomial]:
             remainder[product] = factor
     size: Polynomial = {symbols: number}
     if not remainder or not quotient or not _within(remainder, size, scope):
-        return [terms]
-    return [*_split(quotient, scope), *_split(remainder, scope)]
+        return [(terms, unit)]
+    return [*_split(quotient, algebra.times(size, unit), scope), *_split(remainder, unit, scope)]
 
 
-def _without(product: tuple[form.Expression, ...], symbols: tuple[form.Expression, ...]) -> tuple[form.Expression, ...] | None:
+def _without(
+    product: tuple[form.Expression, ...], symbols: tuple[form.Expression, ...]
+) -> tuple[form.Expression, ...] | None:
     rest = list(product)
     for symbol in symbols:
         if symbol not in rest:

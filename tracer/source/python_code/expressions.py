@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.records import Kind, LoopKind
 from foretrace.tracer.source.form.types import UNKNOWN, rank, type_of
+from foretrace.tracer.source.form.walk import parts
 
 from . import library
-from .scope import Sequence, Shape, add, as_scalar_type, scalar, subtract
+from .scope import Sequence, Shape, add, as_scalar_type, parameters, scalar, subtract
 
 MOST_DEPTH = 100
 """Expressions and statements nested deeper are opaque."""
@@ -27,6 +28,7 @@ class Expressions:
     """Lowers expressions; what they need done before goes to `out`."""
 
     def __init__(self, imports: library.Imports, functions: frozenset[str], shape: Shape) -> None:
+        """Starts a function whose names have this shape, in a file with these imports and functions."""
         self.imports = imports
         self.functions = functions
         self.shape = shape
@@ -80,7 +82,9 @@ class Expressions:
         try:
             if self.depth > MOST_DEPTH:
                 raise TooDeepError
-            method: Callable[[ast.expr], form.Expression] | None = getattr(self, f"_on_{type(node).__name__}", None)
+            method: Callable[[ast.expr], form.Expression] | None = getattr(
+                self, f"_on_{type(node).__name__.lower()}", None
+            )
             return self.unknown(node) if method is None else method(node)
         finally:
             self.depth -= 1
@@ -101,7 +105,7 @@ class Expressions:
         """A variable by its name in the form."""
         return form.Name(self.renamed.get(name, name))
 
-    def _on_Constant(self, node: ast.Constant) -> form.Expression:  # noqa: N802
+    def _on_constant(self, node: ast.Constant) -> form.Expression:
         value = node.value
         match value:
             case bool():
@@ -116,10 +120,10 @@ class Expressions:
                 return form.Constant(value[: form.MOST_TEXT], Kind.CHARACTER)
         return form.Unknown(repr(value)[: form.MOST_TEXT] if not isinstance(value, int) else "large integer")
 
-    def _on_Name(self, node: ast.Name) -> form.Expression:  # noqa: N802
+    def _on_name(self, node: ast.Name) -> form.Expression:
         return self.name(node.id)
 
-    def _on_BinOp(self, node: ast.BinOp) -> form.Expression:  # noqa: N802
+    def _on_binop(self, node: ast.BinOp) -> form.Expression:
         left = self.expression(node.left)
         right = self.expression(node.right)
         if isinstance(node.op, ast.MatMult):
@@ -128,7 +132,7 @@ class Expressions:
             return form.Call("matmul", (left, right))
         return form.Operation(library.OPERATORS[type(node.op)], (left, right))
 
-    def _on_UnaryOp(self, node: ast.UnaryOp) -> form.Expression:  # noqa: N802
+    def _on_unaryop(self, node: ast.UnaryOp) -> form.Expression:
         operand = self.expression(node.operand)
         if isinstance(node.op, ast.UAdd):
             return operand
@@ -136,7 +140,7 @@ class Expressions:
             return form.Constant(-operand.value)
         return form.Operation(library.OPERATORS[type(node.op)], (operand,))
 
-    def _on_BoolOp(self, node: ast.BoolOp) -> form.Expression:  # noqa: N802
+    def _on_boolop(self, node: ast.BoolOp) -> form.Expression:
         operator = library.OPERATORS[type(node.op)]
         value = self.expression(node.values[0])
         for part in node.values[1:]:
@@ -152,7 +156,7 @@ class Expressions:
             value = result
         return value
 
-    def _on_Compare(self, node: ast.Compare) -> form.Expression:  # noqa: N802
+    def _on_compare(self, node: ast.Compare) -> form.Expression:
         left = self.expression(node.left)
         tests: list[form.Expression] = []
         for operator, comparator in zip(node.ops, node.comparators, strict=True):
@@ -170,7 +174,7 @@ class Expressions:
             value = form.Operation("and", (value, test))
         return value
 
-    def _on_IfExp(self, node: ast.IfExp) -> form.Expression:  # noqa: N802
+    def _on_ifexp(self, node: ast.IfExp) -> form.Expression:
         condition = self.expression(node.test)
         with self.block() as true_needs:
             true = self.expression(node.body)
@@ -184,11 +188,11 @@ class Expressions:
         self.out.append(form.Branch(self.place, condition, tuple(true_needs), tuple(false_needs)))
         return result
 
-    def _on_NamedExpr(self, node: ast.NamedExpr) -> form.Expression:  # noqa: N802
+    def _on_namedexpr(self, node: ast.NamedExpr) -> form.Expression:
         self.store(node.target, self.expression(node.value))
         return self.expression(node.target)
 
-    def _on_Attribute(self, node: ast.Attribute) -> form.Expression:  # noqa: N802
+    def _on_attribute(self, node: ast.Attribute) -> form.Expression:
         path = self.imports.path(node)
         if path:
             constants = {"math.pi": 3.141592653589793, "numpy.pi": 3.141592653589793, "math.e": 2.718281828459045}
@@ -202,26 +206,28 @@ class Expressions:
             return form.Call(node.attr, (base,))
         return form.Member(base, node.attr)
 
-    def _on_Subscript(self, node: ast.Subscript) -> form.Expression:  # noqa: N802
+    def _on_subscript(self, node: ast.Subscript) -> form.Expression:
         if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
             return form.Call("size", (self.expression(node.value.value), self.expression(node.slice)))
         base = self.expression(node.value)
         if isinstance(base, form.Call) and base.function == "shape":
             return form.Call("size", (*base.arguments, self.expression(node.slice)))
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        listed = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        before: tuple[form.Expression, ...] = ()
         if isinstance(base, form.Subscript) and not any(map(self._is_array_index, base.indices)):
-            dimension, base, before = len(base.indices), base.base, base.indices
+            dimension, before = len(base.indices), base.indices
+            base = base.base
         else:
-            dimension, before = 0, ()
+            dimension = 0
         indices: list[form.Expression] = list(before)
-        for position, part in enumerate(parts):
+        for position, part in enumerate(listed):
             if isinstance(part, ast.Constant) and part.value is Ellipsis:
-                missing = self.rank(base) - (dimension + len(parts) - 1)
+                missing = self.rank(base) - (dimension + len(listed) - 1)
                 if self.rank(base) and missing >= 0:
                     indices += [form.Section()] * missing
                     dimension += missing - 1
                     continue
-                if len(parts) == 1:
+                if len(listed) == 1:
                     indices.append(form.Section())
                     continue
                 return self.unknown(node, base)
@@ -267,36 +273,38 @@ class Expressions:
                     return known
         return form.Call("size", (base, form.Constant(dimension)))
 
-    def _on_Tuple(self, node: ast.Tuple) -> form.Expression:  # noqa: N802
+    def _on_tuple(self, node: ast.Tuple) -> form.Expression:
         return form.Call("tuple", self.all(node.elts))
 
-    def _on_List(self, node: ast.List) -> form.Expression:  # noqa: N802
+    def _on_list(self, node: ast.List) -> form.Expression:
         return form.Call("list", self.all(node.elts))
 
-    def _on_Set(self, node: ast.Set) -> form.Expression:  # noqa: N802
+    def _on_set(self, node: ast.Set) -> form.Expression:
         return form.Call("set", self.all(node.elts))
 
-    def _on_Dict(self, node: ast.Dict) -> form.Expression:  # noqa: N802
+    def _on_dict(self, node: ast.Dict) -> form.Expression:
         return form.Call("dict", self.all([part for part in (*node.keys, *node.values) if part is not None]))
 
-    def _on_Starred(self, node: ast.Starred) -> form.Expression:  # noqa: N802
+    def _on_starred(self, node: ast.Starred) -> form.Expression:
         return self.expression(node.value)
 
-    def _on_JoinedStr(self, node: ast.JoinedStr) -> form.Expression:  # noqa: N802
+    def _on_joinedstr(self, node: ast.JoinedStr) -> form.Expression:
         parts = [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
         return form.Call("format", self.all(parts))
 
-    def _on_Await(self, node: ast.Await) -> form.Expression:  # noqa: N802
+    def _on_await(self, node: ast.Await) -> form.Expression:
         return self.impure("await", (self.expression(node.value),))
 
-    def _on_Yield(self, node: ast.Yield) -> form.Expression:  # noqa: N802
+    def _on_yield(self, node: ast.Yield) -> form.Expression:
         return self.impure("yield", (self.expression(node.value),) if node.value else ())
 
-    def _on_YieldFrom(self, node: ast.YieldFrom) -> form.Expression:  # noqa: N802
+    def _on_yieldfrom(self, node: ast.YieldFrom) -> form.Expression:
         return self.impure("yield", (self.expression(node.value),))
 
-    def _on_Lambda(self, node: ast.Lambda) -> form.Expression:  # noqa: N802
-        return self.unknown(node)
+    def _on_lambda(self, node: ast.Lambda) -> form.Expression:
+        own = {argument.arg for argument in parameters(node)}
+        names = dict.fromkeys(part.id for part in ast.walk(node.body) if isinstance(part, ast.Name))
+        return form.Unknown(self.text(node), tuple(self.name(name) for name in names if name not in own))
 
     def all(self, nodes: list[ast.expr]) -> tuple[form.Expression, ...]:
         """Several expressions, in order."""
@@ -310,7 +318,7 @@ class Expressions:
 
     # Calls
 
-    def _on_Call(self, node: ast.Call) -> form.Expression:  # noqa: N802
+    def _on_call(self, node: ast.Call) -> form.Expression:
         path = self.imports.path(node.func)
         if path.startswith("numpy."):
             return self._numpy(node, path.removeprefix("numpy."))
@@ -343,28 +351,28 @@ class Expressions:
             case "len", 1:
                 value = self.expression(arguments[0])
                 return self.extent(value, 0) if isinstance(value, form.Name) else form.Call("size", (value, ZERO))
-            case ("int" | "float" | "bool" | "complex"), 1:
+            case (("int" | "float" | "bool" | "complex"), 1):
                 return form.Convert(as_scalar_type(name), self.expression(arguments[0]))
-            case ("abs" | "round"), _:
+            case (("abs" | "round"), _):
                 return form.Call(name, self.all(arguments[:1]))
-            case ("min" | "max"), 1:
+            case (("min" | "max"), 1):
                 return form.Call(f"{name}val", self.all(arguments))
-            case ("min" | "max"), count if count > 1:
+            case (("min" | "max"), count) if count > 1:
                 values = self.all(arguments)
                 value = values[0]
                 for more in values[1:]:
                     value = form.Call(name, (value, more))
                 return value
-            case ("sum" | "any" | "all"), _:
+            case (("sum" | "any" | "all"), _):
                 value = form.Call(name, self.all(arguments[:1]))
                 return form.Operation("+", (value, self.expression(arguments[1]))) if len(arguments) > 1 else value
             case "pow", 2:
                 return form.Operation("**", self.all(arguments))
             case "sorted", _:
                 return form.Call("sort", self.all(arguments[:1]))
-            case ("list" | "tuple"), 1 if not isinstance(arguments[0], ast.GeneratorExp):
+            case (("list" | "tuple"), 1) if not isinstance(arguments[0], ast.GeneratorExp):
                 return form.Call("copy", self.all(arguments))
-            case ("list" | "tuple"), 1 if isinstance(arguments[0], ast.GeneratorExp):
+            case (("list" | "tuple"), 1) if isinstance(arguments[0], ast.GeneratorExp):
                 return self._collected(arguments[0], arguments[0].elt, arguments[0].generators)
             case "range", 1:
                 return form.Call("arange", self.all(arguments))
@@ -398,7 +406,9 @@ class Expressions:
                 case "reshape" | "ravel" | "flatten":
                     return form.Call("reshape", (base, *self.all(node.args)))
                 case "fill" if len(node.args) == 1:
-                    self.assign(form.Subscript(base, (form.Section(),) * self.rank(base)), self.expression(node.args[0]))
+                    self.assign(
+                        form.Subscript(base, (form.Section(),) * self.rank(base)), self.expression(node.args[0])
+                    )
                     return form.Constant(None, Kind.UNKNOWN)
                 case "sort" if not node.args and not node.keywords:
                     self.assign(base, form.Call("sort", (base,)))
@@ -433,21 +443,21 @@ class Expressions:
             if len(arguments) == form.OPERATORS[operator]:
                 return form.Operation(operator, arguments)
         match name, arguments:
-            case ("zeros" | "ones" | "empty"), (shape, *_):
-                return form.Call(name, shape.arguments if _is_tuple(shape) else (shape,))
-            case ("zeros_like" | "ones_like" | "empty_like"), (like, *_) if self.rank(like):
+            case (("zeros" | "ones" | "empty"), (shape, *_)):
+                return form.Call(name, _shape(shape))
+            case (("zeros_like" | "ones_like" | "empty_like"), (like, *_)) if self.rank(like):
                 return form.Call(name[:-5], tuple(self.extent(like, i) for i in range(self.rank(like))))
             case "full", (shape, value, *_):
-                zeros = form.Call("zeros", shape.arguments if _is_tuple(shape) else (shape,))
+                zeros = form.Call("zeros", _shape(shape))
                 return form.Operation("+", (zeros, value))
             case "full_like", (like, value, *_) if self.rank(like):
                 shape = form.Call("zeros", tuple(self.extent(like, i) for i in range(self.rank(like))))
                 return form.Operation("+", (shape, value))
-            case ("where" | "nonzero" | "flatnonzero"), (condition,):
+            case (("where" | "nonzero" | "flatnonzero"), (condition,)):
                 return form.Call("pack", (form.Call("arange", (self.extent(condition, 0),)), condition))
             case "compress", (condition, array):
                 return form.Call("pack", (array, condition))
-            case ("mean" | "average"), (array, *_) if len(arguments) == 1 and not keywords:
+            case (("mean" | "average"), (array, *_)) if len(arguments) == 1 and not keywords:
                 return form.Operation("/", (form.Call("sum", (array,)), form.Call("size", (array,))))
             case "linalg.norm", (array,) if self.rank(array) == 1:
                 return form.Call("sqrt", (form.Call("sum", (form.Operation("*", (array, array)),)),))
@@ -521,16 +531,16 @@ class Expressions:
 
     # Comprehensions
 
-    def _on_ListComp(self, node: ast.ListComp) -> form.Expression:  # noqa: N802
+    def _on_listcomp(self, node: ast.ListComp) -> form.Expression:
         return self._collected(node, node.elt, node.generators)
 
-    def _on_GeneratorExp(self, node: ast.GeneratorExp) -> form.Expression:  # noqa: N802
+    def _on_generatorexp(self, node: ast.GeneratorExp) -> form.Expression:
         return self._collected(node, node.elt, node.generators)
 
-    def _on_SetComp(self, node: ast.SetComp) -> form.Expression:  # noqa: N802
+    def _on_setcomp(self, node: ast.SetComp) -> form.Expression:
         return self._collected(node, node.elt, node.generators)
 
-    def _on_DictComp(self, node: ast.DictComp) -> form.Expression:  # noqa: N802
+    def _on_dictcomp(self, node: ast.DictComp) -> form.Expression:
         result = self.temporary()
 
         def body() -> None:
@@ -730,10 +740,11 @@ class Expressions:
                     add(span, ONE), lambda counter: add(first, form.Operation("*", (counter, step)))
                 )  # fmt: skip
             if name == "enumerate" and node.args and (inner := self.sequence(node.args[0])):
+                element = inner.element
                 start: form.Expression = ZERO
                 if len(node.args) > 1 or node.keywords:
                     start = self.expression(node.args[1] if len(node.args) > 1 else node.keywords[0].value)
-                return Sequence(inner.extent, lambda counter: [add(start, counter), inner.element(counter)])
+                return Sequence(inner.extent, lambda counter: [add(start, counter), element(counter)])
             if name == "zip" and node.args:
                 several = [self.sequence(argument) for argument in node.args]
                 known = [each for each in several if each is not None]
@@ -744,8 +755,8 @@ class Expressions:
                     extent = extent if each.extent == extent else form.Call("min", (extent, each.extent))
                 return Sequence(extent, lambda counter: [each.element(counter) for each in known])
             if name == "reversed" and len(node.args) == 1 and (inner := self.sequence(node.args[0])):
-                last = subtract(inner.extent, ONE)
-                return Sequence(inner.extent, lambda counter: inner.element(subtract(last, counter)))
+                last, element = subtract(inner.extent, ONE), inner.element
+                return Sequence(inner.extent, lambda counter: element(subtract(last, counter)))
             if name in ("list", "tuple") and len(node.args) == 1:
                 return self.sequence(node.args[0])
         value = self.expression(node)
@@ -802,5 +813,7 @@ def _negative(index: form.Expression) -> bool:
     return isinstance(index, form.Operation) and index.operator == "neg"
 
 
-def _is_tuple(value: form.Expression) -> bool:
-    return isinstance(value, form.Call) and value.function in ("tuple", "list")
+def _shape(value: form.Expression) -> tuple[form.Expression, ...]:
+    """The extents that a shape argument gives."""
+    display = isinstance(value, form.Call) and value.function in ("tuple", "list")
+    return parts(value) if display else (value,)

@@ -26,8 +26,11 @@ def lower_module(tree: ast.Module, text: str) -> tuple[tuple[form.Function, ...]
     module_shape = Shape(tree, tree.body)
     module_names = frozenset(module_shape.assigned) - defined
     for name, node in _functions(tree):
-        body = [ast.Return(node.body, lineno=node.lineno, col_offset=node.col_offset)] if isinstance(
-            node, ast.Lambda) else node.body  # fmt: skip
+        body: list[ast.stmt]
+        if isinstance(node, ast.Lambda):
+            body = [ast.Return(node.body, lineno=node.lineno, col_offset=node.col_offset)]
+        else:
+            body = node.body
         shape = Shape(node, body)
         lowering = Statements(imports, defined, shape, form.Storage.LOCAL)
         place = form.Place(node.lineno, node.col_offset + 1, node.end_lineno or 0)

@@ -14,10 +14,48 @@ _ARRAYS = {
     "argmax": "maxloc", "count_nonzero": "count", "vdot": "dot", "inner": "dot", "asarray": "copy", "array": "copy",
     "ascontiguousarray": "copy", "asfortranarray": "copy", "permute_dims": "transpose",
 }  # fmt: skip
-_SAME = (
-    "abs sqrt exp log log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh floor ceil round trunc sign conj real"
-    " imag sum any all dot matmul transpose cumsum sort argsort bincount take zeros ones empty arange copy"
-).split()
+_SAME = [
+    "abs",
+    "sqrt",
+    "exp",
+    "log",
+    "log2",
+    "log10",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "atan2",
+    "sinh",
+    "cosh",
+    "tanh",
+    "floor",
+    "ceil",
+    "round",
+    "trunc",
+    "sign",
+    "conj",
+    "real",
+    "imag",
+    "sum",
+    "any",
+    "all",
+    "dot",
+    "matmul",
+    "transpose",
+    "cumsum",
+    "sort",
+    "argsort",
+    "bincount",
+    "take",
+    "zeros",
+    "ones",
+    "empty",
+    "arange",
+    "copy",
+]
 
 NUMPY = {name: name for name in _SAME} | _ELEMENTWISE | _ARRAYS
 """NumPy's functions by the form's intrinsics."""
@@ -36,27 +74,95 @@ NUMPY_EFFECTS = ("random", "save", "load", "put", "copyto", "fromfile", "seterr"
 
 METHODS = {
     name: NUMPY[name]
-    for name in "sum prod min max argmin argmax any all dot cumsum copy take argsort conj transpose".split()
+    for name in [
+        "sum",
+        "prod",
+        "min",
+        "max",
+        "argmin",
+        "argmax",
+        "any",
+        "all",
+        "dot",
+        "cumsum",
+        "copy",
+        "take",
+        "argsort",
+        "conj",
+        "transpose",
+    ]
 }
 """Methods of arrays by the form's intrinsics."""
 
 AXIS = frozenset({"sum", "product", "minval", "maxval", "minloc", "maxloc", "any", "all", "count", "cumsum"})
 """Intrinsics that take a dimension as their second argument."""
 
-MATH = {name: name for name in (
-    "sqrt exp log log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh floor ceil trunc pow fma"
-).split()} | {"fabs": "abs", "fmod": "mod"}  # fmt: skip
+MATH = {
+    "sqrt": "sqrt", "exp": "exp", "log": "log", "log2": "log2", "log10": "log10", "sin": "sin", "cos": "cos",
+    "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan", "atan2": "atan2", "sinh": "sinh", "cosh": "cosh",
+    "tanh": "tanh", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "pow": "pow", "fma": "fma", "fabs": "abs",
+    "fmod": "mod",
+}  # fmt: skip
 """Functions of `math` and `cmath` by the form's intrinsics."""
 
 PURE_BUILTINS = frozenset(
-    "isinstance issubclass callable hasattr ord chr hash type id repr str bytes bin hex oct divmod hash frozenset"
-    " slice super".split()
+    [
+        "isinstance",
+        "issubclass",
+        "callable",
+        "hasattr",
+        "ord",
+        "chr",
+        "hash",
+        "type",
+        "id",
+        "repr",
+        "str",
+        "bytes",
+        "bin",
+        "hex",
+        "oct",
+        "divmod",
+        "hash",
+        "frozenset",
+        "slice",
+        "super",
+    ]
 )
 """Built-in functions without effects that mean nothing to the form."""
 
 PURE_METHODS = frozenset(
-    "format join split rsplit strip lstrip rstrip startswith endswith lower upper replace encode decode get keys"
-    " values items index find isdigit isalpha bit_length item tobytes nonzero zfill ljust rjust".split()
+    [
+        "format",
+        "join",
+        "split",
+        "rsplit",
+        "strip",
+        "lstrip",
+        "rstrip",
+        "startswith",
+        "endswith",
+        "lower",
+        "upper",
+        "replace",
+        "encode",
+        "decode",
+        "get",
+        "keys",
+        "values",
+        "items",
+        "index",
+        "find",
+        "isdigit",
+        "isalpha",
+        "bit_length",
+        "item",
+        "tobytes",
+        "nonzero",
+        "zfill",
+        "ljust",
+        "rjust",
+    ]
 )
 """Methods of strings, dictionaries and numbers without effects."""
 
@@ -73,6 +179,7 @@ class Imports:
     """What a module's names stand for: `np` is "numpy", `at` after `from numpy.add import at` is "numpy.add.at"."""
 
     def __init__(self, tree: ast.Module) -> None:
+        """Reads all imports of a file, those inside functions too."""
         self.names: dict[str, str] = {}
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):

@@ -26,10 +26,38 @@ _SCALARS = {
 }  # fmt: skip
 
 _ARRAY_ATTRIBUTES = frozenset({"shape", "T", "dtype", "ndim", "nbytes", "strides", "flat"})
-_ARRAY_METHODS = frozenset({"sum", "dot", "cumsum", "mean", "astype", "reshape", "ravel", "argsort", "argmax", "argmin"})
+_ARRAY_METHODS = frozenset(
+    {"sum", "dot", "cumsum", "mean", "astype", "reshape", "ravel", "argsort", "argmax", "argmin"}
+)
 _ARRAY_ARGUMENTS = frozenset(
-    "sum dot cumsum bincount argsort argmax argmin prod min max amin amax mean any all count_nonzero take matmul"
-    " vdot inner convolve diff zeros_like ones_like empty_like full_like".split()
+    [
+        "sum",
+        "dot",
+        "cumsum",
+        "bincount",
+        "argsort",
+        "argmax",
+        "argmin",
+        "prod",
+        "min",
+        "max",
+        "amin",
+        "amax",
+        "mean",
+        "any",
+        "all",
+        "count_nonzero",
+        "take",
+        "matmul",
+        "vdot",
+        "inner",
+        "convolve",
+        "diff",
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+        "full_like",
+    ]
 )
 
 
@@ -88,6 +116,7 @@ class Shape:
     """Names assigned in a function, and what their uses tell of them."""
 
     def __init__(self, node: ast.AST, body: list[ast.stmt]) -> None:
+        """Reads the uses of names in a function's (or a module's) body."""
         self.assigned: set[str] = set()
         self.foreign: set[str] = set()
         """Declared `global` or `nonlocal`."""
@@ -169,6 +198,9 @@ class Shape:
                 self._arguments(part, attribute)
             case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
                 self._array(name, 1)
+            case ast.Call(func=ast.Name(id="range" | "prange"), args=arguments):
+                for argument in arguments:
+                    self._integers(argument)
             case ast.BinOp(op=ast.MatMult(), left=left, right=right):
                 for operand in (left, right):
                     if isinstance(operand, ast.Name):
@@ -192,6 +224,19 @@ class Shape:
                     if isinstance(inner, ast.Nonlocal):
                         self.captured.update(inner.names)
 
+    def _integers(self, node: ast.expr) -> None:
+        """Names that a range counts to are integers."""
+        pending = [node]
+        while pending:
+            part = pending.pop()
+            match part:
+                case ast.Name(id=name):
+                    self.scalars.setdefault(name, _SCALARS["int"])
+                case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.FloorDiv(), left=left, right=right):
+                    pending += [left, right]
+                case ast.UnaryOp(operand=operand):
+                    pending.append(operand)
+
     def _fancy(self, value: ast.expr) -> None:
         """Bare parameters as indices of a value that goes to a slice are arrays of indices."""
         for part in ast.walk(value):
@@ -209,8 +254,9 @@ class Shape:
                 self._links.append((name, array, 0))
             case ast.Subscript():
                 array, indices, _ = _chain(value)
+                slices = sum(isinstance(part, ast.Slice) for part in ast.walk(value))
                 if array:
-                    self._links.append((name, array, indices))
+                    self._links.append((name, array, indices - slices))
 
     def _arguments(self, call: ast.Call, function: str) -> None:
         if function in ("min", "max") and len(call.args) > 1:
@@ -224,7 +270,8 @@ class Shape:
         if not name:
             match node:
                 case ast.Subscript(
-                    value=ast.Attribute(value=ast.Name(id=array), attr="shape"), slice=ast.Constant(value=int(dimension))
+                    value=ast.Attribute(value=ast.Name(id=array), attr="shape"),
+                    slice=ast.Constant(value=int(dimension)),
                 ):
                     self._array(array, dimension + 1)
             return

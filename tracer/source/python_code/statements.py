@@ -18,7 +18,10 @@ from .scope import Shape, own_nodes
 class Statements(Expressions):
     """Lowers the statements of one function."""
 
-    def __init__(self, imports: library.Imports, functions: frozenset[str], shape: Shape, storage: form.Storage) -> None:
+    def __init__(
+        self, imports: library.Imports, functions: frozenset[str], shape: Shape, storage: form.Storage
+    ) -> None:
+        """Starts a function whose names live in `storage`."""
         super().__init__(imports, functions, shape)
         self.storage = storage
         self.skipped: list[form.Skipped] = []
@@ -60,7 +63,7 @@ class Statements(Expressions):
         try:
             if self.nesting > MOST_DEPTH // 2:
                 raise TooDeepError
-            method: Callable[[ast.stmt], None] | None = getattr(self, f"_do_{type(node).__name__}", None)
+            method: Callable[[ast.stmt], None] | None = getattr(self, f"_do_{type(node).__name__.lower()}", None)
             if method is not None:
                 method(node)
         except (TooDeepError, RecursionError):
@@ -77,9 +80,9 @@ class Statements(Expressions):
         for part in own_nodes([node]):
             if isinstance(part, ast.Name):
                 (reads if isinstance(part.ctx, ast.Load) else writes)[self.renamed.get(part.id, part.id)] = None
-        listed = [tuple(form.Name(name) for name in each) for each in (reads, writes)]
+        read, written = [tuple(form.Name(name) for name in each) for each in (reads, writes)]
         place = form.Place(node.lineno, node.col_offset + 1, node.end_lineno or 0)
-        self.out.append(form.Opaque(place, type(node).__name__, reason, *listed, anything=True))
+        self.out.append(form.Opaque(place, type(node).__name__, reason, read, written, anything=True))
         self.skipped.append(form.Skipped(place, "statement", reason))
 
     # Stores
@@ -146,7 +149,11 @@ class Statements(Expressions):
         """An array as a name is bound to it: views become addresses; shapes are kept where they are known."""
         match value:
             case form.Call(function="copy", arguments=(inner, *_)):
-                shape = tuple(self.extent(inner, i) for i in range(len(kind.shape))) if isinstance(inner, form.Name) else kind.shape
+                shape = (
+                    tuple(self.extent(inner, i) for i in range(len(kind.shape)))
+                    if isinstance(inner, form.Name)
+                    else kind.shape
+                )
                 return value, form.ArrayType(kind.element, shape, alias=False)
             case form.Name() | form.Member():
                 return form.AddressOf(value), kind
@@ -178,11 +185,15 @@ class Statements(Expressions):
                 return tuple(arguments)
         return ()
 
-    def _do_Assign(self, node: ast.Assign) -> None:  # noqa: N802
+    def _do_assign(self, node: ast.Assign) -> None:
         target = node.targets[0]
         if len(node.targets) == 1 and isinstance(target, (ast.Tuple, ast.List)):
             starred = any(isinstance(part, ast.Starred) for part in target.elts)
-            if isinstance(node.value, (ast.Tuple, ast.List)) and len(node.value.elts) == len(target.elts) and not starred:
+            if (
+                isinstance(node.value, (ast.Tuple, ast.List))
+                and len(node.value.elts) == len(target.elts)
+                and not starred
+            ):
                 self._parallel(target.elts, node.value.elts)
                 return
             if isinstance(node.value, ast.Attribute) and node.value.attr == "shape" and not starred:
@@ -212,11 +223,11 @@ class Statements(Expressions):
         for target, piece in zip(targets, pieces, strict=True):
             self.store(target, piece)
 
-    def _do_AnnAssign(self, node: ast.AnnAssign) -> None:  # noqa: N802
+    def _do_annassign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
             self.store(node.target, self.expression(node.value))
 
-    def _do_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802
+    def _do_augassign(self, node: ast.AugAssign) -> None:
         target = self.expression(node.target)
         if isinstance(target, form.Subscript):
             target = self._settled(target)
@@ -242,43 +253,44 @@ class Statements(Expressions):
 
     # Effects
 
-    def _do_Expr(self, node: ast.Expr) -> None:  # noqa: N802
+    def _do_expr(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant):
             return
         mark = len(self.out)
         value = self.expression(node.value)
         last = self.out[-1] if len(self.out) > mark else None
-        if isinstance(last, form.Assign) and last.target == value and isinstance(last.value, form.Call):
-            if not last.value.pure:
-                self.out[-1] = form.Evaluate(self.place, last.value)
-                del self.variables[last.target.name]  # type: ignore[union-attr]
+        if not isinstance(last, form.Assign) or last.target != value or not isinstance(last.target, form.Name):
+            return
+        if isinstance(last.value, form.Call) and not last.value.pure:
+            self.out[-1] = form.Evaluate(self.place, last.value)
+            del self.variables[last.target.name]
 
-    def _do_Delete(self, node: ast.Delete) -> None:  # noqa: N802
+    def _do_delete(self, node: ast.Delete) -> None:
         for target in node.targets:
             if not isinstance(target, ast.Name):
                 place = self.expression(target)
                 root = form.Name(min(names(place), default="?"))
                 self.out.append(form.Opaque(self.place, self.text(target), "deletes elements", (), (root,)))
 
-    def _do_Return(self, node: ast.Return) -> None:  # noqa: N802
+    def _do_return(self, node: ast.Return) -> None:
         value = self.expression(node.value) if node.value is not None else None
         self.out.append(form.Jump(self.place, JumpKind.RETURN, value=value))
 
-    def _do_Raise(self, node: ast.Raise) -> None:  # noqa: N802
+    def _do_raise(self, node: ast.Raise) -> None:
         self.out.append(form.Jump(self.place, JumpKind.EXIT))
 
-    def _do_Break(self, node: ast.Break) -> None:  # noqa: N802
+    def _do_break(self, node: ast.Break) -> None:
         flag = self._broken[-1] if self._broken else None
         if flag is not None:
             self.assign(flag, form.Constant(True, Kind.BOOLEAN))
         self.out.append(form.Jump(self.place, JumpKind.BREAK))
 
-    def _do_Continue(self, node: ast.Continue) -> None:  # noqa: N802
+    def _do_continue(self, node: ast.Continue) -> None:
         self.out.append(form.Jump(self.place, JumpKind.CONTINUE))
 
     # Compound statements
 
-    def _do_If(self, node: ast.If) -> None:  # noqa: N802
+    def _do_if(self, node: ast.If) -> None:
         condition = self.expression(node.test)
         body = self.inside(node.body)
         self.out.append(form.Branch(self._head(node), condition, body, self.inside(node.orelse)))
@@ -286,7 +298,7 @@ class Statements(Expressions):
     def _head(self, node: ast.stmt) -> form.Place:
         return self.place
 
-    def _do_For(self, node: ast.For) -> None:  # noqa: N802
+    def _do_for(self, node: ast.For) -> None:
         keep = isinstance(node.target, ast.Name) and not (
             self.shape.read_after_loops(node.target.id) or self._rebinds(node.body, node.target.id)
             or node.target.id in self.shape.foreign or self.storage is form.Storage.GLOBAL
@@ -301,7 +313,7 @@ class Statements(Expressions):
         self.iterate(node.target, node.iter, body, synthetic=False, keep=keep, last_line=node.end_lineno or 0)
         self._else(node, flag)
 
-    _do_AsyncFor = _do_For
+    _do_asyncfor = _do_for
 
     def _rebinds(self, body: list[ast.stmt], name: str) -> bool:
         return any(
@@ -323,7 +335,7 @@ class Statements(Expressions):
             condition = form.Operation("not", (flag,))
             self.out.append(form.Branch(self.place, condition, self.inside(node.orelse)))
 
-    def _do_While(self, node: ast.While) -> None:  # noqa: N802
+    def _do_while(self, node: ast.While) -> None:
         flag = self._else_flag(node)
         with self.block() as needed:
             condition = self.expression(node.test)
@@ -342,7 +354,7 @@ class Statements(Expressions):
             self.out.append(form.Loop(self.place, LoopKind.CONDITIONAL, body, condition=condition))
         self._else(node, flag)
 
-    def _do_With(self, node: ast.With) -> None:  # noqa: N802
+    def _do_with(self, node: ast.With) -> None:
         for item in node.items:
             value = self.held(self.expression(item.context_expr))
             if item.optional_vars is not None:
@@ -350,9 +362,9 @@ class Statements(Expressions):
                 self.store(item.optional_vars, entered)
         self.statements(node.body)
 
-    _do_AsyncWith = _do_With
+    _do_asyncwith = _do_with
 
-    def _do_Try(self, node: ast.Try) -> None:  # noqa: N802
+    def _do_try(self, node: ast.Try) -> None:
         self.statements(node.body)
         raised = self.temporary(form.ScalarType(Kind.BOOLEAN, 1)) if node.handlers else None
         if raised is not None:
@@ -368,9 +380,9 @@ class Statements(Expressions):
         self.statements(node.orelse)
         self.statements(node.finalbody)
 
-    _do_TryStar = _do_Try
+    _do_trystar = _do_try
 
-    def _do_Match(self, node: ast.Match) -> None:  # noqa: N802
+    def _do_match(self, node: ast.Match) -> None:
         subject = self.held(self.expression(node.subject))
         self._cases(subject, node.cases)
 
@@ -379,7 +391,9 @@ class Statements(Expressions):
             return
         case, *rest = cases
         condition = self._pattern(subject, case.pattern)
-        captured = [part.name for part in ast.walk(case.pattern) if isinstance(part, (ast.MatchAs, ast.MatchStar)) and part.name]
+        captured = [
+            part.name for part in ast.walk(case.pattern) if isinstance(part, (ast.MatchAs, ast.MatchStar)) and part.name
+        ]
         with self.block() as body:
             for name in captured:
                 whole = isinstance(case.pattern, ast.MatchAs) and case.pattern.name == name
