@@ -133,7 +133,8 @@ class Expressions(Scope):
                     return Unknown(self.words(node)[:80] or "...")
                 return Constant(value, Kind.FLOAT)
             case Node.STRING:
-                return Constant(value, Kind.CHARACTER)
+                text = str(value)
+                return Constant(text[text.find('"') + 1 : -1] if text.endswith('"') else text, Kind.CHARACTER)
             case Node.CHARACTER:
                 return Constant(value, Kind.CHARACTER)
             case Node.BOOLEAN:
@@ -170,6 +171,8 @@ class Expressions(Scope):
         """The value of a declared variable, constant or function."""
         declared = self.declared(number_of)
         if declared.kind == Node.ENUMERATOR:
+            if declared.name in self.source.assumed:
+                return Name(declared.name)
             return Constant(declared.value)
         if declared.kind in FUNCTION_KINDS:
             return Name(declared.full_name)

@@ -75,6 +75,8 @@ class Source:
     files: dict[int, int] = field(default_factory=dict)
     """The file's number in the unit, by its number in the syntax; filled as they are met."""
     skipped: list[Skipped] = field(default_factory=list)
+    assumed: frozenset[str] = frozenset()
+    """Constants whose declarations are missing: they have names, but no values."""
     trees: dict[int, Tree | None] = field(default_factory=dict)
     tables: dict[int, Expression | None] = field(default_factory=dict)
     """Values of constants of the file."""

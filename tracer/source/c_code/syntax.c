@@ -532,7 +532,12 @@ static int node_visitor(CXCursor cursor, CXCursor parent, void *data)
     case BINARY: case COMPOUND:
         made.operation = clang.getCursorBinaryOperatorKind(cursor);
         break;
-    case INTEGER: case NUMBER: case STRING: case CHARACTER: case BOOLEAN:
+    case STRING:
+        made.value_kind = FT_TEXT;
+        made.value.text = string_kept(syntax, clang.getCursorSpelling(cursor));
+        deeper = false;
+        break;
+    case INTEGER: case NUMBER: case CHARACTER: case BOOLEAN:
         evaluated(syntax, cursor, &made);
         deeper = false;
         break;
