@@ -64,7 +64,7 @@ class Assumed:
                 lines.append(f"typedef struct {name} {name};")
         lines += [f"enum {{ {name} = {FIRST_VALUE + 2 * place} }};" for place, name in enumerate(self.values)]
         if language is Language.CXX:
-            lines += [f"template <class... Arguments> int {name}(Arguments &&...);" for name in self.functions]
+            lines += [f"template <class... Arguments> int {name}(Arguments...);" for name in self.functions]
         return "\n".join(lines) + "\n"
 
     def reasons(self) -> list[str]:

@@ -77,8 +77,8 @@ def lower_file(path: Path, options: Options | None = None) -> Unit:
     source.files[0] = 0
     source.skipped = _skipped_by_parser(messages, str(path))
     source.skipped += [Skipped(Place(1), "declaration", reason) for reason in assumed_names.reasons()]
-    source.assumed = frozenset(assumed_names.values)
-    source.types.assumed = bool(source.assumed)
+    source.assumed = frozenset((*assumed_names.values, *assumed_names.functions))
+    source.types.assumed = bool(assumed_names.values)
     with _deeper_recursion():
         functions = _functions(source)
     names = source.syntax.files()
