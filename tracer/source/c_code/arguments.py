@@ -54,11 +54,19 @@ def standard_of(language: Language) -> str:
     return "-std=gnu17" if language is Language.C else "-std=gnu++20"
 
 
+_OLD_C = tuple(
+    f"-Wno-{warning}" for warning in ("implicit-function-declaration", "implicit-int", "int-conversion",
+                                      "incompatible-function-pointer-types", "return-mismatch")
+)  # fmt: skip
+"""What compilers took for warnings until C99 was two decades old."""
+
+
 def always(language: Language) -> tuple[str, ...]:
     """Arguments for every file: no code generation, bounds, and stubs of the compiler's own headers."""
     return (
         "-fsyntax-only", "-w", "-ferror-limit=200", "-fbracket-depth=256", "-ftemplate-depth=200",
         "-fconstexpr-depth=128", "-fconstexpr-steps=100000", "-fno-spell-checking", "-nobuiltininc",
+        *(_OLD_C if language is Language.C else ()),
         "-isystem", str(STUBS), "-x", "c" if language is Language.C else "c++",
     )  # fmt: skip
 

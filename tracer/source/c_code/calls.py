@@ -272,7 +272,8 @@ class Calls(Expressions):
         inlined = self.inline(node, callee, None, operands)
         if inlined is not None:
             return inlined
-        return Call(declared.full_name, self.arguments(operands), pure=False)
+        full_name = name if name in self.source.assumed else declared.full_name
+        return Call(full_name, self.arguments(operands), pure=False)
 
     # Arguments
 

@@ -84,6 +84,8 @@ class Expressions(Scope):
     def truth(self, node: int) -> Expression:
         """A node's value as a condition."""
         made = self.value(node)
+        if self.tree.kind[node] == Node.BINARY and self.tree.operation[node] in (AND, OR):
+            return made
         return truth_of(made, self.types.kind(self.tree.type[node]), self.types.is_pointer(self.converted_type(node)))
 
     def condition(self, node: int) -> Expression:
@@ -109,7 +111,7 @@ class Expressions(Scope):
             return Convert(types.form(to), made)
         if target == TypeKind.POINTER:
             if types.kind(kind) in ARRAYS:
-                return self.address_of(subscripted(made, ZERO, False))
+                return self.address_of(subscripted(made, ZERO, True))
             if made == ZERO:
                 return NULL
         if isinstance(made, Constant) and types.is_floating(to):
@@ -133,7 +135,8 @@ class Expressions(Scope):
                     return Unknown(self.words(node)[:80] or "...")
                 return Constant(value, Kind.FLOAT)
             case Node.STRING:
-                return Constant(value, Kind.CHARACTER)
+                text = str(value)
+                return Constant(text[text.find('"') + 1 : -1] if text.endswith('"') else text, Kind.CHARACTER)
             case Node.CHARACTER:
                 return Constant(value, Kind.CHARACTER)
             case Node.BOOLEAN:
@@ -162,6 +165,8 @@ class Expressions(Scope):
         if bound is not None:
             return bound
         if number_of < 0:
+            if self.tree.end[node] == node + 2:
+                return self.place_of(node + 1)  # a template's parameter that is a value
             text = self.tree.value[node]
             return Unknown(str(text) if text else self.words(node)[:40] or "...")
         return self.declared_name(number_of)
@@ -170,6 +175,8 @@ class Expressions(Scope):
         """The value of a declared variable, constant or function."""
         declared = self.declared(number_of)
         if declared.kind == Node.ENUMERATOR:
+            if declared.name in self.source.assumed:
+                return Name(declared.name)
             return Constant(declared.value)
         if declared.kind in FUNCTION_KINDS:
             return Name(declared.full_name)

@@ -15,6 +15,7 @@ from foretrace.tracer.source.form.records import (
     Type,
 )
 
+from .assumptions import FIRST_VALUE
 from .syntax import RESTRICT, CType, Syntax, TypeKind
 
 UNKNOWN = ScalarType(Kind.UNKNOWN)
@@ -44,6 +45,8 @@ class Types:
         self._syntax = syntax
         self._made: dict[int, Type] = {}
         self._standard: dict[int, str] = {}
+        self.assumed = False
+        """Whether some constants have assumed values: extents made of them are not known."""
 
     def __getitem__(self, number: int) -> CType:
         return self._syntax.types[number]
@@ -137,7 +140,8 @@ class Types:
         inner = number
         while inner >= 0 and self._syntax.types[inner].kind in ARRAYS and len(shape) < MOST_DEPTH:
             length = self._syntax.types[inner].length
-            shape.append(Constant(length) if length >= 0 else None)
+            known = length >= 0 and not (self.assumed and length >= FIRST_VALUE)
+            shape.append(Constant(length) if known else None)
             inner = self._syntax.types[inner].inner
         return ArrayType(self._form(inner, depth + 1), tuple(shape), alias=False)
 

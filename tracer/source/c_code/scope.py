@@ -34,7 +34,7 @@ from foretrace.tracer.source.form.records import (
 )  # fmt: skip
 from foretrace.tracer.source.form.walk import names
 
-from .form_types import REFERENCES, Types
+from .form_types import ARRAYS, REFERENCES, Types
 from .pragmas import Promise
 from .syntax import (
     ASSIGN,
@@ -75,6 +75,8 @@ class Source:
     files: dict[int, int] = field(default_factory=dict)
     """The file's number in the unit, by its number in the syntax; filled as they are met."""
     skipped: list[Skipped] = field(default_factory=list)
+    assumed: frozenset[str] = frozenset()
+    """Constants and functions whose declarations are missing: they have names alone."""
     trees: dict[int, Tree | None] = field(default_factory=dict)
     tables: dict[int, Expression | None] = field(default_factory=dict)
     """Values of constants of the file."""
@@ -190,6 +192,8 @@ class Scope:
     def variable_type(self, declared: Declaration) -> Type:
         """A variable's type: references to numbers and pointers are pointers, those to objects are the objects."""
         made = self.types.form(declared.type)
+        if declared.kind == Node.PARAMETER and self.types.kind(declared.type) in ARRAYS:
+            return PointerType(self.types.form(self.types[declared.type].inner))
         if declared.type >= 0 and self.types[declared.type].kind in REFERENCES:
             if self.is_scalar_reference(declared.type):
                 return PointerType(made)

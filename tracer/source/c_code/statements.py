@@ -43,7 +43,7 @@ from foretrace.tracer.source.form.walk import names
 
 from .calls import LEAVING, Calls
 from .expressions import lowers, number
-from .form_types import REFERENCES, UNKNOWN
+from .form_types import ARRAYS, REFERENCES, UNKNOWN
 from .jumps import negation, without_continue
 from .scope import INDEX, MOST_DEPTH, ZERO, Source
 from .standard import counted
@@ -110,10 +110,22 @@ class Lowering(Calls):
         parameters, body = [], -1
         for child in self.tree.children(node):
             if self.tree.kind[child] == Node.PARAMETER:
-                parameters.append(self.name(self.tree.declaration[child]))
+                number_of = self.tree.declaration[child]
+                parameters.append(self.name(number_of))
+                if self.types.kind(self.declared(number_of).type) in ARRAYS:
+                    self._rows_sized(parameters[-1], child)
             elif self.tree.kind[child] in (Node.BLOCK, Node.TRY):
                 body = child
         return parameters, body
+
+    def _rows_sized(self, name: str, node: int) -> None:
+        """A parameter `double a[n][m]`: a pointer to rows of m elements."""
+        variable = self.variables[name]
+        rows = variable.type.element if isinstance(variable.type, PointerType) else None
+        extents = [self.value(child) for child in self.tree.children(node)][::-1]
+        if isinstance(rows, ArrayType) and None in rows.shape and len(extents) >= len(rows.shape):
+            sized = msgspec.structs.replace(rows, shape=tuple(extents[-len(rows.shape) :]))
+            self.variables[name] = msgspec.structs.replace(variable, type=PointerType(sized))
 
     def _members_set(self, node: int) -> None:
         """A constructor's list of members with their values."""
@@ -264,7 +276,8 @@ class Lowering(Calls):
         name = self.name(number_of)
         variable = self.variables[name]
         if types.kind(declared.type) == TypeKind.VARIABLE_ARRAY:
-            extents = [self.value(child) for child in (children[:-1] if has_value else children)]
+            sizes = children[:-1] if has_value else children
+            extents = [self.value(child) for child in sizes][::-1]  # the innermost extent comes first
             self.variables[name] = msgspec.structs.replace(variable, type=self._sized(variable.type, extents, node))
             return
         if value < 0:

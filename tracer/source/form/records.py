@@ -365,7 +365,8 @@ class Function(Record, frozen=True, tag="function"):
 
 
 class Skipped(Record, frozen=True, tag="skipped"):
-    """A part of a file that was not lowered, and why: "file", "function", "statement" or "include"."""
+    """A part of a file that was not lowered, or only by an assumption, and why: "file", "function", "statement", "include"
+    or "declaration"."""
 
     place: Place
     what: str
