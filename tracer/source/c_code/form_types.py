@@ -157,9 +157,9 @@ class Types:
             return ArrayType(self._form(made.argument, depth + 1), shape, alias=name in VIEWS)
         if name in POINTERS:
             element = made.argument
-            if name.startswith("__") and element >= 0:
-                element = self._syntax.types[element].inner
-            elif element >= 0 and self._syntax.types[element].kind in ARRAYS:
+            if (name.startswith("__") and element >= 0) or (
+                element >= 0 and self._syntax.types[element].kind in ARRAYS
+            ):
                 element = self._syntax.types[element].inner
             return PointerType(self._form(element, depth + 1))
         spelling = re.sub(r"^(?:const |volatile )+", "", made.spelling)

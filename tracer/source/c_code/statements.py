@@ -10,7 +10,6 @@ import msgspec
 
 from foretrace.tracer.source.form.records import (
     MOST_TEXT,
-    AddressOf,
     ArrayType,
     Assign,
     Branch,
@@ -43,7 +42,7 @@ from foretrace.tracer.source.form.walk import names
 
 from .calls import LEAVING, Calls
 from .expressions import lowers, number
-from .form_types import ARRAYS, REFERENCES, UNKNOWN
+from .form_types import ARRAYS, REFERENCES
 from .jumps import negation, without_continue
 from .scope import INDEX, MOST_DEPTH, ZERO, Source
 from .standard import counted
@@ -67,7 +66,6 @@ class Lowering(Calls):
     def __init__(self, source: Source, tree: Tree) -> None:
         super().__init__(source, tree)
         self.breakables: list[_Breakable] = []
-        self.allocation_type = -1
         self.unordered_left = 0
         self._labels = 0
         self._deep = tree.depth() > MOST_DEPTH
@@ -242,7 +240,9 @@ class Lowering(Calls):
             reads.append(place)
             if declaration in assigned or self.tree.kind[node] == Node.ASSEMBLY:
                 writes.append(place)
-        self.out.append(Opaque(self.place(node), self.words(node)[:MOST_TEXT], reason, tuple(reads), tuple(writes), True))
+        self.out.append(
+            Opaque(self.place(node), self.words(node)[:MOST_TEXT], reason, tuple(reads), tuple(writes), True)
+        )
 
     def _assembly(self, node: int) -> None:
         self.opaque(node, "it is assembly")
@@ -282,8 +282,8 @@ class Lowering(Calls):
             return
         if value < 0:
             return
-        if declared.storage == STORAGE_STATIC or isinstance(variable.storage, Storage) and variable.storage in (
-            Storage.STATIC, Storage.GLOBAL):  # fmt: skip
+        if declared.storage == STORAGE_STATIC or (isinstance(variable.storage, Storage) and variable.storage in (
+            Storage.STATIC, Storage.GLOBAL)):  # fmt: skip
             with self.block() as unused:
                 made = self.value(value)
             if not unused and not isinstance(made, Unknown):
@@ -315,6 +315,13 @@ class Lowering(Calls):
     def _initial(self, node: int, target: Expression, value: int, kind: int) -> None:
         """A variable's first value."""
         types = self.types
+        if self.tree.kind[value] == Node.INITIALISERS and types.is_class(kind) and not types.is_container(kind):
+            children = self.tree.children(value)
+            fields = self.source.syntax.fields(types.bare(kind))
+            if len(children) <= len(fields) and all(fields):
+                for field, child in zip(fields, children, strict=False):
+                    self._initial(child, Member(target, field), child, self.tree.type[child])
+                return
         self.allocation_type = kind
         made = self.whole(value)
         self.allocation_type = -1
@@ -842,5 +849,3 @@ _STATEMENTS: dict[int, Callable[[Lowering, int], None]] = {
 lowers(Node.STATEMENTS_VALUE, Lowering._statements_value)
 lowers(Node.LAMBDA, Lowering._lambda)
 lowers(Node.THROW, Lowering._thrown)
-
-__all__ = ["UNKNOWN", "AddressOf", "Lowering"]

@@ -243,6 +243,11 @@ class Syntax:
         self._read()
         return Tree(columns)
 
+    def fields(self, type_: int) -> list[str]:
+        """Names of a structure's members, in order; [] for other types."""
+        declaration = self.types[type_].declaration if type_ >= 0 else -1
+        return self._unit.fields(declaration) if declaration >= 0 else []
+
     def files(self) -> list[str]:
         """Names of the files that nodes and declarations come from."""
         return self._unit.files()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -157,7 +158,9 @@ def test_conversions_that_change_something(tmp_path: Path) -> None:
 
 
 def test_macros_expand(tmp_path: Path) -> None:
-    text = "#define AT(i, j) a[(i) * n + (j)]\n#define EACH(i) for (int i = 0; i < n; i++)\nvoid f(double *a, int n) {\n"
+    text = (
+        "#define AT(i, j) a[(i) * n + (j)]\n#define EACH(i) for (int i = 0; i < n; i++)\nvoid f(double *a, int n) {\n"
+    )
     assert form(tmp_path, text + "EACH(i) AT(i, 0) = 1;\n}\n") == [
         "i = 0", "loop while i < n", "  a[i * n + 0] = 1.0", "  i = i + 1",
     ]  # fmt: skip
@@ -177,7 +180,10 @@ def test_memory_functions_are_loops(tmp_path: Path) -> None:
     assert form(tmp_path, text + " memcpy(a, b, n * sizeof(double)); memset(a, 0, 8 * sizeof *a); }") == [
         "loop %1 = 0 .. n - 1", "  a[%1] = b[%1]", "loop %2 = 0 .. 7", "  a[%2] = 0.0",
     ]  # fmt: skip
-    assert form(tmp_path, text + " double *c = malloc(n * sizeof(double)); free(c); }") == ["c = allocate(n)", "free(c)"]
+    assert form(tmp_path, text + " double *c = malloc(n * sizeof(double)); free(c); }") == [
+        "c = allocate(n)",
+        "free(c)",
+    ]
 
 
 def test_openmp(tmp_path: Path) -> None:
@@ -228,10 +234,12 @@ def test_headers_are_found_among_the_sources(tmp_path: Path) -> None:
 def test_compile_commands(tmp_path: Path) -> None:
     path = tmp_path / "a.c"
     path.write_text("int f(void) { return SIZE; }\n")
-    command = '[{"directory": "%s", "file": "a.c", "command": "cc -DSIZE=4 -fplugin=evil.so -o a.o -c a.c"}]' % tmp_path
-    (tmp_path / "compile_commands.json").write_text(command)
+    command = {"directory": str(tmp_path), "file": "a.c", "command": "cc -DSIZE=4 -fplugin=evil.so -o a.o -c a.c"}
+    (tmp_path / "compile_commands.json").write_text(json.dumps([command]))
     assert body(lower_file(path)) == ["return 4"]
-    (tmp_path / "compile_commands.json").write_text('[{"directory": 3, "file": []}, 7, {"file": "a.c", "command": "\'"}]')
+    (tmp_path / "compile_commands.json").write_text(
+        '[{"directory": 3, "file": []}, 7, {"file": "a.c", "command": "\'"}]'
+    )
     other = tmp_path / "b.c"
     other.write_text("int f(void) { return 5; }\n")
     assert body(lower_file(other)) == ["return 5"]
