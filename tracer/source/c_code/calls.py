@@ -57,62 +57,15 @@ PURE = {
     for name in names_of.split()
 }  # fmt: skip
 """Functions of C's and C++'s library that have an intrinsic's meaning."""
-PURE_AS_THEY_ARE = frozenset(
-    [
-        "round",
-        "roundf",
-        "cbrt",
-        "cbrtf",
-        "hypot",
-        "hypotf",
-        "exp2",
-        "exp2f",
-        "expm1",
-        "log1p",
-        "erf",
-        "erff",
-        "erfc",
-        "tgamma",
-        "lgamma",
-        "ldexp",
-        "isnan",
-        "isinf",
-        "isfinite",
-        "signbit",
-        "norm",
-        "arg",
-        "polar",
-        "lround",
-        "lrint",
-        "strlen",
-        "strcmp",
-        "strncmp",
-        "memcmp",
-        "toupper",
-        "tolower",
-        "isdigit",
-        "isalpha",
-        "isspace",
-        "isalnum",
-        "isupper",
-        "islower",
-        "__builtin_expect",
-        "__builtin_popcount",
-        "__builtin_clz",
-        "__builtin_ctz",
-        "__builtin_popcountl",
-        "__builtin_clzl",
-        "__builtin_ctzl",
-        "__builtin_clzll",
-        "__builtin_ctzll",
-        "__builtin_popcountll",
-        "omp_get_thread_num",
-        "omp_get_num_threads",
-        "omp_get_max_threads",
-    ]
-)
-LEAVING = frozenset("exit abort _exit quick_exit longjmp __assert_fail terminate _Exit".split())  # noqa: SIM905
-ALLOCATING = frozenset({"malloc", "calloc", "realloc", "aligned_alloc", "_mm_malloc", "alloca", "__builtin_alloca"})
+PURE_AS_THEY_ARE = frozenset({
+    "round", "roundf", "cbrt", "cbrtf", "hypot", "hypotf", "exp2", "exp2f", "expm1", "log1p", "erf", "erff", "erfc",
+    "tgamma", "lgamma", "ldexp", "isnan", "isinf", "isfinite", "signbit", "norm", "arg", "polar", "lround", "lrint",
+    "strlen", "strcmp", "strncmp", "memcmp", "toupper", "tolower", "isdigit", "isalpha", "isspace", "isalnum",
+    "isupper", "islower", "__builtin_expect", "__builtin_popcount", "__builtin_popcountl", "__builtin_popcountll",
+    "__builtin_clz", "__builtin_clzl", "__builtin_clzll", "__builtin_ctz", "__builtin_ctzl", "__builtin_ctzll",
+    "omp_get_thread_num", "omp_get_num_threads", "omp_get_max_threads",
+})  # fmt: skip
+LEAVING = frozenset({"exit", "abort", "_exit", "quick_exit", "longjmp", "__assert_fail", "terminate", "_Exit"})
 _BINARY = {
     f"operator{operator}": operator
     for operator in ("+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "<", "<=", "==", "!=", ">", ">=")

@@ -42,6 +42,7 @@ class Types:
     """Types of a file, made once each."""
 
     def __init__(self, syntax: Syntax) -> None:
+        """The types of a file's syntax."""
         self._syntax = syntax
         self._made: dict[int, Type] = {}
         self._standard: dict[int, str] = {}
@@ -49,6 +50,7 @@ class Types:
         """Whether some constants have assumed values: extents made of them are not known."""
 
     def __getitem__(self, number: int) -> CType:
+        """The type with a number, as C has it."""
         return self._syntax.types[number]
 
     def form(self, number: int) -> Type:

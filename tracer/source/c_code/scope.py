@@ -101,6 +101,7 @@ class Scope:
     """One function on its way to the form. `out` takes the statements of the block that is being lowered."""
 
     def __init__(self, source: Source, tree: Tree) -> None:
+        """A function of a file, by its tree."""
         self.source = source
         self.types = source.types
         self.tree = tree

@@ -215,11 +215,12 @@ def _memory(lowering: Calls, node: int, name: str, operands: list[int]) -> Expre
 
 def _length(first: Expression, last: Expression) -> Expression:
     """The number of elements from one iterator to another."""
-    if isinstance(first, AddressOf) and isinstance(last, AddressOf):
-        start, end = first.operand, last.operand
-        if isinstance(start, Subscript) and isinstance(end, Subscript):
-            if start.base == end.base and start.indices[:-1] == end.indices[:-1]:
-                return _difference(end.indices[-1], start.indices[-1])
+    match first, last:
+        case (
+            AddressOf(operand=Subscript(base=start, indices=starts)),
+            AddressOf(operand=Subscript(base=end, indices=ends)),
+        ) if start == end and starts[:-1] == ends[:-1]:
+            return _difference(ends[-1], starts[-1])
     if isinstance(last, Operation) and last.operator == "+":
         if last.operands[0] == first:
             return last.operands[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import msgspec
 
@@ -64,6 +65,7 @@ class Lowering(Calls):
     """Lowers one function."""
 
     def __init__(self, source: Source, tree: Tree) -> None:
+        """A function of a file, by its tree."""
         super().__init__(source, tree)
         self.breakables: list[_Breakable] = []
         self.unordered_left = 0
@@ -90,19 +92,15 @@ class Lowering(Calls):
             if self.types.kind(returned) != TypeKind.VOID and declared.kind not in (Node.CONSTRUCTOR, Node.DESTRUCTOR):
                 result = self.types.form(returned)
         pattern = self.declared(declared.template).full_name if declared.template >= 0 else ""
-        return Function(declared.full_name or "%unnamed", self.place(0), tuple(parameters), self.used(made), tuple(made),
-                        result, pattern)  # fmt: skip
+        name = declared.full_name or "%unnamed"
+        return Function(name, self.place(0), tuple(parameters), self.variables, tuple(made), result, pattern)
 
     def lambda_value(self, name: str, node: int) -> Function:
         """A lambda as a function of its own; what it captures it shares with the function around it."""
         parameters, body = self._header(node)
         with self.block() as made:
             self.inside(body)
-        return Function(name, self.place(node), tuple(parameters), self.used(made), tuple(made))
-
-    def used(self, body: list[Statement]) -> dict[str, Variable]:
-        """The variables of the function."""
-        return self.variables
+        return Function(name, self.place(node), tuple(parameters), self.variables, tuple(made))
 
     def _header(self, node: int) -> tuple[list[str], int]:
         parameters, body = [], -1
@@ -128,7 +126,7 @@ class Lowering(Calls):
     def _members_set(self, node: int) -> None:
         """A constructor's list of members with their values."""
         children = self.tree.children(node)
-        for child, value in zip(children, children[1:], strict=False):
+        for child, value in pairwise(children):
             if self.tree.kind[child] == Node.MEMBER_REFERENCE and Node.UNEXPOSED <= self.tree.kind[value] < Node.LABEL:
                 word = self.tree.declaration[child]
                 member = self.declared(word).name if word >= 0 else str(self.tree.value[child] or "%unknown")
@@ -208,9 +206,9 @@ class Lowering(Calls):
                 msgspec.structs.replace(made, atomic=True) if isinstance(made, Assign) else made
                 for made in self.out[before:]
             ]
-        if tree.kind[node] == Node.CALL and tree.declaration[node] >= 0:
-            if self.declared(tree.declaration[node]).name in LEAVING:
-                self.out.append(Jump(self.place(node), JumpKind.EXIT))
+        callee = tree.declaration[node] if tree.kind[node] == Node.CALL else -1
+        if callee >= 0 and self.declared(callee).name in LEAVING:
+            self.out.append(Jump(self.place(node), JumpKind.EXIT))
 
     def _recovered(self, node: int) -> None:
         """An expression that is an error to the parser, but whose parts are known: a call of something unknown."""

@@ -195,6 +195,7 @@ class Tree:
                  "value")  # fmt: skip
 
     def __init__(self, columns: _syntax.Columns) -> None:
+        """Nodes as columns of their properties."""
         (self.kind, self.operation, self.end, self.type, self.conversion, self.declaration, self.line, self.column,
          self.last_line, self.file, self.value) = columns  # fmt: skip
 
@@ -223,6 +224,7 @@ class Syntax:
     """A parsed file: its functions as trees, and the types and declarations that they refer to by number."""
 
     def __init__(self, unit: _syntax.Unit) -> None:
+        """The syntax of a unit."""
         self._unit = unit
         self.types: list[CType] = []
         self.declarations: list[Declaration] = []

@@ -365,8 +365,10 @@ class Function(Record, frozen=True, tag="function"):
 
 
 class Skipped(Record, frozen=True, tag="skipped"):
-    """A part of a file that was not lowered, or only by an assumption, and why: "file", "function", "statement", "include"
-    or "declaration"."""
+    """A part of a file that was not lowered, or only by an assumption ("declaration"), and why.
+
+    `what` is "file", "function", "statement", "include" or "declaration".
+    """
 
     place: Place
     what: str

@@ -115,7 +115,8 @@ def test_arrays_pointers_and_addresses(tmp_path: Path) -> None:
                 "int n, double m[][3], double **q, double *a, double *b") == [
         "m[n, 2] = q[n][1]", "a[n] = a[n - 1]", "b = &a[n + 1]", "b = a + n",
     ]  # fmt: skip
-    assert in_f(tmp_path, "double m[3][4]; double (*r)[4] = m; r[n][1] = m[1][n]; g(n); double *s = m[2]; s[1] = 0;") == [
+    rows = "double m[3][4]; double (*r)[4] = m; r[n][1] = m[1][n]; g(n); double *s = m[2]; s[1] = 0;"
+    assert in_f(tmp_path, rows) == [
         "r = &m[0]", "r[n, 1] = m[1, n]", "g(n)", "s = &m[2, 0]", "s[1] = 0.0",
     ]  # fmt: skip
 
@@ -131,8 +132,8 @@ def test_types_of_variables(tmp_path: Path) -> None:
     variables = unit.functions[0].variables
     kinds = {name: type_text(variable.type) for name, variable in variables.items()}
     assert kinds == {
-        "n": "integer32", "a": "float64*", "m": "float64[3]*", "c": "unsigned8", "v": "float64[%1, 4]", "%1": "integer64",
-        "calls": "integer64", "table": "integer32[3]", "grid": "float32[4, 5]",
+        "n": "integer32", "a": "float64*", "m": "float64[3]*", "c": "unsigned8", "v": "float64[%1, 4]",
+        "%1": "integer64", "calls": "integer64", "table": "integer32[3]", "grid": "float32[4, 5]",
     }  # fmt: skip
     restrict = variables["a"].type
     assert isinstance(restrict, PointerType)
@@ -151,7 +152,8 @@ def test_structures_and_unions(tmp_path: Path) -> None:
 
 
 def test_conversions_that_change_something(tmp_path: Path) -> None:
-    assert in_f(tmp_path, "n = a[0]; n += a[0]; a[0] = n / 2; a[0] = (double)n / 2; n = (unsigned char)n; n = -1 % n;") == [
+    conversions = "n = a[0]; n += a[0]; a[0] = n / 2; a[0] = (double)n / 2; n = (unsigned char)n; n = -1 % n;"
+    assert in_f(tmp_path, conversions) == [
         "n = integer32(a[0])", "n = integer32(n + a[0])", "a[0] = n / 2", "a[0] = float64(n) / 2.0", "n = unsigned8(n)",
         "n = -1 % n",
     ]  # fmt: skip
@@ -204,13 +206,15 @@ def test_openmp(tmp_path: Path) -> None:
 }"""
     made = [line.strip() for line in form(tmp_path, text)]
     assert [line for line in made if "loop" in line] == [
-        "unordered loop while i < n", "unordered loop while i'2 < n", "unordered loop while j < n", "loop while i'3 < n",
+        "unordered loop while i < n", "unordered loop while i'2 < n", "unordered loop while j < n",
+        "loop while i'3 < n",
     ]  # fmt: skip
     assert "atomic a[0] = a[0] + i'3" in made
 
 
 def test_headers_that_are_missing_cost_no_function(tmp_path: Path) -> None:
-    text = '#include "generated.h"\nstatic double a[SIZE];\nvoid f(void) { for (int i = 0; i < SIZE; i++) a[i] = unknown(i); }'
+    text = '#include "generated.h"\nstatic double a[SIZE];\n'
+    text += "void f(void) { for (int i = 0; i < SIZE; i++) a[i] = unknown(i); }"
     for name in ("a.c", "a.cpp"):
         unit = lowered(tmp_path, text, name)
         assert body(unit) == ["i = 0", "loop while i < SIZE", "  a[i] = unknown(i)", "  i = i + 1"]
@@ -288,7 +292,8 @@ def test_elements_of_containers_and_matrices(tmp_path: Path) -> None:
 
 
 def test_templates_are_lowered_by_their_instances(tmp_path: Path) -> None:
-    text = """template <class T, int N> T total(const T *a) { T s = 0; for (int i = 0; i < N; i++) s += a[i]; return s; }
+    text = """template <class T, int N> T total(const T *a) {
+        T s = 0; for (int i = 0; i < N; i++) s += a[i]; return s; }
     template <class T> void unused(T *a, int n) { for (int i = 0; i < n; i++) a[i] = i; }
     double f(const double *a, const float *b) { return total<double, 3>(a) + total<float, 4>(b); }"""
     unit = lowered(tmp_path, text, "a.cpp")
