@@ -12,8 +12,9 @@ from pathlib import Path
 from foretrace.tracer.source.form.records import Language
 
 C_ENDINGS = frozenset({".c"})
-CXX_ENDINGS = frozenset({".cc", ".cpp", ".cxx", ".c++", ".C", ".cu", ".hip", ".hpp", ".hh", ".hxx", ".h++", ".inl", ".ipp",
-                         ".tcc", ".tpp", ".cuh"})  # fmt: skip
+CXX_ENDINGS = frozenset(
+    ".cc .cpp .cxx .c++ .C .cu .hip .hpp .hh .hxx .h++ .inl .ipp .tcc .tpp .cuh".split()  # noqa: SIM905
+)
 EITHER_ENDINGS = frozenset({".h", ".inc"})
 
 STUBS = Path(__file__).parent / "stubs"
@@ -54,11 +55,19 @@ def standard_of(language: Language) -> str:
     return "-std=gnu17" if language is Language.C else "-std=gnu++20"
 
 
+_OLD_C = tuple(
+    f"-Wno-{warning}" for warning in ("implicit-function-declaration", "implicit-int", "int-conversion",
+                                      "incompatible-function-pointer-types", "return-mismatch")
+)  # fmt: skip
+"""What compilers took for warnings until C99 was two decades old."""
+
+
 def always(language: Language) -> tuple[str, ...]:
     """Arguments for every file: no code generation, bounds, and stubs of the compiler's own headers."""
     return (
         "-fsyntax-only", "-w", "-ferror-limit=200", "-fbracket-depth=256", "-ftemplate-depth=200",
         "-fconstexpr-depth=128", "-fconstexpr-steps=100000", "-fno-spell-checking", "-nobuiltininc",
+        *(_OLD_C if language is Language.C else ()),
         "-isystem", str(STUBS), "-x", "c" if language is Language.C else "c++",
     )  # fmt: skip
 

@@ -13,12 +13,12 @@ from foretrace.tracer.source.form.records import (
     Call,
     Constant,
     Convert,
+    Evaluate,
     Expression,
     Kind,
     Member,
     Name,
     Operation,
-    Place,
     PointerType,
     ScalarType,
     Subscript,
@@ -38,7 +38,6 @@ from .syntax import (
     FUNCTION_KINDS,
     OR,
     Node,
-    Tree,
     TypeKind,
     Unary,
 )
@@ -77,13 +76,15 @@ class Expressions(Scope):
             self.out.append(self.evaluated(node, made))
         self.flush()
 
-    def evaluated(self, node: int, call: Call) -> Assign:
+    def evaluated(self, node: int, call: Call) -> Evaluate:
         """The statement of a call for its effects."""
-        raise NotImplementedError
+        return Evaluate(self.place(node), call)
 
     def truth(self, node: int) -> Expression:
         """A node's value as a condition."""
         made = self.value(node)
+        if self.tree.kind[node] == Node.BINARY and self.tree.operation[node] in (AND, OR):
+            return made
         return truth_of(made, self.types.kind(self.tree.type[node]), self.types.is_pointer(self.converted_type(node)))
 
     def condition(self, node: int) -> Expression:
@@ -109,11 +110,15 @@ class Expressions(Scope):
             return Convert(types.form(to), made)
         if target == TypeKind.POINTER:
             if types.kind(kind) in ARRAYS:
-                return self.address_of(subscripted(made, ZERO, False))
+                return self.address_of(subscripted(made, ZERO, True))
             if made == ZERO:
                 return NULL
-        if isinstance(made, Constant) and types.is_floating(to):
-            return number(made)
+        if isinstance(made, Constant):
+            if types.is_floating(to):
+                return number(made)
+            form = types.form(to)
+            if isinstance(form, ScalarType) and form.unsigned and isinstance(made.value, int) and made.value < 0:
+                return Constant(made.value % (1 << 8 * (form.bytes or 8)))
         return made
 
     def unknown(self, node: int) -> Expression:
@@ -133,7 +138,8 @@ class Expressions(Scope):
                     return Unknown(self.words(node)[:80] or "...")
                 return Constant(value, Kind.FLOAT)
             case Node.STRING:
-                return Constant(value, Kind.CHARACTER)
+                text = str(value)
+                return Constant(text[text.find('"') + 1 : -1] if text.endswith('"') else text, Kind.CHARACTER)
             case Node.CHARACTER:
                 return Constant(value, Kind.CHARACTER)
             case Node.BOOLEAN:
@@ -162,6 +168,8 @@ class Expressions(Scope):
         if bound is not None:
             return bound
         if number_of < 0:
+            if self.tree.end[node] == node + 2:
+                return self.place_of(node + 1)  # a template's parameter that is a value
             text = self.tree.value[node]
             return Unknown(str(text) if text else self.words(node)[:40] or "...")
         return self.declared_name(number_of)
@@ -170,6 +178,8 @@ class Expressions(Scope):
         """The value of a declared variable, constant or function."""
         declared = self.declared(number_of)
         if declared.kind == Node.ENUMERATOR:
+            if declared.name in self.source.assumed:
+                return Name(declared.name)
             return Constant(declared.value)
         if declared.kind in FUNCTION_KINDS:
             return Name(declared.full_name)
@@ -468,7 +478,9 @@ def truth_of(made: Expression, kind: int, pointer: bool) -> Expression:
         return Constant(bool(made.value), Kind.BOOLEAN)
     if pointer:
         return Operation("!=", (made, NULL))
-    return Operation("!=", (made, Constant(0.0, Kind.FLOAT) if TypeKind.FLOAT <= kind <= TypeKind.LONG_DOUBLE else ZERO))
+    return Operation(
+        "!=", (made, Constant(0.0, Kind.FLOAT) if TypeKind.FLOAT <= kind <= TypeKind.LONG_DOUBLE else ZERO)
+    )
 
 
 def number(made: Constant) -> Constant:
@@ -539,8 +551,3 @@ def fits(value: int, kind: Type) -> bool:
     if kind.unsigned:
         return 0 <= value < 1 << 8 * kind.bytes
     return -(1 << (8 * kind.bytes - 1)) <= value < 1 << (8 * kind.bytes - 1)
-
-
-def read_place(tree: Tree, node: int) -> Place:
-    """A node's place in the first file."""
-    return Place(tree.line[node], max(1, tree.column[node]))

@@ -15,6 +15,7 @@ from foretrace.tracer.source.form.records import (
     Type,
 )
 
+from .assumptions import FIRST_VALUE
 from .syntax import RESTRICT, CType, Syntax, TypeKind
 
 UNKNOWN = ScalarType(Kind.UNKNOWN)
@@ -41,11 +42,15 @@ class Types:
     """Types of a file, made once each."""
 
     def __init__(self, syntax: Syntax) -> None:
+        """The types of a file's syntax."""
         self._syntax = syntax
         self._made: dict[int, Type] = {}
         self._standard: dict[int, str] = {}
+        self.assumed = False
+        """Whether some constants have assumed values: extents made of them are not known."""
 
     def __getitem__(self, number: int) -> CType:
+        """The type with a number, as C has it."""
         return self._syntax.types[number]
 
     def form(self, number: int) -> Type:
@@ -137,7 +142,8 @@ class Types:
         inner = number
         while inner >= 0 and self._syntax.types[inner].kind in ARRAYS and len(shape) < MOST_DEPTH:
             length = self._syntax.types[inner].length
-            shape.append(Constant(length) if length >= 0 else None)
+            known = length >= 0 and not (self.assumed and length >= FIRST_VALUE)
+            shape.append(Constant(length) if known else None)
             inner = self._syntax.types[inner].inner
         return ArrayType(self._form(inner, depth + 1), tuple(shape), alias=False)
 
@@ -153,9 +159,9 @@ class Types:
             return ArrayType(self._form(made.argument, depth + 1), shape, alias=name in VIEWS)
         if name in POINTERS:
             element = made.argument
-            if name.startswith("__") and element >= 0:
-                element = self._syntax.types[element].inner
-            elif element >= 0 and self._syntax.types[element].kind in ARRAYS:
+            if (name.startswith("__") and element >= 0) or (
+                element >= 0 and self._syntax.types[element].kind in ARRAYS
+            ):
                 element = self._syntax.types[element].inner
             return PointerType(self._form(element, depth + 1))
         spelling = re.sub(r"^(?:const |volatile )+", "", made.spelling)

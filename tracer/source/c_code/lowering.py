@@ -2,13 +2,14 @@
 
 What bounds a file's cost: files beyond `MOST_BYTES` and functions beyond `MOST_NODES` are skipped, nesting beyond
 `MOST_DEPTH` is opaque, and the parser's own limits on brackets, templates and constant expressions are set. Macros
-and includes may still make a small file large, and the parser is C++ code that reads hostile text: a caller that reads files of
-others runs `lower_file` in a worker process with limits on its memory (RLIMIT_AS) and time.
+and includes may still make a small file large, and the parser is C++ code that reads hostile text: a caller that
+reads files of others runs `lower_file` in a worker process with limits on its memory (RLIMIT_AS) and time.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from foretrace.tracer.source.form.records import Function, Language, Place, Skip
 
 from . import _syntax
 from .arguments import Options, always, assumed, commands_for, language_of, standard_of
+from .assumptions import Assumed
 from .form_types import Types
 from .headers import folders_for, missing_headers
 from .library import bind_libclang
@@ -32,7 +34,7 @@ MOST_FUNCTIONS = 50_000
 MOST_SKIPPED = 200
 KEEP_GOING = 0x200
 """CXTranslationUnit_KeepGoing: a missing header does not stop the parser."""
-ERROR, FATAL = 3, 4
+ERROR = 3
 ROUNDS = 3
 """How often a file is parsed again because headers were found in other folders."""
 
@@ -64,7 +66,7 @@ def lower_file(path: Path, options: Options | None = None) -> Unit:
     if reason:
         return Unit(str(path), language, (str(path),), lines, (), (Skipped(Place(1), "file", reason),))
     try:
-        unit, messages = _parsed(path, text, language, options)
+        unit, messages, assumed_names = _parsed(path, text, language, options)
     except RuntimeError as error:
         skipped = Skipped(Place(1), "file", f"it could not be parsed: {error}")
         return Unit(str(path), language, (str(path),), lines, (), (skipped,))
@@ -74,6 +76,9 @@ def lower_file(path: Path, options: Options | None = None) -> Unit:
     source.promises = promises(text)
     source.files[0] = 0
     source.skipped = _skipped_by_parser(messages, str(path))
+    source.skipped += [Skipped(Place(1), "declaration", reason) for reason in assumed_names.reasons()]
+    source.assumed = frozenset((*assumed_names.values, *assumed_names.functions))
+    source.types.assumed = bool(assumed_names.values)
     with _deeper_recursion():
         functions = _functions(source)
     names = source.syntax.files()
@@ -82,8 +87,10 @@ def lower_file(path: Path, options: Options | None = None) -> Unit:
     return Unit(str(path), language, files, lines, tuple(functions), tuple(source.skipped[:MOST_SKIPPED]))
 
 
-def _parsed(path: Path, text: bytes, language: Language, options: Options) -> tuple[_syntax.Unit, list[Message]]:
-    """The parsed file; headers that are missing are looked for among the sources."""
+def _parsed(
+    path: Path, text: bytes, language: Language, options: Options
+) -> tuple[_syntax.Unit, list[Message], Assumed]:
+    """The parsed file; headers that are missing are looked for, names that are not declared are assumed."""
     known = commands_for(path.resolve(), options.compile_commands)
     arguments = always(language)
     own: list[str] = [*(known if known is not None else assumed())]
@@ -96,26 +103,38 @@ def _parsed(path: Path, text: bytes, language: Language, options: Options) -> tu
         made = prelude((*arguments, standard), options.cache)
         early = ("-include-pch", str(made)) if made else ()
     added: list[str] = []
+    names = Assumed()
     roots = tuple(root.resolve() for root in options.roots) or (path.resolve().parent,)
-    for round_ in range(ROUNDS + 1):
-        everything = (*arguments, *own, *(f"-I{folder}" for folder in added), *early)
-        try:
-            unit = _syntax.Unit(str(path), everything, KEEP_GOING)
-        except RuntimeError:
-            if not early:
-                raise
-            early = ()
-            continue
-        messages = unit.diagnostics()
-        if early and any(_is_clash(message) for message in messages):
-            early = ()
-            continue
-        missing = missing_headers([words for severity, words, _, _ in messages if severity == FATAL])
-        folders = [folder for folder in folders_for(missing, roots, path.resolve().parent) if folder not in added]
-        if not folders or round_ == ROUNDS:
-            break
-        added += folders
-    return unit, messages
+    lines: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="foretrace-assumed-") as folder:
+        header = Path(folder) / "assumed.h"
+        for round_ in range(ROUNDS + 1):
+            everything = (*arguments, *own, *(f"-I{found}" for found in added), *early)
+            if len(names):
+                header.write_text(names.header(language))
+                everything = (*everything, "-include", str(header))
+            try:
+                unit = _syntax.Unit(str(path), everything, KEEP_GOING)
+            except RuntimeError:
+                if not early:
+                    raise
+                early = ()
+                continue
+            messages = unit.diagnostics()
+            if round_ == ROUNDS:
+                break
+            if early and not len(names) and any(_is_clash(message) for message in messages):
+                early = ()
+                continue
+            missing = missing_headers([words for severity, words, _, _ in messages if severity >= ERROR])
+            folders = [found for found in folders_for(missing, roots, path.resolve().parent) if found not in added]
+            if folders:
+                added += folders
+                continue
+            lines = lines or text.decode("utf-8", "replace").split("\n")
+            if not missing or not names.learn(messages, lines, str(path)):
+                break
+    return unit, messages, names
 
 
 def _is_clash(message: Message) -> bool:
@@ -128,7 +147,7 @@ def _skipped_by_parser(messages: list[Message], path: str) -> list[Skipped]:
     """What the parser did not understand: missing headers, and statements with errors."""
     skipped = []
     for severity, words, line, file in messages:
-        if severity == FATAL and "file not found" in words:
+        if severity >= ERROR and words.endswith("file not found"):
             skipped.append(Skipped(Place(max(1, line)), "include", shortened(words)))
         elif severity >= ERROR and file == path:
             skipped.append(Skipped(Place(max(1, line)), "statement", shortened(words)))

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_PRAGMA = re.compile(rb"^[ \t]*#[ \t]*pragma[ \t]+([^\n]*(?:\\\r?\n[^\n]*)*)", re.MULTILINE)
-_SKIPPED = re.compile(rb"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/|#[ \t]*pragma[^\n]*(?:\\\r?\n[^\n]*)*)*", re.DOTALL)
+_PRAGMA = re.compile(rb"^[ \t]*#[ \t]*pragma[ \t]+((?:[^\n\\]|\\\r?\n|\\.)*)", re.MULTILINE)
+_SKIPPED = re.compile(rb"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/|#[ \t]*pragma(?:[^\n\\]|\\\r?\n|\\.)*)*", re.DOTALL)
 _WORDS = re.compile(r"[a-z_]+")
 _COLLAPSE = re.compile(r"collapse\s*\(\s*(\d+)\s*\)")
 _ORDERED_LENGTH = re.compile(r"safelen\s*\(")

@@ -34,7 +34,7 @@ from foretrace.tracer.source.form.records import (
 )  # fmt: skip
 from foretrace.tracer.source.form.walk import names
 
-from .form_types import REFERENCES, Types
+from .form_types import ARRAYS, REFERENCES, Types
 from .pragmas import Promise
 from .syntax import (
     ASSIGN,
@@ -75,6 +75,8 @@ class Source:
     files: dict[int, int] = field(default_factory=dict)
     """The file's number in the unit, by its number in the syntax; filled as they are met."""
     skipped: list[Skipped] = field(default_factory=list)
+    assumed: frozenset[str] = frozenset()
+    """Constants and functions whose declarations are missing: they have names alone."""
     trees: dict[int, Tree | None] = field(default_factory=dict)
     tables: dict[int, Expression | None] = field(default_factory=dict)
     """Values of constants of the file."""
@@ -99,6 +101,7 @@ class Scope:
     """One function on its way to the form. `out` takes the statements of the block that is being lowered."""
 
     def __init__(self, source: Source, tree: Tree) -> None:
+        """A function of a file, by its tree."""
         self.source = source
         self.types = source.types
         self.tree = tree
@@ -190,6 +193,8 @@ class Scope:
     def variable_type(self, declared: Declaration) -> Type:
         """A variable's type: references to numbers and pointers are pointers, those to objects are the objects."""
         made = self.types.form(declared.type)
+        if declared.kind == Node.PARAMETER and self.types.kind(declared.type) in ARRAYS:
+            return PointerType(self.types.form(self.types[declared.type].inner))
         if declared.type >= 0 and self.types[declared.type].kind in REFERENCES:
             if self.is_scalar_reference(declared.type):
                 return PointerType(made)
@@ -264,6 +269,19 @@ class Scope:
         self.flush()
         return value
 
+    def entered(self, node: int, values: list[Expression], mark: int) -> list[Expression]:
+        """Arguments where a call begins: the side effects they left pending, from `mark` on, take place before it."""
+        effects = self.pending[mark:]
+        if not effects:
+            return values
+        written = {root(statement.target) for statement in effects if isinstance(statement, Assign)}
+        values = [
+            self.kept(node, value, ScalarType(Kind.UNKNOWN)) if written & names(value) else value for value in values
+        ]
+        del self.pending[mark:]
+        self.out += effects
+        return values
+
     def flush(self) -> None:
         """Pending side effects take place."""
         self.out += self.pending
@@ -297,7 +315,8 @@ def root(target: Expression) -> str:
 
 
 _ASSIGNING_OPERATORS = frozenset(
-    f"operator{operator}" for operator in ("=", "+=", "-=", "*=", "/=", "%=", "++", "--", "<<=", ">>=", "&=", "|=", "^=")
+    f"operator{operator}"
+    for operator in ("=", "+=", "-=", "*=", "/=", "%=", "++", "--", "<<=", ">>=", "&=", "|=", "^=")
 )
 
 

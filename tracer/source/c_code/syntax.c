@@ -16,7 +16,8 @@ enum {
 };
 enum {
     TYPE_BOOLEAN = 3, TYPE_NULL = 24, TYPE_FIRST_WIDE = 30, TYPE_LAST_WIDE = 32, TYPE_POINTER = 101, TYPE_BLOCK_POINTER = 102, TYPE_REFERENCE = 103, TYPE_RVALUE = 104, TYPE_RECORD = 105,
-    TYPE_ENUM = 106, TYPE_FUNCTION = 111, TYPE_FIRST_ARRAY = 112, TYPE_VECTOR = 113, TYPE_LAST_ARRAY = 116,
+    TYPE_ENUM = 106, TYPE_FUNCTION = 111, TYPE_FIRST_ARRAY = 112, TYPE_VECTOR = 113,
+    TYPE_INCOMPLETE_ARRAY = 114, TYPE_VARIABLE_ARRAY = 115, TYPE_LAST_ARRAY = 116,
     TYPE_COMPLEX = 100,
 };
 enum { EVALUATED_INTEGER = 1, EVALUATED_NUMBER = 2, EVALUATED_TEXT = 4 };
@@ -203,6 +204,12 @@ static int type_number(struct ft_syntax *syntax, CXType type, int depth)
     made.spelling = string_kept(syntax, clang.getTypeSpelling(canonical));
     ((struct ft_type *)syntax->types.elements)[number] = made;
     return number;
+}
+
+/* Arrays whose extents are expressions. */
+static bool is_sized(int kind)
+{
+    return kind == TYPE_INCOMPLETE_ARRAY || kind == TYPE_VARIABLE_ARRAY;
 }
 
 static bool is_function(int kind)
@@ -524,7 +531,7 @@ static int node_visitor(CXCursor cursor, CXCursor parent, void *data)
         break;
     case PARAMETER:
         made.declaration = declaration_number(syntax, cursor);
-        deeper = false;
+        deeper = made.type >= 0 && is_sized(((struct ft_type *)syntax->types.elements)[made.type].kind);
         break;
     case UNARY:
         made.operation = clang.getCursorUnaryOperatorKind(cursor);
@@ -532,7 +539,12 @@ static int node_visitor(CXCursor cursor, CXCursor parent, void *data)
     case BINARY: case COMPOUND:
         made.operation = clang.getCursorBinaryOperatorKind(cursor);
         break;
-    case INTEGER: case NUMBER: case STRING: case CHARACTER: case BOOLEAN:
+    case STRING:
+        made.value_kind = FT_TEXT;
+        made.value.text = string_kept(syntax, clang.getCursorSpelling(cursor));
+        deeper = false;
+        break;
+    case INTEGER: case NUMBER: case CHARACTER: case BOOLEAN:
         evaluated(syntax, cursor, &made);
         deeper = false;
         break;
@@ -600,6 +612,11 @@ enum ft_wrong ft_syntax_walk(struct ft_syntax *syntax, int declaration, size_t m
 }
 
 /* Access */
+
+void ft_syntax_fields(const struct ft_syntax *syntax, int declaration, CXFieldVisitor visitor, void *data)
+{
+    clang.Type_visitFields(clang.getCursorType(((CXCursor *)syntax->cursors.elements)[declaration]), visitor, data);
+}
 
 struct ft_syntax *ft_syntax_new(CXTranslationUnit unit)
 {
