@@ -49,8 +49,8 @@ SINGLE = st.sampled_from(
         "j++;", "--j;", "q = &a[i];", "q++, q--;", "s = j++ + i;", "p[at(j++)] = i;", "u = u * 77u + 13u;", "c += 100;",
         "if (i > 8) break;", "if (p[i] > 3) continue;", "if (j > 4 && p[i]) { s++; continue; }",
         "if (i == 7) goto out;",
-        "int w = 3; while (w--) s += w;", "int v = 4; do { s -= v; if (v == 2) continue; } while (--v > 0);",
-        "double z[2] = {1, 2}; s += z[at(j) % 2];", "s += i > 2 && j++ > 0;", "a[i] = p[i] = at(--j);",
+        "{ int w = 3; while (w--) s += w; }", "{ int v = 4; do { s -= v; if (v == 2) continue; } while (--v > 0); }",
+        "{ double z[2] = {1, 2}; s += z[at(j) % 2]; }", "s += i > 2 && j++ > 0;", "a[i] = p[i] = at(--j);",
     ]
 )  # fmt: skip
 STATEMENTS = st.deferred(
