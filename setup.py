@@ -82,6 +82,7 @@ setup(
             "tracer/processes/signals.c",
         ),
         native("tracer.machine_code._distances", "tracer/machine_code/*.c"),
+        native("tracer.source.c_code._syntax", "tracer/source/c_code/*.c", libraries=["dl"]),
         native("tracer.stored._streams", "tracer/stored/*.c", threads=True),
         native("tracer.python._agent", "tracer/python/**/*.c", *WRITER),
         native("tracer.qemu.plugin", "tracer/qemu/*.c", *WRITER, kind=SharedObject),

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from .api.signatures import read_signature as read_signature
     from .api.simulations import Simulation as Simulation
     from .api.simulations import simulate as simulate
+    from .api.sources import Idioms as Idioms
+    from .api.sources import idiom as idiom
+    from .api.sources import idioms as idioms
     from .api.tracing import Trace as Trace
     from .api.tracing import TracedFunctionError as TracedFunctionError
     from .api.tracing import trace as trace
@@ -48,6 +51,7 @@ _HOMES = {
     "DEFAULT_HIERARCHY": "foretrace.cache_sim.hierarchy",
     "ForetraceError": "foretrace.errors",
     "Hierarchy": "foretrace.cache_sim.hierarchy",
+    "Idioms": "foretrace.api.sources",
     "Info": "foretrace.api.signatures",
     "Machine": "foretrace.api.machines",
     "Machines": "foretrace.api.machines",
@@ -63,6 +67,8 @@ _HOMES = {
     "calibrate": "foretrace.api.measurements",
     "curve": "foretrace.api.curves",
     "find_machine": "foretrace.api.machines",
+    "idiom": "foretrace.api.sources",
+    "idioms": "foretrace.api.sources",
     "info": "foretrace.api.signatures",
     "machines": "foretrace.api.machines",
     "predict": "foretrace.api.predictions",

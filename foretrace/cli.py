@@ -24,6 +24,7 @@ VERBS = {
     "curve": "miss ratio over cache size, as a picture",
     "predict": "run time of a signature's program on other machines",
     "replay": "threads and copies of a program on a machine's cores, memory and accelerators",
+    "idioms": "patterns of computation in source code: gathers, stencils, reductions and more",
     "triage": "which loops are worth porting to an accelerator",
     "machines": "list, explain and check machine profiles",
     "calibrate": "measure this machine and write its profile",

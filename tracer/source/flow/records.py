@@ -105,6 +105,8 @@ class LoopFacts:
     """A break, return or goto may leave it before its last iteration."""
     calls: tuple[str, ...] = ()
     """Functions called inside whose effects are not known."""
+    arrays_out: tuple[str, ...] = ()
+    """Local arrays it stores to whose elements may be read after it; those that others see are not listed."""
 
 
 class Verdict(StrEnum):
@@ -142,6 +144,8 @@ class LoopVerdict:
     """Scalars and arrays that each iteration writes before it reads them."""
     assumptions: tuple[str, ...] = ()
     """What the answer rests on: "x and y do not overlap", "n >= 1", "col has no value twice"."""
+    reasons: tuple[str, ...] = ()
+    """What made it UNKNOWN: calls, statements that were not lowered, jumps out of it."""
 
 
 __all__ = [

@@ -67,6 +67,8 @@ class ScalarType(Record, frozen=True, tag="scalar"):
     kind: Kind
     bytes: int = 0
     """Size of a value; 0: unknown."""
+    unsigned: bool = False
+    """An integer without sign: its arithmetic wraps around."""
 
 
 class StructType(Record, frozen=True, tag="struct"):
@@ -110,6 +112,7 @@ class Storage(StrEnum):
     LOCAL = "local"
     GLOBAL = "global"  # file scope, modules, COMMON, Python globals
     STATIC = "static"  # local, but kept between calls: C's `static`, Fortran's SAVE
+    REFERENCE = "reference"  # a parameter whose stores the caller sees: Fortran's dummies, C++ references
 
 
 class Variable(Record, frozen=True, tag="variable"):
@@ -157,7 +160,11 @@ class Section(Record, frozen=True, tag="section"):
 
 
 class Subscript(Record, frozen=True, tag="subscript"):
-    """Elements of an array, or what a pointer points at. An index may be a `Section` or an array of indices."""
+    """Elements of an array, or what a pointer points at. An index may be a `Section` or an array of indices.
+
+    Where the elements are arrays themselves (C's `double (*a)[4]`), the indices that follow are theirs: `a[i][j]` is
+    one subscript `a[i, j]`. An array of pointers, or of vectors, takes one subscript for each: `(a[i])[j]`.
+    """
 
     base: Expression
     indices: tuple[Expression, ...]
@@ -218,10 +225,11 @@ INTRINSICS = frozenset({
     "complex", "size", "shape", "lower_bound", "upper_bound",
     "sum", "product", "minval", "maxval", "minloc", "maxloc", "any", "all", "count", "dot", "matmul", "transpose",
     "where", "spread", "reshape", "cumsum", "sort", "argsort", "bincount", "take", "zeros", "ones", "empty", "arange",
-    "copy", "pack", "allocate",
+    "copy", "pack", "allocate", "array",
 })  # fmt: skip
 """Functions that every front end maps to one name: those on scalars apply to whole arrays element by element; those
-from "sum" on work on arrays. `sum(a, 0)` reduces dimension 0 (counted from 0 in the order of subscripts)."""
+from "sum" on work on arrays. `sum(a, 0)` reduces dimension 0 (counted from 0 in the order of subscripts). `array` is an
+array of its arguments, rows if they are arrays themselves; `allocate(n)` the address of n new elements."""
 
 
 # Statements
@@ -358,7 +366,10 @@ class Function(Record, frozen=True, tag="function"):
 
 
 class Skipped(Record, frozen=True, tag="skipped"):
-    """A part of a file that was not lowered, and why: "file", "function", "statement" or "include"."""
+    """A part of a file that was not lowered, or only by an assumption ("declaration"), and why.
+
+    `what` is "file", "function", "statement", "include" or "declaration".
+    """
 
     place: Place
     what: str

@@ -93,7 +93,7 @@ def type_text(kind: Type) -> str:
     """A type on one line: `float64`, `integer32*`, `float64[n, m]`."""
     match kind:
         case ScalarType():
-            return f"{kind.kind}{kind.bytes * 8 or ''}"
+            return f"{'unsigned' if kind.unsigned else kind.kind}{kind.bytes * 8 or ''}"
         case StructType():
             return f"struct {kind.name}"
         case PointerType():

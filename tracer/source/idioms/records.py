@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from foretrace.tracer.source.flow.records import LoopVerdict, Verdict
+from foretrace.tracer.source.flow.records import Verdict
 from foretrace.tracer.source.form.records import Language
 
 
@@ -50,6 +50,10 @@ class Finding:
     parent: int | None = None
     """Index of the finding this one is part of: the gather inside a sparse product."""
 
+    def with_parent(self, parent: int | None) -> Finding:
+        """The same finding with another index of its parent."""
+        return self if parent == self.parent else replace(self, parent=parent)
+
 
 @dataclass(frozen=True, slots=True)
 class SkippedPart:
@@ -72,7 +76,10 @@ class LoopReport:
     lowered: bool
     """In normal shape with nothing unknown inside."""
     verdict: Verdict
-    detail: LoopVerdict
+    reason: str = ""
+    """Which dependences or reductions it has, or what could not be excluded."""
+    assumptions: tuple[str, ...] = ()
+    """What the verdict rests on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,153 @@
+"""Source code: the idioms and loops of files and folders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from foretrace.errors import SourceError, quoted
+from foretrace.tracer.source.idioms.patterns import IdiomDefinition, built_in, definition, from_file
+from foretrace.tracer.source.idioms.records import Finding, Findings
+from foretrace.tracer.source.scanning import scanned
+
+from .views import MOST_ROWS, Shown, ShownTable, data_frame, shortened, shown_as
+
+if TYPE_CHECKING:
+    import pandas
+
+COLUMNS = (
+    "file", "first_line", "last_line", "loop_line", "function", "language", "idiom", "depth", "induction", "arrays",
+    "text", "confidence", "reason", "shape", "parent",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Idioms(Shown, Findings):
+    """Idioms in source code (`findings`), its loops with what they carry (`loops`), and what was `skipped`."""
+
+    def to_dataframe(self, table: str = "findings") -> pandas.DataFrame:
+        """A row for each finding, or for each loop.
+
+        Raises:
+            ValueError: `table` is neither "findings" nor "loops".
+        """
+        if table == "loops":
+            columns = ("file", "line", "last_line", "function", "lowered", "verdict", "reason", "assumptions")
+            return data_frame(columns, ({name: getattr(loop, name) for name in columns} for loop in self.loops))
+        if table != "findings":
+            raise ValueError(f"there is no table {table!r}: findings, loops")
+        return data_frame(COLUMNS, (finding_document(one) for one in self.findings))
+
+    def counts(self) -> dict[str, int]:
+        """Number of findings of each idiom, most first; parts of other findings are not counted."""
+        found: dict[str, int] = {}
+        for one in self.findings:
+            if one.parent is None:
+                found[one.idiom] = found.get(one.idiom, 0) + 1
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+    def _line(self) -> str:
+        return f"{len(self.findings)} findings in {self.files} files, {self.lines:,} lines"
+
+    def _table(self) -> ShownTable:
+        rows = [
+            (one.idiom, f"{Path(one.file).name}:{one.first_line}", one.function, shortened(one.text, 60))
+            for one in self.findings[:MOST_ROWS]
+        ]
+        notes = [", ".join(f"{count} {name}" for name, count in self.counts().items())] if self.findings else []
+        if self.skipped:
+            notes.append(f"{len(self.skipped)} parts skipped")
+        return ShownTable(self._line(), ("idiom", "place", "function", "code"), rows, len(self.findings), 4, notes)
+
+
+def idioms(
+    *paths: str | os.PathLike[str],
+    patterns: str | os.PathLike[str] | Iterable[IdiomDefinition] | None = None,
+    only: Sequence[str] = (),
+    cache: bool = True,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Idioms:
+    """Find idioms in source code of C, C++, Fortran and Python.
+
+    Args:
+        paths: files and folders.
+        patterns: idioms of yours, looked for before the built-in ones: a pattern file, or what `idiom` makes.
+        only: names of idioms to report; (): all.
+        cache: whether results are kept on disk, by content, for the next time.
+        progress: called with the number of files done and of all.
+
+    Returns:
+        Findings with file, lines, function, arrays and index expressions; loops with what they carry; skipped parts.
+
+    Raises:
+        SourceError: a path does not exist, a pattern does not parse, `only` has an unknown name, a package is missing.
+    """
+    if not paths:
+        raise SourceError("name at least one file or folder")
+    if patterns is None:
+        own: tuple[IdiomDefinition, ...] = ()
+    elif isinstance(patterns, str | os.PathLike):
+        own = from_file(Path(patterns))
+    else:
+        own = tuple(patterns)
+    definitions = (*own, *(one for one in built_in() if one.name not in {mine.name for mine in own}))
+    unknown = set(only) - {one.name for one in definitions}
+    if unknown:
+        known = ", ".join(one.name for one in definitions)
+        raise SourceError(f"there is no idiom {quoted(min(unknown))}: {known}")
+    found = scanned(
+        [Path(path) for path in paths], definitions, cache_folder=cache_folder() if cache else None, progress=progress
+    )
+    return shown_as(Idioms, selected(found, lambda one: not only or one.idiom in only))
+
+
+def idiom(name: str, *patterns: str, summary: str = "", where: str = "", confidence: float = 0.9) -> IdiomDefinition:
+    """An idiom of your own for `idioms(patterns=[...])`; docs/idioms.md describes the notation.
+
+    Raises:
+        SourceError: a pattern or the condition does not parse.
+    """
+    return definition(name, list(patterns), summary or name, where=where, confidence=confidence)
+
+
+def selected(found: Findings, wanted: Callable[[Finding], bool]) -> Findings:
+    """The findings that are wanted; one whose parent is not becomes a finding of its own."""
+    kept: list[Finding] = []
+    moved: dict[int, int] = {}
+    for position, one in enumerate(found.findings):
+        if wanted(one):
+            moved[position] = len(kept)
+            kept.append(one.with_parent(None if one.parent is None else moved.get(one.parent)))
+    return Findings(tuple(kept), found.loops, found.files, found.lines, found.skipped)
+
+
+def cache_folder() -> Path:
+    """Where results of source files are kept: below $XDG_CACHE_HOME, or ~/.cache."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "foretrace" / "idioms"
+
+
+def finding_document(one: Finding) -> dict[str, Any]:
+    """A finding as plain values."""
+    return {
+        "file": one.file,
+        "first_line": one.first_line,
+        "last_line": one.last_line,
+        "loop_line": one.loop_line,
+        "function": one.function,
+        "language": str(one.language),
+        "idiom": one.idiom,
+        "depth": one.depth,
+        "induction": list(one.induction),
+        "arrays": [
+            {"role": use.role, "name": use.name, "element": use.element, "index": use.index} for use in one.arrays
+        ],
+        "text": one.text,
+        "confidence": one.confidence,
+        "reason": one.reason,
+        "shape": one.shape,
+        "parent": one.parent,
+    }

@@ -1,0 +1,184 @@
+"""`foretrace idioms`: patterns of computation in source code."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections import Counter
+from collections.abc import Callable
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import click
+
+from foretrace.api.sources import COLUMNS, Idioms, finding_document, idioms, selected
+from foretrace.api.views import shown_as
+from foretrace.reports.sarif import sarif
+from foretrace.terminal import console, plain, print_json, progress_bar, table
+from foretrace.tracer.source.idioms.patterns import built_in, from_file
+from foretrace.tracer.source.idioms.records import Finding
+from foretrace.verb import Verb
+
+MOST_SKIPPED = 8
+
+
+@click.command(cls=Verb, epilog="Example: foretrace idioms --idiom gather --idiom scatter src/")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--idiom", "names", multiple=True, metavar="NAME", help="Only this idiom (repeatable).")
+@click.option("--depth", type=click.IntRange(min=1), help="Only inside at least so many loops.")
+@click.option("--file", "files", multiple=True, metavar="GLOB", help="Only files of this name or pattern (repeatable).")
+@click.option("--patterns", type=click.Path(path_type=Path), metavar="TOML", help="Look for your own idioms first.")
+@click.option("--list", "as_list", is_flag=True, help="List the idioms with their patterns, and read nothing.")
+@click.option("--loops", is_flag=True, help="Show the loops instead: parallel, reduction, recurrence or unknown.")
+@click.option("--top", default=20, show_default=True, type=click.IntRange(min=1), help="How many rows to show.")
+@click.option("--all", "show_all", is_flag=True, help="Show all rows.")
+@click.option("--no-cache", is_flag=True, help="Read every file again, and keep no results.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print a row for each finding, comma-separated.")
+@click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0, for editors and code hosts.")
+def command(
+    paths: tuple[Path, ...], names: tuple[str, ...], depth: int | None, files: tuple[str, ...], patterns: Path | None,
+    as_list: bool, loops: bool, top: int, show_all: bool, no_cache: bool, as_json: bool, as_csv: bool, as_sarif: bool,
+) -> None:  # fmt: skip
+    """Find idioms (gather, scatter, stencil, reduction and more) in PATHS: C, C++, Fortran and Python."""
+    if as_list:
+        _list(patterns)
+        return
+    if not paths:
+        raise click.UsageError("name at least one file or folder")
+    if as_json + as_csv + as_sarif > 1:
+        raise click.UsageError("--json, --csv and --sarif exclude one another")
+    with progress_bar("Reading") as bar:
+        found = idioms(
+            *paths, patterns=patterns, only=names, cache=not no_cache,
+            progress=(lambda done, total: bar(done / total if total else 1.0)) if bar else lambda done, total: None,
+        )  # fmt: skip
+    found = shown_as(Idioms, selected(found, _wanted(depth, files)))
+    if as_json:
+        print_json(document(found))
+    elif as_csv:
+        _print_csv(found)
+    elif as_sarif:
+        own = from_file(patterns) if patterns is not None else ()
+        print_json(sarif(found, (*own, *built_in())))
+    elif loops:
+        _show_loops(found, None if show_all else top)
+    else:
+        _show(found, None if show_all else top)
+
+
+def _wanted(depth: int | None, files: tuple[str, ...]) -> Callable[[Finding], bool]:
+    def wanted(one: Finding) -> bool:
+        named = not files or any(fnmatch(one.file, glob) or fnmatch(Path(one.file).name, glob) for glob in files)
+        return named and one.depth >= (depth or 1)
+
+    return wanted
+
+
+def document(found: Idioms) -> dict[str, Any]:
+    """The JSON face, `foretrace.idioms/1`."""
+    return {
+        "schema": "foretrace.idioms/1",
+        "files": found.files,
+        "lines": found.lines,
+        "findings": [finding_document(one) for one in found.findings],
+        "loops": [
+            {
+                "file": loop.file,
+                "first_line": loop.line,
+                "last_line": loop.last_line,
+                "function": loop.function,
+                "lowered": loop.lowered,
+                "verdict": str(loop.verdict),
+                "reason": loop.reason,
+                "assumptions": list(loop.assumptions),
+            }
+            for loop in found.loops
+        ],
+        "skipped": [
+            {"file": part.file, "line": part.line, "what": part.what, "reason": part.reason} for part in found.skipped
+        ],
+    }
+
+
+def _print_csv(found: Idioms) -> None:
+    text = io.StringIO()
+    rows = csv.writer(text)
+    rows.writerow(COLUMNS)
+    for one in found.findings:
+        values = finding_document(one)
+        values["induction"] = " ".join(one.induction)
+        values["arrays"] = "; ".join(f"{use.role}: {use.name}[{use.index}]" for use in one.arrays)
+        rows.writerow([_harmless(values[name]) for name in COLUMNS])
+    sys.stdout.write(text.getvalue())
+
+
+def _harmless(value: Any) -> Any:
+    """Text that no spreadsheet takes for a formula (OWASP, CSV injection) and no terminal for a command."""
+    if not isinstance(value, str):
+        return "" if value is None else value
+    value = plain(value)
+    return f"'{value}" if value[:1] in ("=", "+", "-", "@") else value
+
+
+def _show(found: Idioms, top: int | None) -> None:
+    """The paper's table 1: file, line, function, idiom, code; then counts."""
+    out = console()
+    if not found.findings:
+        out.print(f"No idiom found in {_amount(found.files, 'file')}, {found.lines:,} lines.")
+    else:
+        rows = table(
+            "file", "line", "function", "idiom", "code", left=("file", "function", "idiom", "code"), whole=("idiom",)
+        )
+        for one in found.findings[:top]:
+            name = one.idiom if one.parent is None else f"  {one.idiom}"
+            rows.add_row(plain(one.file), str(one.first_line), plain(one.function), name, plain(one.text))
+        out.print(rows)
+        hidden = len(found.findings) - len(found.findings[:top])
+        if hidden:
+            out.print(f"{hidden} more: --all shows them, --idiom, --file and --depth choose.")
+        counts = ", ".join(f"{count} {name}" for name, count in found.counts().items())
+        out.print(f"{counts} in {_amount(found.files, 'file')}, {found.lines:,} lines.")
+    _show_skipped(found)
+
+
+def _show_loops(found: Idioms, top: int | None) -> None:
+    out = console()
+    rows = table("file", "lines", "function", "verdict", "why", left=("file", "function", "verdict", "why"))
+    for loop in found.loops[:top]:
+        why = "; ".join(one for one in (loop.reason, *(f"if {text}" for text in loop.assumptions)) if one)
+        place = f"{loop.line}-{loop.last_line}" if loop.last_line > loop.line else str(loop.line)
+        rows.add_row(plain(loop.file), place, plain(loop.function), str(loop.verdict), plain(why))
+    out.print(rows)
+    hidden = len(found.loops) - len(found.loops[:top])
+    if hidden:
+        out.print(f"{hidden} more: --all shows them.")
+    counts = Counter(str(loop.verdict) for loop in found.loops)
+    lowered = sum(loop.lowered for loop in found.loops)
+    listed = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+    out.print(f"{_amount(len(found.loops), 'loop')}, {lowered} of them read in full: {listed or 'none'}.")
+    _show_skipped(found)
+
+
+def _show_skipped(found: Idioms) -> None:
+    out = console()
+    for part in found.skipped[:MOST_SKIPPED]:
+        place = f"{part.file}:{part.line}" if part.line else part.file
+        out.print(f"skipped: {plain(place)}: {part.what}: {plain(part.reason)}")
+    if len(found.skipped) > MOST_SKIPPED:
+        out.print(f"{len(found.skipped) - MOST_SKIPPED} more parts were skipped: --json lists them.")
+
+
+def _list(patterns: Path | None) -> None:
+    out = console()
+    for one in (*(from_file(patterns) if patterns is not None else ()), *built_in()):
+        out.print(f"{one.name}: {plain(one.summary)}")
+        for pattern in one.patterns:
+            for line in pattern.text.splitlines():
+                out.print(f"    {plain(line)}")
+
+
+def _amount(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")

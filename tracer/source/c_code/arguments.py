@@ -1,0 +1,147 @@
+"""What the parser is told of a file: its language and standard, macros, and where its headers are."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from foretrace.tracer.source.form.records import Language
+
+C_ENDINGS = frozenset({".c"})
+CXX_ENDINGS = frozenset(
+    ".cc .cpp .cxx .c++ .C .cu .hip .hpp .hh .hxx .h++ .inl .ipp .tcc .tpp .cuh".split()  # noqa: SIM905
+)
+EITHER_ENDINGS = frozenset({".h", ".inc"})
+
+STUBS = Path(__file__).parent / "stubs"
+MOST_COMMANDS_BYTES = 128 << 20
+MOST_ARGUMENTS = 2000
+_CXX_WORDS = re.compile(
+    rb"^[ \t]*(?:class\b|template\b|namespace\b|using\b|public:|private:|typename\b)|\bstd::|\boperator\b", re.MULTILINE
+)
+_JOINED = ("-I", "-D", "-U", "-std=", "-isystem", "-iquote", "-include", "-idirafter", "-imacros")
+_SEPARATE = frozenset({"-I", "-D", "-U", "-isystem", "-iquote", "-include", "-idirafter", "-imacros"})
+_PATHS = ("-I", "-isystem", "-iquote", "-include", "-idirafter", "-imacros")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What may be said of the files to lower; nothing needs to be."""
+
+    include_dirs: tuple[Path, ...] = ()
+    defines: tuple[str, ...] = ()
+    """`NAME` or `NAME=value`."""
+    compile_commands: Path | None = None
+    """Where no file is given, one is looked for in the folders above each source."""
+    roots: tuple[Path, ...] = ()
+    """Folders in which headers are searched that are not found otherwise."""
+    cache: Path | None = None
+    """Where the precompiled standard headers are kept between processes; None: in a folder of this process."""
+
+
+def language_of(path: Path, text: bytes) -> Language:
+    """C or C++, by the file's name and, for `.h`, by what is in it."""
+    if path.suffix in EITHER_ENDINGS:
+        return Language.CXX if _CXX_WORDS.search(text) else Language.C
+    return Language.C if path.suffix in C_ENDINGS else Language.CXX
+
+
+def standard_of(language: Language) -> str:
+    """The standard that is assumed where nothing says another."""
+    return "-std=gnu17" if language is Language.C else "-std=gnu++20"
+
+
+_OLD_C = tuple(
+    f"-Wno-{warning}" for warning in ("implicit-function-declaration", "implicit-int", "int-conversion",
+                                      "incompatible-function-pointer-types", "return-mismatch")
+)  # fmt: skip
+"""What compilers took for warnings until C99 was two decades old."""
+
+
+def always(language: Language) -> tuple[str, ...]:
+    """Arguments for every file: no code generation, bounds, and stubs of the compiler's own headers."""
+    return (
+        "-fsyntax-only", "-w", "-ferror-limit=200", "-fbracket-depth=256", "-ftemplate-depth=200",
+        "-fconstexpr-depth=128", "-fconstexpr-steps=100000", "-fno-spell-checking", "-nobuiltininc",
+        *(_OLD_C if language is Language.C else ()),
+        "-isystem", str(STUBS), "-x", "c" if language is Language.C else "c++",
+    )  # fmt: skip
+
+
+def assumed() -> tuple[str, ...]:
+    """Macros that are assumed where no compile command is known: an optimised build with OpenMP."""
+    return ("-D_OPENMP=201511", "-DNDEBUG")
+
+
+def commands_for(path: Path, given: Path | None) -> tuple[str, ...] | None:
+    """What a compile command says of a file: include folders, macros, the standard. None: there is no command."""
+    database = given if given is not None else _database_above(path.parent)
+    if database is None:
+        return None
+    return _commands(database).get(path)
+
+
+@lru_cache(maxsize=256)
+def _database_above(folder: Path) -> Path | None:
+    for above in (folder, *folder.parents):
+        for name in ("compile_commands.json", "build/compile_commands.json"):
+            if (above / name).is_file():
+                return above / name
+        if (above / ".git").exists():
+            break
+    return None
+
+
+@lru_cache(maxsize=4)
+def _commands(database: Path) -> dict[Path, tuple[str, ...]]:
+    try:
+        if database.stat().st_size > MOST_COMMANDS_BYTES:
+            return {}
+        entries = json.loads(database.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    found: dict[Path, tuple[str, ...]] = {}
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, dict) or not isinstance(entry.get("file"), str):
+            continue
+        folder = Path(entry["directory"]) if isinstance(entry.get("directory"), str) else database.parent
+        folder = database.parent / folder
+        words = entry.get("arguments")
+        if not isinstance(words, list):
+            try:
+                words = shlex.split(entry["command"]) if isinstance(entry.get("command"), str) else []
+            except ValueError:
+                words = []
+        try:
+            found.setdefault((folder / entry["file"]).resolve(), kept_arguments([str(word) for word in words], folder))
+        except (OSError, ValueError, RuntimeError):
+            continue
+    return found
+
+
+def kept_arguments(words: list[str], folder: Path) -> tuple[str, ...]:
+    """Of a compiler's arguments those that say what the source means; no other one reaches the parser."""
+    kept: list[str] = []
+    given = iter(words[:MOST_ARGUMENTS])
+    for word in given:
+        if "\0" in word:
+            continue
+        if word in ("-fopenmp", "-qopenmp", "-openmp"):
+            kept.append("-D_OPENMP=201511")
+            continue
+        prefix = next((prefix for prefix in _JOINED if word.startswith(prefix)), None)
+        if prefix is None:
+            continue
+        value = word[len(prefix) :]
+        if not value and prefix in _SEPARATE:
+            value = next(given, "")
+        if not value:
+            continue
+        if prefix in _PATHS:
+            value = str(folder / value)
+        kept += [f"{prefix}{value}"] if prefix in ("-I", "-D", "-U", "-std=") else [prefix, value]
+    return tuple(kept)

@@ -1,0 +1,59 @@
+"""Pragmas that promise something of the statement behind them.
+
+libclang keeps no pragma of OpenMP unless it is told to, and then hides the loops below them. So they are read from
+the text, by the line of the statement that follows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_PRAGMA = re.compile(rb"^[ \t]*#[ \t]*pragma[ \t]+((?:[^\n\\]|\\\r?\n|\\.)*)", re.MULTILINE)
+_SKIPPED = re.compile(rb"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/|#[ \t]*pragma(?:[^\n\\]|\\\r?\n|\\.)*)*", re.DOTALL)
+_WORDS = re.compile(r"[a-z_]+")
+_COLLAPSE = re.compile(r"collapse\s*\(\s*(\d+)\s*\)")
+_ORDERED_LENGTH = re.compile(r"safelen\s*\(")
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What pragmas promise of the statement behind them."""
+
+    unordered_loops: int = 0
+    """So many loops, one inside the other, may run their iterations in any order."""
+    atomic: bool = False
+
+
+def promises(text: bytes) -> dict[int, Promise]:
+    """What the pragmas of a file promise, by the line of the statement that each stands before."""
+    found: dict[int, Promise] = {}
+    line, counted = 1, 0
+    for pragma in _PRAGMA.finditer(text):
+        made = _promise(pragma.group(1).decode("ascii", "replace"))
+        behind = _SKIPPED.match(text, pragma.end())
+        if made is None or behind is None:
+            continue
+        line += text.count(b"\n", counted, behind.end())
+        counted = behind.end()
+        found[line] = made
+    return found
+
+
+def _promise(words: str) -> Promise | None:
+    named = _WORDS.findall(words)
+    first = named[0] if named else ""
+    if first == "omp":
+        directive = set(named[1:8])
+        if "atomic" in directive:
+            return Promise(atomic=True)
+        loops = {"for", "simd", "loop", "taskloop", "distribute"} & directive and "declare" not in directive
+        if loops and "ordered" not in named and not _ORDERED_LENGTH.search(words):
+            collapsed = _COLLAPSE.search(words)
+            return Promise(min(int(collapsed.group(1)), 16) if collapsed else 1)
+        return None
+    if first == "acc" and "loop" in named and "seq" not in named:
+        collapsed = _COLLAPSE.search(words)
+        return Promise(min(int(collapsed.group(1)), 16) if collapsed else 1)
+    if "ivdep" in named or "assume_safety" in named or first == "simd":
+        return Promise(1)
+    return None

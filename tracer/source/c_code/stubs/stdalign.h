@@ -1,0 +1,4 @@
+#ifndef __cplusplus
+#define alignas _Alignas
+#define alignof _Alignof
+#endif

@@ -1,0 +1,802 @@
+"""The dependence test: what one iteration of a loop leaves for another.
+
+Scalars are private, reductions or recurrences. Every two accesses to one array, one of them a store, are tested for
+meeting in different iterations: dimension by dimension (equal subscripts, constant distances, greatest common
+divisor, ranges), then, only if that does not decide, by an exact test over the integers. The loops around the tested
+one stand still; those inside it run freely on both sides.
+
+After Goff, Kennedy and Tseng, "Practical dependence testing", PLDI 1991; Banerjee, "Dependence analysis for
+supercomputing", 1988.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import gcd
+
+from foretrace.tracer.source.form import records as form
+from foretrace.tracer.source.form.records import Kind, LoopKind, Storage
+from foretrace.tracer.source.form.text import expression_text
+from foretrace.tracer.source.form.walk import names, parts, within
+
+from . import algebra
+from .algebra import Polynomial
+from .integer_sets import System, renamed
+from .records import Access, Dependence, Effect, LoopFacts, LoopVerdict, Verdict
+from .subscripts import Scope, array_name, extreme, parted
+
+MOST_PAIRS = 2_000
+"""Pairs of accesses tested in one loop; with more its verdict is UNKNOWN."""
+
+
+def verdict(facts: LoopFacts) -> LoopVerdict:
+    """What a loop carries from one iteration to the next, and what the answer rests on."""
+    return _Test(facts).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """An access and where it stands."""
+
+    access: Access
+    effect: Effect
+    order: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """Two accesses that may meet in different iterations."""
+
+    distance: int | None
+    """Iterations from the first one to the second one; negative: the second one comes first."""
+    certain: bool
+    test: str
+
+
+@dataclass
+class _Test:
+    facts: LoopFacts
+    dependences: list[Dependence] = field(default_factory=list)
+    reductions: dict[str, str] = field(default_factory=dict)
+    private: dict[str, None] = field(default_factory=dict)
+    assumptions: dict[str, None] = field(default_factory=dict)
+    reasons: dict[str, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        facts = self.facts
+        self.loop = facts.loop
+        self.depth = len(facts.nest)
+        self.counted = self.loop.kind is LoopKind.COUNTED
+        self.variables = facts.function.variables
+        inner = {loop.variable for effect in facts.effects for loop in effect.nest[self.depth :]}
+        scalars = {effect.target.name for effect in facts.effects if isinstance(effect.target, form.Name)}
+        self.loop_variables = frozenset(inner | {self.loop.variable})
+        self.varying = frozenset(scalars | inner | {self.loop.variable} | {name.name for name in facts.carried})
+        self.stored = frozenset(effect.store.array for effect in facts.effects if effect.store is not None)
+        self.step = 1 if self.loop.step is None else 0
+        """0: not a number."""
+        if isinstance(self.loop.step, form.Constant) and isinstance(self.loop.step.value, int):
+            self.step = self.loop.step.value
+        self._invariant: dict[int, tuple[form.Expression, bool]] = {}
+
+    def run(self) -> LoopVerdict:
+        facts = self.facts
+        for reason in facts.unknown:
+            self.reasons[reason] = None
+        for call in facts.calls:
+            self.reasons[f"{call} is called: its effects are not known"] = None
+        if facts.early_exit:
+            self.reasons["a jump may leave it before its last iteration"] = None
+        if not self.counted:
+            self.reasons["its number of iterations is not fixed on entry"] = None
+        self._scalars()
+        self._arrays()
+        self._aliases()
+        certain = any(dependence.certain for dependence in self.dependences)
+        possible = bool(self.dependences or self.reasons)
+        if certain:
+            answer = Verdict.RECURRENCE
+        elif possible and self.loop.unordered and not facts.early_exit and self.counted:
+            answer = Verdict.REDUCTION if self.reductions else Verdict.PARALLEL
+            self.assumptions["the source declares its iterations independent"] = None
+        elif possible:
+            answer = Verdict.UNKNOWN
+        else:
+            answer = Verdict.REDUCTION if self.reductions else Verdict.PARALLEL
+        return LoopVerdict(
+            answer, tuple(self.dependences), tuple(sorted(self.reductions.items())), tuple(self.private),
+            tuple(self.assumptions), tuple(self.reasons),
+        )  # fmt: skip
+
+    # Scalars
+
+    def _scalars(self) -> None:
+        carried = {name.name for name in self.facts.carried}
+        live_out = {name.name for name in self.facts.live_out}
+        assigned: dict[str, list[Effect]] = {}
+        for effect in self.facts.effects:
+            if isinstance(effect.target, form.Name) and effect.store is None:
+                assigned.setdefault(effect.target.name, []).append(effect)
+        located: dict[str, str] = {}
+        for name in sorted(carried):
+            effects = assigned.get(name, [])
+            if not effects:
+                continue
+            operator = self._scalar_reduction(name, effects, located, carried)
+            if operator:
+                self.reductions[name] = operator
+            else:
+                self._scalar_dependence(name, effects[-1], effects[0])
+        for name, effects in assigned.items():
+            if name in carried:
+                continue
+            if name in located:
+                self.reductions[name] = located[name]
+            elif name in live_out and not any(self._always(effect) for effect in effects):
+                if all(self.invariant(effect.value) for effect in effects) and len({e.value for e in effects}) == 1:
+                    self.reductions[name] = "any"
+                else:
+                    self._scalar_dependence(name, effects[-1], effects[0])
+            else:
+                self.private[name] = None
+
+    def _scalar_dependence(self, name: str, source: Effect, sink: Effect) -> None:
+        read = Access(name, form.Name(name), (), False, sink.place)
+        written = Access(name, form.Name(name), (), True, source.place)
+        self.dependences.append(Dependence(written, read, 1, True, "scalar"))
+
+    def _scalar_reduction(
+        self, name: str, effects: Sequence[Effect], located: dict[str, str], carried: set[str]
+    ) -> str:
+        own = form.Name(name)
+        operators = {_reduced(own, effect.value, effect.conditions) for effect in effects}
+        operator = next(iter(operators)) if len(operators) == 1 else ""
+        if not operator:
+            return ""
+        ours = {id(effect) for effect in effects}
+        guarded = operator in ("min", "max") and len(effects) == 1
+        places: list[str] = []
+        for effect in self.facts.effects:
+            if id(effect) in ours:
+                continue
+            if self._mentions(effect, name):
+                target = effect.target
+                if (
+                    guarded and isinstance(target, form.Name) and target.name not in carried
+                    and effect.conditions == effects[0].conditions and name not in names(effect.value)
+                ):  # fmt: skip
+                    places.append(target.name)
+                    continue
+                return ""
+        for loop in self._inner_loops():
+            if any(
+                part is not None and name in names(part) for part in (loop.first, loop.last, loop.step, loop.condition)
+            ):
+                return ""
+        for effect in effects:
+            if any(name in names(condition) for condition in effect.conditions) and not guarded:
+                return ""
+        for place in places:
+            located[place] = f"{operator}loc"
+        return operator
+
+    def _mentions(self, effect: Effect, name: str) -> bool:
+        if name in names(effect.value) or any(name in names(condition) for condition in effect.conditions):
+            return True
+        return not isinstance(effect.target, form.Name) and name in names(effect.target)
+
+    def _inner_loops(self) -> Iterator[form.Loop]:
+        seen: set[int] = set()
+        for effect in self.facts.effects:
+            for loop in effect.nest[self.depth :]:
+                if id(loop) not in seen:
+                    seen.add(id(loop))
+                    yield loop
+
+    def _always(self, effect: Effect) -> bool:
+        """Whether an effect takes place in all iterations or in none."""
+        parts = [*effect.conditions]
+        for loop in effect.nest[self.depth :]:
+            if loop.kind is not LoopKind.COUNTED:
+                return False
+            parts += [part for part in (loop.first, loop.last, loop.step) if part is not None]
+        return all(map(self.invariant, parts))
+
+    def invariant(self, expression: form.Expression) -> bool:
+        """Whether an expression has the same value in all iterations."""
+        known = self._invariant.get(id(expression))
+        if known is None:
+            known = (expression, self._is_invariant(expression))
+            self._invariant[id(expression)] = known
+        return known[1]
+
+    def _is_invariant(self, expression: form.Expression) -> bool:
+        for part in within(expression):
+            if isinstance(part, form.Name) and part.name in self.varying:
+                return False
+            if isinstance(part, (form.Subscript, form.Member)) and array_name(part) in self.stored:
+                return False
+            if isinstance(part, form.Unknown) or (isinstance(part, form.Call) and not part.pure):
+                return False
+        return True
+
+    # Arrays
+
+    def _arrays(self) -> None:
+        stores: dict[str, list[_Site]] = {}
+        loads: dict[str, list[_Site]] = {}
+        for order, effect in enumerate(self.facts.effects):
+            for access in effect.loads:
+                loads.setdefault(access.array, []).append(_Site(access, effect, order))
+            for access in self._hidden(effect):
+                loads.setdefault(access.array, []).append(_Site(access, effect, order))
+            if effect.store is not None:
+                stores.setdefault(effect.store.array, []).append(_Site(effect.store, effect, order))
+        self._overlapping_names(stores, loads)
+        pairs = 0
+        for array, written in stores.items():
+            read = loads.get(array, [])
+            if self._is_private(array, written, read):
+                self.private[array] = None
+                continue
+            if not self.counted:
+                continue
+            pairs += len(written) * (len(written) + len(read))
+            if pairs > MOST_PAIRS:
+                self.reasons[f"more than {MOST_PAIRS} pairs of accesses"] = None
+                return
+            found = self._meetings(written, read)
+            if not found:
+                continue
+            operator = self._array_reduction(array, written, read)
+            if operator:
+                self.reductions[array] = operator
+            elif all(site.effect.atomic for site in written) and self._updates(written, read):
+                self.reductions[array] = "atomic"
+            else:
+                self.dependences.extend(found)
+
+    def _hidden(self, effect: Effect) -> Iterator[Access]:
+        """Reads of stored arrays as wholes (arguments of calls), and of members of variables."""
+        wholes = [effect.value, *effect.conditions]
+        if effect.store is not None and isinstance(effect.target, (form.Subscript, form.Member)):
+            wholes += parts(effect.target)[1:]
+        pending = list(wholes)
+        while pending:
+            part = pending.pop()
+            match part:
+                case form.Subscript(base=base, indices=indices):
+                    pending.extend(indices)
+                    while isinstance(base, form.Member):
+                        base = base.base
+                    if not isinstance(base, form.Name):
+                        pending.append(base)
+                    continue
+                case form.Call(function="size" | "shape"):
+                    continue
+                case form.Member() if array_name(part) in self.stored:
+                    yield Access(array_name(part), part, (), False, effect.place)
+                case form.Name(name=name) if name in self.stored:
+                    yield Access(name, part, (), False, effect.place)
+            pending.extend(parts(part))
+
+    def _overlapping_names(self, stores: dict[str, list[_Site]], loads: dict[str, list[_Site]]) -> None:
+        """Accesses to a structure as a whole meet those to its members."""
+        for array in list(stores):
+            for other in {*stores, *loads}:
+                if other != array and other.startswith(f"{array}."):
+                    loads.setdefault(array, []).extend(loads.get(other, []))
+                    loads[array].extend(stores.get(other, []))
+                elif other != array and array.startswith(f"{other}.") and other in loads:
+                    loads.setdefault(array, []).extend(loads[other])
+
+    def _meetings(self, written: Sequence[_Site], read: Sequence[_Site]) -> list[Dependence]:
+        found: list[Dependence] = []
+        tested: set[tuple[form.Expression, form.Expression, bool, int, int]] = set()
+        for position, store in enumerate(written):
+            for other in (*written[position:], *read):
+                key = (
+                    store.access.subscript, other.access.subscript, other.access.store,
+                    id(store.effect.nest[-1]), id(other.effect.nest[-1]),
+                )  # fmt: skip
+                if key in tested:
+                    continue
+                tested.add(key)
+                meeting = self._meeting(store, other)
+                if meeting is not None:
+                    found.append(self._dependence(store, other, meeting))
+        return found
+
+    def _dependence(self, store: _Site, other: _Site, meeting: _Meeting) -> Dependence:
+        source, sink, distance = store.access, other.access, meeting.distance
+        if distance is not None and distance < 0:
+            source, sink, distance = sink, source, -distance
+        return Dependence(source, sink, distance, meeting.certain, meeting.test)
+
+    def _meeting(self, store: _Site, other: _Site) -> _Meeting | None:
+        """Whether two accesses can meet in different iterations; None: they cannot."""
+        sides = self._subscripts(store, other)
+        if sides is None:
+            return _Meeting(None, False, "indirect")
+        inner = {loop.variable for loop in other.effect.nest[self.depth :]} | {self.loop.variable}
+        primed = {name: f"{name}'" for name in inner}
+        free = self.loop_variables | frozenset(primed.values())
+        equations: list[Polynomial] = []
+        distance: int | None = None
+        exact, opaque = True, False
+        test = "gcd"
+        for left, right in sides:
+            if not self._affine(left, store) or not self._affine(right, other):
+                opaque, exact = True, False
+                continue
+            terms = algebra.plus(left, renamed(right, primed), -1)
+            moved, rest = _parted(terms, free)
+            equations.append(terms)
+            if not moved:
+                gap = algebra.constant(rest)
+                if gap is None:
+                    exact = False
+                elif gap:
+                    return None
+                continue
+            factor = moved.get(self.loop.variable)
+            own, its = factor or {}, moved.get(primed[self.loop.variable], {})
+            if len(moved) == 2 and factor and own == algebra.scaled(its, -1):
+                shift = _multiple(rest, own)
+                if shift is None:
+                    number = algebra.constant(own)
+                    if number is not None and algebra.constant(rest) is not None:
+                        return None
+                    exact = False
+                    continue
+                if algebra.constant(own) is None:
+                    self.assumptions[f"{expression_text(algebra.expression(own))} is not 0"] = None
+                if shift == 0 or (self.step and shift % self.step):
+                    return None
+                iterations = shift // (self.step or 1)
+                if distance is not None and distance != iterations:
+                    return None
+                distance = iterations
+                continue
+            exact = False
+            numbers = [algebra.constant(part) for part in moved.values()]
+            known = [number for number in numbers if number is not None]
+            gap = algebra.constant(rest)
+            if len(known) == len(numbers) and gap is not None and gap % gcd(*known):
+                return None
+        if distance is not None and self._too_far(distance):
+            return None
+        if self.step == 0:
+            return _Meeting(None, False, test)
+        if exact and not opaque:
+            return _Meeting(distance if distance is not None else 1, True, test)
+        if equations:
+            decided = self._exact(store, other, equations, primed)
+            if decided is None:
+                pass
+            elif decided:
+                return None
+            elif not opaque:
+                plain = all(_plain(terms, free) for terms in equations)
+                return _Meeting(distance, plain, "exact")
+        if opaque:
+            return _Meeting(distance, False, "indirect")
+        return _Meeting(distance, False, "banerjee")
+
+    def _too_far(self, distance: int) -> bool:
+        assert self.loop.first is not None
+        assert self.loop.last is not None
+        span = algebra.difference(self.loop.last, self.loop.first)
+        return span is not None and abs(distance * self.step) > abs(span)
+
+    def _subscripts(self, store: _Site, other: _Site) -> list[tuple[Polynomial, Polynomial]] | None:
+        """The two accesses' indices, dimension by dimension, where their dimensions correspond."""
+        sides = []
+        for site in (store, other):
+            subscript = site.access.subscript
+            while isinstance(subscript, form.Member):
+                subscript = subscript.base
+            if not isinstance(subscript, form.Subscript):
+                return [] if isinstance(site.access.subscript, form.Member) else None
+            sides.append(self._flattened(subscript))
+        one, two = sides
+        if one.base != two.base or not self._fixed_base(one.base):
+            return None
+        if len(one.indices) != len(two.indices):
+            return None
+        split = len(one.indices) == 1 and len(store.access.indices) == len(other.access.indices) > 1
+        if split:
+            left = parted(one.indices[0], Scope(store.effect.nest, self.variables))
+            right = parted(two.indices[0], Scope(other.effect.nest, self.variables))
+            if [stride for _, stride in left] == [stride for _, stride in right]:
+                return [(part, its) for (part, _), (its, _) in zip(left, right, strict=True)]
+        return [
+            (algebra.polynomial(part), algebra.polynomial(its))
+            for part, its in zip(one.indices, two.indices, strict=True)
+        ]
+
+    def _flattened(self, subscript: form.Subscript) -> form.Subscript:
+        """`a[i][j]` behind pointers, and `a[i].m[j]`, as one subscript; rows are assumed to lie apart."""
+        base, indices = subscript.base, subscript.indices
+        while True:
+            inner = base
+            while isinstance(inner, form.Member):
+                inner = inner.base
+            if not isinstance(inner, form.Subscript) or array_name(inner) in self.stored:
+                return form.Subscript(base, indices)
+            self.assumptions[f"rows of {array_name(inner)} do not overlap"] = None
+            base, indices = inner.base, (*inner.indices, *indices)
+
+    def _fixed_base(self, base: form.Expression) -> bool:
+        """Whether a base is the same array in all iterations: an array's elements may change, a pointer may not."""
+        while isinstance(base, form.Member):
+            base = base.base
+        return self.invariant(base)
+
+    def _affine(self, terms: Polynomial, site: _Site) -> bool:
+        """Whether a subscript is a sum of variables of the loops around it times invariants, plus an invariant."""
+        around = {loop.variable for loop in site.effect.nest if loop.kind is LoopKind.COUNTED}
+        for product in terms:
+            loops = 0
+            for atom in product:
+                if isinstance(atom, form.Name) and atom.name in self.loop_variables:
+                    if atom.name not in around:
+                        return False
+                    loops += 1
+                elif not self.invariant(atom):
+                    return False
+            if loops > 1:
+                return False
+        return True
+
+    # The exact test
+
+    def _exact(
+        self, store: _Site, other: _Site, equations: Sequence[Polynomial], primed: dict[str, str]
+    ) -> bool | None:
+        """True: the accesses never meet in different iterations. False: they may. None: not decided."""
+        answers = []
+        own: Polynomial = {(form.Name(self.loop.variable),): 1}
+        its: Polynomial = {(form.Name(primed[self.loop.variable]),): 1}
+        for direction in (1, -1):
+            system = System()
+            for terms in equations:
+                if all(len(product) <= 1 for product in terms):
+                    system.require(terms, equal=True)
+            self._bounds(system, store.effect.nest, {})
+            self._bounds(system, other.effect.nest, primed)
+            gap = algebra.scaled(algebra.plus(own, its, -1), direction)
+            system.require(algebra.plus(gap, {(): 1}, -1))
+            answers.append(system.empty())
+        if answers == [True, True]:
+            return True
+        return None if None in answers else False
+
+    def _bounds(self, system: System, nest: Sequence[form.Loop], primed: dict[str, str]) -> None:
+        for position, loop in enumerate(nest):
+            if loop.kind is not LoopKind.COUNTED or loop.first is None or loop.last is None:
+                continue
+            if position < self.depth - 1 and primed:
+                continue
+            step = 1
+            if loop.step is not None:
+                if not isinstance(loop.step, form.Constant) or not isinstance(loop.step.value, int):
+                    continue
+                step = loop.step.value
+            name = form.Name(primed.get(loop.variable, loop.variable))
+            value: Polynomial = {(name,): 1}
+            if abs(step) > 1:
+                firsts = self._bound(loop.first, primed)
+                if firsts is not None:
+                    count: Polynomial = {(form.Name(f"{name.name}:count"),): 1}
+                    system.require(algebra.plus(algebra.plus(value, firsts, -1), count, -step), equal=True)
+                    system.require(count)
+            lower, upper = (loop.first, loop.last) if step > 0 else (loop.last, loop.first)
+            for bound in _alternatives(lower, "max"):
+                terms = self._bound(bound, primed)
+                if terms is not None:
+                    system.require(algebra.plus(value, terms, -1))
+            for bound in _alternatives(upper, "min"):
+                terms = self._bound(bound, primed)
+                if terms is not None:
+                    system.require(algebra.plus(terms, value, -1))
+
+    def _bound(self, bound: form.Expression, primed: dict[str, str]) -> Polynomial | None:
+        terms = algebra.polynomial(bound)
+        if any(len(product) > 1 for product in terms):
+            return None
+        for product in terms:
+            for atom in product:
+                if isinstance(atom, form.Name):
+                    continue
+                if not self.invariant(atom):
+                    return None
+        if any(
+            isinstance(atom, form.Name) and atom.name in self.varying and atom.name not in self.loop_variables
+            for product in terms for atom in product
+        ):  # fmt: skip
+            return None
+        return renamed(terms, primed)
+
+    # Reductions into arrays
+
+    def _array_reduction(self, array: str, written: Sequence[_Site], read: Sequence[_Site]) -> str:
+        operators: set[str] = set()
+        for site in written:
+            effect = site.effect
+            operator = _reduced(effect.target, effect.value, effect.conditions)
+            if not operator:
+                return ""
+            operators.add(operator)
+        if len(operators) != 1 or not self._updates(written, read):
+            return ""
+        return operators.pop()
+
+    def _updates(self, written: Sequence[_Site], read: Sequence[_Site]) -> bool:
+        """Whether an array is read only to update the element that is read."""
+        stores = {site.order: site for site in written}
+        used: dict[int, int] = {}
+        for site in read:
+            store = stores.get(site.order)
+            if store is None or site.access.subscript != store.access.subscript:
+                return False
+            used[site.order] = used.get(site.order, 0) + 1
+        allowed = {
+            order: 1 + sum(site.access.subscript in within(condition) for condition in site.effect.conditions)
+            for order, site in stores.items()
+        }
+        return all(count <= max(allowed[order], 2) for order, count in used.items())
+
+    # Private arrays
+
+    def _is_private(self, array: str, written: Sequence[_Site], read: Sequence[_Site]) -> bool:
+        variable = self.variables.get(array)
+        if variable is None or not isinstance(variable.type, form.ArrayType) or variable.storage is not Storage.LOCAL:
+            return False
+        if array in self.facts.arrays_out or variable.address_taken:
+            return False
+        return all(any(self._covers(store, load) for store in written) for load in read)
+
+    def _covers(self, store: _Site, load: _Site) -> bool:
+        """Whether what a load reads was stored earlier in the same iteration."""
+        if store.order >= load.order:
+            return False
+        extra = [condition for condition in store.effect.conditions if condition not in load.effect.conditions]
+        if any(not self.invariant(condition) for condition in extra) or extra:
+            return False
+        if isinstance(store.access.subscript, form.Name):
+            return store.effect.nest == load.effect.nest[: len(store.effect.nest)]
+        one, two = store.access.subscript, load.access.subscript
+        if not isinstance(one, form.Subscript) or not isinstance(two, form.Subscript):
+            return False
+        if len(one.indices) != len(two.indices) or one.base != two.base:
+            return False
+        ours, theirs = store.effect.nest, load.effect.nest
+        shared = 0
+        while shared < min(len(ours), len(theirs)) and ours[shared] is theirs[shared]:
+            shared += 1
+        if shared < self.depth:
+            return False
+        own = {loop.variable: loop for loop in ours[shared:]}
+        if any(loop.kind is not LoopKind.COUNTED or loop.step is not None for loop in own.values()):
+            return False
+        fixed = self.varying - {loop.variable for loop in theirs}
+        for left, right in zip(one.indices, two.indices, strict=True):
+            if not self._covered(left, right, own, theirs[shared:], fixed):
+                return False
+        return not own
+
+    def _covered(
+        self,
+        left: form.Expression,
+        right: form.Expression,
+        own: dict[str, form.Loop],
+        inner: Sequence[form.Loop],
+        fixed: frozenset[str],
+    ) -> bool:
+        used = [name for name in own if name in names(left)]
+        if not used:
+            return left == right and not self._loads_stored(left)
+        if len(used) > 1:
+            return False
+        loop = own.pop(used[0])
+        parts = algebra.split(algebra.polynomial(left), loop.variable)
+        if parts is None or algebra.constant(parts[0]) != 1 or loop.first is None or loop.last is None:
+            return False
+        least = algebra.plus(parts[1], algebra.polynomial(loop.first))
+        greatest = algebra.plus(parts[1], algebra.polynomial(loop.last))
+        wanted = algebra.polynomial(right)
+        low, high = extreme(wanted, inner, upper=False), extreme(wanted, inner, upper=True)
+        if low is None or high is None:
+            return False
+        below = algebra.constant(algebra.plus(low, least, -1))
+        above = algebra.constant(algebra.plus(greatest, high, -1))
+        return below is not None and below >= 0 and above is not None and above >= 0
+
+    def _loads_stored(self, expression: form.Expression) -> bool:
+        return any(isinstance(part, form.Subscript) for part in within(expression))
+
+    # Aliases
+
+    def _aliases(self) -> None:
+        """Lists the arrays that are assumed not to overlap."""
+        accesses: dict[str, tuple[Access, bool]] = {}
+        for effect in self.facts.effects:
+            for access in (*effect.loads, *((effect.store,) if effect.store is not None else ())):
+                known = accesses.get(access.array)
+                accesses[access.array] = (access, access.store or (known is not None and known[1]))
+        listed = sorted(accesses)
+        for position, one in enumerate(listed):
+            for two in listed[position + 1 :]:
+                if not (accesses[one][1] or accesses[two][1]) or _head(one) == _head(two):
+                    continue
+                if self._may_alias(one, two) and len(self.assumptions) < 20:
+                    self.assumptions[f"{one} and {two} do not overlap"] = None
+
+    def _may_alias(self, one: str, two: str) -> bool:
+        kinds = []
+        for array in (one, two):
+            variable = self.variables.get(_head(array))
+            if variable is None:
+                return False
+            kind = variable.type
+            if isinstance(kind, form.PointerType):
+                if kind.restrict:
+                    return False
+            elif isinstance(kind, form.ArrayType):
+                if not kind.alias or (variable.storage is Storage.LOCAL and not kind.strided):
+                    return False
+            elif kind != form.ScalarType(Kind.UNKNOWN):
+                return False
+            element: form.Type = kind
+            for _ in range(array.count("[]") + 1):
+                while isinstance(element, form.ArrayType):
+                    element = element.element
+                if isinstance(element, form.PointerType):
+                    element = element.element
+            while isinstance(element, form.ArrayType):
+                element = element.element
+            if isinstance(element, form.PointerType):
+                element = form.StructType("pointer", 8)
+            kinds.append(element)
+        if "." in one or "." in two:
+            return True
+        unknown = form.ScalarType(Kind.UNKNOWN)
+        if kinds[0] == kinds[1] or unknown in kinds:
+            return True
+        return any(
+            isinstance(kind, form.ScalarType) and (kind.kind is Kind.CHARACTER or kind.bytes == 1) for kind in kinds
+        )
+
+
+def _head(array: str) -> str:
+    return array.split(".")[0].split("[")[0]
+
+
+def _parted(terms: Polynomial, free: frozenset[str]) -> tuple[dict[str, Polynomial], Polynomial]:
+    """Factors of the free variables, and what has none."""
+    moved: dict[str, Polynomial] = {}
+    rest: Polynomial = {}
+    for product, factor in terms.items():
+        own = next((atom.name for atom in product if isinstance(atom, form.Name) and atom.name in free), None)
+        if own is None:
+            rest[product] = factor
+        else:
+            others = tuple(atom for atom in product if not (isinstance(atom, form.Name) and atom.name == own))
+            moved.setdefault(own, {})[others] = factor
+    return moved, rest
+
+
+def _plain(terms: Polynomial, free: frozenset[str]) -> bool:
+    return all(
+        not product or (len(product) == 1 and isinstance(product[0], form.Name) and product[0].name in free)
+        for product in terms
+    )
+
+
+def _multiple(rest: Polynomial, factor: Polynomial) -> int | None:
+    """The k for which `rest` is k times `factor`; None: there is none."""
+    if not rest:
+        return 0
+    if rest.keys() != factor.keys():
+        return None
+    quotients = set()
+    for product, amount in rest.items():
+        if amount % factor[product]:
+            return None
+        quotients.add(amount // factor[product])
+    return quotients.pop() if len(quotients) == 1 else None
+
+
+def _alternatives(bound: form.Expression, function: str) -> list[form.Expression]:
+    """Bounds that all hold: the arguments of a `min` above or of a `max` below."""
+    if isinstance(bound, form.Call) and bound.function == function:
+        return [part for argument in bound.arguments for part in _alternatives(argument, function)]
+    if isinstance(bound, form.Operation) and bound.operator in ("+", "-"):
+        left, right = bound.operands
+        if isinstance(left, form.Call) and left.function == function:
+            made = [form.Operation(bound.operator, (part, right)) for part in left.arguments]
+            return [each for part in made for each in _alternatives(part, function)]
+    return [bound]
+
+
+def _reduced(own: form.Expression, value: form.Expression, conditions: Sequence[form.Expression] = ()) -> str:
+    """The operator by which a value updates what it is stored to; "": none."""
+    if isinstance(value, form.Convert):
+        return _reduced(own, value.operand, conditions)
+    match value:
+        case form.Operation(operator="+" | "-"):
+            terms = list(_flat(value, "+"))
+            hits = [positive for part, positive in terms if part == own]
+            others = [part for part, _ in terms if part != own]
+            return "+" if hits == [True] and not any(_uses(part, own) for part in others) else ""
+        case form.Operation(operator="*" | "/"):
+            terms = list(_flat(value, "*"))
+            hits = [positive for part, positive in terms if part == own]
+            others = [part for part, _ in terms if part != own]
+            return "*" if hits == [True] and not any(_uses(part, own) for part in others) else ""
+        case form.Operation(operator="and" | "or" | "&" | "|" | "^" as operator):
+            parts = list(_same_operator(value, operator))
+            return operator if parts.count(own) == 1 and sum(_uses(part, own) for part in parts) == 1 else ""
+        case form.Call(function="min" | "max" as function, arguments=arguments):
+            inner = [part for part in arguments if _uses(part, own)]
+            if len(inner) == 1 and (inner[0] == own or _reduced(own, inner[0]) == function):
+                return function
+            return ""
+        case form.Operation(operator="select", operands=(condition, true, false)):
+            for chosen, other, negative in ((true, false, False), (false, true, True)):
+                if other == own:
+                    if not _uses(condition, own):
+                        return _reduced(own, chosen)
+                    if not _uses(chosen, own):
+                        return _extreme(own, chosen, condition, negative=negative)
+            return ""
+    if not _uses(value, own):
+        guards = [condition for condition in conditions if _uses(condition, own)]
+        if len(guards) == 1:
+            return _extreme(own, value, guards[0], negative=False)
+    return ""
+
+
+def _extreme(own: form.Expression, chosen: form.Expression, condition: form.Expression, *, negative: bool) -> str:
+    """`own = chosen` where `chosen > own`: "max"; where `chosen < own`: "min"."""
+    if not isinstance(condition, form.Operation) or condition.operator not in ("<", "<=", ">", ">="):
+        return ""
+    left, right = condition.operands
+    if (left, right) == (chosen, own):
+        larger = condition.operator in (">", ">=")
+    elif (left, right) == (own, chosen):
+        larger = condition.operator in ("<", "<=")
+    else:
+        return ""
+    return "max" if larger != negative else "min"
+
+
+def _flat(value: form.Expression, operator: str, positive: bool = True) -> Iterator[tuple[form.Expression, bool]]:
+    """Operands of a chain of sums or products, and whether each is added (multiplied)."""
+    inverse = "-" if operator == "+" else "/"
+    if isinstance(value, form.Operation) and value.operator in (operator, inverse):
+        yield from _flat(value.operands[0], operator, positive)
+        yield from _flat(value.operands[1], operator, positive == (value.operator == operator))
+    elif isinstance(value, form.Operation) and value.operator == "neg" and operator == "+":
+        yield from _flat(value.operands[0], operator, not positive)
+    else:
+        yield value, positive
+
+
+def _same_operator(value: form.Expression, operator: str) -> Iterator[form.Expression]:
+    if isinstance(value, form.Operation) and value.operator == operator:
+        for operand in value.operands:
+            yield from _same_operator(operand, operator)
+    else:
+        yield value
+
+
+def _uses(expression: form.Expression, own: form.Expression) -> bool:
+    if isinstance(own, form.Name):
+        return own.name in names(expression)
+    root = array_name(own)
+    return any(
+        isinstance(part, (form.Subscript, form.Member)) and array_name(part) == root for part in within(expression)
+    )

@@ -1,0 +1,263 @@
+"""Fortran expressions lowered to the form's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from foretrace.tracer.source.form import records as form
+from foretrace.tracer.source.form.walk import replaced
+
+from .scope import Scope
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+ONE = form.Constant(1)
+
+_OPERATORS = {
+    ".eq.": "==", ".ne.": "!=", ".lt.": "<", ".le.": "<=", ".gt.": ">", ".ge.": ">=", "/=": "!=", ".and.": "and",
+    ".or.": "or", ".not.": "not", ".eqv.": "==", ".neqv.": "!=",
+}  # fmt: skip
+
+_RENAMED = {
+    **dict.fromkeys(("iabs", "dabs", "cabs"), "abs"), "dsqrt": "sqrt", "csqrt": "sqrt", "dexp": "exp", "cexp": "exp",
+    **dict.fromkeys(("alog", "dlog", "clog"), "log"), **dict.fromkeys(("alog10", "dlog10"), "log10"),
+    "dsin": "sin", "dcos": "cos", "dtan": "tan", "dasin": "asin", "dacos": "acos", "datan": "atan", "datan2": "atan2",
+    "dsinh": "sinh", "dcosh": "cosh", "dtanh": "tanh", "ceiling": "ceil", "anint": "round", "nint": "round",
+    "idnint": "round", "dnint": "round", "aint": "trunc", "isign": "sign", "dsign": "sign", "conjg": "conj",
+    "dconjg": "conj", "aimag": "imag", "dimag": "imag", "cmplx": "complex", "dcmplx": "complex", "modulo": "mod",
+    "dot_product": "dot", "lbound": "lower_bound", "ubound": "upper_bound",
+    **dict.fromkeys(("max0", "max1", "amax0", "amax1", "dmax1"), "max"),
+    **dict.fromkeys(("min0", "min1", "amin0", "amin1", "dmin1"), "min"),
+}  # fmt: skip
+"""Specific names, and names that the form spells differently (Fortran 2018, section 16)."""
+
+_BINARY = {"iand": "&", "ior": "|", "ieor": "^", "mod": "%", "amod": "%", "dmod": "%", "shiftl": "<<", "shiftr": ">>"}
+_CONVERSIONS = {
+    "real": (form.Kind.FLOAT, 4), "float": (form.Kind.FLOAT, 4), "sngl": (form.Kind.FLOAT, 4),
+    "dble": (form.Kind.FLOAT, 8), "dfloat": (form.Kind.FLOAT, 8), "int": (form.Kind.INTEGER, 4),
+    "ifix": (form.Kind.INTEGER, 4), "idint": (form.Kind.INTEGER, 4), "logical": (form.Kind.BOOLEAN, 4),
+}  # fmt: skip
+_PURE = frozenset({
+    "allocated", "associated", "present", "len", "len_trim", "trim", "adjustl", "adjustr", "index", "scan", "verify",
+    "char", "ichar", "achar", "iachar", "kind", "tiny", "huge", "epsilon", "btest", "ishft", "ishftc", "ibset", "ibclr",
+    "not", "cshift", "eoshift", "norm2", "gamma", "erf", "erfc", "hypot", "popcnt", "leadz", "trailz", "transfer",
+    "unpack", "maskl", "maskr", "exponent", "fraction", "scale", "nearest", "null", "c_loc", "loc", "dim", "dprod",
+    "findloc", "parity", "iall", "iany", "merge_bits", "storage_size", "is_contiguous", "same_type_as",
+})  # fmt: skip
+_OF_ARRAYS = {"sum": "0", "product": "1", "minval": "inf", "maxval": "-inf", "count": "", "any": "", "all": ""}
+"""Reductions, and what takes the place of elements outside a MASK."""
+
+
+class Expressions:
+    """Lowers expressions of one program unit."""
+
+    def __init__(self, scope: Scope) -> None:
+        """Calls of functions that are not pure become statements in `before`, in the order of evaluation."""
+        self.scope = scope
+        self.before: list[tuple[str, form.Call]] = []
+        self.associated: dict[str, form.Expression] = {}
+        """Names of ASSOCIATE and what they stand for."""
+        self.statement_functions: dict[str, tuple[tuple[str, ...], form.Expression]] = {}
+        self._temporaries = 0
+
+    def lower(self, node: Node) -> form.Expression:
+        """An expression's form."""
+        match node.type:
+            case "identifier" | "name" | "type_member":
+                name = text_of(node).lower()
+                return self.associated.get(name) or form.Name(name)
+            case "number_literal":
+                return number(text_of(node))
+            case "string_literal":
+                return form.Constant(text_of(node)[1:-1], form.Kind.CHARACTER)
+            case "boolean_literal":
+                return form.Constant("true" in text_of(node).lower(), form.Kind.BOOLEAN)
+            case "parenthesized_expression":
+                return self._inner(node)
+            case "math_expression" | "relational_expression" | "logical_expression" | "unary_expression":
+                return self._operation(node)
+            case "concatenation_expression":
+                return form.Call("concatenate", tuple(map(self.lower, node.named_children)))
+            case "call_expression":
+                return self._call(node)
+            case "derived_type_member_expression":
+                base, *rest = node.named_children
+                if not rest:
+                    return self.lower(base)
+                return form.Member(self.lower(base), text_of(rest[-1]).lower())
+            case "complex_literal":
+                return form.Call("complex", tuple(map(self.lower, node.named_children)))
+            case "array_literal" if not any(
+                child.type == "implied_do_loop_expression" for child in node.named_children
+            ):
+                return form.Call("array", tuple(map(self.lower, node.named_children)))
+            case "extent_specifier":
+                return self.section(node)
+        return self.unknown(node)
+
+    def unknown(self, node: Node) -> form.Unknown:
+        """An expression that is not lowered, with the names inside it."""
+        reads = tuple(form.Name(name) for name in dict.fromkeys(_identifiers(node)))
+        return form.Unknown(text_of(node)[: form.MOST_TEXT], reads)
+
+    def section(self, node: Node) -> form.Section:
+        """`first:last:step`."""
+        parts: list[form.Expression | None] = [None, None, None]
+        position = 0
+        for child in node.children:
+            if child.type in (":", "::"):
+                position += len(child.type)
+            elif child.is_named and position < 3:
+                parts[position] = self.lower(child)
+        return form.Section(*parts)
+
+    def arguments(self, node: Node) -> tuple[form.Expression, ...]:
+        """The arguments of a list, keywords left out."""
+        return tuple(self.lower(child) for child in _arguments(node) if child.type != "keyword_argument")
+
+    def _inner(self, node: Node) -> form.Expression:
+        inner = [child for child in node.named_children if child.type != "comment"]
+        return self.lower(inner[0]) if len(inner) == 1 else self.unknown(node)
+
+    def _operation(self, node: Node) -> form.Expression:
+        operands = [child for child in node.named_children if child.type not in ("comment", "ERROR")]
+        sign = next((child for child in node.children if not child.is_named and child.type != "&"), None)
+        if sign is None or node.has_error:
+            return self.unknown(node)
+        operator = _OPERATORS.get(text_of(sign).lower(), text_of(sign).lower())
+        if len(operands) == 1:
+            if operator == "+":
+                return self.lower(operands[0])
+            return form.Operation("neg" if operator == "-" else operator, (self.lower(operands[0]),))
+        if operator not in form.OPERATORS or len(operands) != 2:
+            return self.unknown(node)
+        return form.Operation(operator, (self.lower(operands[0]), self.lower(operands[1])))
+
+    def _call(self, node: Node) -> form.Expression:
+        callee, *lists = node.named_children
+        if not lists or node.has_error:
+            return self.unknown(node)
+        if callee.type == "identifier" and len(lists) == 1:
+            name = text_of(callee).lower()
+            if name not in self.associated and not self._is_array(name, lists[0]):
+                return self._function(name, lists[0], node)
+        made = self.lower(callee)
+        for one in lists:  # elements, then a substring
+            made = form.Subscript(made, self.arguments(one) or (form.Section(),))
+        return made
+
+    def _is_array(self, name: str, indices: Node) -> bool:
+        """Whether `name(...)` is an element, not a call."""
+        known = self.scope.find(name)
+        if known is not None and isinstance(known.type, form.ArrayType):
+            return True
+        if name in self.statement_functions or self.scope.is_function(name):
+            return False
+        if known is not None:
+            kind = known.type
+            return isinstance(kind, form.ScalarType) and kind.kind is form.Kind.CHARACTER
+        if name in _RENAMED or name in _BINARY or name in _CONVERSIONS or name in form.INTRINSICS or name in _PURE:
+            return name in self.scope.assigned
+        if name == "merge":
+            return False
+        sections = any(child.type == "extent_specifier" for child in _arguments(indices))
+        return name in self.scope.assigned or sections or self.scope.open_modules
+
+    def _function(self, name: str, arguments: Node, node: Node) -> form.Expression:
+        given = self.arguments(arguments)
+        keywords = {
+            text_of(child.named_children[0]).lower(): child.named_children[-1]
+            for child in _arguments(arguments)
+            if child.type == "keyword_argument" and len(child.named_children) > 1
+        }
+        if name in self.statement_functions:
+            parameters, value = self.statement_functions[name]
+            if len(parameters) == len(given):
+                return replaced(value, dict(zip(parameters, given, strict=True)))
+        if self.scope.find(name) is not None or self.scope.is_function(name):
+            return self._user_function(name, given)
+        if name in _CONVERSIONS and given:
+            kind, size = _CONVERSIONS[name]
+            wanted = keywords.get("kind") or (_arguments(arguments)[1] if len(given) > 1 else None)
+            if wanted is not None:
+                size = self.scope.kind_bytes(text_of(wanted), size)
+            return form.Convert(form.ScalarType(kind, size), given[0])
+        if name in _BINARY and len(given) == 2:
+            return form.Operation(_BINARY[name], given)
+        if name == "merge" and len(given) == 3:
+            return form.Operation("select", (given[2], given[0], given[1]))
+        common = _RENAMED.get(name, name)
+        if common in ("max", "min") and len(given) > 2:
+            made = given[0]
+            for one in given[1:]:
+                made = form.Call(common, (made, one))
+            return made
+        if common in ("round", "floor", "ceil", "trunc"):
+            given = given[:1]
+        if common in _OF_ARRAYS:
+            return self._reduction(common, given, keywords)
+        if common in form.INTRINSICS or name in _PURE:
+            return form.Call(common, given)
+        return self._user_function(name, given)
+
+    def _reduction(self, name: str, given: tuple[form.Expression, ...], keywords: dict[str, Node]) -> form.Expression:
+        """SUM and the like, with DIM counted from 0, and a choice for MASK."""
+        if not given:
+            return form.Call(name, given)
+        array, *others = given
+        dimension = self.lower(keywords["dim"]) if "dim" in keywords else None
+        mask = self.lower(keywords["mask"]) if "mask" in keywords else None
+        for one in others:
+            if isinstance(one, form.Constant) and dimension is None:
+                dimension = one
+            else:
+                mask = one
+        if mask is not None and _OF_ARRAYS[name]:
+            neutral = form.Constant(float(_OF_ARRAYS[name]), form.Kind.FLOAT)
+            array = form.Operation("select", (mask, array, neutral))
+        if dimension is None:
+            return form.Call(name, (array,))
+        if isinstance(dimension, form.Constant) and isinstance(dimension.value, int):
+            return form.Call(name, (array, form.Constant(dimension.value - 1)))
+        return form.Call(name, (array, form.Operation("-", (dimension, ONE))))
+
+    def _user_function(self, name: str, given: Sequence[form.Expression]) -> form.Expression:
+        if self.scope.is_pure(name):
+            return form.Call(name, tuple(given))
+        self._temporaries += 1
+        temporary = f"%{self._temporaries}"
+        self.before.append((temporary, form.Call(name, tuple(given), pure=False)))
+        return form.Name(temporary)
+
+
+def text_of(node: Node) -> str:
+    """A node's source text."""
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+def number(text: str) -> form.Constant:
+    """A literal without its kind."""
+    value = text.split("_")[0].lower().replace("d", "e")
+    try:
+        if value.isdecimal():
+            return form.Constant(int(value))
+        return form.Constant(float(value), form.Kind.FLOAT)
+    except ValueError:
+        return form.Constant(text, form.Kind.UNKNOWN)
+
+
+def _arguments(node: Node) -> list[Node]:
+    return [child for child in node.named_children if child.type != "comment"]
+
+
+def _identifiers(node: Node) -> list[str]:
+    found: list[str] = []
+    pending = [node]
+    while pending and len(found) < 64:
+        current = pending.pop()
+        if current.type == "identifier":
+            found.append(text_of(current).lower())
+        pending.extend(reversed(current.named_children))
+    return found

@@ -1,0 +1,816 @@
+"""Matching patterns against what loops do: names of a pattern are bound to parts of the program, or nothing matches.
+
+Both sides are trees: the pattern's is Python's syntax tree, the program's is the source form with temporaries resolved.
+A matcher is a generator of bindings; where several ways lead to a match, it tries them in turn.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+from foretrace.tracer.source.flow.records import Access, Effect, Index, IndexKind, LoopFacts
+from foretrace.tracer.source.form import records as form
+from foretrace.tracer.source.form.walk import names, rebuilt, replaced, within
+
+from .patterns import DISTANCE, INDUCTION, PLACES, VALUES, IdiomDefinition, LoopPattern, Pattern, StatementPattern
+
+Place = tuple[form.Expression, ...]
+Terms = tuple[tuple[int, form.Expression], ...]
+"""A sum: each term with its sign, 1 or -1."""
+
+MOST_NEST = 6
+"""Induction variables are looked for among this many innermost loops."""
+
+_COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
+_CHAINS = {
+    ast.Add: "+", ast.Sub: "+", ast.Mult: "*", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.And: "and",
+    ast.Or: "or",
+}  # fmt: skip
+_SMALL_TABLE = 65536
+"""Elements of the largest array of known size that still counts as a table."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """An effect, prepared for matching."""
+
+    effect: Effect
+    facts: LoopFacts
+    """Of the innermost loop around it."""
+    target: form.Expression
+    value: form.Expression
+    """With minima and maxima in one notation, whether written as calls, choices or guards."""
+    conditions: tuple[form.Expression, ...]
+    accesses: dict[form.Expression, Access]
+    """The loads and the store, by their expressions."""
+    variables: tuple[str, ...]
+    """Induction variables of the loops around it, outermost first; "" for a loop without."""
+
+
+@dataclass(frozen=True)
+class Bindings:
+    """What the names of a pattern stand for."""
+
+    loops: dict[str, str]
+    """Induction variables."""
+    arrays: dict[str, Access]
+    scalars: dict[str, str]
+    places: dict[str, Place]
+    values: dict[str, Terms]
+    distance: int | None = None
+
+    def with_loops(self, loops: dict[str, str]) -> Bindings:
+        """These, with induction variables bound."""
+        return Bindings(loops, self.arrays, self.scalars, self.places, self.values, self.distance)
+
+    def array(self, name: str, access: Access) -> Bindings | None:
+        """These and `name` for an array, unless it stands for another one."""
+        known = self.arrays.get(name)
+        if known is not None:
+            return self if known.array == access.array else None
+        return Bindings(
+            self.loops, {**self.arrays, name: access}, self.scalars, self.places, self.values, self.distance
+        )
+
+    def scalar(self, name: str, variable: str) -> Bindings | None:
+        """These and `name` for a scalar, unless it stands for another one, or another name stands for it."""
+        known = self.scalars.get(name)
+        if known is not None:
+            return self if known == variable else None
+        if variable in self.scalars.values():
+            return None
+        scalars = {**self.scalars, name: variable}
+        return Bindings(self.loops, self.arrays, scalars, self.places, self.values, self.distance)
+
+    def place(self, name: str, place: Place) -> Bindings | None:
+        """These and `name` for a place, unless it stands for another one."""
+        known = self.places.get(name)
+        if known is not None:
+            return self if known == place else None
+        return Bindings(self.loops, self.arrays, self.scalars, {**self.places, name: place}, self.values, self.distance)
+
+    def value(self, name: str, terms: Terms) -> Bindings | None:
+        """These and `name` for a value, unless it stands for another one."""
+        known = self.values.get(name)
+        if known is not None:
+            return self if sorted(known, key=repr) == sorted(terms, key=repr) else None
+        return Bindings(self.loops, self.arrays, self.scalars, self.places, {**self.values, name: terms}, self.distance)
+
+    def apart(self, distance: int) -> Bindings | None:
+        """These and `d` for a distance, unless it is another one."""
+        if self.distance is not None:
+            return self if self.distance == distance else None
+        return Bindings(self.loops, self.arrays, self.scalars, self.places, self.values, distance)
+
+
+@dataclass(frozen=True)
+class Match:
+    """Where a pattern fits."""
+
+    definition: IdiomDefinition
+    pattern: Pattern
+    bindings: Bindings
+    steps: tuple[Step, ...]
+    """One for each statement of the pattern."""
+
+
+def prepared(facts: LoopFacts) -> list[Step]:
+    """The effects of a loop itself, not those of loops inside it, ready to be matched.
+
+    A scalar that keeps an element's old value while the element is overwritten, as in an exchange, stands for it.
+    """
+    kept = {name.name for name in (*facts.carried, *facts.live_out)}
+    values: dict[str, form.Expression] = {}
+    loads: dict[str, tuple[Access, ...]] = {}
+    steps = []
+    for effect in facts.effects:
+        if not effect.nest or effect.nest[-1] is not facts.loop or _allocates(effect.value):
+            continue
+        step = _prepared(effect, facts, values, loads)
+        if isinstance(effect.target, form.Name) and effect.target.name not in kept:
+            values[effect.target.name] = step.value
+            loads[effect.target.name] = tuple(step.accesses.values())
+        else:
+            steps.append(step)
+    return steps
+
+
+def _allocates(value: form.Expression) -> bool:
+    """New memory without values in it."""
+    return isinstance(value, form.Call) and value.function in ("allocate", "empty")
+
+
+def _prepared(
+    effect: Effect, facts: LoopFacts, values: dict[str, form.Expression], loads: dict[str, tuple[Access, ...]]
+) -> Step:
+    accesses: dict[form.Expression, Access] = {load.subscript: load for load in effect.loads}
+    if effect.store is not None:
+        accesses.setdefault(effect.store.subscript, effect.store)
+    value, conditions = effect.value, effect.conditions
+    mentioned = {name for one in (value, *conditions) for name in names(one) if name in values}
+    if mentioned:
+        value = replaced(value, values)
+        conditions = tuple(replaced(condition, values) for condition in conditions)
+        for name in mentioned:
+            for access in loads[name]:
+                accesses.setdefault(access.subscript, access)
+    value = rebuilt(value, _canonical)
+    conditions = tuple(rebuilt(condition, _canonical) for condition in conditions)
+    value, conditions = _guarded(effect.target, value, conditions)
+    variables = tuple(loop.variable for loop in effect.nest)
+    return Step(effect, facts, effect.target, value, conditions, accesses, variables)
+
+
+def _canonical(expression: form.Expression) -> form.Expression:
+    """Minima and maxima written as choices."""
+    match expression:
+        case form.Operation(
+            operator="select", operands=(form.Operation(operator=operator, operands=compared), yes, no)
+        ):
+            if operator in ("<", "<=", ">", ">=") and {yes, no} == set(compared):
+                smaller = (operator in ("<", "<=")) == (yes == compared[0])
+                return form.Call("min" if smaller else "max", (yes, no))
+    return expression
+
+
+def _guarded(
+    target: form.Expression, value: form.Expression, conditions: tuple[form.Expression, ...]
+) -> tuple[form.Expression, tuple[form.Expression, ...]]:
+    """Choices that keep the old value are guards; a guard that compares old and new value is a minimum or maximum."""
+    match value:
+        case form.Operation(operator="select", operands=(condition, yes, no)) if no == target:
+            value, conditions = yes, (*conditions, condition)
+        case form.Operation(operator="select", operands=(condition, yes, no)) if yes == target:
+            value, conditions = no, (*conditions, form.Operation("not", (condition,)))
+    if conditions:
+        match conditions[-1]:
+            case form.Operation(operator=operator, operands=(left, right)) if {left, right} == {target, value}:
+                if operator in ("<", "<=", ">", ">=") and target != value:
+                    smaller = (operator in ("<", "<=")) == (left == value)
+                    return form.Call("min" if smaller else "max", (target, value)), conditions[:-1]
+    return value, conditions
+
+
+def matches(definition: IdiomDefinition, steps: Sequence[Step], first: Step) -> Iterator[Match]:
+    """The ways in which an idiom fits, with `first` as the statement of its pattern that comes first.
+
+    `steps` are all statements of the function: those that further statements of a pattern may be.
+    """
+    for pattern in definition.patterns:
+        statement = pattern.statements[0]
+        if not _possible(statement, first):
+            continue
+        for bindings in _placed(pattern, statement, first):
+            for chosen, bound in _rest(pattern, 1, (first,), steps, bindings):
+                match = Match(definition, pattern, bound, chosen)
+                if definition.where is None or _holds(definition.where, match):
+                    yield match
+                    return
+
+
+def _possible(statement: StatementPattern, step: Step) -> bool:
+    """Whether the kinds of target and nest allow a match: the cheap part."""
+    wants_array = isinstance(statement.target, ast.Subscript)
+    if wants_array != (step.effect.store is not None):
+        return False
+    return len(statement.loops) <= len(step.effect.nest) and not (statement.guards and not step.conditions)
+
+
+def _placed(pattern: Pattern, statement: StatementPattern, step: Step) -> Iterator[Bindings]:
+    """Bindings of one statement, for each way to choose its induction variables."""
+    empty = Bindings({}, {}, {}, {}, {})
+    wanted = _induction_names(pattern)
+    around = [loop.variable for loop in statement.loops if loop.variable]
+    candidates = [variable for variable in reversed(step.variables[-MOST_NEST:]) if variable]
+    for chosen in permutations(candidates, len(wanted)):
+        loops = dict(zip(wanted, chosen, strict=True))
+        if around and not _nested(statement.loops, step, loops):
+            continue
+        yield from _matched(pattern, statement, step, empty.with_loops(loops))
+
+
+def _induction_names(pattern: Pattern) -> list[str]:
+    found: dict[str, None] = {}
+    for statement in pattern.statements:
+        for node in (*ast.walk(statement.target), *ast.walk(statement.value)):
+            if isinstance(node, ast.Name) and node.id in INDUCTION:
+                found.setdefault(node.id)
+        for loop in statement.loops:
+            if loop.variable:
+                found.setdefault(loop.variable)
+    return list(found)
+
+
+def _nested(loops: Sequence[LoopPattern], step: Step, chosen: dict[str, str]) -> bool:
+    """Whether the loops stand in the pattern's order, the last one innermost."""
+    positions = [step.variables.index(chosen[loop.variable]) for loop in loops if loop.variable]
+    return positions == sorted(positions) and positions[-1] == len(step.variables) - 1
+
+
+def _rest(
+    pattern: Pattern, position: int, chosen: tuple[Step, ...], steps: Sequence[Step], bindings: Bindings
+) -> Iterator[tuple[tuple[Step, ...], Bindings]]:
+    """The pattern's other statements, found among `steps`."""
+    if position == len(pattern.statements):
+        yield chosen, bindings
+        return
+    statement = pattern.statements[position]
+    for step in steps:
+        if any(step is one for one in chosen) or step.effect.nest != chosen[0].effect.nest:
+            continue
+        if _possible(statement, step):
+            for bound in _matched(pattern, statement, step, bindings):
+                yield from _rest(pattern, position + 1, (*chosen, step), steps, bound)
+
+
+def _matched(pattern: Pattern, statement: StatementPattern, step: Step, bindings: Bindings) -> Iterator[Bindings]:
+    """Bindings with which one statement fits: loops, target, value and guards."""
+    matcher = _Matcher(pattern, step)
+    for bound in matcher.loops(statement.loops, bindings):
+        for targeted in matcher.value(statement.target, step.target, bound):
+            for valued in matcher.value(statement.value, step.value, targeted):
+                yield from matcher.guards(statement.guards, valued)
+
+
+class _Matcher:
+    """One statement of a pattern against one effect."""
+
+    def __init__(self, pattern: Pattern, step: Step) -> None:
+        self._pattern = pattern
+        self._step = step
+
+    def loops(self, loops: Sequence[LoopPattern], bindings: Bindings) -> Iterator[Bindings]:
+        """Bounds and conditions of the loops."""
+        bound: Bindings | None = bindings
+        for pattern in loops:
+            if pattern.span:
+                loop = self._step.effect.nest[self._step.variables.index(bindings.loops[pattern.variable])]
+                access = self._span(loop)
+                bound = None if access is None or bound is None else bound.array(pattern.span, access)
+            if pattern.condition is not None:
+                condition = self._step.effect.nest[-1].condition
+                if condition is None or bound is None:
+                    return
+                bound = next(self.value(pattern.condition, condition, bound), None)
+        if bound is not None:
+            yield bound
+
+    def _span(self, loop: form.Loop) -> Access | None:
+        """The array that holds a loop's bounds in neighbouring elements."""
+        if loop.first is None or loop.last is None:
+            return None
+        first, last = _load_within(loop.first), _load_within(loop.last)
+        if first is None or last is None or _root(first) != _root(last) or first == last:
+            return None
+        return Access(_root(first), first, (), False, loop.place)
+
+    def guards(self, guards: Sequence[ast.expr], bindings: Bindings) -> Iterator[Bindings]:
+        """Each guard of the pattern is met by one of the statement's conditions."""
+        if not guards:
+            yield bindings
+            return
+        for condition in self._step.conditions:
+            for bound in self.value(guards[0], condition, bindings):
+                yield from self.guards(guards[1:], bound)
+
+    def value(self, pattern: ast.expr, expression: form.Expression, bindings: Bindings) -> Iterator[Bindings]:
+        """Bindings with which a pattern's expression fits one of the program."""
+        expression = _stripped(expression)
+        match pattern:
+            case ast.Name(id="_"):
+                if self._free_of_scalars(expression, (), bindings):
+                    yield bindings
+            case ast.Name(id=name) if name in VALUES:
+                bound = bindings.value(name, _terms(expression))
+                if bound is not None:
+                    yield bound
+            case ast.Name(id=name):
+                if isinstance(expression, form.Name) and expression.name not in self._step.variables:
+                    bound = bindings.scalar(name, expression.name)
+                    if bound is not None:
+                        yield bound
+            case ast.Call(func=ast.Name(id="_"), args=arguments):
+                if self._free_of_scalars(expression, arguments, bindings):
+                    yield from self._containing(arguments, expression, bindings)
+            case ast.Call(func=ast.Name(id=function), args=arguments):
+                if isinstance(expression, form.Call) and expression.function == function:
+                    for order in permutations(expression.arguments, len(arguments)):
+                        yield from self._all(arguments, order, bindings)
+            case ast.Subscript() | ast.Attribute():
+                yield from self._element(pattern, expression, bindings)
+            case ast.BinOp(op=operator) if type(operator) in _CHAINS:
+                yield from self._chain(pattern, _CHAINS[type(operator)], expression, bindings)
+            case ast.BoolOp(op=operator):
+                yield from self._chain(pattern, _CHAINS[type(operator)], expression, bindings)
+            case ast.Constant(value=value):
+                if isinstance(expression, form.Constant) and expression.value == value:
+                    yield bindings
+
+    def _all(
+        self, patterns: Sequence[ast.expr], expressions: Sequence[form.Expression], bindings: Bindings
+    ) -> Iterator[Bindings]:
+        if not patterns:
+            yield bindings
+            return
+        for bound in self.value(patterns[0], expressions[0], bindings):
+            yield from self._all(patterns[1:], expressions[1:], bound)
+
+    def _free_of_scalars(self, expression: form.Expression, listed: Sequence[ast.expr], bindings: Bindings) -> bool:
+        """Whether an expression does without the pattern's scalars, but for those listed."""
+        allowed = {node.id for one in listed for node in ast.walk(one) if isinstance(node, ast.Name)}
+        forbidden = {bindings.scalars[name] for name in self._pattern.scalars - allowed if name in bindings.scalars}
+        return not forbidden or not (forbidden & names(expression))
+
+    def _containing(
+        self, wanted: Sequence[ast.expr], expression: form.Expression, bindings: Bindings
+    ) -> Iterator[Bindings]:
+        """Bindings with which all of `wanted` stand somewhere in an expression, but not inside a subscript."""
+        if not wanted:
+            yield bindings
+            return
+        for part in _outside_subscripts(expression):
+            for bound in self.value(wanted[0], part, bindings):
+                yield from self._containing(wanted[1:], expression, bound)
+
+    # Sums, products and other chains
+
+    def _chain(
+        self, pattern: ast.expr, operator: str, expression: form.Expression, bindings: Bindings
+    ) -> Iterator[Bindings]:
+        """Operands in any order; what is left over joins an operand that may be anything, or is invariant."""
+        wanted = _pattern_operands(pattern, operator)
+        given = _terms(expression) if operator == "+" else tuple((1, one) for one in _operands(expression, operator))
+        if len(given) < len(wanted):
+            return
+        yield from self._operands(operator, wanted, given, bindings)
+
+    def _operands(
+        self, operator: str, wanted: list[tuple[int, ast.expr]], given: Terms, bindings: Bindings
+    ) -> Iterator[Bindings]:
+        if not wanted:
+            if (operator == "*" and all(self._invariant(one) for _, one in given)) or not given:
+                yield bindings
+            return
+        (sign, pattern), *others = wanted
+        if not others and _takes_rest(pattern):
+            rest = tuple((sign * one_sign, one) for one_sign, one in given)
+            if isinstance(pattern, ast.Name) and pattern.id in VALUES:
+                bound = bindings.value(pattern.id, rest)
+                if bound is not None:
+                    yield bound
+            elif rest:
+                yield from self.value(pattern, _joined(operator, rest), bindings)
+            return
+        known = isinstance(pattern, ast.Name) and bindings.values.get(pattern.id)
+        if known:
+            signed = [(sign * one_sign, one) for one_sign, one in known]
+            if all(term in given for term in signed):
+                yield from self._operands(
+                    operator, others, tuple(term for term in given if term not in signed), bindings
+                )
+            return
+        for position, (one_sign, one) in enumerate(given):
+            left = given[:position] + given[position + 1 :]
+            if one_sign == sign or _takes_rest(pattern):
+                for bound in self.value(pattern, one, bindings):
+                    yield from self._operands(operator, others, left, bound)
+
+    def _invariant(self, expression: form.Expression) -> bool:
+        return not any(part in self._step.accesses for part in within(expression)) and not (
+            names(expression) & set(self._step.variables)
+        )
+
+    # Elements of arrays
+
+    def _element(self, pattern: ast.expr, expression: form.Expression, bindings: Bindings) -> Iterator[Bindings]:
+        """An element of an array, or a member of one."""
+        if isinstance(pattern, ast.Attribute):
+            if isinstance(expression, form.Member):
+                yield from self._element(pattern.value, expression.base, bindings)
+            return
+        assert isinstance(pattern, ast.Subscript)
+        if not isinstance(pattern.value, ast.Name):
+            return
+        if not pattern.value.id[0].isupper():  # s[0].M: an element of what a scalar points at
+            if isinstance(expression, form.Subscript):
+                for bound in self.value(pattern.value, expression.base, bindings):
+                    if expression.indices == (form.Constant(0),):
+                        yield bound
+            return
+        access = self._step.accesses.get(expression)
+        if access is None:
+            return
+        bound_array = bindings.array(pattern.value.id, access)
+        if bound_array is not None:
+            yield from self._place(pattern.slice, access, bound_array)
+
+    def _place(self, pattern: ast.expr, access: Access, bindings: Bindings) -> Iterator[Bindings]:
+        """The place of an element, against a pattern's index or indices."""
+        innermost = self._step.variables[-1]
+        match pattern:
+            case ast.Name(id="_"):
+                yield bindings
+                return
+            case ast.Name(id=name) if name in PLACES:
+                bound = bindings.place(name, tuple(index.expression for index in access.indices))
+                if bound is not None:
+                    yield bound
+                return
+            case ast.Constant(value=value) if value is Ellipsis:
+                if all(
+                    index.kind is IndexKind.INVARIANT
+                    or (index.kind is IndexKind.AFFINE and innermost not in dict(index.coefficients))
+                    for index in access.indices
+                ):
+                    yield bindings
+                return
+        wanted = pattern.elts if isinstance(pattern, ast.Tuple) else [pattern]
+        chosen = set(bindings.loops.values())
+        relevant = [index for index in access.indices if _concerns(index, chosen)]
+        if len(wanted) == len(relevant):
+            yield from self._indices(wanted, relevant, access, bindings)
+        elif len(relevant) == 1 and len(wanted) == 2:
+            yield from self._linear(wanted, relevant[0], bindings)
+        elif len(wanted) == 1 and len({variable for index in relevant for variable, _ in index.coefficients}) == 1:
+            yield from self._indices(wanted, relevant[:1], access, bindings)  # a diagonal
+
+    def _indices(
+        self, wanted: Sequence[ast.expr], given: Sequence[Index], access: Access, bindings: Bindings
+    ) -> Iterator[Bindings]:
+        if not wanted:
+            yield bindings
+            return
+        for bound in self._index(wanted[0], given[0], access, bindings):
+            yield from self._indices(wanted[1:], given[1:], access, bound)
+
+    def _index(self, pattern: ast.expr, index: Index, access: Access, bindings: Bindings) -> Iterator[Bindings]:
+        match pattern:
+            case ast.Name(id=name) if name in INDUCTION:
+                if self._affine(index, name, bindings):
+                    yield bindings
+            case ast.BinOp(op=ast.Sub(), left=ast.Name(id=name), right=ast.Name(id=distance)) if distance == DISTANCE:
+                if self._affine(index, name, bindings):
+                    apart = self._distance(index, access, name, bindings)
+                    bound = bindings.apart(apart) if apart else None
+                    if bound is not None:
+                        yield bound
+            case ast.Name():  # a counter
+                yield from self.value(pattern, index.expression, bindings)
+            case ast.Subscript():
+                for part in _shifted(index.expression):
+                    yield from self.value(pattern, part, bindings)
+            case ast.Call(func=ast.Name(id="_"), args=arguments):
+                yield from self._containing(arguments, index.expression, bindings)
+
+    def _affine(self, index: Index, name: str, bindings: Bindings) -> bool:
+        """Whether an index is affine in one of the pattern's induction variables, and in no other of them."""
+        if index.kind is not IndexKind.AFFINE:
+            return False
+        variables = {variable for variable, _ in index.coefficients}
+        return variables & set(bindings.loops.values()) == {bindings.loops[name]}
+
+    def _linear(self, wanted: Sequence[ast.expr], index: Index, bindings: Bindings) -> Iterator[Bindings]:
+        """Two indices in one, `A[i * n + j]`: the one whose factor is 1 moves fastest."""
+        if index.kind is not IndexKind.AFFINE:
+            if index.kind is IndexKind.INDIRECT:
+                return
+            return
+        factors = dict(index.coefficients)
+        slow, fast = [bindings.loops.get(one.id) if isinstance(one, ast.Name) else None for one in wanted]
+        if slow in factors and fast in factors and _is_one(factors[fast]) and not _is_one(factors[slow]):
+            yield bindings
+
+    def _distance(self, index: Index, access: Access, name: str, bindings: Bindings) -> int | None:
+        """Iterations of a loop between the place that the statement writes and this one; None: not constant."""
+        store = self._step.effect.store
+        if store is None or store.array != access.array or len(store.indices) != len(access.indices):
+            return None
+        variable = bindings.loops[name]
+        loop = self._step.effect.nest[self._step.variables.index(variable)]
+        step = _whole(loop.step) if loop.step is not None else 1
+        for written, read in zip(store.indices, access.indices, strict=True):
+            if read is index:
+                factor = _whole(dict(index.coefficients)[variable])
+                if written.coefficients != read.coefficients or not factor or not step:
+                    return None
+                apart = _difference(written.offset, read.offset)
+                if apart is None or apart % (factor * step):
+                    return None
+                return apart // (factor * step)
+        return None
+
+
+def _takes_rest(pattern: ast.expr) -> bool:
+    """Whether a pattern's operand stands for any value, so that it may take several operands of a chain."""
+    match pattern:
+        case ast.Name(id=name):
+            return name == "_" or name in VALUES
+        case ast.Call(func=ast.Name(id="_")):
+            return True
+    return False
+
+
+def _pattern_operands(pattern: ast.expr, operator: str, sign: int = 1) -> list[tuple[int, ast.expr]]:
+    """Operands of a pattern's chain with their signs, those that take the rest last."""
+
+    def flat(node: ast.expr, sign: int) -> Iterator[tuple[int, ast.expr]]:
+        match node:
+            case ast.BinOp(op=op, left=left, right=right) if _CHAINS.get(type(op)) == operator:
+                yield from flat(left, sign)
+                yield from flat(right, -sign if isinstance(op, ast.Sub) else sign)
+            case ast.BoolOp(op=op, values=values) if _CHAINS.get(type(op)) == operator:
+                for value in values:
+                    yield from flat(value, sign)
+            case _:
+                yield sign, node
+
+    return sorted(flat(pattern, sign), key=lambda one: _takes_rest(one[1]))
+
+
+def _terms(expression: form.Expression, sign: int = 1) -> Terms:
+    """A sum's terms with their signs."""
+    match _stripped(expression):
+        case form.Operation(operator="+", operands=(left, right)):
+            return _terms(left, sign) + _terms(right, sign)
+        case form.Operation(operator="-", operands=(left, right)):
+            return _terms(left, sign) + _terms(right, -sign)
+        case form.Operation(operator="neg", operands=(operand,)):
+            return _terms(operand, -sign)
+        case other:
+            return ((sign, other),)
+
+
+def _operands(expression: form.Expression, operator: str) -> tuple[form.Expression, ...]:
+    """A chain's operands."""
+    expression = _stripped(expression)
+    if isinstance(expression, form.Operation) and expression.operator == operator:
+        return tuple(part for operand in expression.operands for part in _operands(operand, operator))
+    if operator == "*" and isinstance(expression, form.Operation) and expression.operator == "neg":
+        return (form.Constant(-1), *_operands(expression.operands[0], operator))
+    return (expression,)
+
+
+def _joined(operator: str, terms: Terms) -> form.Expression:
+    """One expression of several terms."""
+    made: form.Expression | None = None
+    for sign, term in terms:
+        signed = term if sign == 1 else form.Operation("neg", (term,))
+        made = signed if made is None else form.Operation(operator, (made, signed))
+    assert made is not None
+    return made
+
+
+def _stripped(expression: form.Expression) -> form.Expression:
+    """An expression without conversions around it."""
+    while isinstance(expression, form.Convert):
+        expression = expression.operand
+    return expression
+
+
+def _outside_subscripts(expression: form.Expression) -> Iterator[form.Expression]:
+    """An expression and its parts, but not what stands inside a subscript."""
+    pending = [expression]
+    while pending:
+        current = pending.pop()
+        yield current
+        match current:
+            case form.Operation(operands=parts) | form.Call(arguments=parts) | form.Unknown(reads=parts):
+                pending.extend(reversed(parts))
+            case form.Convert(operand=operand):
+                pending.append(operand)
+
+
+def _shifted(expression: form.Expression) -> Iterator[form.Expression]:
+    """Terms and factors of an index that may be the load of an index array: `I[i]`, `I[i] - 1`, `3 * I[i] + c`."""
+    for _, term in _terms(expression):
+        yield from _operands(term, "*")
+
+
+def _load_within(expression: form.Expression) -> form.Expression | None:
+    """The one load among an expression's terms."""
+    found = [part for _, part in _terms(expression) if isinstance(part, form.Subscript | form.Member)]
+    return found[0] if len(found) == 1 else None
+
+
+def _root(expression: form.Expression) -> str:
+    """The name at the root of a load, with its members."""
+    match expression:
+        case form.Name(name=name):
+            return name
+        case form.Member(base=base, member=member):
+            return f"{_root(base)}.{member}"
+        case form.Subscript(base=base):
+            return _root(base)
+    return ""
+
+
+def _concerns(index: Index, variables: set[str]) -> bool:
+    if index.kind is IndexKind.AFFINE:
+        return any(variable in variables for variable, _ in index.coefficients)
+    return index.kind is not IndexKind.INVARIANT
+
+
+def _whole(expression: form.Expression | None) -> int | None:
+    match expression:
+        case form.Constant(value=int() as value):
+            return value
+        case form.Operation(operator="neg", operands=(form.Constant(value=int() as value),)):
+            return -value
+    return None
+
+
+def _is_one(expression: form.Expression) -> bool:
+    return _whole(expression) in (1, -1)
+
+
+def _difference(one: form.Expression | None, other: form.Expression | None) -> int | None:
+    """one - other, if it is a whole number."""
+    left = _terms(one) if one is not None else ()
+    right = _terms(other, -1) if other is not None else ()
+    total = 0
+    symbols: dict[form.Expression, int] = {}
+    for sign, term in left + right:
+        value = _whole(term)
+        if value is not None:
+            total += sign * value
+        else:
+            symbols[term] = symbols.get(term, 0) + sign
+    return None if any(symbols.values()) else total
+
+
+# Conditions
+
+
+def offsets(match: Match) -> dict[str, tuple[tuple[int, ...], ...]]:
+    """Offsets at which the first statement reads each array, from the place it writes, in the array's own dimensions.
+
+    Only reads that move with the store count: same induction variables, same factors, constant differences.
+    """
+    step = match.steps[0]
+    store = step.effect.store
+    found: dict[str, set[tuple[int, ...]]] = {}
+    if store is None:
+        return {}
+    moving = [index for index in store.indices if index.kind is IndexKind.AFFINE]
+    for load in step.effect.loads:
+        read = [index for index in load.indices if index.kind is IndexKind.AFFINE]
+        if len(read) != len(moving) or len(load.indices) - len(read) != len(store.indices) - len(moving):
+            continue
+        if any(one.coefficients != other.coefficients for one, other in zip(read, moving, strict=True)):
+            continue
+        apart = [_difference(one.offset, other.offset) for one, other in zip(read, moving, strict=True)]
+        if all(one is not None for one in apart):
+            found.setdefault(load.array, set()).add(tuple(one for one in apart if one is not None))
+    return {array: tuple(sorted(places)) for array, places in found.items()}
+
+
+def _holds(condition: ast.expr, match: Match) -> bool:
+    match condition:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return all(_holds(value, match) for value in values)
+        case ast.BoolOp(values=values):
+            return any(_holds(value, match) for value in values)
+        case ast.UnaryOp(operand=operand):
+            return not _holds(operand, match)
+        case ast.Compare(left=left, ops=[operator], comparators=[right]):
+            one, other = _number(left, match), _number(right, match)
+            return {
+                ast.Lt: one < other, ast.LtE: one <= other, ast.Gt: one > other, ast.GtE: one >= other,
+                ast.Eq: one == other, ast.NotEq: one != other,
+            }.get(type(operator), False)  # fmt: skip
+        case _:
+            return bool(_number(condition, match))
+
+
+def _number(node: ast.expr, match: Match) -> int:
+    if isinstance(node, ast.Constant):
+        assert isinstance(node.value, int)
+        return node.value
+    assert isinstance(node, ast.Call)
+    assert isinstance(node.func, ast.Name)
+    arguments = [argument.id for argument in node.args if isinstance(argument, ast.Name)]
+    return int(_QUESTIONS[node.func.id](match, *arguments))
+
+
+def _same(match: Match, one: str, other: str) -> bool:
+    arrays = match.bindings.arrays
+    return one in arrays and other in arrays and arrays[one].array == arrays[other].array
+
+
+def _differs(match: Match, one: str, other: str) -> bool:
+    places = match.bindings.places
+    return one in places and other in places and places[one] != places[other]
+
+
+def _compares(match: Match, array: str) -> bool:
+    """The guards, the loop's condition or a minimum compare elements of the array."""
+    step = match.steps[0]
+    name = match.bindings.arrays[array].array
+    tested = [*step.conditions, *(loop.condition for loop in step.effect.nest if loop.condition is not None)]
+    compared: list[form.Expression] = [
+        part for one in tested for part in within(one)
+        if isinstance(part, form.Operation) and part.operator in _COMPARISONS
+    ]  # fmt: skip
+    compared_calls = [
+        part for part in within(step.value) if isinstance(part, form.Call) and part.function in ("min", "max")
+    ]
+    return any(
+        step.accesses[part].array == name
+        for one in (*compared, *compared_calls) for part in within(one) if part in step.accesses
+    )  # fmt: skip
+
+
+def _updates(match: Match, array: str) -> bool:
+    """The statement reads the place of the array that it writes."""
+    store = match.steps[0].effect.store
+    return store is not None and any(store.subscript == load.subscript for load in match.steps[0].effect.loads)
+
+
+def _most_offsets(match: Match) -> int:
+    return max((len(places) for places in offsets(match).values()), default=0)
+
+
+def _carried(match: Match) -> bool:
+    """An iteration reads what an earlier one wrote: not a later one, and not itself."""
+    distance = match.bindings.distance
+    return distance > 0 if distance is not None else bool(match.bindings.scalars)
+
+
+def _table(match: Match, array: str) -> bool:
+    """An array that is constant, or small and of known size, or whose index is masked."""
+    access = match.bindings.arrays[array]
+    root = access.array.split(".")[0]
+    variable = match.steps[0].facts.function.variables.get(root)
+    if variable is not None:
+        if variable.constant:
+            return True
+        if isinstance(variable.type, form.ArrayType):
+            extents = [_whole(extent) for extent in variable.type.shape]
+            if all(extents):
+                elements = 1
+                for extent in extents:
+                    elements *= extent or 1
+                return elements <= _SMALL_TABLE and variable.storage is not form.Storage.LOCAL
+    return any(
+        isinstance(part, form.Operation) and part.operator in ("&", "%")
+        for index in access.indices for part in within(index.expression)
+    )  # fmt: skip
+
+
+def _innermost(match: Match, name: str) -> bool:
+    return match.bindings.loops[name] == match.steps[0].variables[-1]
+
+
+def _varies(match: Match, name: str) -> bool:
+    """A value that depends on an element of an array."""
+    accesses = match.steps[0].accesses
+    return any(part in accesses for _, term in match.bindings.values[name] for part in within(term))
+
+
+_QUESTIONS: dict[str, Callable[..., int]] = {
+    "same": _same, "differs": _differs, "compares": _compares, "updates": _updates, "offsets": _most_offsets,
+    "carried": _carried, "table": _table, "innermost": _innermost, "varies": _varies,
+}  # fmt: skip

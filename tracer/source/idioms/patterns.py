@@ -1,0 +1,270 @@
+"""Patterns of idioms: their notation, parsed and checked.
+
+A pattern is a few statements in Python's syntax, over names that stand for parts of a program:
+
+- `i j k l`: induction variables, each of another loop.
+- names with a capital: arrays. A subscript `A[i]` is an index affine in `i`; `A[i - d]` lies `d` elements before the
+  place that the statement writes; `A[I[i]]` is indirect; `A[_(I[i])]` computes the position from `I[i]`; `A[...]` does
+  not depend on the innermost loop; `A[p]` is any place, the same one wherever `p` stands.
+- `p q`: places of an array. `v w`: values. `d`: a whole number other than 0. `M`, after a dot: a member. They are the
+  same wherever they stand.
+- other lower-case names: scalars that one iteration hands to the next.
+- `_`: any value; `_(X, Y)`: any value computed from X and Y. Neither contains a scalar of the pattern that it does not
+  name.
+
+Operands of + and * match in any order, with invariant factors left over. `for i in _`, `for i in span(P)` (from `P[j]`
+to `P[j + 1]`), `while` and `if` ask for loops and guards around a statement; without them any will do. Several
+statements must all be found in the same loops.
+"""
+
+from __future__ import annotations
+
+import ast
+import string
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+
+from foretrace.errors import SourceError, quoted, shortened
+
+INDUCTION = frozenset("ijkl")
+PLACES = frozenset("pq")
+VALUES = frozenset("vw")
+DISTANCE = "d"
+MOST_FILE_BYTES = 1 << 20
+MOST_PATTERNS = 200
+_MOST_NODES = 400
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPattern:
+    """A loop that must stand around a statement."""
+
+    variable: str
+    """"" for a `while`."""
+    span: str = ""
+    """The array whose neighbouring elements bound it."""
+    condition: ast.expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatementPattern:
+    """A store, with the loops and guards it must stand in."""
+
+    target: ast.expr
+    value: ast.expr
+    loops: tuple[LoopPattern, ...]
+    guards: tuple[ast.expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One way to write an idiom."""
+
+    text: str
+    statements: tuple[StatementPattern, ...]
+    scalars: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class IdiomDefinition:
+    """An idiom: its patterns, and what must hold of what they match."""
+
+    name: str
+    summary: str
+    patterns: tuple[Pattern, ...]
+    where: ast.expr | None = None
+    parts: frozenset[str] = field(default_factory=frozenset)
+    confidence: float = 0.9
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+    """An idiom as it stands in a file."""
+
+    summary: str
+    patterns: list[str]
+    where: str = ""
+    parts: list[str] = msgspec.field(default_factory=list)
+    confidence: float = 0.9
+
+
+PREDICATES = {
+    "same": 2, "differs": 2, "compares": 1, "updates": 1, "offsets": 0, "carried": 0, "table": 1, "innermost": 1,
+    "varies": 1,
+}  # fmt: skip
+"""What `where` may ask, and how many names of the pattern each question takes. docs/idioms.md describes them."""
+
+
+def built_in() -> tuple[IdiomDefinition, ...]:
+    """The built-in idioms, most specific first."""
+    return parsed(resources.files(__package__).joinpath("builtin.toml").read_text(encoding="utf-8"), "builtin.toml")
+
+
+def from_file(path: Path) -> tuple[IdiomDefinition, ...]:
+    """A user's idioms.
+
+    Raises:
+        SourceError: the file cannot be read, or is not as docs/idioms.md describes.
+    """
+    try:
+        if path.stat().st_size > MOST_FILE_BYTES:
+            raise SourceError(f"{path}: a pattern file has at most {MOST_FILE_BYTES} bytes")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{path}: no pattern file: {shortened(str(error))}") from error
+    return parsed(text, str(path))
+
+
+def parsed(text: str, origin: str) -> tuple[IdiomDefinition, ...]:
+    """Idioms from the text of a pattern file; `origin` names it in errors.
+
+    Raises:
+        SourceError: the text is not as docs/idioms.md describes.
+    """
+    try:
+        entries = msgspec.convert(tomllib.loads(text), dict[str, _Entry])
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
+        raise SourceError(f"{origin}: {shortened(str(error))}") from error
+    if sum(len(entry.patterns) for entry in entries.values()) > MOST_PATTERNS:
+        raise SourceError(f"{origin}: more than {MOST_PATTERNS} patterns")
+    return tuple(definition(name, entry.patterns, entry.summary, where=entry.where, parts=entry.parts,
+                            confidence=entry.confidence, origin=origin) for name, entry in entries.items())  # fmt: skip
+
+
+def definition(
+    name: str, patterns: list[str], summary: str, *, where: str = "", parts: list[str] | None = None,
+    confidence: float = 0.9, origin: str = "pattern",
+) -> IdiomDefinition:  # fmt: skip
+    """An idiom from its patterns as text.
+
+    Raises:
+        SourceError: a pattern or condition does not parse, or uses something patterns do not have.
+    """
+    here = f"{origin}: idiom {quoted(name)}"
+    allowed = set(string.ascii_lowercase + string.digits + "-")
+    if not name or len(name) > 64 or not set(name) <= allowed:
+        raise SourceError(f"{here}: a name has 1 to 64 lower-case letters, digits and hyphens")
+    if not patterns:
+        raise SourceError(f"{here}: it needs at least one pattern")
+    if not 0 < confidence <= 1:
+        raise SourceError(f"{here}: confidence lies above 0 and at most at 1, not at {confidence}")
+    made = tuple(_pattern(text, here) for text in patterns)
+    return IdiomDefinition(name, summary, made, _condition(where, here), frozenset(parts or ()), confidence)
+
+
+def _parse(text: str, here: str) -> ast.Module:
+    try:
+        tree = ast.parse(text.strip())
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise SourceError(f"{here}: {quoted(text)}: {shortened(str(error))}") from error
+    if sum(1 for _ in ast.walk(tree)) > _MOST_NODES:
+        raise SourceError(f"{here}: {quoted(text)}: too long")
+    return tree
+
+
+def _pattern(text: str, here: str) -> Pattern:
+    tree = _parse(text, here)
+    statements = tuple(_statements(tree.body, (), (), f"{here}: {quoted(text)}"))
+    if not statements:
+        raise SourceError(f"{here}: {quoted(text)}: a pattern needs an assignment")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr):
+            _check(node, f"{here}: {quoted(text)}")
+    scalars = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name) and is_scalar(one.id)}
+    return Pattern(text.strip(), statements, frozenset(scalars))
+
+
+FUNCTIONS = frozenset({"_", "min", "max", "abs", "sqrt", "exp", "span"})
+
+_NODES = (
+    ast.Name, ast.Subscript, ast.BinOp, ast.BoolOp, ast.Compare, ast.UnaryOp, ast.Call, ast.Constant, ast.Attribute,
+    ast.Tuple,
+)  # fmt: skip
+
+
+def _check(node: ast.expr, here: str) -> None:
+    """Refuse what patterns do not have."""
+    if not isinstance(node, _NODES):
+        raise SourceError(f"{here}: patterns have no {type(node).__name__.lower()}")
+    if isinstance(node, ast.Call):
+        is_known = isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS and not node.keywords
+        if not is_known:
+            raise SourceError(f"{here}: {quoted(ast.unparse(node))}: patterns have {', '.join(sorted(FUNCTIONS))}")
+    if isinstance(node, ast.Constant) and node.value is not Ellipsis and not isinstance(node.value, int | float):
+        raise SourceError(f"{here}: constants are numbers, not {quoted(ast.unparse(node))}")
+
+
+def is_scalar(name: str) -> bool:
+    """A pattern's name for a scalar that iterations hand on."""
+    reserved = INDUCTION | PLACES | VALUES | FUNCTIONS | {DISTANCE}
+    return name not in reserved and name[0].islower()
+
+
+def _statements(
+    body: list[ast.stmt], loops: tuple[LoopPattern, ...], guards: tuple[ast.expr, ...], here: str
+) -> Iterator[StatementPattern]:
+    for statement in body:
+        match statement:
+            case ast.Assign(targets=[target], value=value):
+                yield StatementPattern(target, value, loops, guards)
+            case ast.For(target=ast.Name(id=variable), iter=over, body=inner) if variable in INDUCTION:
+                yield from _statements(inner, (*loops, LoopPattern(variable, _span(over, here))), guards, here)
+            case ast.While(test=test, body=inner):
+                yield from _statements(inner, (*loops, LoopPattern("", condition=test)), guards, here)
+            case ast.If(test=test, body=inner, orelse=[]):
+                yield from _statements(inner, loops, (*guards, test), here)
+            case _:
+                found = quoted(ast.unparse(statement))
+                raise SourceError(f"{here}: patterns have =, for i in _, while and if; not {found}")
+
+
+def _span(over: ast.expr, here: str) -> str:
+    match over:
+        case ast.Name(id="_"):
+            return ""
+        case ast.Call(func=ast.Name(id="span"), args=[ast.Name(id=array)]):
+            return array
+    raise SourceError(f"{here}: loops run over _ or span(P), not {quoted(ast.unparse(over))}")
+
+
+def _condition(text: str, here: str) -> ast.expr | None:
+    if not text:
+        return None
+    tree = _parse(text, here)
+    match tree.body:
+        case [ast.Expr(value=value)]:
+            _check_condition(value, f"{here}: where {quoted(text)}")
+            return value
+    raise SourceError(f"{here}: where {quoted(text)}: it is one expression")
+
+
+def _check_condition(node: ast.expr, here: str) -> None:
+    match node:
+        case ast.BoolOp(values=values):
+            for value in values:
+                _check_condition(value, here)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            _check_condition(operand, here)
+        case ast.Compare(left=left, ops=[_], comparators=[right]):
+            _check_condition(left, here)
+            _check_condition(right, here)
+        case ast.Constant(value=int()):
+            pass
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in PREDICATES:
+            if len(arguments) != PREDICATES[name] or not all(isinstance(one, ast.Name) for one in arguments):
+                raise SourceError(f"{here}: {name} takes {PREDICATES[name]} names of the pattern")
+        case _:
+            known = ", ".join(sorted(PREDICATES))
+            raise SourceError(f"{here}: {quoted(ast.unparse(node))}: conditions are made of {known}")
+
+
+def as_text(one: IdiomDefinition) -> str:
+    """All of a definition, for telling it from others."""
+    where = "" if one.where is None else ast.unparse(one.where)
+    parts = " ".join(sorted(one.parts))
+    texts = "\n".join(pattern.text for pattern in one.patterns)
+    return f"{one.name} {one.confidence} {one.summary}\n{texts}\nwhere {where}\nparts {parts}"

@@ -1,0 +1,53 @@
+"""Languages by file name, and the front end of each."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+
+from foretrace.errors import SourceError
+
+from .form.records import Language, Unit
+
+SUFFIXES = {
+    ".c": Language.C,
+    **dict.fromkeys((".cc", ".cpp", ".cxx", ".c++", ".cu", ".hip", ".hh", ".hpp", ".hxx"), Language.CXX),
+    **dict.fromkeys((".f", ".for", ".ftn", ".f77", ".f90", ".f95", ".f03", ".f08", ".f18"), Language.FORTRAN),
+    ".py": Language.PYTHON,
+}  # fmt: skip
+"""By suffix, in lower case: `.F90` is `.f90`. `.C` is C++; headers `.h` are read where they are included."""
+
+_FRONT_ENDS = {
+    Language.C: "foretrace.tracer.source.c_code.lowering",
+    Language.CXX: "foretrace.tracer.source.c_code.lowering",
+    Language.FORTRAN: "foretrace.tracer.source.fortran_code.lowering",
+    Language.PYTHON: "foretrace.tracer.source.python_code.lowering",
+}
+
+
+def language_of(path: Path) -> Language | None:
+    """The language of a file, by its name; None: none that is read."""
+    if path.suffix == ".C":
+        return Language.CXX
+    return SUFFIXES.get(path.suffix.lower())
+
+
+def lower(path: Path) -> Unit:
+    """A file's form.
+
+    Raises:
+        SourceError: the file cannot be read, or the package that reads its language is not installed.
+    """
+    language = language_of(path)
+    if language is None:
+        raise SourceError(f"{path}: no source of C, C++, Fortran or Python, by its name")
+    try:
+        front_end: Callable[[Path], Unit] = importlib.import_module(_FRONT_ENDS[language]).lower_file
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("foretrace"):
+            raise
+        raise SourceError(
+            f"{path}: reading {language} needs {error.name}; install it with: pip install 'foretrace[source]'"
+        ) from None
+    return front_end(path)

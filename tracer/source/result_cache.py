@@ -1,0 +1,100 @@
+"""Results of files that were read before, kept on disk by content.
+
+A result holds as long as the file, the files it includes, the patterns and foretrace itself are what they were. Entries
+are JSON, checked when they are read: a damaged one is as good as none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from .idioms.records import Finding, LoopReport, SkippedPart
+
+MOST_BYTES = 256 << 20
+"""Kept on disk; the oldest entries go first."""
+
+
+class FileResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one file holds."""
+
+    findings: tuple[Finding, ...]
+    loops: tuple[LoopReport, ...]
+    skipped: tuple[SkippedPart, ...]
+    lines: int
+    includes: tuple[tuple[str, str], ...] = ()
+    """Included files that it depends on, each with the digest of its content."""
+
+
+@cache
+def digest_of(path: Path) -> str:
+    """Of a file's content; "" if it cannot be read. Asked once for each file in a process."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+@cache
+def _own_digest() -> str:
+    """Of the code that makes results: its files in this room and below."""
+    total = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        total.update(path.read_bytes())
+    return total.hexdigest()
+
+
+class ResultCache:
+    """Results by content, in a folder; without a folder it holds nothing."""
+
+    def __init__(self, folder: Path | None, patterns: str) -> None:
+        """`patterns` is the text of all patterns in use."""
+        self._folder = folder
+        self._patterns = patterns
+        self._decoder = msgspec.json.Decoder(FileResult)
+
+    def find(self, path: Path) -> FileResult | None:
+        """The result for a file as it is now."""
+        if self._folder is None:
+            return None
+        try:
+            result = self._decoder.decode(self._entry(path).read_bytes())
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        return result if all(digest_of(Path(name)) == known for name, known in result.includes) else None
+
+    def keep(self, path: Path, result: FileResult) -> None:
+        """Keep a result. A disk that is full or read-only keeps nothing, and that is no error."""
+        if self._folder is None:
+            return
+        with suppress(OSError, UnicodeEncodeError):
+            entry = self._entry(path)
+            entry.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=entry.parent)
+            with open(handle, "wb") as file:  # noqa: PTH123 - a handle
+                file.write(msgspec.json.encode(result))
+            os.replace(name, entry)  # noqa: PTH105
+
+    def trim(self) -> None:
+        """Delete the oldest entries until the rest takes at most `MOST_BYTES`."""
+        if self._folder is None:
+            return
+        with suppress(OSError):
+            entries = [(entry.stat().st_mtime, entry.stat().st_size, entry) for entry in self._folder.iterdir()]
+            total = sum(size for _, size, _ in entries)
+            for _, size, entry in sorted(entries):
+                if total <= MOST_BYTES:
+                    break
+                entry.unlink(missing_ok=True)
+                total -= size
+
+    def _entry(self, path: Path) -> Path:
+        assert self._folder is not None
+        key = "\0".join((_own_digest(), self._patterns, str(path), digest_of(path)))
+        return self._folder / f"{hashlib.sha256(os.fsencode(key)).hexdigest()}.json"

@@ -1,0 +1,189 @@
+"""Reading source trees: which files there are, each in a process of its own, and what they hold together.
+
+A file that crashes its front end, takes too long or too much memory is skipped with the reason; the rest goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, TimeoutError, as_completed
+from pathlib import Path
+
+from foretrace.errors import SourceError, shortened
+
+from .idioms.patterns import IdiomDefinition, as_text
+from .idioms.recognition import recognised
+from .idioms.records import Finding, Findings, LoopReport, SkippedPart
+from .languages import language_of, lower
+from .result_cache import FileResult, ResultCache, digest_of
+
+MOST_FILE_BYTES = 16 << 20
+FILE_SECONDS = 120
+"""What one file may take."""
+FILE_MEMORY_BYTES = 4 << 30
+"""Address space of a process that reads files."""
+_SKIPPED_FOLDERS = {"__pycache__", "node_modules", "CMakeFiles"}
+
+
+def source_files(paths: Iterable[Path]) -> tuple[list[Path], list[SkippedPart]]:
+    """Source files that paths name or contain, each once, sorted; and what was named but cannot be read.
+
+    Folders that start with a dot are left out. Links to folders are not followed, so that no loop can arise.
+
+    Raises:
+        SourceError: a path does not exist, or is a file of no language that is read.
+    """
+    found: dict[Path, None] = {}
+    skipped: list[SkippedPart] = []
+    for path in paths:
+        if path.is_dir():
+            for one in _below(path, skipped):
+                found.setdefault(one)
+        elif not path.exists():
+            raise SourceError(f"{path}: there is no such file or folder")
+        elif language_of(path) is None:
+            raise SourceError(f"{path}: no source of C, C++, Fortran or Python, by its name")
+        else:
+            found.setdefault(path)
+    return list(found), skipped
+
+
+def _below(folder: Path, skipped: list[SkippedPart]) -> Iterator[Path]:
+    def unreadable(error: OSError) -> None:
+        skipped.append(SkippedPart(str(error.filename), 0, "folder", error.strerror or "cannot be read"))
+
+    for root, folders, names in os.walk(folder, onerror=unreadable):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS)
+        for name in sorted(names):
+            path = Path(root, name)
+            if language_of(path) is not None:
+                if path.is_file():
+                    yield path
+                else:
+                    skipped.append(SkippedPart(str(path), 0, "file", "no regular file"))
+
+
+def scanned(
+    paths: Iterable[Path],
+    definitions: Sequence[IdiomDefinition],
+    *,
+    cache_folder: Path | None = None,
+    processes: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Findings:
+    """The idioms and loops of source trees.
+
+    Args:
+        paths: files and folders.
+        definitions: the idioms to look for, most specific first.
+        cache_folder: where results are kept; None: nowhere.
+        processes: that read files side by side; None: one for each processor.
+        progress: called with the number of files done and of all.
+
+    Raises:
+        SourceError: a path does not exist or is no source file, or a package is missing.
+    """
+    files, skipped = source_files(paths)
+    cache = ResultCache(cache_folder, "\n".join(map(as_text, definitions)))
+    results: dict[Path, FileResult] = {}
+    for path in files:
+        known = cache.find(path)
+        if known is not None:
+            results[path] = known
+    missing = [path for path in files if path not in results]
+    progress(len(results), len(files))
+    for path, result in _read(missing, definitions, processes or os.cpu_count() or 1):
+        results[path] = result
+        if not any(part.what == "file" and part.reason == _TOO_LONG for part in result.skipped):
+            cache.keep(path, result)
+        progress(len(results), len(files))
+    if missing:
+        cache.trim()
+    return _joined([results[path] for path in files], skipped)
+
+
+_TOO_LONG = f"took more than {FILE_SECONDS} s"
+
+
+def _read(
+    files: Sequence[Path], definitions: Sequence[IdiomDefinition], processes: int
+) -> Iterator[tuple[Path, FileResult]]:
+    """Results of files as they come."""
+    if not files:
+        return
+    try:
+        from pebble import ProcessExpired, ProcessPool
+    except ModuleNotFoundError:
+        raise SourceError("reading source needs pebble; install it with: pip install 'foretrace[source]'") from None
+    largest_first = sorted(files, key=lambda path: -path.stat().st_size if path.exists() else 0)
+    with ProcessPool(max_workers=min(processes, len(files)), initializer=_bounded) as pool:
+        started: dict[Future[FileResult], Path] = {
+            pool.schedule(file_result, args=(path, tuple(definitions)), timeout=FILE_SECONDS): path
+            for path in largest_first
+        }
+        try:
+            for future in as_completed(started):
+                path = started[future]
+                try:
+                    yield path, future.result()
+                except TimeoutError:
+                    yield path, _skipped(path, _TOO_LONG)
+                except ProcessExpired:
+                    yield path, _skipped(path, "reading it ended its process: too large or too deep")
+        except BaseException:
+            pool.stop()  # type: ignore[no-untyped-call]
+            raise
+
+
+def _bounded() -> None:
+    """Limits of a process that reads files."""
+    resource.setrlimit(resource.RLIMIT_AS, (FILE_MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def file_result(path: Path, definitions: Sequence[IdiomDefinition]) -> FileResult:
+    """What one file holds.
+
+    Raises:
+        SourceError: the package that reads its language is not installed.
+    """
+    try:
+        if path.stat().st_size > MOST_FILE_BYTES:
+            return _skipped(path, f"larger than {MOST_FILE_BYTES >> 20} MiB")
+        source = path.read_bytes().decode("utf-8", "replace").splitlines()
+        unit = lower(path)
+        findings, loops = recognised(unit, definitions, source)
+    except (OSError, RecursionError, MemoryError) as error:
+        return _skipped(path, shortened(str(error)) or "nested too deeply, or too large")
+    skipped = [
+        SkippedPart(unit.files[part.place.file], part.place.line, part.what, part.reason) for part in unit.skipped
+    ]
+    includes = tuple((name, digest_of(Path(name))) for name in unit.files[1:])
+    return FileResult(tuple(findings), tuple(loops), tuple(skipped), unit.lines, includes)
+
+
+def _skipped(path: Path, reason: str) -> FileResult:
+    return FileResult((), (), (SkippedPart(str(path), 0, "file", reason),), 0)
+
+
+def _joined(results: Sequence[FileResult], skipped: Sequence[SkippedPart]) -> Findings:
+    """All files' results as one. What headers hold counts once, however many files include them."""
+    findings: list[Finding] = []
+    places: dict[tuple[str, int, int, str], int] = {}
+    loops: dict[tuple[str, int, str], LoopReport] = {}
+    for result in results:
+        moved: dict[int, int] = {}
+        for position, one in enumerate(result.findings):
+            key = (one.file, one.first_line, one.last_line, one.idiom)
+            if key in places:
+                moved[position] = places[key]
+                continue
+            places[key] = moved[position] = len(findings)
+            findings.append(one.with_parent(None if one.parent is None else moved[one.parent]))
+        for loop in result.loops:
+            loops.setdefault((loop.file, loop.line, loop.function), loop)
+    parts = [*skipped, *(part for result in results for part in result.skipped)]
+    lines = sum(result.lines for result in results)
+    return Findings(tuple(findings), tuple(loops.values()), len(results), lines, tuple(parts))
