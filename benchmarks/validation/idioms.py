@@ -1,7 +1,7 @@
 """Idioms in source, found against labelled: `make idioms`.
 
-The programs in benchmarks/programs/idioms have a label, in a comment, at each statement or loop that is an idiom, and at
-each loop what it carries from one iteration to the next:
+The programs in benchmarks/programs/idioms have a label, in a comment, at each statement or loop that is an idiom, and
+at each loop what it carries from one iteration to the next:
 
     for (i = 0; i < n; i++)          /* loop: reduction */
         sum += v[k[i]] * x[i];       /* idiom: gather (reduction) */
@@ -208,7 +208,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 continue
             judged = judge(sources)
             out.print(table_of(judged, f"{title}: {judged.loops} loops"))
-            for kind, number in Counter("verdict" if one.labelled[:5] == "loop " else "idiom" for one in judged.misses).items():
+            kinds = Counter("verdict" if one.labelled[:5] == "loop " else "idiom" for one in judged.misses)
+            for kind, number in kinds.items():
                 out.print(f"{number} places with another {kind}:")
                 for one in judged.misses:
                     if (one.labelled[:5] == "loop ") == (kind == "verdict"):

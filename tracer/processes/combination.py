@@ -103,9 +103,7 @@ def _flows(parts: Sequence[Part], regions: _Regions) -> list[RawFlow | None]:
     ]
 
 
-def flow_of(
-    flows: Sequence[RawFlow | None], parts: Sequence[Part], operation_offsets: Sequence[int]
-) -> RawFlow | None:
+def flow_of(flows: Sequence[RawFlow | None], parts: Sequence[Part], operation_offsets: Sequence[int]) -> RawFlow | None:
     """The data flow of all processes, if it was followed in each."""
     known = [
         (flow, part.raw.tree)
@@ -115,7 +113,8 @@ def flow_of(
     if len(known) < len(parts):
         return None
     num_nodes = [len(tree.nodes) for _, tree in known]
-    return combined_flows([flow for flow, _ in known], list(itertools.accumulate(num_nodes, initial=0))[:-1], operation_offsets)
+    node_offsets = list(itertools.accumulate(num_nodes, initial=0))[:-1]
+    return combined_flows([flow for flow, _ in known], node_offsets, operation_offsets)
 
 
 def _address(maps: ModuleMap, regions: _Regions, process: int, address: int) -> int:

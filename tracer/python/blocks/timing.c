@@ -91,7 +91,7 @@ void timing_end_thread(void)
 void timing_forked(void)
 {
     agent_thread.times = NULL;
-    atomic_store(&n_threads, own ? 1 : 0);
+    running = own;
     if (own) {
         own->last_known = false;
         waited_ns();
