@@ -137,8 +137,8 @@ def _judge(source: Path, judged: Judged) -> None:
     result = file_result(source, built_in())
     expected = {label.line: label for label in labels(source)}
     found: dict[int, set[tuple[str, bool]]] = {line: set() for line in expected}
-    for one in result.findings:
-        found.setdefault(_line(one, expected), set()).add((one.idiom, one.parent is not None))
+    for finding in result.findings:
+        found.setdefault(_line(finding, expected), set()).add((finding.idiom, finding.parent is not None))
     verdicts: dict[int, set[Verdict]] = {}
     for loop in result.loops:
         verdicts.setdefault(loop.line, set()).add(loop.verdict)
