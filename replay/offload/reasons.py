@@ -19,6 +19,7 @@ from .residency import Moved
 
 _MOST_SCALE = 2.0**40
 _NOTABLE_LONGEST = 1.01
+_MOST_TIMES = 1_000_000
 NOTHING_S = 1e-9
 """Shorter taxes are not worth a word."""
 
@@ -124,7 +125,13 @@ def flip(verdict: Verdict, device: Device) -> str:
 
 
 def _times(factor: float) -> str:
-    return f"{factor:.3g} times as slow" if factor >= 1 else f"{1 / factor:.3g} times as fast"
+    times, word = (factor, "slow") if factor >= 1 else (1 / factor, "fast")
+    return f"{_MOST_TIMES:,.0f} times as {word} and more" if times > _MOST_TIMES else f"{_rounded(times)} times as {word}"
+
+
+def _rounded(number: float) -> str:
+    """Three digits, without an exponent."""
+    return f"{float(f'{number:.3g}'):,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def break_even_launch_s(verdict: Verdict) -> float | None:
