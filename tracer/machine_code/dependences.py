@@ -98,8 +98,9 @@ def find_dependences(
                     seen[above].within.add(pair)
                 above = parents[above]
     carried = CarriedValues(
-        basic, forest, isa, function_of, loader, updates, stores, frozenset(fixed), frozenset(indirect)
-    )
+        basic, forest, isa, function_of, loader, updates, stores, frozenset(fixed), frozenset(indirect),
+        [block.function for block in blocks],
+    )  # fmt: skip
     by_loop: dict[int, list[Seen]] = defaultdict(list)
     for node, one in seen.items():
         by_loop[int(tree.loop_id[node])].append(one)
