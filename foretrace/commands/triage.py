@@ -124,6 +124,7 @@ def _instance_document(instance: Instance) -> dict[str, Any]:
         "flip": plain(instance.flip),
         "explanation": [plain(line) for line in instance.explanation],
         "caller": plain(instance.caller),
+        "array_operation": plain(instance.array_operation),
     }
 
 

@@ -75,8 +75,8 @@ def reason(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:
             most = (verdict.host_s - cost.total_s) / entries
             text += f"; pays while a launch costs less than {format_seconds(max(most, 0.0) + cost.launch_s / entries)}"
     if evidence is not None and evidence.parallel[one.node] is not Parallel.YES:
-        is_assumed = evidence.parallel[one.node] is Parallel.ASSUMED
-        text += "" if is_assumed else f"; {evidence.texts[one.node]}"
+        is_free = evidence.parallel[one.node] in (Parallel.ASSUMED, Parallel.SAMPLED)
+        text += "" if is_free else f"; {evidence.texts[one.node]}"
     return text
 
 
