@@ -425,7 +425,7 @@ class _Report:
         device_s = sum(one.cost.total_s for one in kernels if one.cost)
         rest_s = max(after.time_s - device_s, 0.0)
         least, most = sum(one[0] for one in ranges), sum(one[1] for one in ranges)
-        moved, _ = self.planner.moved(self.kernels)
+        moved = Moved() if self.device.way.shared_memory else self.planner.moved(self.kernels)[0]
         return ProgramGain(
             **{name: getattr(gain, name) for name in ("host_s", "after_s", "speedup", "loops", "loops_offloaded",
                                                       "loops_for_95_percent")},
@@ -468,7 +468,7 @@ class _Report:
             time_s=found.makespan_s,
             speedup=host_s / found.makespan_s if found.makespan_s else 1.0,
             kernels=len(gone),
-            moved_bytes=found.to_device_bytes + found.from_device_bytes,
+            moved_bytes=0.0 if self.device.way.shared_memory else found.to_device_bytes + found.from_device_bytes,
         )
         return outcome, gone
 

@@ -39,7 +39,7 @@ class Parallel(StrEnum):
     YES = "parallel"  # examined, none depends on another
     REDUCTION = "reduction"  # examined, they only combine into one value
     COLLISION = "colliding updates"  # examined, some update the same place: atomics
-    SAMPLED = "parallel, sampled"  # examined in windows of the run, none depends on another there
+    SAMPLED = "likely parallel"  # examined in windows of the run, none depends on another there
     ASSUMED = "assumed parallel"  # not examined
     REPETITION = "repetition"  # iterations only overwrite what the one before stored
     NO = "serial"
