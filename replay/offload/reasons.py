@@ -128,7 +128,8 @@ def flip(verdict: Verdict, device: Device) -> str:
 
 def _times(factor: float) -> str:
     times, word = (factor, "slow") if factor >= 1 else (1 / factor, "fast")
-    return f"{_MOST_TIMES:,.0f} times as {word} and more" if times > _MOST_TIMES else f"{_rounded(times)} times as {word}"
+    shown = f"more than {_MOST_TIMES:,}" if times > _MOST_TIMES else _rounded(times)
+    return f"{shown} times as {word}"
 
 
 def _rounded(number: float) -> str:

@@ -291,11 +291,14 @@ class Residency:
         """How often those at a place begin to read a version."""
         number, writer = self._set[row], self._writer[row]
         by_system = 1 if place == HOST and self.versions.has_system[number] else 0
-        return max(
-            (
-                min(self._runs[node], self.versions.rounds_around(writer, node))
-                for node in self.versions.sets[number]
-                if self._place[node] == place
-            ),
-            default=0,
-        ) or by_system
+        return (
+            max(
+                (
+                    min(self._runs[node], self.versions.rounds_around(writer, node))
+                    for node in self.versions.sets[number]
+                    if self._place[node] == place
+                ),
+                default=0,
+            )
+            or by_system
+        )

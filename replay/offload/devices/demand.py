@@ -47,7 +47,8 @@ class Demand:
     `instructions` of single threads; `diverged`, the same with what a warp issues for branches that only some of its
     threads take. `accesses`, of which `chased` wait for one another (dependent loads). `access_bytes` of all, and
     `array_bytes` without operations that only ever go to one place: variables that the host's compiler keeps in memory
-    and return addresses, for which a device has registers, and constants. `atomics`: indirect updates of `atomic_bytes`, as if they went evenly to `atomic_places` different ones.
+    and return addresses, for which a device has registers, and constants. `atomics`: indirect updates of
+    `atomic_bytes`, as if they went evenly to `atomic_places` different ones.
     `is_bytecode` bool [nodes]: work of a Python interpreter, which no device runs.
     """
 

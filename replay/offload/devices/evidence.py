@@ -84,9 +84,7 @@ class Evidence:
             if parent >= 0 and below[node] and not below[parent] and refusals[node] != LOADERS_CODE:
                 below[parent] = below[node]
         runs = np.array([kind in (NodeKind.LOOP, NodeKind.ARRAY) for kind in work.kinds])
-        goes = [
-            not kind.is_serial and why != LOADERS_CODE for (kind, _), why in zip(judged, refusals, strict=True)
-        ]
+        goes = [not kind.is_serial and why != LOADERS_CODE for (kind, _), why in zip(judged, refusals, strict=True)]
         has_loops = work.inclusive(np.array(goes, np.float64)) > 0
         is_sequence = has_loops & ~np.array(goes)
         return cls(
