@@ -489,8 +489,8 @@ class _Report:
         if count := int((evidence.by_flow & ~evidence.is_outside & (self.alone_s >= least_s)).sum()):
             loops, count_as = ("1 loop", "counts") if count == 1 else (f"{count} loops", "count")
             said.append(
-                f"{loops} {count_as} as serial by what the data flow shows, where an array that each iteration "
-                "writes anew looks the same: foretrace trace --dependences tells them apart"
+                f"{loops} {count_as} as serial for what an iteration seems to hand on, where an array that each "
+                "iteration writes anew looks the same: foretrace trace --dependences tells them apart"
             )
         return tuple(said)
 

@@ -34,7 +34,7 @@ _STEPS = {
     (True, True): ("integer", 40.0),
 }
 """What a division or square root takes after the special unit's approximation, (of integers, of 64 bits): the steps of
-Newton's method that compilers for GPUs insert (as counted in their listings; cited from memory)."""
+Newton's method that compilers for GPUs insert. Their numbers are assumed."""
 _LINEAR_EFFICIENCY = 0.8
 """Of a device's peak, in products of large matrices by its library: usual."""
 
