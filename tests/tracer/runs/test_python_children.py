@@ -320,7 +320,9 @@ if __name__ == "__main__":
     profile = library.find("epyc-9654")
     two, one = (replay_on(run.signature, profile, cores=cores) for cores in (2, 1))
     waking, _ = waking_of(profile)
-    assert one.outcome.work_s <= one.makespan_s <= one.outcome.work_s + 2 * waking.latency_s, "at most a wait for each child"
+    assert one.outcome.work_s <= one.makespan_s <= one.outcome.work_s + 2 * waking.latency_s, (
+        "at most a wait for each child"
+    )
     first_s, *children_s = two.outcome.busy_s.tolist()
     assert len(children_s) == 2
     assert max(children_s) <= two.makespan_s <= (max(children_s) + first_s) * (1 + 1e-9)
