@@ -27,14 +27,13 @@ _UNIT = re.compile(r"\[([^\[\]]{1,24})\]\s*$")
 
 
 class Kind(Enum):
-    """What an event's value comes from."""
+    """What an event's value comes from. A recorder's events (`:CNT`, `:MIN`, ...) are not listed: they follow from it."""
 
     PLACEHOLDER = 1
     REGISTERED = 2
     CALLBACK = 3
     CREATED = 4
     RECORDER = 5
-    RECORDED = 6
     SET = 7
     GROUP = 8
 
@@ -184,6 +183,11 @@ def processes() -> dict[int, Path]:
     return {int(name[2]): path for path, name in names if name and int(name[1]) == os.geteuid()}
 
 
+def is_running(process: int) -> bool:
+    """Whether there is a process of that number."""
+    return Path(f"/proc/{process}").exists()
+
+
 def read_board(path: Path) -> Board:
     """The events on a board.
 
@@ -212,13 +216,11 @@ class _Reader:
         self.names: dict[int, str] = {}
 
     def board(self) -> Board:
-        offsets = list(self.chain(self.header.first_event, CEvent))
-        events = [(offset, self.structure(CEvent, offset)) for offset in offsets]
-        recorders = {offset: event for offset, event in events if event.kind == Kind.RECORDER.value}
+        events = [self.structure(CEvent, offset) for offset in self.chain(self.header.first_event, CEvent)]
         kinds = {kind.value for kind in Kind}
         return Board(
             self.header.process, bool(self.header.is_ended), self.header.num_private_bytes_lost,
-            tuple(self.event(event, recorders) for _, event in events if event.kind in kinds),
+            tuple(self.event(event) for event in events if event.kind in kinds),
         )  # fmt: skip
 
     def bytes_at(self, offset: int, size: int) -> bytes:
@@ -248,7 +250,7 @@ class _Reader:
             found += self.bytes_at(offset + len(found), 256)
         return found.partition(b"\0")[0].decode(errors="replace")
 
-    def event(self, event: CEvent, recorders: dict[int, CEvent]) -> Event:
+    def event(self, event: CEvent) -> Event:
         kind = Kind(event.kind)
         full_name = self.text(event.name)
         library, _, name = full_name.partition("::")
@@ -262,8 +264,6 @@ class _Reader:
         elif kind is Kind.SET:
             elements = self.elements(event)
             value = len(elements)
-        elif kind is Kind.RECORDED and name.endswith(":CNT") and event.value in recorders:
-            value = len(self.values(recorders[event.value]))
         else:
             value, unread = self.number(event, kind)
         of_type = "bytes"
