@@ -1,13 +1,16 @@
+#define _GNU_SOURCE
 #include "tracer/events/lanes.h"
 
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FIRST_CHUNK_BYTES ((uint64_t)128 << 10)
 #define LARGEST_CHUNK_BYTES ((uint64_t)8 << 20)
 #define STEP_BYTES ((uint64_t)16 << 10)
 #define LEAST_VALUES 16                          /* in a chunk */
 #define MOST_BYTES_AHEAD ((int64_t)16 << 20) /* prepared for recorders that are not used yet */
+#define MOST_LANES_AHEAD 16                  /* for threads that have not counted yet */
 
 static _Thread_local struct board_lane *own __attribute__((tls_model("initial-exec")));
 static pthread_key_t end_of_thread;
@@ -68,9 +71,9 @@ void lanes_fork(struct board *board)
             atomic_store(&lane->is_taken, 0);
 }
 
-/* Place `slot` of blocks with `a_block` structures each, in this thread's lane. */
+/* Place `slot` of a lane's blocks with `a_block` structures each. */
 static void *
-own_place(struct board *board, _Atomic board_offset *blocks, uint32_t slot, uint32_t a_block, size_t size_bytes)
+place_in(struct board *board, _Atomic board_offset *blocks, uint32_t slot, uint32_t a_block, size_t size_bytes)
 {
     _Atomic board_offset *block = &blocks[slot / a_block];
     board_offset at = atomic_load_explicit(block, memory_order_relaxed);
@@ -89,7 +92,7 @@ bool lanes_add(struct board *board, uint32_t slot, int64_t increment)
 {
     struct board_lane *lane = own_lane(board);
     _Atomic int64_t *count =
-        lane ? own_place(board, lane->counters, slot, COUNTERS_A_BLOCK, sizeof *count) : NULL;
+        lane ? place_in(board, lane->counters, slot, COUNTERS_A_BLOCK, sizeof *count) : NULL;
     if (!count)
         return false;
     const uint64_t sum = (uint64_t)atomic_load_explicit(count, memory_order_relaxed) + (uint64_t)increment;
@@ -162,11 +165,12 @@ static void begin(struct board *board, struct board_recording *recording, int64_
     atomic_store(&recording->epoch, epoch);
 }
 
-static struct board_recording *own_recording(struct board *board, const struct board_event *recorder)
+/* A recorder's recording in a lane of this thread, in the epoch of now. */
+static struct board_recording *
+recording_in(struct board *board, struct board_lane *lane, const struct board_event *recorder)
 {
-    struct board_lane *lane = own_lane(board);
     struct board_recording *recording =
-        lane ? own_place(board, lane->recordings, recorder->slot, RECORDERS_A_BLOCK, sizeof *recording) : NULL;
+        lane ? place_in(board, lane->recordings, recorder->slot, RECORDERS_A_BLOCK, sizeof *recording) : NULL;
     const int64_t epoch = atomic_load_explicit(&recorder->value, memory_order_relaxed);
     if (recording && atomic_load_explicit(&recording->epoch, memory_order_relaxed) != epoch)
         begin(board, recording, epoch);
@@ -175,7 +179,7 @@ static struct board_recording *own_recording(struct board *board, const struct b
 
 bool lanes_record(struct board *board, struct board_event *recorder, const void *value)
 {
-    struct board_recording *recording = own_recording(board, recorder);
+    struct board_recording *recording = recording_in(board, own_lane(board), recorder);
     if (!recording)
         return false;
     const size_t size_bytes = recorder->size_bytes;
@@ -195,11 +199,36 @@ bool lanes_record(struct board *board, struct board_event *recorder, const void 
     return true;
 }
 
-void lanes_expect(struct board *board, struct board_event *recorder)
+/* Prepares a lane of this thread, or one that it has taken. */
+static void expect_in(struct board *board, struct board_lane *lane, const struct board_event *event, uint64_t size_bytes)
 {
-    struct board_recording *recording = own_recording(board, recorder);
-    if (recording && atomic_fetch_add(&bytes_ahead, (int64_t)FIRST_CHUNK_BYTES) < MOST_BYTES_AHEAD)
-        chunk_with_room(board, recording, recorder->size_bytes, FIRST_CHUNK_BYTES);
+    if (atomic_load(&event->kind) == EVENT_CREATED) {
+        place_in(board, lane->counters, event->slot, COUNTERS_A_BLOCK, sizeof(int64_t));
+        return;
+    }
+    struct board_recording *recording = recording_in(board, lane, event);
+    if (recording && atomic_fetch_add(&bytes_ahead, (int64_t)size_bytes) < MOST_BYTES_AHEAD)
+        chunk_with_room(board, recording, event->size_bytes, size_bytes);
+}
+
+void lanes_expect(struct board *board, const struct board_event *event)
+{
+    struct board_lane *its = own_lane(board);
+    if (!its)
+        return;
+    expect_in(board, its, event, FIRST_CHUNK_BYTES);
+    const long num_cores = sysconf(_SC_NPROCESSORS_ONLN);
+    long num_lanes = 0;
+    struct board_lane *lane = board_at(board, atomic_load(&board->first_lane));
+    for (; lane; lane = board_at(board, lane->next), num_lanes++)
+        if (lane != its && take(lane)) {
+            expect_in(board, lane, event, FIRST_CHUNK_BYTES);
+            atomic_store(&lane->is_taken, 0);
+        }
+    for (; num_lanes < num_cores && num_lanes < MOST_LANES_AHEAD && (lane = new_lane(board)); num_lanes++) {
+        expect_in(board, lane, event, FIRST_CHUNK_BYTES);
+        atomic_store(&lane->is_taken, 0);
+    }
 }
 
 void lanes_values(

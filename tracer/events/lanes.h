@@ -16,8 +16,9 @@ int64_t lanes_sum(struct board *board, uint32_t slot);
 /* Keeps a value of a recorder in this thread's lane. False: no memory. */
 bool lanes_record(struct board *board, struct board_event *recorder, const void *value);
 
-/* Takes memory for a recorder's first values in this thread's lane, so that recording them does not. */
-void lanes_expect(struct board *board, struct board_event *recorder);
+/* Takes memory for a counter's, or a recorder's first, values in this thread's lane and in those of threads to come, so
+ * that counting does not. */
+void lanes_expect(struct board *board, const struct board_event *event);
 
 /* Calls `take` for each run of a recorder's values that lie one after the other. */
 void lanes_values(

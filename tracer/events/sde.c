@@ -204,6 +204,8 @@ EXPORTED int papi_sde_create_counter(papi_handle_t handle, const char *event_nam
     struct local_event *entry =
         registry_add(handle, event_name, EVENT_CREATED, cntr_mode, PAPI_SDE_long_long, &is_new);
     code = !entry ? SDE_ENOMEM : atomic_load(&entry->event->kind) == EVENT_CREATED ? SDE_OK : SDE_EINVAL;
+    if (code == SDE_OK && is_new)
+        lanes_expect(board, entry->event);
     if (code == SDE_OK && cntr_handle)
         *cntr_handle = entry->event;
     registry_unlock();

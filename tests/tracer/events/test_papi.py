@@ -176,3 +176,20 @@ def test_papi_reads_the_same_values_of_both(compiled: Path) -> None:
 
 def test_a_program_built_with_ours_runs_with_papis(compiled: Path) -> None:
     assert printed_with(compiled, str(linking.drop_in())) == printed_with(compiled, "")
+
+
+def test_papis_tool_lists_events_with_either_library(compiled: Path, tmp_path: Path) -> None:
+    source = PROGRAM[PROGRAM.index("papi_handle_t papi_sde_hook") : PROGRAM.index("int main")]
+    library = tmp_path / "listed.so"
+    header = "#include <sde_lib.h>\nstatic long long whole;\n"
+    (tmp_path / "listed.c").write_text(header + source)
+    subprocess.run(["gcc", "-shared", "-fPIC", tmp_path / "listed.c", "-o", library], check=True)
+
+    def listed(**environment: str) -> str:
+        command = ["papi_native_avail", "-sde", library]
+        return subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, check=True).stdout
+
+    ours = listed(LD_LIBRARY_PATH=str(linking.drop_in()))
+    assert "sde:::listed::iterations" in ours
+    assert "iterations of the solver" in ours
+    assert ours == listed()
