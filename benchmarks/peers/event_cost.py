@@ -53,7 +53,17 @@ def build(folder: Path) -> Path:
     program = folder / "event_cost"
     source = Path(__file__).with_suffix(".c")
     include = linking.library().parent / "include"
-    command = ["gcc", "-O2", f"-I{include}", source, "-o", program, f"-L{linking.drop_in()}", "-l:libsde.so.1", "-pthread"]
+    command = [
+        "gcc",
+        "-O2",
+        f"-I{include}",
+        str(source),
+        "-o",
+        str(program),
+        f"-L{linking.drop_in()}",
+        "-l:libsde.so.1",
+        "-pthread",
+    ]
     subprocess.run(command, check=True)
     return program
 
@@ -63,7 +73,7 @@ def measured(program: Path, folder: Path, operation: str, threads: int, library:
     environment = os.environ | {"LD_LIBRARY_PATH": str(folder if library == "foretrace" else "")}
     done = subprocess.run([program, operation, str(threads)], env=environment, capture_output=True, check=True)
     ticks_per_us, *ticks = np.array(done.stdout.split(), np.float64)
-    return np.asarray(ticks) * 1e3 / ticks_per_us
+    return np.asarray(np.array(ticks) * 1e3 / ticks_per_us, np.float64)
 
 
 def compared(program: Path, libraries: Path, runs: int) -> dict[tuple[str, int, str], Cost]:
@@ -112,9 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     with tempfile.TemporaryDirectory() as folder:
         costs = compared(build(Path(folder)), linking.drop_in(), 3 if options.quick else 20)
-    shown = table(
-        "Nanoseconds of a call", "call", "threads", "median", "PAPI's", "ratio", "worst", "PAPI's", "ratio"
-    )
+    shown = table("Nanoseconds of a call", "call", "threads", "median", "PAPI's", "ratio", "worst", "PAPI's", "ratio")
     for operation, name in OPERATIONS.items():
         for threads in THREADS:
             ours, theirs = (costs[operation, threads, library] for library in LIBRARIES)

@@ -98,7 +98,7 @@ def _own_folder() -> Iterator[Path]:
 
 
 def _run(program: Sequence[str], values: str | None, as_json: bool, as_csv: bool) -> int:
-    """Run a program and show the events of it and its children. Returns its exit code; dies of the signal it died of."""
+    """Run a program, then show its events and its children's. Returns its exit code, or dies of its signal."""
     with _own_folder() as folder:
         environment = os.environ | {"FORETRACE_EVENTS_DIRECTORY": str(folder), "FORETRACE_EVENTS_KEEP": "1"}
         try:
@@ -187,7 +187,9 @@ def _print_table(board: Board) -> None:
     shown = table("event", "kind", "value", "", "description", left=("event", "kind", "", "description"))
     for event in board.events:
         described = event.description if event.description != f"{event.library}::{event.name}" else ""
-        value = "-" if event.value is None else f"{event.value:,}" if isinstance(event.value, int) else f"{event.value:.6g}"
+        value = (
+            "-" if event.value is None else f"{event.value:,}" if isinstance(event.value, int) else f"{event.value:.6g}"
+        )
         shown.add_row(
             plain(f"{event.library}::{event.name}"), event.kind.name.lower(), value, _note(event), plain(described)
         )
@@ -199,7 +201,7 @@ def _print_table(board: Board) -> None:
 def _note(event: Event) -> str:
     quantiles = _quantiles(event)
     if quantiles is not None:
-        return "values, {:.4g} to {:.4g}, median {:.4g}".format(quantiles[0], quantiles[4], quantiles[2])
+        return f"values, {quantiles[0]:.4g} to {quantiles[4]:.4g}, median {quantiles[2]:.4g}"
     if event.kind is Kind.RECORDER:
         return "values"
     if event.kind is Kind.SET:

@@ -27,7 +27,7 @@ _UNIT = re.compile(r"\[([^\[\]]{1,24})\]\s*$")
 
 
 class Kind(Enum):
-    """What an event's value comes from. A recorder's events (`:CNT`, `:MIN`, ...) are not listed: they follow from it."""
+    """What an event's value comes from. What is told of a recorder (`:CNT`, `:MIN`, ...) is not listed: it follows."""
 
     PLACEHOLDER = 1
     REGISTERED = 2
@@ -53,9 +53,10 @@ class CEvent(ctypes.Structure):
     """`struct board_event`."""
 
     _fields_ = (
-        ("next", ctypes.c_uint64), ("name", ctypes.c_uint64), ("description", ctypes.c_uint64), ("kind", ctypes.c_uint32),
-        ("id", ctypes.c_uint32), ("mode", ctypes.c_int32), ("type", ctypes.c_int32), ("slot", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32), ("size_bytes", ctypes.c_uint64), ("value", ctypes.c_int64), ("last", ctypes.c_int64),
+        ("next", ctypes.c_uint64), ("name", ctypes.c_uint64), ("description", ctypes.c_uint64),
+        ("kind", ctypes.c_uint32), ("id", ctypes.c_uint32), ("mode", ctypes.c_int32), ("type", ctypes.c_int32),
+        ("slot", ctypes.c_uint32), ("reserved", ctypes.c_uint32), ("size_bytes", ctypes.c_uint64),
+        ("value", ctypes.c_int64), ("last", ctypes.c_int64),
     )  # fmt: skip
 
 
@@ -115,10 +116,10 @@ class Event:
         type: of the value, or of a recorder's values: "long long", "int", "double" or "float"; "bytes": not known.
         is_instant: whether tools read the value, not its change.
         description: the library's, or the name in full.
-        value: the number; of a recorder the number of values, of a counting set that of elements; None: `unread` says why.
+        value: the number; of a recorder how many values, of a counting set how many elements; None: `unread` says why.
         unread: "" if it was read.
-        values: of a recorder: [values] of its type, else uint8 [values, bytes of a value]. In the order in which each thread
-            recorded them, one thread after the other.
+        values: of a recorder: [values] of its type, else uint8 [values, bytes of a value]. In the order in which each
+            thread recorded them, one thread after the other.
         elements: of a counting set.
     """
 
@@ -307,7 +308,8 @@ class _Reader:
 
     def values(self, event: CEvent) -> npt.NDArray[np.uint8]:
         block, place = divmod(event.slot, _RECORDERS_A_BLOCK)
-        found, total = [], 0
+        found: list[bytes] = []
+        total = 0
         for lane in self.lanes:
             if block >= _MOST_BLOCKS or not lane.recordings[block] or not event.size_bytes:
                 continue

@@ -127,9 +127,7 @@ class Library:
         _kept.append(c_callback)
         self._describe(name, description)
 
-    def recorder(
-        self, name: str, dtype: npt.DTypeLike = np.float64, description: str | None = None
-    ) -> Recorder:
+    def recorder(self, name: str, dtype: npt.DTypeLike = np.float64, description: str | None = None) -> Recorder:
         """A recorder of values: numbers, strings ("S16") or structures of a fixed size.
 
         Raises:
@@ -137,13 +135,12 @@ class Library:
         """
         of = np.dtype(dtype)
         if of.hasobject or not of.itemsize:
-            raise EventsError(f"{self.name}::{name}: values of {of} have no fixed size; name a dtype such as 'f8' or 'S16'")
-        compare = f"papi_sde_compare_{_COMPARISONS[of]}" if of in _COMPARISONS else None
+            raise EventsError(f"{self.name}::{name}: values of {of} have no fixed size; name one like 'f8' or 'S16'")
+        compare = getattr(_library(), f"papi_sde_compare_{_COMPARISONS[of]}") if of in _COMPARISONS else None
         handle = ctypes.c_void_p()
         code = _library().papi_sde_create_recorder(
-            self._handle, _encoded(name), ctypes.c_size_t(of.itemsize), getattr(_library(), compare) if compare else None,
-            ctypes.byref(handle),
-        )  # fmt: skip
+            self._handle, _encoded(name), ctypes.c_size_t(of.itemsize), compare, ctypes.byref(handle)
+        )
         _check(code, f"{self.name}::{name}")
         self._describe(name, description)
         return Recorder(f"{self.name}::{name}", handle, of)

@@ -229,6 +229,8 @@ int reading_value(struct board *board, struct local_event *entry, long long at_s
 
 int reading_start(struct board *board, struct local_event *entry, long long *at_start)
 {
+    if (entry->event->mode & PAPI_SDE_INSTANT)
+        return SDE_OK;
     switch (atomic_load(&entry->event->kind)) {
     case EVENT_REGISTERED:
     case EVENT_CALLBACK:

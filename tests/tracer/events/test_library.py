@@ -49,7 +49,9 @@ def test_the_reader_has_the_layout_of_the_header(
 
 
 def test_every_thread_counts_and_none_is_lost(compile_c: Compile, tmp_path: Path) -> None:
-    source = PRINT + """
+    source = (
+        PRINT
+        + """
     #include <pthread.h>
     static void *counter, *recorder;
     static void *work(void *thread)
@@ -75,6 +77,7 @@ def test_every_thread_counts_and_none_is_lost(compile_c: Compile, tmp_path: Path
         print("many::values:CNT");
     }
     """
+    )
     done = run(build(compile_c, source, "-O2"), tmp_path, FORETRACE_EVENTS_KEEP="1")
     assert done.stdout == "many::counts 20000000\nmany::values:CNT 10000000\n"
     counts, values = only_board(tmp_path).events
@@ -84,7 +87,9 @@ def test_every_thread_counts_and_none_is_lost(compile_c: Compile, tmp_path: Path
 
 
 def test_what_was_counted_survives_the_process(compile_c: Compile, tmp_path: Path) -> None:
-    source = PRINT + """
+    source = (
+        PRINT
+        + """
     #include <signal.h>
     int main(void)
     {
@@ -101,6 +106,7 @@ def test_what_was_counted_survives_the_process(compile_c: Compile, tmp_path: Pat
         kill(getpid(), SIGKILL);
     }
     """
+    )
     assert run(build(compile_c, source), tmp_path).returncode == -signal.SIGKILL
     variable, counter, recorder = only_board(tmp_path).events
     assert (variable.value, variable.unread) == (None, "it was in the memory of the process, which was killed")
@@ -110,7 +116,9 @@ def test_what_was_counted_survives_the_process(compile_c: Compile, tmp_path: Pat
 
 
 def test_a_running_process_is_read_from_outside(compile_c: Compile, tmp_path: Path) -> None:
-    source = PRINT + """
+    source = (
+        PRINT
+        + """
     int main(void)
     {
         static double variable = 2.5;
@@ -125,6 +133,7 @@ def test_a_running_process_is_read_from_outside(compile_c: Compile, tmp_path: Pa
         pause();
     }
     """
+    )
     program = build(compile_c, source)
     environment = os.environ | {"FORETRACE_EVENTS_DIRECTORY": str(tmp_path)}
     with subprocess.Popen([program], env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -139,7 +148,9 @@ def test_a_running_process_is_read_from_outside(compile_c: Compile, tmp_path: Pa
 
 
 def test_a_forked_process_counts_for_itself(compile_c: Compile, tmp_path: Path) -> None:
-    source = PRINT + """
+    source = (
+        PRINT
+        + """
     #include <sys/wait.h>
     int main(void)
     {
@@ -163,9 +174,10 @@ def test_a_forked_process_counts_for_itself(compile_c: Compile, tmp_path: Path) 
         print("family::recorder:CNT");
     }
     """
+    )
     done = run(build(compile_c, source), tmp_path, FORETRACE_EVENTS_KEEP="1")
     assert sorted(done.stdout.split()) == sorted(
-        "family::counter 15 family::recorder:CNT 2 family::counter 105 family::recorder:CNT 1".split()
+        ["family::counter", "15", "family::recorder:CNT", "2", "family::counter", "105", "family::recorder:CNT", "1"]
     )
     boards = [read_board(path) for path in tmp_path.iterdir()]
     assert sorted(board.events[0].value or 0 for board in boards) == [15, 105]
@@ -178,7 +190,9 @@ def test_nothing_is_left_by_a_process_that_ends(compile_c: Compile, tmp_path: Pa
 
 
 def test_without_a_place_for_the_file_the_process_counts_alone(compile_c: Compile, tmp_path: Path) -> None:
-    source = PRINT + """
+    source = (
+        PRINT
+        + """
     int main(void)
     {
         void *counter;
@@ -187,6 +201,7 @@ def test_without_a_place_for_the_file_the_process_counts_alone(compile_c: Compil
         print("alone::counter");
     }
     """
+    )
     assert run(build(compile_c, source), tmp_path / "missing").stdout == "alone::counter 3\n"
 
 
@@ -206,7 +221,9 @@ def test_a_library_that_is_unloaded_cannot_be_read(compile_c: Compile, tmp_path:
         """,
         f"-I{linking.library().parent / 'include'}", "-shared", "-fPIC",
     )  # fmt: skip
-    source = PRINT + """
+    source = (
+        PRINT
+        + """
     #include <dlfcn.h>
     int main(int argc, char **argv)
     {
@@ -220,6 +237,7 @@ def test_a_library_that_is_unloaded_cannot_be_read(compile_c: Compile, tmp_path:
         return argc - 2;
     }
     """
+    )
     done = run(build(compile_c, source, "-ldl"), tmp_path, str(unloaded))
     assert done.returncode == 0
     assert done.stdout.splitlines() == [
@@ -259,7 +277,10 @@ REFUSED = {
 def refusing(compile_c: Compile) -> Path:
     """A program that makes each of the calls by its number, and goes on."""
     cases = "".join(f"case {n}: code = {call}; break;" for n, (call, _) in enumerate(REFUSED.values()))
-    return build(compile_c, PRINT + """
+    return build(
+        compile_c,
+        PRINT
+        + """
     int main(int argc, char **argv)
     {
         static long long value = 1;
@@ -274,12 +295,17 @@ def refusing(compile_c: Compile) -> Path:
         papi_sde_add_counter_to_group(library, "variable", "sum", PAPI_SDE_SUM);
         papi_sde_add_counter_to_group(library, "sum", "outer", PAPI_SDE_SUM);
         int code = argc - 2;
-        switch (atoi(argv[1])) { """ + cases + """ }
+        switch (atoi(argv[1])) { """
+        + cases
+        + """ }
         printf("%d\\n", code);
-        if (atoi(argv[1]) != """ + str(len(REFUSED) - 1) + """)
+        if (atoi(argv[1]) != """
+        + str(len(REFUSED) - 1)
+        + """)
             print("refusing::outer");
     }
-    """)
+    """,
+    )
 
 
 @pytest.mark.parametrize("number", range(len(REFUSED)), ids=list(REFUSED))
@@ -293,7 +319,9 @@ def test_what_cannot_be_is_refused(number: int, refusing: Path, tmp_path: Path) 
 
 
 def test_names_may_be_long_and_odd(compile_c: Compile, tmp_path: Path) -> None:
-    source = PRINT + r"""
+    source = (
+        PRINT
+        + r"""
     int main(void)
     {
         static long long value = 6;
@@ -305,6 +333,7 @@ def test_names_may_be_long_and_odd(compile_c: Compile, tmp_path: Path) -> None:
         print("odd::a::b:\033[31m");
     }
     """
+    )
     done = run(build(compile_c, source), tmp_path, FORETRACE_EVENTS_KEEP="1")
     assert done.stdout == "odd::a::b:\033[31m 6\n"
     long, odd = only_board(tmp_path).events
@@ -313,7 +342,9 @@ def test_names_may_be_long_and_odd(compile_c: Compile, tmp_path: Path) -> None:
 
 
 def test_resets_and_writes(compile_c: Compile, tmp_path: Path) -> None:
-    source = PRINT + """
+    source = (
+        PRINT
+        + """
     int sde_ti_name_to_code(const char *, uint32_t *);
     int sde_ti_write_counter(uint32_t, long long);
     int main(void)
@@ -348,6 +379,7 @@ def test_resets_and_writes(compile_c: Compile, tmp_path: Path) -> None:
         papi_sde_record(recorder, 3, "abc");
     }
     """
+    )
     done = run(build(compile_c, source), tmp_path, FORETRACE_EVENTS_KEEP="1")
     assert [int(line.split()[1]) for line in done.stdout.splitlines()] == [2, 42, 0, 50_000, 0]
     recorder = only_board(tmp_path).events[-1]
@@ -357,7 +389,10 @@ def test_resets_and_writes(compile_c: Compile, tmp_path: Path) -> None:
 
 
 def test_the_older_spellings(compile_c: Compile, tmp_path: Path) -> None:
-    source = '#include <papi_sde_interface.h>\n' + PRINT + """
+    source = (
+        "#include <papi_sde_interface.h>\n"
+        + PRINT
+        + """
     static long long seven(void *parameter) { (void)parameter; return 7; }
     int main(void)
     {
@@ -377,12 +412,15 @@ def test_the_older_spellings(compile_c: Compile, tmp_path: Path) -> None:
         print("older::compared:MAX");
     }
     """
+    )
     done = run(build(compile_c, source), tmp_path)
     assert [line.split()[1] for line in done.stdout.splitlines()] == ["7", "2", "1", "-1", "0"]
 
 
 def test_groups_combine_their_members(compile_c: Compile, tmp_path: Path) -> None:
-    source = PRINT + """
+    source = (
+        PRINT
+        + """
     int main(void)
     {
         static int values[] = {5, 3, 9};
@@ -404,13 +442,16 @@ def test_groups_combine_their_members(compile_c: Compile, tmp_path: Path) -> Non
         print("groups::of groups");
     }
     """
+    )
     done = run(build(compile_c, source), tmp_path)
     assert [int(line.split()[-1]) for line in done.stdout.splitlines()] == [17, 3, 9, 26, 13]
 
 
 @pytest.mark.parametrize("cut", [0, 7, 40, 4000])
 def test_a_board_that_is_cut_off_is_refused(cut: int, compile_c: Compile, tmp_path: Path) -> None:
-    source = PRINT + """
+    source = (
+        PRINT
+        + """
     int main(void)
     {
         void *counter;
@@ -418,6 +459,7 @@ def test_a_board_that_is_cut_off_is_refused(cut: int, compile_c: Compile, tmp_pa
         papi_sde_inc_counter(counter, 1);
     }
     """
+    )
     run(build(compile_c, source), tmp_path, FORETRACE_EVENTS_KEEP="1")
     (path,) = tmp_path.iterdir()
     os.truncate(path, cut)
@@ -427,7 +469,9 @@ def test_a_board_that_is_cut_off_is_refused(cut: int, compile_c: Compile, tmp_pa
 
 def test_a_damaged_board_ends_in_an_error_or_in_time(compile_c: Compile, tmp_path: Path) -> None:
     """Every byte of the head and of the first events, changed: no list goes on for ever, nothing large is read."""
-    source = PRINT + """
+    source = (
+        PRINT
+        + """
     int main(void)
     {
         void *recorder, *set;
@@ -439,6 +483,7 @@ def test_a_damaged_board_ends_in_an_error_or_in_time(compile_c: Compile, tmp_pat
         papi_sde_counting_set_insert(set, 8, 8, &value, 0);
     }
     """
+    )
     run(build(compile_c, source), tmp_path, FORETRACE_EVENTS_KEEP="1")
     (path,) = tmp_path.iterdir()
     begun = time.monotonic()

@@ -1,7 +1,8 @@
 /* Software-defined events: a library says what it does, and tools read it.
  *
  * The interface is the one of PAPI's libsde (sde_lib.h, version 1.0): a program compiled against either header runs with
- * either library. Danalis et al., "Software-defined events through PAPI", describes what it is for.
+ * either library. Jagode, Danalis, Anzt and Dongarra, "PAPI software-defined events for in-depth performance analysis",
+ * 2019, describes what it is for.
  *
  *     papi_handle_t library = papi_sde_init("solver");
  *     papi_sde_register_counter(library, "iterations", PAPI_SDE_RO | PAPI_SDE_INSTANT, PAPI_SDE_long_long, &iterations);
